@@ -58,7 +58,7 @@ def measure(store: str, seconds: float) -> Iterator[Table]:
         servers: list[Server] = []
         for count in GATEWAYS:
             servers.append(running.enter_context(gateway(store, settings=_SETTINGS)))
-            _meet(servers)
+            meet(servers)
             for topic_count in TOPICS:
                 topics = [f"{count}-gateways-{topic_count}-topics-{number}" for number in range(topic_count)]
                 table.add(count, topic_count, *_row(servers, store, topics, seconds, flush_ms))
@@ -89,7 +89,7 @@ def _row(servers: Sequence[Server], store: str, topics: Sequence[str], seconds: 
     ]
 
 
-def _meet(servers: Sequence[Server]) -> None:
+def meet(servers: Sequence[Server]) -> None:
     """Wait until each gateway knows all others."""
     deadline = time.monotonic() + MEET_SECONDS_MAX
     while any(_known(server) < len(servers) for server in servers):

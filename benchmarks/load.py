@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -46,6 +47,17 @@ def request(method: str, path: str, body: bytes = b"", headers: dict[str, str] |
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
+def parse_head(buffer: bytearray) -> tuple[int, int, int] | None:
+    """Of an answer with Content-Length: its status, and where its body begins and ends; None while the head is incomplete."""
+    end = buffer.find(b"\r\n\r\n")
+    if end < 0:
+        return None
+    head = bytes(buffer[:end]).lower()
+    start = head.index(b"content-length:") + 15
+    length = int(head[start : (head + b"\r\n").index(b"\r\n", start)])
+    return int(head[9:12]), end + 4, end + 4 + length
+
+
 class _Connection(asyncio.Protocol):
     """Sends one request at a time; ``ask`` gives the status and body size of the answer."""
 
@@ -69,14 +81,10 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._buffer += data
         if not self._needed:
-            end = self._buffer.find(b"\r\n\r\n")
-            if end < 0:
+            head = parse_head(self._buffer)
+            if head is None:
                 return
-            head = bytes(self._buffer[:end]).lower()
-            self._status = int(head[9:12])
-            start = head.index(b"content-length:") + 15
-            length = int(head[start : (head + b"\r\n").index(b"\r\n", start)])
-            self._needed = end + 4 + length
+            self._status, _, self._needed = head
         if len(self._buffer) >= self._needed and self._waiting is not None:
             waiting, self._waiting = self._waiting, None
             size = self._needed
@@ -134,6 +142,26 @@ async def _load(
     for connection in opened:
         connection.close()
     return {"statuses": statuses, "seconds": elapsed, "latencies_ms": latencies, "answer_bytes": answer_bytes}
+
+
+async def _ask_all(port: int, requests: Sequence[bytes], connections: int) -> Counter[int]:
+    loop = asyncio.get_running_loop()
+    left = iter(requests)
+    statuses: Counter[int] = Counter()
+
+    async def drive() -> None:
+        connection = (await loop.create_connection(_Connection, "127.0.0.1", port))[1]
+        for data in left:
+            statuses[(await asyncio.wait_for(connection.ask(data), TIMEOUT_SECONDS))[0]] += 1
+        connection.close()
+
+    await asyncio.gather(*(drive() for _ in range(connections)))
+    return statuses
+
+
+def ask_all(port: int, requests: Sequence[bytes], connections: int) -> Counter[int]:
+    """Send each request once, from this process, over so many connections; the number of answers by status."""
+    return uvloop.run(_ask_all(port, requests, connections))
 
 
 def _process(

@@ -19,10 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from benchmarks.counted_gateway import requests_so_far
 from benchmarks.maintenance_history import FLUSH_MS, RECORDS, TOPIC, WINDOW_COMMITS, Histories
 from benchmarks.processes import Server, free_port
 from benchmarks.report import Table
+from benchmarks.topics.trace import requests_for_topics
 
 STARTS: Final = 3
 HOT: Final = 200
@@ -70,7 +70,7 @@ class CountedGateway:
 
     @property
     def requests(self) -> int:
-        return requests_so_far(self._counts)
+        return requests_for_topics(self._counts)
 
     def ask(self, method: str, path: str, body: bytes | None = None) -> dict[str, object]:
         """The answer with status 200. Asks again if need be: a log may take longer to load than a request may wait."""

@@ -212,7 +212,7 @@ class _Writer:
         self._store.put(f"{layout.topic_root(TOPIC)}{path}", written.data)
         added = NewSegment(
             segment=written.ref(path),
-            run=written.run,
+            run=written.runs[0],
             modification_time_ms=self._unmerged_times[-1],
             rewritten=Rewritten(1),
         )

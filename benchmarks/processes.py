@@ -85,6 +85,11 @@ class Server:
             self._process.kill()
             self._process.wait(10)
 
+    def kill(self) -> None:
+        """End it without notice, by pid."""
+        self._process.kill()
+        self._process.wait(10)
+
 
 def call(port: int, method: str, path: str, body: object | None = None) -> dict[str, object]:
     """One JSON request outside the measurement."""

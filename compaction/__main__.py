@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
-import logging
-import re
 import signal
-import sys
-from contextlib import AbstractContextManager, nullcontext
-from types import FrameType
-from typing import Final
 
 if __name__ == "__main__":
     # Nothing has begun yet, so Ctrl-C may end the process at once, without a traceback from an import.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+import argparse
+import logging
+import re
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from types import FrameType
+from typing import Final
 
 from rich.console import Console
 from rich.progress import Progress

@@ -22,7 +22,13 @@ LEFT_ALONE_MS: Final = 60_000
 
 
 def finish_left(
-    store: ObjectStore, clock: Clock, new_id: NewId, report: Reporter, *, is_dry_run: bool
+    store: ObjectStore,
+    clock: Clock,
+    new_id: NewId,
+    report: Reporter,
+    *,
+    is_dry_run: bool,
+    left_alone_ms: int = LEFT_ALONE_MS,
 ) -> TransactionsState:
     """Finish them, reporting each that can't be; returns the state of the transactions then.
 
@@ -33,7 +39,7 @@ def finish_left(
     )
     now_ms = clock.now_ms()
     for row in list(finishing.log.refresh().transactions.values()):
-        if row.state != "committing" or now_ms - row.recorded_at_ms <= LEFT_ALONE_MS or is_dry_run:
+        if row.state != "committing" or now_ms - row.recorded_at_ms <= left_alone_ms or is_dry_run:
             continue
         try:
             finishing.finish(row)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from log_format import limits
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
@@ -13,6 +15,8 @@ class Policy:
     """A merge stops taking segments here. A segment of half this size is left alone."""
     sources_max: int = 2_000
     """Segments in one merge: its commit names each, in about 200 bytes."""
+    removes_max: int = limits.REMOVES_PER_COMMIT_MAX
+    """Expired segments that one commit removes."""
     flushed_min: int = 32
     """Flushed segments that justify a merge."""
     flushed_bytes_min: int = 64 * 1024 * 1024

@@ -157,7 +157,7 @@ def _put(
         sources = [source for source in task.sources if any(run.partition == partition for run in source.runs)]
         yield NewSegment(
             segment=written.ref(path),
-            run=written.run,
+            run=written.runs[0],
             modification_time_ms=max(source.modification_time_ms for source in sources),
             rewritten=_rewritten(task, sources, tombstones[partition]),
         )

@@ -106,7 +106,8 @@ class TopicUpkeep:
                 count = len(state.manifest.segments_below(expired))
                 self._report.event("would expire", topic=self.topic, partitions=len(expired), segments=count)
                 return
-            committed = self._committer.commit(ApplyRetention(topic_id=state.topic_id))
+            change = ApplyRetention(topic_id=state.topic_id, removes_max=self._policy.removes_max)
+            committed = self._committer.commit(change)
             for partition, offset in committed.result.log_starts.items():
                 self._report.event("expire", topic=self.topic, partition=partition, log_start=offset)
             totals.expired_segments += len(committed.result.removed)

@@ -7,19 +7,20 @@ when something that was asked for could not be finished, 2 for wrong settings, 3
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-import logging
-import os
 import signal
-import sys
-from collections.abc import Sequence
-from functools import partial
-from typing import Final
 
 if __name__ == "__main__":
     # Until it serves there is nothing to finish: Ctrl-C ends it at once, without a traceback from an import.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+import argparse
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
 
 from gateway import structured_log
 from gateway.app import create_app
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UnsafeStore as error:
         sys.stderr.write(f"python -m gateway: {error}\n")
         return 3
-    warn_of_address(settings)
+    _warn_of_address(settings)
     server = GatewayServer(server_config(create_app(gateway), gateway), gateway, partial(_announce, gateway.store_uri))
     server.run()
     structured_log.WRITER.flush()
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def warn_of_address(settings: Settings) -> None:
+def _warn_of_address(settings: Settings) -> None:
     """Warn when the advertised address leads each other gateway to itself."""
     if settings.host in EVERY_ADDRESS and settings.advertised_url is None:
         _log.warning(

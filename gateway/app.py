@@ -23,7 +23,6 @@ from gateway.asgi.problems import ProblemMiddleware
 from gateway.asgi.request_id import RequestIdMiddleware
 from gateway.gateway import Gateway
 from gateway.hosts import AllowedHosts
-from gateway.http.direct_route import DirectRoute
 from gateway.http.dispatch import Dispatcher
 from gateway.openapi.document import document
 from gateway.routes import (
@@ -39,6 +38,7 @@ from gateway.routes import (
     topics,
     transactions,
 )
+from gateway.routes.typed_route import TypedRoute
 from log_format.version import __version__
 
 ROUTERS: Sequence[APIRouter] = (
@@ -71,12 +71,12 @@ class GatewayApplication(FastAPI):
             lifespan=_lifespan(gateway),
         )
         routes = [route for router in routers for route in router.routes]
-        direct = [route for route in routes if isinstance(route, DirectRoute)]
-        assert len(direct) == len(routes), "every router needs route_class=DirectRoute"
-        self.router.routes.extend(direct)
+        typed = [route for route in routes if isinstance(route, TypedRoute)]
+        assert len(typed) == len(routes), "every router needs route_class=TypedRoute"
+        self.router.routes.extend(typed)
         self.state.gateway = gateway
         self.state.store_check = operations.StoreCheck()
-        self._handle = _with_middlewares(Dispatcher(direct, gateway.forwarding), gateway)
+        self._handle = _with_middlewares(Dispatcher(typed, gateway.forwarding), gateway)
         self.operations = OperationsApplication(self, gateway)
 
     @cached_property
@@ -106,7 +106,7 @@ class OperationsApplication:
     def __init__(self, clients: GatewayApplication, gateway: Gateway) -> None:
         self._clients = clients
         routers = (operations.probes, operations.operators)
-        routes = [route for router in routers for route in router.routes if isinstance(route, DirectRoute)]
+        routes = [route for router in routers for route in router.routes if isinstance(route, TypedRoute)]
         app: ASGIApp = _guarded(Dispatcher(routes), gateway, listens_on=gateway.settings.ops_host)
         self._handle = _observed(PacingMiddleware(app), gateway)
 
@@ -119,7 +119,7 @@ class OperationsApplication:
 def create_app(gateway: Gateway, routers: Sequence[APIRouter] = ROUTERS) -> GatewayApplication:
     """The gateway's application; its lifespan starts the engine and, at the end, drains it if the server did not.
 
-    ``routers`` must use ``DirectRoute``. Where several paths match, the most literal is taken.
+    ``routers`` must use ``TypedRoute``. Where several paths match, the most literal is taken.
     """
     return GatewayApplication(gateway, routers)
 

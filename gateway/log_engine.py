@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -28,14 +31,15 @@ from gateway.engine.manifest_budget import ManifestBudget
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topic import OpenTopic, TopicParts
-from gateway.engine.pool import Pool
+from gateway.engine.pool import MakeExecutor, Pool
 from gateway.engine.producer_ids import ProducerIds
 from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
 from gateway.engine.tail_cache import TailCache
 from gateway.engine.waiting import Draining, WaitingPlaces
 from gateway.finishing.finishing import Finishing
-from gateway.groups.groups import Groups
+from gateway.groups.bounds import GroupBounds
+from gateway.groups.calls.groups import Groups
 from gateway.memory_budget import MemoryBudget, Reservation
 from gateway.transactions.one_request import OneRequest
 from gateway.transactions.preparing import Preparing
@@ -43,6 +47,7 @@ from gateway.transactions.sweeping import Sweeping
 from gateway.transactions.transactions import Transactions
 from log_format import layout
 from log_format.clock import Clock
+from log_format.ids import NewId
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.reader import SegmentReader
 from log_format.segments.segment import decode_footer, decode_row_group, encode_segment
@@ -53,8 +58,7 @@ from log_format.topic.producers import ProducerStamp
 _log = logging.getLogger("gateway.engine")
 
 
-def new_id() -> str:
-    """An id that no other call makes."""
+def _uuid() -> str:
     return str(uuid.uuid4())
 
 
@@ -66,29 +70,38 @@ def _warm_up() -> None:
     decode_row_group(footer, 0, segment.data[: segment.footer_start][footer.row_groups[0].start :])
 
 
-def _access(store: ObjectStore, clock: Clock, metrics: EngineMetrics, write_threads: int) -> TableAccess:
+def _access(
+    store: ObjectStore,
+    clock: Clock,
+    new_id: NewId,
+    *,
+    jitter: Callable[[], float],
+    bounds: EngineBounds,
+    make_executor: MakeExecutor,
+    metrics: EngineMetrics,
+) -> TableAccess:
     return TableAccess(
         store=store,
         clock=clock,
         new_id=new_id,
-        look_pool=Pool("look", LOOK_THREADS),
-        load_pool=Pool("load", LOAD_THREADS),
-        write_pool=Pool("write", write_threads),
+        jitter=jitter,
+        bounds=bounds,
+        look_pool=Pool("look", LOOK_THREADS, make_executor),
+        load_pool=Pool("load", LOAD_THREADS, make_executor),
+        write_pool=Pool("write", bounds.write_threads, make_executor),
         metrics=metrics,
     )
 
 
-def _topic_parts(
-    access: TableAccess, tail: TailCache, ownership: Ownership, draining: Draining, bounds: EngineBounds
-) -> TopicParts:
+def _topic_parts(access: TableAccess, tail: TailCache, ownership: Ownership, draining: Draining) -> TopicParts:
+    bounds = access.bounds
     return TopicParts(
         access=access,
         tail=tail,
         budget=ManifestBudget(bounds.manifest_bytes_max, access.clock, access.metrics),
-        watch=MaintenanceWatch(access.clock, access.metrics),
+        watch=MaintenanceWatch(access.clock, access.metrics, segments_behind=bounds.segments_behind),
         contended=ownership.contended,
         draining=draining,
-        log_poll_ms=bounds.log_poll_ms,
     )
 
 
@@ -106,6 +119,10 @@ class LogEngine:
         clock: Clock,
         registry: CollectorRegistry,
         request_memory: MemoryBudget,
+        group_bounds: GroupBounds = GroupBounds(),  # noqa: B008 - frozen
+        new_id: NewId = _uuid,
+        jitter: Callable[[], float] = random.random,
+        make_executor: MakeExecutor = ThreadPoolExecutor,
     ) -> None:
         """``request_memory``: for what transactions stage."""
         self.clock = clock
@@ -113,34 +130,33 @@ class LogEngine:
         self._draining = Draining()
         self._store = store
         self._metrics = EngineMetrics(registry)
-        self._access = _access(store, clock, self._metrics, bounds.write_threads)
-        self._cold_pool = Pool("read", bounds.read_threads)
+        self._access = _access(
+            store, clock, new_id, jitter=jitter, bounds=bounds, make_executor=make_executor, metrics=self._metrics
+        )
+        self._cold_pool = Pool("read", bounds.read_threads, make_executor)
         self._tail = TailCache(bounds.tail_cache_bytes_max)
         self._metrics.tail_cache_bytes.set_function(lambda: self._tail.size_bytes)
         self._places = WaitingPlaces(bounds.waiting_polls_max)
         self._metrics.waiting_polls.set_function(lambda: self._places.taken_count)
-        self.topics = TopicRegistry(_topic_parts(self._access, self._tail, ownership, self._draining, bounds))
+        self.topics = TopicRegistry(_topic_parts(self._access, self._tail, ownership, self._draining))
         self.reading = reading = Reading(
             self._tail,
             SegmentReader(cold_store, footer_cache_bytes=bounds.footer_cache_bytes_max),
             pool=self._cold_pool,
             clock=clock,
             metrics=self._metrics,
+            bounds=bounds,
         )
         self.locating = Locating(self.topics, reading)
-        self.fetching = Fetching(self.locating, reading, clock=clock, places=self._places, draining=self._draining)
+        self.fetching = Fetching(
+            self.locating, reading, clock=clock, places=self._places, draining=self._draining, bounds=bounds
+        )
         self.following = Following(reading, places=self._places, draining=self._draining)
         self.administration = Administration(
-            self.topics,
-            store,
-            cold_store,
-            clock=clock,
-            look_pool=self._access.look_pool,
-            cold_pool=self._cold_pool,
-            request_bytes_max=bounds.request_bytes_max,
+            self.topics, self._access, cold_store=cold_store, cold_pool=self._cold_pool
         )
         self.producer_ids = ProducerIds(store, pool=self._access.look_pool, clock=clock, new_id=new_id)
-        self._finishing = Finishing(self._access, self.topics, bounds.groups_bytes_max, request_memory)
+        self._finishing = Finishing(self._access, self.topics, request_memory)
         self.groups = Groups(
             self._access,
             self._finishing,
@@ -150,11 +166,12 @@ class LogEngine:
             fetching=self.fetching,
             ownership=ownership,
             registry=registry,
+            bounds=group_bounds,
         )
         preparing = Preparing(self.groups.committed, self._finishing.groups, self.topics, clock=clock)
         parts = (self._finishing, preparing, self.producer_ids)
         self.transactions, self.one_request = Transactions(*parts, clock=clock), OneRequest(*parts, clock=clock)
-        self.sweeping = Sweeping(self._finishing, clock=clock)
+        self.sweeping = Sweeping(self._finishing, clock=clock, bounds=bounds)
         self._large_bodies = MemoryBudget(bounds.large_bodies_bytes_max, "large bodies")
         self._drained: asyncio.Task[None] | None = None
 

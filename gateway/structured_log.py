@@ -55,8 +55,9 @@ def plain_line(members: dict[str, Any]) -> bytes:
 class LineWriter:
     """A thread that writes lines to a file descriptor."""
 
-    def __init__(self, descriptor: int = _STDERR) -> None:
+    def __init__(self, descriptor: int = _STDERR, *, lines_max: int = LINES_MAX) -> None:
         self._descriptor = descriptor
+        self._lines_max = lines_max
         self.form: Callable[[dict[str, Any]], bytes] = json_line
         """The form of a line."""
         self._lines: deque[bytes] = deque()
@@ -68,8 +69,8 @@ class LineWriter:
         self._lock = threading.Lock()
 
     def write(self, members: dict[str, Any]) -> None:
-        """Queue one line; dropped when ``LINES_MAX`` wait."""
-        if len(self._lines) >= LINES_MAX:
+        """Queue one line; dropped when ``lines_max`` wait."""
+        if len(self._lines) >= self._lines_max:
             self._dropped_count += 1
             return
         self._lines.append(self.form(members))

@@ -17,11 +17,13 @@ PAUSE_AFTER_DEFECT_MS: Final = 1_000
 _log = logging.getLogger("gateway.supervised")
 
 
-async def supervised(work: Callable[[], Awaitable[None]], what: str) -> None:
+async def supervised(
+    work: Callable[[], Awaitable[None]], what: str, *, pause_after_defect_ms: int = PAUSE_AFTER_DEFECT_MS
+) -> None:
     """Do round after round of ``work``, which makes its own pause, until cancelled. ``what``: its name in the log."""
     while True:
         try:
             await work()
         except Exception as defect:  # noqa: BLE001 - the top of this work: no other code would begin it again
             _log.error("%s met a defect, and goes on", what, exc_info=defect)
-            await asyncio.sleep(PAUSE_AFTER_DEFECT_MS / 1000)
+            await asyncio.sleep(pause_after_defect_ms / 1000)

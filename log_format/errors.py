@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 
 class ErrorCode(StrEnum):
@@ -126,10 +126,16 @@ ANSWERS: Mapping[ErrorCode, Answers] = MappingProxyType(
 class TidelogError(Exception):
     """The root. ``code`` is the HTTP API's; ``detail`` is one sentence for people; ``fields`` go into the HTTP problem.
 
-    ``status``, ``retryable`` and ``may_have_happened`` are those of the code unless given.
+    ``status``, ``retryable`` and ``may_have_happened`` are those of the code unless given. A class that names no code has that of
+    the class above it.
     """
 
-    default_code = ErrorCode.INTERNAL
+    default_code: ClassVar[ErrorCode] = ErrorCode.INTERNAL
+
+    def __init_subclass__(cls, *, code: ErrorCode | None = None) -> None:
+        super().__init_subclass__()
+        if code is not None:
+            cls.default_code = code
 
     def __init__(
         self,
@@ -150,26 +156,20 @@ class TidelogError(Exception):
         self.fields = fields
 
 
-class RequestRefused(TidelogError):
+class RequestRefused(TidelogError, code=ErrorCode.INVALID_REQUEST):
     """Fix the request: repeated unchanged, it is refused again. Nothing changed."""
 
-    default_code = ErrorCode.INVALID_REQUEST
 
-
-class UnknownTopic(RequestRefused):
+class UnknownTopic(RequestRefused, code=ErrorCode.UNKNOWN_TOPIC):
     """The topic does not exist, or no longer does."""
-
-    default_code = ErrorCode.UNKNOWN_TOPIC
 
     def __init__(self, topic: str) -> None:
         advice = f"Create it with 'tidelog topic create {topic}' (over HTTP: POST /v1/topics)."
         super().__init__(f"Topic {topic!r} does not exist. {advice}", topic=topic)
 
 
-class UnknownPartition(RequestRefused):
+class UnknownPartition(RequestRefused, code=ErrorCode.UNKNOWN_PARTITION):
     """The topic has no such partition."""
-
-    default_code = ErrorCode.UNKNOWN_PARTITION
 
     def __init__(self, topic: str, partition: object, partition_count: int) -> None:
         super().__init__(
@@ -177,10 +177,8 @@ class UnknownPartition(RequestRefused):
         )
 
 
-class OffsetOutOfRange(RequestRefused):
+class OffsetOutOfRange(RequestRefused, code=ErrorCode.OFFSET_OUT_OF_RANGE):
     """Look again at where the log starts and ends: 410 below the log start, 416 beyond the high watermark."""
-
-    default_code = ErrorCode.OFFSET_OUT_OF_RANGE
 
     def __init__(self, topic: str, partition: int, offset: int, log_start_offset: int, high_watermark: int) -> None:
         below = offset < log_start_offset
@@ -195,34 +193,24 @@ class OffsetOutOfRange(RequestRefused):
         )
 
 
-class TopicReplaced(TidelogError):
+class TopicReplaced(TidelogError, code=ErrorCode.UNAVAILABLE):
     """Reload and retry: the topic was re-created or given partitions since the request was prepared. Nothing changed."""
 
-    default_code = ErrorCode.UNAVAILABLE
 
-
-class BackOff(TidelogError):
+class BackOff(TidelogError, code=ErrorCode.UNAVAILABLE):
     """Try again later: the store or the gateway can't do it now. Nothing changed."""
 
-    default_code = ErrorCode.UNAVAILABLE
 
-
-class OutcomeUnknown(TidelogError):
+class OutcomeUnknown(TidelogError, code=ErrorCode.OUTCOME_UNKNOWN):
     """Read back: the bounds were reached before it was known whether the change is in the log."""
 
-    default_code = ErrorCode.OUTCOME_UNKNOWN
 
-
-class CorruptData(TidelogError):
+class CorruptData(TidelogError, code=ErrorCode.CORRUPT_SEGMENT):
     """Quarantine: stored bytes are missing or are not what the log says they are. Every decoder raises only this."""
 
-    default_code = ErrorCode.CORRUPT_SEGMENT
 
-
-class UnsupportedTable(CorruptData):
+class UnsupportedTable(CorruptData, code=ErrorCode.UNSUPPORTED_TABLE):
     """Stop: another program's commit asks for Delta features that Tidelog lacks. Nothing is damaged, nothing changed."""
-
-    default_code = ErrorCode.UNSUPPORTED_TABLE
 
 
 class StoreError(Exception):

@@ -27,7 +27,6 @@ TRANSACTIONS_ROOT = f"{SYSTEM}transactions/"
 CONSUMER_OFFSETS_ROOT = f"{SYSTEM}consumer_offsets/"
 SEGMENTS = "segments/"
 COMPACTED = "compacted/"
-VERSION_DIGITS = 20
 _COMMIT = re.compile(r"([0-9]{20})\.json")
 _CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
 

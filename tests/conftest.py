@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,24 +26,36 @@ from log_format.stores.memory import MemoryStore
 from log_format.stores.s3 import S3Store
 from tests.support.certificate_authority import Authority
 from tests.support.minio import Minio
+from tests.support.spread import FilesAndSpark
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs the server by its fixtures, so that no test forgets."""
+    """Mark what needs the server by its fixtures, so that no test forgets; what shares the Spark session, the longest, begins."""
     for item in items:
         if "minio" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.minio)
+    items.sort(key=lambda item: "spark" not in getattr(item, "fixturenames", ()))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesAndSpark | None:
+    """``--dist loadfile`` knows of the Spark session."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    config.option.loadscopereorder = False
+    return FilesAndSpark(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _own_aws_settings_only() -> Iterator[None]:
-    """No test may meet a real bucket: the AWS settings of whoever runs the tests are hidden from them."""
+def _environment() -> Iterator[None]:
+    """No test may meet a real bucket: the AWS settings of the caller are hidden. Java compiles fast, as no query is long."""
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             patch.delenv(name)
         patch.setenv("AWS_CONFIG_FILE", os.devnull)
         patch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
         patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        patch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         yield
 
 

@@ -22,205 +22,149 @@ from typing import Final
 from log_format import errors
 from log_format.errors import ErrorCode, TidelogError
 
+_classes: Final[dict[ErrorCode, type[GatewayError]]] = {}
+CLASSES: Final[Mapping[ErrorCode, type[GatewayError]]] = MappingProxyType(_classes)
+
 
 class GatewayError(TidelogError):
-    """An error answer of a gateway, or the lack of an answer."""
+    """An error answer of a gateway, or the lack of an answer. A subclass with a ``code`` is that code's class."""
 
     request_id: str | None = None
     after_doubt: bool = False
     """The error is the last try's only: an earlier try of the same request may have happened."""
 
+    def __init_subclass__(cls, *, code: ErrorCode | None = None) -> None:
+        super().__init_subclass__(code=code)
+        if code is not None:
+            _classes[code] = cls
 
-class RequestRefused(GatewayError, errors.RequestRefused):
+
+class RequestRefused(GatewayError, errors.RequestRefused, code=ErrorCode.INVALID_REQUEST):
     """Mend the request: repeated as it is, it will be refused again. Nothing changed."""
-
-    default_code = ErrorCode.INVALID_REQUEST
 
 
 class BackOff(GatewayError, errors.BackOff):
     """Try again later. Nothing changed."""
 
-    default_code = ErrorCode.UNAVAILABLE
 
-
-class OutcomeUnknown(GatewayError, errors.OutcomeUnknown):
+class OutcomeUnknown(GatewayError, errors.OutcomeUnknown, code=ErrorCode.OUTCOME_UNKNOWN):
     """The request may have happened, and no answer says so: read back before it is repeated."""
 
-    default_code = ErrorCode.OUTCOME_UNKNOWN
 
-
-class InvalidRecord(RequestRefused):
+class InvalidRecord(RequestRefused, code=ErrorCode.INVALID_RECORD):
     """A record can't be stored; ``fields["errors"]`` says where and why."""
 
-    default_code = ErrorCode.INVALID_RECORD
 
-
-class InvalidTopicName(RequestRefused):
+class InvalidTopicName(RequestRefused, code=ErrorCode.INVALID_TOPIC_NAME):
     """No topic may have this name."""
 
-    default_code = ErrorCode.INVALID_TOPIC_NAME
 
-
-class InvalidConfig(RequestRefused):
+class InvalidConfig(RequestRefused, code=ErrorCode.INVALID_CONFIG):
     """A topic setting is unknown or out of range; ``fields["errors"]`` lists all of them."""
 
-    default_code = ErrorCode.INVALID_CONFIG
 
-
-class UnknownTopic(RequestRefused):
+class UnknownTopic(RequestRefused, code=ErrorCode.UNKNOWN_TOPIC):
     """The topic does not exist, or not any more."""
 
-    default_code = ErrorCode.UNKNOWN_TOPIC
 
-
-class UnknownPartition(RequestRefused):
+class UnknownPartition(RequestRefused, code=ErrorCode.UNKNOWN_PARTITION):
     """The topic has no such partition."""
 
-    default_code = ErrorCode.UNKNOWN_PARTITION
 
-
-class TopicAlreadyExists(RequestRefused):
+class TopicAlreadyExists(RequestRefused, code=ErrorCode.TOPIC_ALREADY_EXISTS):
     """A topic of that name exists."""
 
-    default_code = ErrorCode.TOPIC_ALREADY_EXISTS
 
-
-class OffsetOutOfRange(RequestRefused):
+class OffsetOutOfRange(RequestRefused, code=ErrorCode.OFFSET_OUT_OF_RANGE):
     """Status 410: below the log start; 416: beyond the end. ``fields``: ``log_start_offset``, ``high_watermark``."""
 
-    default_code = ErrorCode.OFFSET_OUT_OF_RANGE
 
-
-class ExpectedOffsetMismatch(RequestRefused):
+class ExpectedOffsetMismatch(RequestRefused, code=ErrorCode.EXPECTED_OFFSET_MISMATCH):
     """The partition's next offset is not the expected one."""
 
-    default_code = ErrorCode.EXPECTED_OFFSET_MISMATCH
 
-
-class UnknownProducer(RequestRefused):
+class UnknownProducer(RequestRefused, code=ErrorCode.UNKNOWN_PRODUCER):
     """The producer id was never issued, or was not used for a day and is forgotten."""
 
-    default_code = ErrorCode.UNKNOWN_PRODUCER
 
-
-class SequenceOutOfOrder(RequestRefused):
+class SequenceOutOfOrder(RequestRefused, code=ErrorCode.SEQUENCE_OUT_OF_ORDER):
     """The request is not its producer's next one, which is ``fields["expected_sequence"]``."""
 
-    default_code = ErrorCode.SEQUENCE_OUT_OF_ORDER
 
-
-class FencedProducer(RequestRefused):
+class FencedProducer(RequestRefused, code=ErrorCode.FENCED_PRODUCER):
     """A newer epoch of this producer has begun."""
 
-    default_code = ErrorCode.FENCED_PRODUCER
 
-
-class UnknownTransaction(RequestRefused):
+class UnknownTransaction(RequestRefused, code=ErrorCode.UNKNOWN_TRANSACTION):
     """There is no such transaction; ended ones are remembered for a day."""
 
-    default_code = ErrorCode.UNKNOWN_TRANSACTION
 
-
-class TransactionNotOpen(RequestRefused):
+class TransactionNotOpen(RequestRefused, code=ErrorCode.TRANSACTION_NOT_OPEN):
     """The transaction was aborted, perhaps by its time-out; from an abort: it was committed before."""
 
-    default_code = ErrorCode.TRANSACTION_NOT_OPEN
 
-
-class UnknownGroup(RequestRefused):
+class UnknownGroup(RequestRefused, code=ErrorCode.UNKNOWN_GROUP):
     """The consumer group does not exist, or not any more."""
 
-    default_code = ErrorCode.UNKNOWN_GROUP
 
-
-class UnknownMember(RequestRefused):
+class UnknownMember(RequestRefused, code=ErrorCode.UNKNOWN_MEMBER):
     """The group has no such member: it left, or was silent for longer than its session time-out."""
 
-    default_code = ErrorCode.UNKNOWN_MEMBER
 
-
-class FencedMember(RequestRefused):
+class FencedMember(RequestRefused, code=ErrorCode.FENCED_MEMBER):
     """Another consumer with the same ``instance_id`` replaced this one."""
 
-    default_code = ErrorCode.FENCED_MEMBER
 
-
-class StaleGeneration(RequestRefused):
+class StaleGeneration(RequestRefused, code=ErrorCode.STALE_GENERATION):
     """The member does not hold these partitions in the group's generation. Nothing was committed."""
 
-    default_code = ErrorCode.STALE_GENERATION
 
-
-class GroupNotEmpty(RequestRefused):
+class GroupNotEmpty(RequestRefused, code=ErrorCode.GROUP_NOT_EMPTY):
     """The group has live members; the request needs a group without."""
 
-    default_code = ErrorCode.GROUP_NOT_EMPTY
 
-
-class NoCommittedOffset(RequestRefused):
+class NoCommittedOffset(RequestRefused, code=ErrorCode.NO_COMMITTED_OFFSET):
     """The group has committed nothing for a partition, and ``auto_offset_reset`` is ``"none"``."""
 
-    default_code = ErrorCode.NO_COMMITTED_OFFSET
 
-
-class InconsistentAssignor(RequestRefused):
+class InconsistentAssignor(RequestRefused, code=ErrorCode.INCONSISTENT_ASSIGNOR):
     """The group's members use another assignor."""
 
-    default_code = ErrorCode.INCONSISTENT_ASSIGNOR
 
-
-class RequestTooLarge(RequestRefused):
+class RequestTooLarge(RequestRefused, code=ErrorCode.REQUEST_TOO_LARGE):
     """The request is above ``fields["limit_bytes"]``."""
 
-    default_code = ErrorCode.REQUEST_TOO_LARGE
 
-
-class RecordTooLarge(RequestRefused):
+class RecordTooLarge(RequestRefused, code=ErrorCode.RECORD_TOO_LARGE):
     """The record is above its topic's ``max.message.bytes``, which is ``fields["limit_bytes"]``."""
 
-    default_code = ErrorCode.RECORD_TOO_LARGE
 
-
-class Throttled(BackOff):
+class Throttled(BackOff, code=ErrorCode.THROTTLED):
     """The gateway asks for fewer requests."""
 
-    default_code = ErrorCode.THROTTLED
 
-
-class Unavailable(BackOff):
+class Unavailable(BackOff, code=ErrorCode.UNAVAILABLE):
     """The gateway can't reach its store."""
 
-    default_code = ErrorCode.UNAVAILABLE
 
-
-class Overloaded(BackOff):
+class Overloaded(BackOff, code=ErrorCode.OVERLOADED):
     """The gateway is at a limit of its memory."""
 
-    default_code = ErrorCode.OVERLOADED
 
-
-class Draining(BackOff):
+class Draining(BackOff, code=ErrorCode.DRAINING):
     """The gateway is shutting down; another one, or the same after its restart, will do it."""
 
-    default_code = ErrorCode.DRAINING
 
-
-class CorruptSegment(GatewayError, errors.CorruptData):
+class CorruptSegment(GatewayError, errors.CorruptData, code=ErrorCode.CORRUPT_SEGMENT):
     """A stored segment (``fields["segment"]``) is missing or damaged: ``tidelog verify`` tells more."""
 
-    default_code = ErrorCode.CORRUPT_SEGMENT
 
-
-class UnsupportedTable(GatewayError, errors.UnsupportedTable):
+class UnsupportedTable(GatewayError, errors.UnsupportedTable, code=ErrorCode.UNSUPPORTED_TABLE):
     """Another program gave the topic's table Delta features that Tidelog does not support; the answer says which."""
 
-    default_code = ErrorCode.UNSUPPORTED_TABLE
 
-
-class InternalError(GatewayError):
+class InternalError(GatewayError, code=ErrorCode.INTERNAL):
     """An error inside the gateway; its log has the request id."""
-
-    default_code = ErrorCode.INTERNAL
 
 
 class GatewayUnreachable(BackOff):
@@ -231,28 +175,20 @@ class UnexpectedAnswer(InternalError):
     """The answer does not follow the contract: a proxy in between sent it, or a gateway of another version."""
 
 
-class BufferFull(TidelogError):
+class BufferFull(TidelogError, code=ErrorCode.OVERLOADED):
     """``max_block_ms`` passed without room in the producer's buffer. The record was not taken."""
 
-    default_code = ErrorCode.OVERLOADED
 
-
-class DeliveryTimeout(TidelogError):
+class DeliveryTimeout(TidelogError, code=ErrorCode.UNAVAILABLE):
     """``delivery_timeout_ms`` passed, and the record was not stored. The cause is the last error met, if any."""
 
-    default_code = ErrorCode.UNAVAILABLE
 
-
-class ClientClosed(TidelogError):
+class ClientClosed(TidelogError, code=ErrorCode.UNAVAILABLE):
     """The client was closed first. The call did nothing."""
 
-    default_code = ErrorCode.UNAVAILABLE
 
-
-class TransactionAborted(TidelogError):
+class TransactionAborted(TidelogError, code=ErrorCode.TRANSACTION_NOT_OPEN):
     """The transaction that the record was sent in did not commit. The record is in no topic, and never will be."""
-
-    default_code = ErrorCode.TRANSACTION_NOT_OPEN
 
 
 class DeliveryFailed(TidelogError):
@@ -274,43 +210,3 @@ class DeliveryFailed(TidelogError):
         self.may_have_happened = first.may_have_happened
         self.failed_count = failed_count
         self.__cause__ = first
-
-
-CLASSES: Final[Mapping[ErrorCode, type[GatewayError]]] = MappingProxyType(
-    {
-        error.default_code: error
-        for error in (
-            RequestRefused,
-            InvalidRecord,
-            InvalidTopicName,
-            InvalidConfig,
-            UnknownTopic,
-            UnknownPartition,
-            TopicAlreadyExists,
-            OffsetOutOfRange,
-            ExpectedOffsetMismatch,
-            UnknownProducer,
-            SequenceOutOfOrder,
-            FencedProducer,
-            UnknownTransaction,
-            TransactionNotOpen,
-            UnknownGroup,
-            UnknownMember,
-            FencedMember,
-            StaleGeneration,
-            GroupNotEmpty,
-            NoCommittedOffset,
-            InconsistentAssignor,
-            RequestTooLarge,
-            RecordTooLarge,
-            Throttled,
-            Unavailable,
-            Overloaded,
-            Draining,
-            CorruptSegment,
-            UnsupportedTable,
-            InternalError,
-            OutcomeUnknown,
-        )
-    }
-)

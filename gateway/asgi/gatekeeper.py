@@ -15,10 +15,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gateway.asgi.cross_site import ORIGIN, SITE, refuse_cross_site
 from gateway.hosts import AllowedHosts
 from gateway.http import producer_headers
+from gateway.http.parameters import OWN_PREFIX
 from gateway.problem import refused
 from log_format.errors import BackOff, ErrorCode, RequestRefused
 
-OWN_PREFIX: Final = b"tidelog-"
 UNDERSTOOD: Final = frozenset(name.lower().encode() for name in producer_headers.NAMES)
 """``Tidelog-*`` request headers that work, in lower case."""
 _JUDGED: Final = frozenset((b"host", b"transfer-encoding", ORIGIN, SITE))

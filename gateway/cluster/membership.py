@@ -59,6 +59,7 @@ class Membership:
         beat_ms: int,
         registry: CollectorRegistry,
         key_file: tuple[bytes, ...] | None = None,
+        leases_until_abandoned: int = LEASES_UNTIL_ABANDONED,
     ) -> None:
         """``url``: the one that ``start`` will likely give. ``key_file``: the setting ``cluster_key_file``, if any."""
         self._store = store
@@ -74,7 +75,7 @@ class Membership:
         self._reader = HeartbeatReader(
             store,
             own_id=own_id,
-            litter_ms=beat_ms * BEATS_PER_LEASE * LEASES_UNTIL_ABANDONED,
+            litter_ms=beat_ms * BEATS_PER_LEASE * leases_until_abandoned,
             step_ms_max=beat_ms * 2,
         )
         self._ignored_count = 0

@@ -9,7 +9,9 @@ random gateway; groups have an owner all the same. For tests. ``off``: each gate
 
 from __future__ import annotations
 
+import asyncio
 import random
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from gateway.cluster.peers import Peer, Peers
@@ -21,10 +23,15 @@ Mode = Literal["preferred", "random", "off"]
 class Ownership:
     """Belongs to the event loop. Owners are returned as peers; None is this gateway."""
 
-    def __init__(self, own_id: str, peers: Peers, mode: Mode) -> None:
+    def __init__(
+        self, own_id: str, peers: Peers, mode: Mode, *, choose: Callable[[Sequence[str]], str] = random.choice
+    ) -> None:
         self.mode = mode
         self.peers = peers
+        self.contended = peers.looks_old if mode == "preferred" else asyncio.Event()
+        """Set when another gateway keeps committing to a topic of this one: their views differ, if owners are preferred."""
         self._own_id = own_id
+        self._choose = choose
 
     def of_topic(self, topic: str) -> Peer | None:
         """The owner of the topic as a whole."""
@@ -42,7 +49,7 @@ class Ownership:
     def at_random(self) -> Peer | None:
         """A random gateway."""
         others = self.peers.candidates()
-        return _peer(random.choice(sorted((self._own_id, *others))), others)  # noqa: S311
+        return _peer(self._choose(sorted((self._own_id, *others))), others)
 
     def coordinates(self, group: str) -> bool:
         """Whether this gateway should coordinate the group."""
@@ -55,11 +62,6 @@ class Ownership:
         Without forwarding, gateways would take groups from each other for ever, and sessions would begin anew each time.
         """
         return self.mode != "off"
-
-    def contended(self) -> None:
-        """Another gateway keeps committing to a topic of this one: their views differ."""
-        if self.mode == "preferred":
-            self.peers.looks_old.set()
 
     def _owner(self, name: str, owners: int = 1, partition: int | None = None) -> Peer | None:
         others = self.peers.candidates()

@@ -32,7 +32,7 @@ _END_OF_STREAM: Final = (b"\xff\xff\xff\xff\x00\x00\x00\x00", b"\x00\x00\x00\x00
 """The present form of the prefix, and the one before version 0.15."""
 
 
-def check_messages(body: pa.Buffer, bytes_max: int) -> None:
+def check_messages(body: pa.Buffer, bytes_max: int, messages_max: int = MESSAGES_MAX) -> None:
     """Walk over a stream's messages.
 
     Raises ``RequestRefused``: 400 ``INVALID_REQUEST`` when the stream is cut or corrupt, 413 ``REQUEST_TOO_LARGE`` when it
@@ -51,8 +51,8 @@ def check_messages(body: pa.Buffer, bytes_max: int) -> None:
             count += 1
             if total > bytes_max:
                 raise too_large(f"The Arrow stream decompresses to more than {bytes_max} bytes.", bytes_max)
-            if count > MESSAGES_MAX:
-                raise malformed(f"The Arrow stream has more than {MESSAGES_MAX} messages: send fewer, larger batches.")
+            if count > messages_max:
+                raise malformed(f"The Arrow stream has more than {messages_max} messages: send fewer, larger batches.")
     except StopIteration:
         pass
     except (pa.ArrowException, OSError, struct.error) as error:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from gateway.call import unasked
-from gateway.engine.bounds import LIST_LOADS_AT_ONCE, LIST_PARTITIONS_MAX
+from gateway.engine.bounds import LIST_LOADS_AT_ONCE
+from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.pool import Pool
 from gateway.engine.registry import TopicRegistry, is_topic_name
-from log_format import layout, limits
-from log_format.clock import Clock
+from log_format import layout
 from log_format.errors import BackOff, CorruptData, OutcomeUnknown, StoreUnavailable, TidelogError, UnknownTopic
 from log_format.store import ObjectStore
 from log_format.topic.changes import (
@@ -45,35 +44,28 @@ class Administration:
     """Belongs to the event loop."""
 
     def __init__(
-        self,
-        registry: TopicRegistry,
-        store: ObjectStore,
-        cold_store: ObjectStore,
-        *,
-        clock: Clock,
-        look_pool: Pool,
-        cold_pool: Pool,
-        request_bytes_max: int,
+        self, registry: TopicRegistry, access: TableAccess, *, cold_store: ObjectStore, cold_pool: Pool
     ) -> None:
         self._registry = registry
-        self._store = store
+        self._store = access.store
         self._cold_store = cold_store
-        self._clock = clock
-        self._look_pool = look_pool
+        self._clock = access.clock
+        self._new_id = access.new_id
+        self._look_pool = access.look_pool
         self._cold_pool = cold_pool
-        self._request_bytes_max = request_bytes_max
+        self._bounds = access.bounds
         self._sweeps: set[asyncio.Task[None]] = set()
 
     def parse_config(self, given: Mapping[str, object]) -> TopicConfig:
         """Settings as a user gives them. Raises ``RequestRefused`` (``INVALID_CONFIG``)."""
-        return TopicConfig.parse(given, request_bytes_max=self._request_bytes_max)
+        return TopicConfig.parse(given, request_bytes_max=self._bounds.request_bytes_max)
 
     async def create(self, name: str, partition_count: int, config: TopicConfig) -> tuple[TopicState, bool]:
         """The topic, and whether it was made: False when the same one existed.
 
         Raises ``RequestRefused`` (name, count, ``TOPIC_ALREADY_EXISTS``), and as ``OpenTopic.commit``.
         """
-        change = CreateTopic(name=name, partition_count=partition_count, config=config, topic_id=str(uuid.uuid4()))
+        change = CreateTopic(name=name, partition_count=partition_count, config=config, topic_id=self._new_id())
         topic = await self._registry.fresh(name, self._clock.monotonic_ms())
         committed = await topic.commit(change)
         self._registry.retain(topic)
@@ -89,7 +81,9 @@ class Administration:
     ) -> TopicState:
         """Raise the partition count, change settings. Raises as ``AlterTopic.propose`` and ``OpenTopic.commit``."""
         topic = await self._existing(name)
-        change = AlterTopic(partition_count=partition_count, config=config, request_bytes_max=self._request_bytes_max)
+        change = AlterTopic(
+            partition_count=partition_count, config=config, request_bytes_max=self._bounds.request_bytes_max
+        )
         return (await topic.commit(change)).state
 
     async def delete(self, name: str) -> None:
@@ -101,9 +95,10 @@ class Administration:
         topic = await self._existing(name)
         topic_id, has_begun = topic.state.topic_id, False
         try:
-            while topic_id is not None and topic.state.manifest.segment_count() > limits.REMOVES_PER_COMMIT_MAX:
+            while topic_id is not None and topic.state.manifest.segment_count() > self._bounds.removes_max:
                 with unasked():  # the call asks only for the topic's end
-                    has_removed = (await topic.commit(DeleteAllRecords(topic_id=topic_id))).result
+                    step = DeleteAllRecords(topic_id=topic_id, removes_max=self._bounds.removes_max)
+                    has_removed = (await topic.commit(step)).result
                 if not has_removed:
                     break
                 has_begun = True
@@ -126,7 +121,7 @@ class Administration:
         Raises as ``DeleteRecords.propose`` and ``OpenTopic.commit``.
         """
         topic = await self._existing(name)
-        committed = await topic.commit(DeleteRecords(before=before))
+        committed = await topic.commit(DeleteRecords(before=before, removes_max=self._bounds.removes_max))
         if committed.state.topic_id is not None and committed.state.has_dead_segments():
             self._behind_the_answer(self._remove_dead(topic, committed.state.topic_id))
         return committed.result
@@ -142,7 +137,7 @@ class Administration:
                 return TopicPage(topics=found, next_after=None)
             states = await asyncio.gather(*(self._state(name, arrival_ms) for name in some))
             found += [state for state in states if state is not None]
-            limit = _fitting(found, limit)
+            limit = _fitting(found, limit, self._bounds.list_partitions_max)
         return TopicPage(topics=found[:limit], next_after=found[limit - 1].topic)
 
     async def names(self) -> list[str]:
@@ -191,8 +186,9 @@ class Administration:
 
     async def _remove_dead(self, topic: OpenTopic, topic_id: str) -> None:
         """Take out of the table the segments for which the commit that moved the log starts had no room."""
+        change = RemoveDeadSegments(topic_id=topic_id, removes_max=self._bounds.removes_max)
         try:
-            while (await topic.commit(RemoveDeadSegments(topic_id=topic_id))).result:
+            while (await topic.commit(change)).result:
                 pass
         except TidelogError as problem:
             _log.warning("segments of topic %s below its log starts are left to maintenance: %s", topic.name, problem)
@@ -206,11 +202,11 @@ class Administration:
                 return
 
 
-def _fitting(topics: Sequence[TopicState], limit: int) -> int:
-    """How many topics fit a page of ``limit``: those with ``LIST_PARTITIONS_MAX`` partitions together, at least one topic."""
+def _fitting(topics: Sequence[TopicState], limit: int, partitions_max: int) -> int:
+    """How many topics fit a page of ``limit``: those with ``partitions_max`` partitions together, at least one topic."""
     partitions = 0
     for count, topic in enumerate(topics[:limit]):
         partitions += topic.partition_count
-        if count and partitions > LIST_PARTITIONS_MAX:
+        if count and partitions > partitions_max:
             return count
     return limit

@@ -21,9 +21,6 @@ FLUSH_BATCHES_CAP: Final = 4096
 BATCHES_WAITING_MAX: Final = 16 * FLUSH_BATCHES_CAP
 """Requests to one topic that no flush has taken: each is a few objects beside its records, with ``acks=0`` too."""
 
-TOPICS_LOADED_MAX: Final = 2_000
-"""Topics whose state is in memory; beyond it idle ones are forgotten, least recently used first."""
-
 TOPIC_BYTES: Final = 8 * 1024
 """Memory of an open topic without its state."""
 
@@ -39,9 +36,6 @@ FETCH_PARTITION_BYTES: Final = 600
 FETCH_LISTS_BYTES_MAX: Final = 8 * _MEBIBYTE
 """Memory for the long lists of all fetches: one with every partition of the largest topic fits."""
 
-FETCH_LISTS_WAITING_MAX: Final = 4
-"""Fetches with long lists that wait for others to end; the list of each is in memory already."""
-
 PARTITIONS_PER_STEP: Final = 128
 """Partitions that one request looks at before other requests get their turn."""
 
@@ -54,9 +48,6 @@ TOPIC_LOOKS_AT_ONCE: Final = 64
 
 COLD_RUNS_PER_READ_MAX: Final = 64
 """Runs that one read takes from the store: a partition of tiny flushes must not hold a request for minutes."""
-
-COLD_READ_MS_MAX: Final = 2_000
-"""For so long a fetch that has something to answer goes on to further runs, over all its partitions."""
 
 READ_AHEAD_BYTES_MAX: Final = 16 * _MEBIBYTE
 """Decoded records of old segments kept for readers that go on. Part of the slack in the settings' sum."""
@@ -76,26 +67,11 @@ LARGE_BODY_WAIT_MS_MAX: Final = 10_000
 LARGE_BODIES_WAITING_MAX: Final = 20_000
 """Bodies that wait for their turn; the number of connections is the smaller bound."""
 
-PRODUCE_WAIT_MS_MAX: Final = 10_000
-"""How long a request waits for its flush to begin, beyond ``flush.ms``, before the gateway refuses it (503, nothing happened)."""
-
-STORE_WAIT_MS_MAX: Final = 10_000
-"""How long a request waits for a look at a log, for records from the store, or for its turn to change a topic."""
-
 SEQUENCE_WAIT_MS_MAX: Final = 5_000
 """How long an idempotent request waits for its predecessors (the contract's)."""
 
 SEQUENCE_AHEAD_MAX: Final = 4
 """How far ahead of the producer's next request an idempotent request may be and still wait (the contract's)."""
-
-SEQUENCES_WAITING_MAX: Final = 4_096
-"""Idempotent requests to one topic that wait for their predecessors; their bodies count as in flight too."""
-
-COMMIT_WAIT_MS_MAX: Final = 30_000
-"""How long a request waits for a commit under way before the gateway answers that the outcome is unknown."""
-
-LOG_POLL_MS: Final = 500
-"""How often the log is looked at for other gateways' commits while a reader waits for records."""
 
 ANSWER_WAIT_MS_MAX: Final = 10_000
 """How long a fetch waits for memory to hold its answer."""
@@ -120,9 +96,6 @@ EVENTS_RECORDS_MAX: Final = 500
 
 LIST_LOADS_AT_ONCE: Final = 16
 """Topics loaded side by side while topics are listed."""
-
-LIST_PARTITIONS_MAX: Final = 20_000
-"""Partitions described in one page of topics: a page with more ends early."""
 
 CHECKPOINT_RETRY_MS: Final = 30_000
 """Pause after a checkpoint that failed."""
@@ -150,7 +123,7 @@ IN_FLIGHT_BYTES: Final = 40 * _MEBIBYTE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineBounds:
-    """The bounds that an operator may change: bytes, counts of threads, counts of waiting polls."""
+    """The bounds that an operator may change: bytes, counts of threads, counts of waiting polls. And those that a test may."""
 
     write_threads: int = 16
     read_threads: int = 8
@@ -161,9 +134,43 @@ class EngineBounds:
     waiting_polls_max: int = 10_000
     request_bytes_max: int = limits.REQUEST_BYTES_MAX
     large_bodies_bytes_max: int = IN_FLIGHT_BYTES * 3 // 4
-    log_poll_ms: int = LOG_POLL_MS
+
+    store_wait_ms_max: int = 10_000
+    """How long a request waits for a look at a log, for records from the store, or for its turn to change a topic."""
+    commit_wait_ms_max: int = 30_000
+    """How long a request waits for a commit under way before the gateway answers that the outcome is unknown."""
+    produce_wait_ms_max: int = 10_000
+    """How long a request waits for its flush to begin, beyond ``flush.ms``. Then it is refused (503, nothing happened)."""
+    log_poll_ms: int = 500
+    """How often the log is looked at for other gateways' commits while a reader waits for records."""
+    checkpoint_interval_min: int = limits.CHECKPOINT_INTERVAL_MIN
+    checkpoint_interval_max: int = limits.CHECKPOINT_INTERVAL_MAX
+    table_files_min: int = 200
+    """Live data files after which a system table is compacted."""
+    topics_loaded_max: int = 2_000
+    """Topics whose state is in memory; beyond it idle ones are forgotten, least recently used first."""
+    list_partitions_max: int = 20_000
+    """Partitions described in one page of topics: a page with more ends early."""
+    sequences_waiting_max: int = 4_096
+    """Idempotent requests to one topic that wait for their predecessors; their bodies count as in flight too."""
+    cold_read_ms_max: int = 2_000
+    """For so long a fetch that has something to answer goes on to further runs, over all its partitions."""
+    fetch_lists_bytes_max: int = FETCH_LISTS_BYTES_MAX
+    fetch_lists_waiting_max: int = 4
+    """Fetches with long lists that wait for others to end; the list of each is in memory already."""
+    pending_offsets_ms_max: int = 5_000
+    """How long a reader of offsets waits for a transaction's decision before it aborts it: a commit takes milliseconds."""
+    sweep_pause_ms: int = 10_000
+    """Between two looks for leftovers of transactions."""
+    left_alone_ms: int = 15_000
+    """How long a decided transaction is left to its deciding gateway, and a staged object to its staging one."""
+    transaction_bytes_max: int = limits.TRANSACTION_BYTES_MAX
+    removes_max: int = limits.REMOVES_PER_COMMIT_MAX
+    segments_behind: int = 10_000
+    """Segments of a topic that is behind: three quarters of an hour of flushes at the default ``flush.ms``. Maintenance merges
+    them every minute or so."""
 
 
 assert limits.PARTITION_COUNT_MAX * FETCH_PARTITION_BYTES <= FETCH_LISTS_BYTES_MAX - FETCH_LISTS_BYTES_MAX // 4
 assert EVENTS_BYTES_MAX < FLUSH_BYTES_CAP
-assert COLD_READ_MS_MAX < COMMIT_WAIT_MS_MAX
+assert EngineBounds().cold_read_ms_max < EngineBounds().commit_wait_ms_max

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import Generic
 
-from gateway.engine.bounds import CHECKPOINT_RETRY_MS
+from gateway.engine.bounds import CHECKPOINT_RETRY_MS, EngineBounds
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.pool import Pool
 from log_format.checkpoints.checkpoint import hinted_checkpoint, is_due, write_table_checkpoint
@@ -35,12 +35,14 @@ class Checkpointing(Generic[StateT]):
         files: Callable[[StateT], int],
         pool: Pool,
         metrics: EngineMetrics,
+        bounds: EngineBounds,
     ) -> None:
         self._log = log
         self._files = files
         self._clock = clock
         self._pool = pool
         self._metrics = metrics
+        self._bounds = bounds
         self._newest: int | None = None
         """The newest checkpoint known here; None where there is none or it was not looked for yet."""
         self._looked = False
@@ -56,7 +58,7 @@ class Checkpointing(Generic[StateT]):
         """Write a checkpoint if one is due at ``state``. Returns at once."""
         if self._running is not None or state.version == NO_LOG or self._clock.monotonic_ms() < self._not_before_ms:
             return
-        if is_due(state.version, self._newest, self._files(state)):
+        if self._is_due(state):
             self._running = asyncio.create_task(self._write(state))
             self._running.add_done_callback(self._ended)
 
@@ -71,7 +73,7 @@ class Checkpointing(Generic[StateT]):
                 # Other gateways write checkpoints too, and this one may have just started.
                 self._newest = await self._pool.run(hinted_checkpoint, self._log.store, self._log.table.root)
                 self._looked = True
-                if not is_due(state.version, self._newest, self._files(state)):
+                if not self._is_due(state):
                     return
             await self._pool.run(
                 write_table_checkpoint, self._log.store, self._log.table.root, state.version, self._clock.now_ms()
@@ -84,6 +86,15 @@ class Checkpointing(Generic[StateT]):
             return
         self._newest = state.version
         self._metrics.checkpoints.labels("written").inc()
+
+    def _is_due(self, state: StateT) -> bool:
+        return is_due(
+            state.version,
+            self._newest,
+            self._files(state),
+            interval_min=self._bounds.checkpoint_interval_min,
+            interval_max=self._bounds.checkpoint_interval_max,
+        )
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running = None

@@ -21,14 +21,12 @@ from dataclasses import replace
 from gateway.engine.answer_memory import read_bytes_max, reserve_for_store, reserve_for_tail
 from gateway.engine.bounds import (
     ANSWER_WAIT_MS_MAX,
-    COLD_READ_MS_MAX,
     FETCH_LIST_PARTITIONS,
-    FETCH_LISTS_BYTES_MAX,
-    FETCH_LISTS_WAITING_MAX,
     FETCH_PARTITION_BYTES,
     LARGE_ANSWER_WAIT_MS_MAX,
     PARTITIONS_PER_STEP,
     POLL_REST,
+    EngineBounds,
 )
 from gateway.engine.fetch_answer import FetchAnswer, Fetched, FetchFrom, FetchLimits
 from gateway.engine.locating import Locating, ReadFrom
@@ -52,13 +50,16 @@ class Fetching:
         clock: Clock,
         places: WaitingPlaces,
         draining: Draining,
+        bounds: EngineBounds,
     ) -> None:
         self._locating = locating
         self._reading = reading
         self._clock = clock
         self._places = places
         self._draining = draining
-        self._lists = MemoryBudget(FETCH_LISTS_BYTES_MAX, "lists of partitions", kept_bytes=FETCH_LISTS_BYTES_MAX // 4)
+        self._bounds = bounds
+        lists_bytes = bounds.fetch_lists_bytes_max
+        self._lists = MemoryBudget(lists_bytes, "lists of partitions", kept_bytes=lists_bytes // 4)
 
     async def fetch(
         self, wanted: Sequence[FetchFrom], limits: FetchLimits, memory: Memory, arrival_ms: int
@@ -107,7 +108,7 @@ class Fetching:
         return await self._lists.reserve_in_turn(
             counted * FETCH_PARTITION_BYTES,
             wait_ms=ANSWER_WAIT_MS_MAX,
-            waiting_max=FETCH_LISTS_WAITING_MAX,
+            waiting_max=self._bounds.fetch_lists_waiting_max,
             client=client,
         )
 
@@ -146,7 +147,7 @@ class Fetching:
                         answer.reservation = await reserve_for_store(
                             memory, bytes_max, listed, is_small=is_small, wait_ms=wait_ms
                         )
-                        left = replace(left, store_until_ms=self._clock.monotonic_ms() + COLD_READ_MS_MAX)
+                        left = replace(left, store_until_ms=self._clock.monotonic_ms() + self._bounds.cold_read_ms_max)
                         is_for_store = True
                     assert isinstance(start, ReadFrom)
                     part = await self._read_one(start, left)

@@ -14,9 +14,6 @@ from gateway.engine.metrics import EngineMetrics
 from log_format.clock import Clock
 from log_format.topic.state import TopicState
 
-SEGMENTS_BEHIND: Final = 10_000
-"""Three quarters of an hour of flushes at the default ``flush.ms``; maintenance merges them every minute or so."""
-
 SAID_AGAIN_MS: Final = 3_600_000
 """How often the log repeats it for one topic."""
 
@@ -26,8 +23,9 @@ _log = logging.getLogger("gateway.maintenance")
 class MaintenanceWatch:
     """Belongs to the event loop. It forgets a topic when the gateway does."""
 
-    def __init__(self, clock: Clock, metrics: EngineMetrics) -> None:
+    def __init__(self, clock: Clock, metrics: EngineMetrics, *, segments_behind: int) -> None:
         self._clock = clock
+        self._segments_behind = segments_behind
         self._behind: WeakKeyDictionary[object, int] = WeakKeyDictionary()
         """The topic's object -> when (monotonic) the log last told of it."""
         metrics.topics_behind.set_function(lambda: len(self._behind))
@@ -35,7 +33,7 @@ class MaintenanceWatch:
     def consider(self, topic: object, state: TopicState) -> None:
         """Look at the topic's new state; ``topic`` is an object that lives as long as the topic is open. O(1)."""
         count = state.manifest.segment_count()
-        if count < SEGMENTS_BEHIND:
+        if count < self._segments_behind:
             if self._behind:
                 self._behind.pop(topic, None)
             return

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from gateway.call import check_way_back, stands
-from gateway.engine.bounds import COMMIT_WAIT_MS_MAX, STORE_WAIT_MS_MAX
+from gateway.engine.bounds import EngineBounds
 from gateway.engine.checkpointing import Checkpointing
 from gateway.engine.log_look import LogLook
 from gateway.engine.metrics import EngineMetrics
@@ -38,6 +38,8 @@ class TableAccess:
     store: ObjectStore
     clock: Clock
     new_id: NewId
+    jitter: Callable[[], float]
+    bounds: EngineBounds
     look_pool: Pool
     load_pool: Pool
     write_pool: Pool
@@ -52,13 +54,18 @@ class OpenTable(Generic[StateT]):
         self.commit_base: StateT | None = None
         """The state from which the commit under way began; None between commits."""
         self._access = access
-        self._committer = Committer(self.log, new_id=access.new_id, engine="tidelog-gateway")
+        self._committer = Committer(self.log, new_id=access.new_id, jitter=access.jitter, engine="tidelog-gateway")
         self._commit_lock = asyncio.Lock()
         self._look = LogLook(self._refresh)
         self._changes: set[asyncio.Task[object]] = set()
         self._noticed = self.log.state
         self._checkpointing = Checkpointing(
-            self.log, access.clock, files=files, pool=access.look_pool, metrics=access.metrics
+            self.log,
+            access.clock,
+            files=files,
+            pool=access.look_pool,
+            metrics=access.metrics,
+            bounds=access.bounds,
         )
 
     @property
@@ -88,7 +95,7 @@ class OpenTable(Generic[StateT]):
         is_old = arrival_ms is None or observed_ms is None or observed_ms <= arrival_ms
         if is_old or self.log.state.version == NO_LOG:
             try:
-                async with asyncio.timeout(STORE_WAIT_MS_MAX / 1000):
+                async with asyncio.timeout(self._access.bounds.store_wait_ms_max / 1000):
                     await self.look()
             except TimeoutError:
                 raise self._back_off(f"The store does not show {self.label} in time.") from None
@@ -117,12 +124,12 @@ class OpenTable(Generic[StateT]):
         task = asyncio.create_task(self.commit_in_turn(change, begun))
         self._changes.add(task)
         task.add_done_callback(self._change_ended)
-        done, _ = await asyncio.wait((task,), timeout=STORE_WAIT_MS_MAX / 1000)
+        done, _ = await asyncio.wait((task,), timeout=self._access.bounds.store_wait_ms_max / 1000)
         if not done and not begun.is_set():
             task.cancel()
             raise self._back_off(f"Other changes of {self.label} take too long: this one was not made.")
         if not done:
-            done, _ = await asyncio.wait((task,), timeout=COMMIT_WAIT_MS_MAX / 1000)
+            done, _ = await asyncio.wait((task,), timeout=self._access.bounds.commit_wait_ms_max / 1000)
         if not done:
             raise OutcomeUnknown(f"The change of {self.label} takes too long.", **self.log.table.fields)
         committed = task.result()

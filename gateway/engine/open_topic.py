@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.engine.bounds import PARTITION_STATE_BYTES, TOPIC_BYTES
@@ -26,15 +25,14 @@ _log = logging.getLogger("gateway.topic")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicParts:
-    """What the topics of a gateway share. ``contended`` is called for commits that another gateway keeps winning."""
+    """What the topics of a gateway share. ``contended`` is set when another gateway keeps winning commits."""
 
     access: TableAccess
     tail: TailCache
     budget: ManifestBudget
     watch: MaintenanceWatch
-    contended: Callable[[], None]
+    contended: asyncio.Event
     draining: Draining
-    log_poll_ms: int
 
 
 class OpenTopic(OpenTable[TopicState]):
@@ -44,7 +42,7 @@ class OpenTopic(OpenTable[TopicState]):
         super().__init__(parts.access, topic_table(name), files=lambda state: state.manifest.segment_count())
         self.name = name
         self.waiters = Waiters()
-        self.sequencing = Sequencing(self, clock=parts.access.clock, draining=parts.draining)
+        self.sequencing = Sequencing(self, parts.access, draining=parts.draining)
         self.writer = Writer(self, parts.access, tail=parts.tail, contended=parts.contended)
         self._parts = parts
         self._polling: asyncio.Task[None] | None = None
@@ -141,14 +139,14 @@ class OpenTopic(OpenTable[TopicState]):
         try:
             while self.waiters:
                 observed_ms = self.log.observed_ms or 0
-                pause_ms = observed_ms + self._parts.log_poll_ms - self._parts.access.clock.monotonic_ms()
+                pause_ms = observed_ms + self._access.bounds.log_poll_ms - self._access.clock.monotonic_ms()
                 if pause_ms > 0:
                     await asyncio.sleep(pause_ms / 1000)
                     continue
                 try:
                     await self.look()
                 except BackOff:
-                    await asyncio.sleep(self._parts.log_poll_ms / 1000)
+                    await asyncio.sleep(self._access.bounds.log_poll_ms / 1000)
                 except TidelogError as error:
                     _log.error("topic %s can't be followed: %s", self.name, error.detail)
                     self.waiters.wake_all()

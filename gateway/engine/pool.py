@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from itertools import islice
 from typing import ParamSpec, TypeVar
 
@@ -16,13 +16,23 @@ from gateway.problem import overloaded
 P = ParamSpec("P")
 T = TypeVar("T")
 
+MakeExecutor = Callable[[int, str], Executor]
+"""Of the number of threads, and the name of each."""
+
 
 class Pool:
     """``threads`` threads; at most ``waiting_max`` calls wait for one."""
 
-    def __init__(self, name: str, threads: int, *, waiting_max: int = POOL_WAITING_MAX) -> None:
+    def __init__(
+        self,
+        name: str,
+        threads: int,
+        make_executor: MakeExecutor = ThreadPoolExecutor,
+        *,
+        waiting_max: int = POOL_WAITING_MAX,
+    ) -> None:
         self.name = name
-        self._executor = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._executor = make_executor(threads, name)
         self._calls_max = threads + waiting_max
         self._calls = 0
         self._lock = threading.Lock()

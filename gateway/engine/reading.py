@@ -22,12 +22,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gateway.engine.bounds import (
-    COLD_READ_MS_MAX,
     COLD_RUNS_PER_READ_MAX,
     READ_AHEAD_BYTES_MAX,
     READ_AHEAD_PIECE_BYTES,
     READ_AHEAD_RECORDS,
-    STORE_WAIT_MS_MAX,
+    EngineBounds,
 )
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.open_topic import OpenTopic
@@ -52,7 +51,7 @@ class ReadLimits:
     at_least_one: bool = True
     """False: the answer has a record already."""
     store_until_ms: int | None = None
-    """After this (monotonic) only the first record is still read from the store; None: ``COLD_READ_MS_MAX`` from now."""
+    """After this (monotonic) only the first record is still read from the store; None: ``cold_read_ms_max`` from now."""
 
 
 @dataclass(slots=True)
@@ -79,8 +78,16 @@ class Reading:
     """Belongs to the event loop; reads of the store run in the pool."""
 
     def __init__(
-        self, tail: TailCache, reader: SegmentReader, *, pool: Pool, clock: Clock, metrics: EngineMetrics
+        self,
+        tail: TailCache,
+        reader: SegmentReader,
+        *,
+        pool: Pool,
+        clock: Clock,
+        metrics: EngineMetrics,
+        bounds: EngineBounds,
     ) -> None:
+        self._bounds = bounds
         self._tail = tail
         self._ahead = ReadAhead(READ_AHEAD_BYTES_MAX)
         self._reader = reader
@@ -102,7 +109,7 @@ class Reading:
         found = Records(offset)
         deadline_ms = limits.store_until_ms
         if deadline_ms is None:
-            deadline_ms = self._clock.monotonic_ms() + COLD_READ_MS_MAX
+            deadline_ms = self._clock.monotonic_ms() + self._bounds.cold_read_ms_max
         cold_runs = 0
         while not self._take_from_memory(state, partition, found, limits):
             is_late = self._clock.monotonic_ms() > deadline_ms
@@ -261,7 +268,7 @@ class Reading:
 
     async def _on_store(self, read: Callable[[Located], T], located: Located) -> T:
         try:
-            async with asyncio.timeout(STORE_WAIT_MS_MAX / 1000):
+            async with asyncio.timeout(self._bounds.store_wait_ms_max / 1000):
                 return await self._pool.run(read, located)
         except TimeoutError:
             self._store_errors.inc()

@@ -14,7 +14,6 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Iterator
 
-from gateway.engine.bounds import LOG_POLL_MS, TOPICS_LOADED_MAX
 from gateway.engine.open_topic import OpenTopic, TopicParts
 from gateway.problem import overloaded
 from log_format.errors import RequestRefused
@@ -31,6 +30,7 @@ class TopicRegistry:
         self._parts = parts
         self._budget = parts.budget
         self._metrics = parts.access.metrics
+        self._bounds = parts.access.bounds
         self._topics: OrderedDict[str, OpenTopic] = OrderedDict()
 
     def __iter__(self) -> Iterator[OpenTopic]:
@@ -43,10 +43,6 @@ class TopicRegistry:
     def manifest_bytes(self) -> int:
         """Memory of the open topics' manifests."""
         return self._budget.used_bytes
-
-    def knows(self, name: str) -> bool:
-        """Whether the topic is open."""
-        return name in self._topics
 
     def get(self, name: str, *, always: bool = False) -> OpenTopic:
         """The topic's object, made if need be. Nothing is read yet; the topic may not exist.
@@ -95,7 +91,7 @@ class TopicRegistry:
         if not self._budget.is_past(name):
             return topic
         # Maintenance is another process: only a look shows what it has done.
-        if arrival_ms - (topic.log.observed_ms or 0) > LOG_POLL_MS:
+        if arrival_ms - (topic.log.observed_ms or 0) > self._bounds.log_poll_ms:
             topic = await self.fresh(name, arrival_ms)
         state = topic.existing()
         if self._budget.is_past(name):
@@ -125,7 +121,7 @@ class TopicRegistry:
     def _evict(self, at_hand: OpenTopic | None) -> None:
         looked_at = 0
         while looked_at < min(_EVICTION_STEP, len(self._topics)) and (
-            len(self._topics) > TOPICS_LOADED_MAX or self._budget.total_bytes > self._budget.bytes_max
+            len(self._topics) > self._bounds.topics_loaded_max or self._budget.total_bytes > self._budget.bytes_max
         ):
             name, topic = next(iter(self._topics.items()))
             looked_at += 1

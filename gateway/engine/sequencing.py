@@ -12,12 +12,11 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from gateway.engine.bounds import SEQUENCE_AHEAD_MAX, SEQUENCES_WAITING_MAX
-from gateway.engine.open_table import OpenTable
+from gateway.engine.bounds import SEQUENCE_AHEAD_MAX
+from gateway.engine.open_table import OpenTable, TableAccess
 from gateway.engine.waiting import Draining
 from gateway.engine.writer import Acknowledgement
 from gateway.problem import overloaded
-from log_format.clock import Clock
 from log_format.errors import ErrorCode, TidelogError
 from log_format.topic.producers import ProducerStamp, SequenceCheck, out_of_order
 from log_format.topic.state import TopicState
@@ -29,9 +28,10 @@ _LOOK_MS: Final = 200
 class Sequencing:
     """The requests to one topic."""
 
-    def __init__(self, table: OpenTable[TopicState], *, clock: Clock, draining: Draining) -> None:
+    def __init__(self, table: OpenTable[TopicState], access: TableAccess, *, draining: Draining) -> None:
         self._table = table
-        self._clock = clock
+        self._clock = access.clock
+        self._waiting_max = access.bounds.sequences_waiting_max
         self._draining = draining
         self._under_way: dict[tuple[str, int], set[int]] = {}
         """(id, epoch) -> sequences that passed and are not settled."""
@@ -58,7 +58,7 @@ class Sequencing:
         arrived_ms = self._clock.monotonic_ms()
         if self._missing_before(stamp) is None:
             return
-        if self._waiting >= SEQUENCES_WAITING_MAX:
+        if self._waiting >= self._waiting_max:
             raise overloaded("Too many idempotent requests wait for those before them.")
         self._waiting += 1
         try:

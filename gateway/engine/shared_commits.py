@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from gateway.call import check_way_back, stands
-from gateway.engine.bounds import COMMIT_WAIT_MS_MAX
 from gateway.engine.group_commit import AtOnce, Group, GroupCommit, Pace, TokenBucket
 from gateway.engine.open_table import OpenTable, TableAccess
 from gateway.engine.state_budget import StateBudget
@@ -19,9 +18,6 @@ from log_format.errors import TidelogError
 
 DECISIONS_WAITING_MAX = 4_096
 """Decisions that wait for the next commit; each is a request."""
-
-FILES_MIN = 200
-"""Live data files after which a system table is compacted."""
 
 DecisionT = TypeVar("DecisionT")
 OutcomeT = TypeVar("OutcomeT")
@@ -67,7 +63,8 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
         except TidelogError as refusal:
             self._decisions.withdraw(pending)
             pending.settle(refusal)
-        outcome = await self._decisions.outcome(pending, taken_within_ms=COMMIT_WAIT_MS_MAX, ends_within_ms=0)
+        within_ms = self._access.bounds.commit_wait_ms_max
+        outcome = await self._decisions.outcome(pending, taken_within_ms=within_ms, ends_within_ms=0)
         stands()
         return outcome
 

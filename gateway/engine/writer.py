@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -24,11 +24,9 @@ from typing import Any, Final
 from gateway.call import stands
 from gateway.engine.bounds import (
     BATCHES_WAITING_MAX,
-    COMMIT_WAIT_MS_MAX,
     FLUSH_BATCHES_CAP,
     FLUSH_BYTES_CAP,
     FLUSHES_AHEAD_MAX,
-    PRODUCE_WAIT_MS_MAX,
 )
 from gateway.engine.contention import Contention
 from gateway.engine.group_commit import AT_ONCE, Group, GroupCommit, Pending, Waiting
@@ -115,18 +113,20 @@ class FlushSchedule:
 
 
 class Writer:
-    """``tail`` gets the flushes that stand; ``contended`` is called for commits that are lost in a row."""
+    """``tail`` gets the flushes that stand; ``contended`` is set when commits are lost in a row."""
 
     def __init__(
-        self, table: OpenTable[TopicState], access: TableAccess, *, tail: TailCache, contended: Callable[[], None]
+        self, table: OpenTable[TopicState], access: TableAccess, *, tail: TailCache, contended: asyncio.Event
     ) -> None:
         self._table = table
         self._pool = access.write_pool
         self._clock = access.clock
         self._new_id = access.new_id
         self._metrics = access.metrics
+        self._bounds = access.bounds
         self._tail = tail
-        self._contention = Contention(contended)
+        self._contention = Contention()
+        self._contended = contended
         self._ahead: list[Flush] = []
         """Flushes that are encoded and have not ended, in the order of their commits."""
         self._commits: GroupCommit[Batch, Acknowledgement] = GroupCommit(
@@ -170,7 +170,9 @@ class Writer:
         state = self._table.state
         flush_ms = state.config.integer("flush.ms") if state.exists else 0
         acknowledgement = await self._commits.outcome(
-            pending, taken_within_ms=flush_ms + PRODUCE_WAIT_MS_MAX, ends_within_ms=COMMIT_WAIT_MS_MAX
+            pending,
+            taken_within_ms=flush_ms + self._bounds.produce_wait_ms_max,
+            ends_within_ms=self._bounds.commit_wait_ms_max,
         )
         stands()
         return acknowledgement
@@ -252,8 +254,8 @@ class Writer:
             committed = await self._table.commit_in_turn(flush.append, prepare=partial(self._stage, flush))
             lost = committed.attempts > 1
         finally:
-            if flush.staged_s is not None:
-                self._contention.notice(self._table.state, lost=lost)
+            if flush.staged_s is not None and self._contention.notice(self._table.state, lost=lost):
+                self._contended.set()
         assert flush.staged_s is not None
         self._metrics.commit_seconds.observe(self._now() - started - flush.staged_s)
         return committed

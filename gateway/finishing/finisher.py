@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from gateway.engine.bounds import COMMIT_WAIT_MS_MAX, PRODUCE_WAIT_MS_MAX
+from gateway.engine.bounds import EngineBounds
 from gateway.engine.registry import TopicRegistry
 from gateway.finishing.staging import Staged, Staging, reading_turns
 from gateway.tables.groups import GroupsTable
@@ -38,6 +38,7 @@ class Finisher:
     staging: Staging
     topics: TopicRegistry
     clock: Clock
+    bounds: EngineBounds
 
     async def finished(self, row: TransactionRow, staged: Staged | None = None) -> TransactionRow:
         """The row of a transaction at its end; ``staged``: what the decision names, where that is in memory.
@@ -84,13 +85,13 @@ class _Means:
 
     async def append(self, row: TransactionRow, requests: Sequence[StagedRecords]) -> Sequence[Appended] | Duplicate:
         """Through the open topic's writer; an append that takes too long there may go on."""
-        clock, name = self.parts.clock, requests[0].topic
+        clock, bounds, name = self.parts.clock, self.parts.bounds, requests[0].topic
         floor = self.parts.table.log.state.floor
         topic = await self.parts.topics.fresh(name, clock.monotonic_ms())
         topic.existing()
         # Right before the writer takes them, so that timestamps of this gateway's appends don't go back.
         settled = topic.writer.submit(transaction_batch(row, requests, floor, clock.now_ms()), None).settled
-        wait_ms = topic.state.config.integer("flush.ms") + PRODUCE_WAIT_MS_MAX + COMMIT_WAIT_MS_MAX
+        wait_ms = topic.state.config.integer("flush.ms") + bounds.produce_wait_ms_max + bounds.commit_wait_ms_max
         if not (await asyncio.wait((settled,), timeout=wait_ms / 1000))[0]:
             raise OutcomeUnknown(f"The commit of topic {name!r} takes too long.")
         return settled.result()

@@ -15,14 +15,31 @@ from gateway.tables.transactions import TransactionsTable
 class Finishing:
     """Belongs to the event loop. ``memory``: for what was staged, while it is read and appended."""
 
-    def __init__(self, access: TableAccess, topics: TopicRegistry, groups_bytes_max: int, memory: MemoryBudget) -> None:
-        self.groups = GroupsTable(access, bytes_max=groups_bytes_max)
+    def __init__(self, access: TableAccess, topics: TopicRegistry, memory: MemoryBudget) -> None:
+        self.groups = GroupsTable(access)
         self.transactions = TransactionsTable(access)
-        self.staging = Staging(access.store, pool=access.look_pool, new_id=access.new_id, memory=memory)
-        self.finisher = Finisher(
-            table=self.transactions, groups=self.groups, staging=self.staging, topics=topics, clock=access.clock
+        self.staging = Staging(
+            access.store,
+            pool=access.look_pool,
+            new_id=access.new_id,
+            memory=memory,
+            transaction_bytes_max=access.bounds.transaction_bytes_max,
         )
-        self.pending = PendingOffsets(self.groups, self.transactions, self.finisher, clock=access.clock)
+        self.finisher = Finisher(
+            table=self.transactions,
+            groups=self.groups,
+            staging=self.staging,
+            topics=topics,
+            clock=access.clock,
+            bounds=access.bounds,
+        )
+        self.pending = PendingOffsets(
+            self.groups,
+            self.transactions,
+            self.finisher,
+            clock=access.clock,
+            wait_ms_max=access.bounds.pending_offsets_ms_max,
+        )
 
     async def drain(self) -> None:
         """Make the decisions asked for; delete what is to be deleted after answers."""

@@ -18,21 +18,26 @@ from log_format.clock import Clock
 from log_format.errors import BackOff
 from log_format.transactions.changes import Forbid
 
-PENDING_MS_MAX: Final = 5_000
-"""How long a reader of offsets waits for the decision before it aborts the transaction: a commit takes milliseconds."""
 _AGAIN_MS: Final = 50
 
 
 class PendingOffsets:
-    """Belongs to the event loop."""
+    """Belongs to the event loop. ``wait_ms_max``: how long a reader waits for a decision before it aborts the transaction."""
 
     def __init__(
-        self, groups: GroupsTable, transactions: TransactionsTable, finisher: Finisher, *, clock: Clock
+        self,
+        groups: GroupsTable,
+        transactions: TransactionsTable,
+        finisher: Finisher,
+        *,
+        clock: Clock,
+        wait_ms_max: int,
     ) -> None:
         self._groups = groups
         self._transactions = transactions
         self._finisher = finisher
         self._clock = clock
+        self._wait_ms_max = wait_ms_max
 
     async def sweep(self, age_ms_min: int) -> None:
         """Settle what has been pending for so long. Raises ``BackOff``, ``OutcomeUnknown``."""
@@ -45,7 +50,7 @@ class PendingOffsets:
         """Return when all that was pending in the group is settled. Raises ``BackOff``, ``OutcomeUnknown``."""
         with unasked():
             for transaction_id, pending in list(self._groups.state.group(name).pending.items()):
-                deadline_ms = min(pending.prepared_at_ms, self._clock.now_ms()) + PENDING_MS_MAX
+                deadline_ms = min(pending.prepared_at_ms, self._clock.now_ms()) + self._wait_ms_max
                 await self._settle(name, transaction_id, deadline_ms)
 
     async def _settle(self, name: str, transaction_id: str, deadline_ms: int) -> None:

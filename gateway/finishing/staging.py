@@ -75,11 +75,14 @@ class Staged:
 class Staging:
     """``pool`` runs calls of the store; ``memory`` is for what is read."""
 
-    def __init__(self, store: ObjectStore, *, pool: Pool, new_id: NewId, memory: MemoryBudget) -> None:
+    def __init__(
+        self, store: ObjectStore, *, pool: Pool, new_id: NewId, memory: MemoryBudget, transaction_bytes_max: int
+    ) -> None:
         self._store = store
         self._pool = pool
         self._new_id = new_id
         self._memory = memory
+        self._bytes_max = transaction_bytes_max
         self._cleaning: set[asyncio.Task[None]] = set()
 
     async def listed(self, transaction_id: str) -> Listed:
@@ -109,7 +112,7 @@ class Staging:
         """Memory for what is staged; ``size_bytes``: its size, where known. Raises ``BackOff``."""
         if size_bytes is None:
             size_bytes = (await self.listed(transaction_id)).size_bytes
-        if size_bytes > limits.TRANSACTION_BYTES_MAX and kind_of(transaction_id) == JOB:
+        if size_bytes > self._bytes_max and kind_of(transaction_id) == JOB:
             raise BackOff(
                 f"Transaction {transaction_id} is too large for a gateway: its job or maintenance brings it to its end."
             )
@@ -158,12 +161,11 @@ class Staging:
     def check_room(self, listed: Listed, more_bytes: int) -> None:
         """Raise ``RequestRefused`` (``REQUEST_TOO_LARGE``) where a transaction would become too large."""
         size = listed.size_bytes + more_bytes
-        if size > limits.TRANSACTION_BYTES_MAX or len(listed.names) >= limits.TRANSACTION_REQUESTS_MAX:
+        if size > self._bytes_max or len(listed.names) >= limits.TRANSACTION_REQUESTS_MAX:
             raise RequestRefused(
-                f"A transaction holds at most {limits.TRANSACTION_BYTES_MAX} bytes "
-                f"in {limits.TRANSACTION_REQUESTS_MAX} requests.",
+                f"A transaction holds at most {self._bytes_max} bytes in {limits.TRANSACTION_REQUESTS_MAX} requests.",
                 code=ErrorCode.REQUEST_TOO_LARGE,
-                limit_bytes=limits.TRANSACTION_BYTES_MAX,
+                limit_bytes=self._bytes_max,
             )
 
     async def _stored(self, key: str, data: bytes) -> None:
@@ -191,7 +193,7 @@ class Staging:
 
     def _read(self, key: str) -> StagedRecords | StagedOffsets:
         try:
-            data = read_bounded(self._store, key, limits.TRANSACTION_BYTES_MAX)
+            data = read_bounded(self._store, key, self._bytes_max)
         except ObjectMissing as problem:
             raise CorruptData(f"The staged records {problem.key} are missing.", object=problem.key) from problem
         return decode_offsets(data, key) if key.endswith(SUFFIX) else decode_staged(data, key)

@@ -1,12 +1,13 @@
 """Consumer groups: which member reads which partition, and how far each group has read (docs/http-api.md section 7).
 
 ================  ==========================================================================================
-``groups``        what the routes call: groups joined, left, described, deleted
-``polling``       one call that commits, acknowledges and reads
+``calls``         what the routes call: join, leave, describe, delete; poll, which commits and reads in one call
 ``offsets``       committed offsets: written, read, reset, and how far behind they are
 ``membership``    groups as their coordinator has them: claims, sessions, the next row
 ``subscription``  which topics members subscribe to
 ``assignment``    which member gets which partition; pure
+``bounds``        what a gateway holds of groups, how long it waits
+``metrics``       what it counts
 ================  ==========================================================================================
 
 A join: the route parses it. ``Groups.join`` has the group claimed (``membership.coordinator``). The group's next row takes the

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
+from gateway.supervised import PAUSE_AFTER_DEFECT_MS
 from log_format import limits
-
-LEASE_MS: Final = 1_000
-"""How old the table's head may be when a coordinator answers from memory. A gateway that takes over gives each member so much
-more time."""
 
 SESSION_TIMEOUT_MS_MIN: Final = limits.SESSION_TIMEOUT_MS_MIN
 SESSION_TIMEOUT_MS_MAX: Final = limits.SESSION_TIMEOUT_MS_MAX
@@ -16,21 +14,6 @@ SESSION_TIMEOUT_MS_DEFAULT: Final = limits.SESSION_TIMEOUT_MS_DEFAULT
 
 HEARTBEAT_MS_MAX: Final = 3_000
 """Kafka's ``heartbeat.interval.ms``; less where the session is short."""
-
-TOPICS_WATCHED_MS: Final = 2_000
-"""How often new topics and partitions are looked for: the contract says that they are taken up within 5 s."""
-
-TICK_MS: Final = 100
-"""How often the coordinator looks for sessions that may have ended."""
-
-PAUSE_MS_MIN: Final = 1_000
-"""A tick as late as this shows that the process stood still: no session ran meanwhile."""
-
-ADOPTION_MS: Final = 5_000
-"""How often a gateway looks for groups that lost their coordinator."""
-
-EXPIRY_MS: Final = 60_000
-"""How often a gateway looks for unused groups."""
 
 OFFSETS_RETENTION_MS: Final = 7 * 86_400_000
 """Kafka's ``offsets.retention.ms``: how long a group without members keeps its offsets."""
@@ -75,30 +58,47 @@ OFFSETS_PER_REQUEST_MAX: Final = 10_000
 LOOKS_AT_ONCE: Final = 64
 """Topics looked at side by side."""
 
-COMPACTION_MS: Final = 10_000
-"""How often the gateway checks whether the table should be compacted."""
-
 LAG_LOOK_MS: Final = 10_000
 """How often lag is computed for the metrics, however often they are scraped."""
-
-LAG_FRESH_MS: Final = 5_000
-"""How old a topic's state may be for that; topics of groups with members were looked at more recently."""
 
 LAG_WAIT_MS: Final = 5_000
 """How long a scrape waits for a look: half of Prometheus' default."""
 
-LAG_SERIES_MAX: Final = 1_000
-"""Pairs of group and topic with series of their own, in one gateway."""
-
 LAG_TOPICS_MAX: Final = 1_000
 """Topics of one look: half of the topics whose state may be in memory."""
-
-LAG_READS_MAX: Final = 64
-"""Records that one look reads for their age."""
 
 LAG_GROUPS_PER_STEP: Final = 256
 """Groups after which other requests get their turn."""
 
-assert LEASE_MS <= SESSION_TIMEOUT_MS_MIN
-assert TOPICS_WATCHED_MS * 2 <= 5_000
-assert LAG_FRESH_MS < LAG_LOOK_MS
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupBounds:
+    """The bounds that a test may change."""
+
+    lease_ms: int = 1_000
+    """How old the table's head may be when a coordinator answers from memory. A gateway that takes over gives each member so much
+    more time."""
+    topics_watched_ms: int = 2_000
+    """How often new topics and partitions are looked for: the contract says that they are taken up within 5 s."""
+    tick_ms: int = 100
+    """How often the coordinator looks for sessions that may have ended."""
+    pause_ms_min: int = 1_000
+    """A tick as late as this shows that the process stood still: no session ran meanwhile."""
+    adoption_ms: int = 5_000
+    """How often a gateway looks for groups that lost their coordinator."""
+    expiry_ms: int = 60_000
+    """How often a gateway looks for unused groups."""
+    compaction_ms: int = 10_000
+    """How often the gateway checks whether the table should be compacted."""
+    lag_fresh_ms: int = 5_000
+    """How old a topic's state may be for that; topics of groups with members were looked at more recently."""
+    lag_series_max: int = 1_000
+    """Pairs of group and topic with series of their own, in one gateway."""
+    lag_reads_max: int = 64
+    """Records that one look reads for their age."""
+    pause_after_defect_ms: int = PAUSE_AFTER_DEFECT_MS
+
+
+assert GroupBounds().lease_ms <= SESSION_TIMEOUT_MS_MIN
+assert GroupBounds().topics_watched_ms * 2 <= 5_000
+assert GroupBounds().lag_fresh_ms < LAG_LOOK_MS

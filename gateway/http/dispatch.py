@@ -12,9 +12,9 @@ import re
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
+from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.http.direct_route import DirectRoute
 from log_format.errors import ErrorCode, RequestRefused
 
 Forward = Callable[[ASGIApp, Scope, Receive, Send], Awaitable[None]]
@@ -23,10 +23,8 @@ Forward = Callable[[ASGIApp, Scope, Receive, Send], Awaitable[None]]
 _PARAMETER: Final = re.compile(r"\{[^}]*\}")
 
 
-class MethodNotAllowed(RequestRefused):
+class MethodNotAllowed(RequestRefused, code=ErrorCode.METHOD_NOT_ALLOWED):
     """405; ``allowed`` are the path's methods."""
-
-    default_code = ErrorCode.METHOD_NOT_ALLOWED
 
     def __init__(self, allowed: Iterable[str]) -> None:
         self.allowed = sorted(allowed)
@@ -45,10 +43,10 @@ class Dispatcher:
     ``RequestRefused`` (404, 405).
     """
 
-    def __init__(self, routes: Iterable[DirectRoute], forward: Forward | None = None) -> None:
+    def __init__(self, routes: Iterable[APIRoute], forward: Forward | None = None) -> None:
         self._forward = forward
-        self._exact: dict[str, dict[str, DirectRoute]] = {}
-        patterns: dict[str, tuple[re.Pattern[str], dict[str, DirectRoute]]] = {}
+        self._exact: dict[str, dict[str, APIRoute]] = {}
+        patterns: dict[str, tuple[re.Pattern[str], dict[str, APIRoute]]] = {}
         for route in routes:
             if route.param_convertors:
                 by_method = patterns.setdefault(route.path_format, (route.path_regex, {}))[1]

@@ -1,4 +1,4 @@
-"""The fields of control calls' bodies, queries, paths and answers: each range and form is stated here, once.
+"""The fields of bodies, queries, headers, paths and answers: each range and form is stated here, once.
 
 pydantic parses with these types, FastAPI describes them.
 """
@@ -23,13 +23,15 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from gateway.http.parameters import INT64_MAX, partition_named, topic_named
+from gateway.http.parameters import partition_named, topic_named
 from gateway.http.validation import Fault, faults
 from gateway.problem import refused
 from log_format import limits
 from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 
 INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+INT64_MIN: Final = -(2**63)
 IDENTIFIER_BYTES_MAX: Final = 255
 _IDENTIFIER_WHAT: Final = f"must be 1 to {IDENTIFIER_BYTES_MAX} bytes without control characters"
 _DIGITS: Final = re.compile(r"[+-]?[0-9]{1,19}|[0-9]{20}")
@@ -51,6 +53,10 @@ class Parameters(BaseModel):
     """The query of a route; parameters that it does not declare are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Headers(Parameters):
+    """The headers that a route reads, each with its name as alias; other ``Tidelog-`` headers are refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,15 +147,12 @@ def _group(name: str) -> str:
     return name
 
 
-def _number(text: str) -> int | str:
-    """A query has text: ASCII digits with an optional sign."""
+def number(text: str) -> int | str:
+    """The integer of a query's text, ASCII digits with an optional sign; any other text unchanged."""
     return int(text) if _DIGITS.fullmatch(text) else text
 
 
-def _opaque() -> dict[str, Any]:
-    return {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}
-
-
+_OPAQUE: Final[Mapping[str, Any]] = {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}
 IDENTIFIER_SCHEMA: Final[Mapping[str, Any]] = {
     "type": "string",
     "minLength": 1,
@@ -164,13 +167,13 @@ TOPIC_NAME_SCHEMA: Final[Mapping[str, Any]] = {
     "maxLength": limits.TOPIC_NAME_CHARACTERS_MAX,
 }
 
-Digits: Final = BeforeValidator(_number)
+Digits: Final = BeforeValidator(number)
 """For integers in a query."""
 TopicName = Annotated[str, WithJsonSchema(dict(TOPIC_NAME_SCHEMA))]
 """Text: a name that no topic can have names no topic, which the engine reports."""
 Identifier = Annotated[str, AfterValidator(_identifier), WithJsonSchema(dict(IDENTIFIER_SCHEMA))]
 """Names that a client chooses: a group, a member's client or instance id, a transactional id."""
-Opaque = Annotated[str, WithJsonSchema(_opaque())]
+Opaque = Annotated[str, WithJsonSchema(dict(_OPAQUE))]
 """Ids that the gateway issued: an unknown one names nothing."""
 Partition = Annotated[int, Between(0, INT32_MAX)]
 Offset = Annotated[int, Between(0)]
@@ -180,7 +183,7 @@ Timestamp = Annotated[int, Between(TIMESTAMP_MS_MIN, TIMESTAMP_MS_MAX)]
 
 LIST_LIMIT: Final = 1_000
 """The contract's default of ``limit``."""
-Limit = Annotated[int, Between(1, 10_000), Digits, Field(description="At most so many")]
+Limit = Annotated[int, Between(1, 10_000), Digits, Field(description="The most entries of a page")]
 
 
 class PartitionKey(Body):
@@ -203,8 +206,8 @@ def each_partition_once(entries: list[Any]) -> list[Any]:
 TopicPath = Annotated[
     str,
     AfterValidator(topic_named),
-    WithJsonSchema(dict(TOPIC_NAME_SCHEMA)),
-    Path(description="The topic's name", examples=["flights"]),
+    WithJsonSchema({**TOPIC_NAME_SCHEMA, "examples": ["flights"]}),
+    Path(description="The topic's name"),
 ]
 PartitionPath = Annotated[
     int,
@@ -215,16 +218,16 @@ PartitionPath = Annotated[
 GroupPath = Annotated[
     str,
     AfterValidator(_group),
-    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": IDENTIFIER_BYTES_MAX}),
-    Path(description="The consumer group, percent-encoded", examples=["billing"]),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": IDENTIFIER_BYTES_MAX, "examples": ["billing"]}),
+    Path(description="The consumer group, percent-encoded"),
 ]
 MemberPath = Annotated[
     str,
-    WithJsonSchema(_opaque()),
-    Path(description="The member's id", examples=["m01763683200000-5b0f3c52-9c0e-4a2f-8d3a-0c5f6f1f9f10"]),
+    WithJsonSchema({**_OPAQUE, "examples": ["m01763683200000-5b0f3c52-9c0e-4a2f-8d3a-0c5f6f1f9f10"]}),
+    Path(description="The member's id"),
 ]
 TransactionPath = Annotated[
     str,
-    WithJsonSchema(_opaque()),
-    Path(description="The transaction's id", examples=["t019aa7d9b4003f2a9c0d1e5b7f6a8c0d_91b3c5d7e9f0a2b4c6d8"]),
+    WithJsonSchema({**_OPAQUE, "examples": ["t019aa7d9b4003f2a9c0d1e5b7f6a8c0d_91b3c5d7e9f0a2b4c6d8"]}),
+    Path(description="The transaction's id"),
 ]

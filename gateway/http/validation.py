@@ -1,6 +1,6 @@
 """Translates pydantic's errors into the contract's words; no other module does.
 
-``where`` is a JSON pointer into the body, or a query parameter's name; at most 20 faults are listed.
+``where`` is a JSON pointer into the body, or a parameter's or header's name; at most 20 faults are listed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from gateway.http.parameters import UNKNOWN_PARAMETER
 from gateway.problem import refused
 from log_format.errors import RequestRefused
 from log_format.limits import REPORTED_ERRORS_MAX
@@ -19,6 +18,7 @@ from log_format.limits import REPORTED_ERRORS_MAX
 FAULTS_MAX: Final = 10_000
 """Faults beyond so many are not sought: pydantic makes an object of each, and holds the interpreter's lock meanwhile."""
 
+UNKNOWN_PARAMETER: Final = "is not a parameter of this route"
 _FAULTS: Final = "faults"
 _WHAT: Final[Mapping[str, str]] = {
     "missing": "is missing",
@@ -58,12 +58,16 @@ def body_refusal(error: ValidationError, body: object) -> RequestRefused:
     return refused(f"{where.lstrip('/') or 'The body'} {what}.", errors)
 
 
-def query_faults(error: ValidationError) -> list[tuple[str, str]]:
-    """Each wrong parameter, and what is wrong with it."""
-    return [
-        (str(found["loc"][0]), UNKNOWN_PARAMETER if found["type"] == "extra_forbidden" else _what(found))
-        for found in error.errors(include_url=False, include_input=False)
-    ]
+def named_faults(error: ValidationError) -> list[tuple[str, str]]:
+    """Each wrong parameter of a query or of headers, and what is wrong with it."""
+    errors: list[tuple[str, str]] = []
+    for found in error.errors(include_url=False, include_input=False):
+        if found["type"] == _FAULTS:
+            errors += [(name, what) for (name,), what in found["ctx"][_FAULTS]]
+        else:
+            what = UNKNOWN_PARAMETER if found["type"] == "extra_forbidden" else _what(found)
+            errors.append((str(found["loc"][0]), what))
+    return errors
 
 
 def _what(found: ErrorDetails) -> str:

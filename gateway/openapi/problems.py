@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final, NotRequired
 
-from gateway.openapi.schemas import ref
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from gateway.http import fields
+from gateway.openapi.schemas import reference
 from gateway.problem import MEDIA_TYPE, TYPE_PREFIX
 from log_format.errors import ANSWERS, ErrorCode
+from log_format.limits import REPORTED_ERRORS_MAX
 
 _STATUSES_OF: Final[Mapping[ErrorCode, tuple[int, ...]]] = {ErrorCode.OFFSET_OUT_OF_RANGE: (410, 416)}
 _ALWAYS: Final = (ErrorCode.INVALID_REQUEST, ErrorCode.INTERNAL, ErrorCode.OVERLOADED, ErrorCode.UNAVAILABLE)
@@ -16,6 +21,28 @@ BODY_ERRORS: Final = (ErrorCode.REQUEST_TOO_LARGE, ErrorCode.UNSUPPORTED_MEDIA_T
 """Errors of any call with a body."""
 CHANGE_ERRORS: Final = (*BODY_ERRORS, ErrorCode.OUTCOME_UNKNOWN)
 """Errors of any call with a body that changes something."""
+
+
+class Fault(TypedDict):
+    """A wrong part of a request."""
+
+    where: str
+    what: str
+
+
+class Problem(TypedDict):
+    """An error (RFC 9457)."""
+
+    type: Annotated[str, Field(json_schema_extra={"format": "uri"})]
+    title: str
+    status: Annotated[int, fields.Between(400, 599)]
+    detail: str
+    error_code: Annotated[str, fields.OneOf(*map(str, ErrorCode))]
+    retryable: Annotated[bool, Field(description="The same request may succeed later, unchanged")]
+    may_have_happened: Annotated[bool, Field(description="false promises that the request changed nothing")]
+    request_id: NotRequired[str]
+    errors: NotRequired[Annotated[list[Fault], Field(max_length=REPORTED_ERRORS_MAX)]]
+    limit_bytes: NotRequired[fields.Count]
 
 
 def problems(*errors: ErrorCode) -> dict[int | str, dict[str, Any]]:
@@ -35,7 +62,7 @@ def _error_response(status: int, codes: Sequence[ErrorCode]) -> dict[str, Any]:
             MEDIA_TYPE: {
                 "schema": {
                     "allOf": [
-                        ref("Problem"),
+                        reference(Problem),
                         {"properties": {"error_code": {"enum": [str(code) for code in codes]}}},
                     ]
                 },

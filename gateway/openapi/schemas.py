@@ -1,56 +1,53 @@
-"""JSON schemas of requests and answers of the calls that parse by hand, as components of the OpenAPI document."""
+"""Schemas of types, and the records of requests and answers: types that describe, since no record becomes an object."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final, NotRequired
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, WithJsonSchema, with_config
+from typing_extensions import TypedDict
 
-from gateway.http.fields import Count, Offset, Partition, Timestamp, TopicName
-from log_format.errors import ErrorCode
+from gateway.http import fields
 
-
-def ref(name: str) -> dict[str, str]:
-    """A reference to one of ``COMPONENT_SCHEMAS``."""
-    return {"$ref": f"#/components/schemas/{name}"}
+_REF_TEMPLATE: Final = "#/components/schemas/{model}"
 
 
-def described(schema: Mapping[str, Any], description: str) -> dict[str, Any]:
-    """The schema with a description."""
-    return {**schema, "description": description}
+def reference(kind: type) -> dict[str, str]:
+    """A reference to the component of a type with a name."""
+    return {"$ref": _REF_TEMPLATE.format(model=kind.__name__)}
 
 
 def schema_of(kind: Any) -> dict[str, Any]:
-    """The schema of a type without a name of its own."""
-    return TypeAdapter(kind).json_schema()
+    """The schema of a type, by reference if it has a name; ``document`` makes components of its ``$defs``."""
+    schemas, definitions = TypeAdapter.json_schemas([("", "validation", TypeAdapter(kind))], ref_template=_REF_TEMPLATE)
+    return {**schemas["", "validation"], **definitions}
 
 
-def object_of(
-    properties: Mapping[str, Any], *, required: tuple[str, ...] | None = None, closed: bool = False
-) -> dict[str, Any]:
-    """An object's schema. ``required``: by default all properties. ``closed``: no other members, as in requests."""
-    names = list(properties) if required is None else list(required)
-    schema: dict[str, Any] = {"type": "object", "properties": dict(properties), "required": names}
-    if closed:
-        schema["additionalProperties"] = False
-    return schema
+def integer_headers(**descriptions: str) -> dict[str, Any]:
+    """Header Objects for whole numbers, such as positions; in names an underscore stands for a hyphen."""
+    schema = schema_of(fields.Count)
+    return {
+        name.replace("_", "-"): {"description": description, "schema": schema}
+        for name, description in descriptions.items()
+    }
 
 
-def list_of(items: Mapping[str, Any]) -> dict[str, Any]:
-    """A list's schema."""
-    return {"type": "array", "items": dict(items)}
+def binary(description: str) -> dict[str, Any]:
+    """A Media Type Object of bytes."""
+    return {"schema": {"type": "string", "contentMediaType": "application/octet-stream", "description": description}}
 
 
-OFFSET: Final = schema_of(Offset)
-COUNT: Final = schema_of(Count)
-PARTITION: Final = schema_of(Partition)
-TIMESTAMP: Final = described(schema_of(Timestamp), "Milliseconds since the epoch")
-TOPIC_NAME: Final = schema_of(TopicName)
-_BASE64: Final = {"type": "string", "contentEncoding": "base64", "pattern": "^[A-Za-z0-9+/]*={0,2}$"}
-_NULLABLE_TEXT: Final = {"type": ["string", "null"]}
+def text(description: str) -> dict[str, Any]:
+    """A Media Type Object of text."""
+    return {"schema": {"type": "string", "description": description}}
 
-RECORD_EXAMPLE: Final = {
+
+NEW_RECORD_EXAMPLE: Final[dict[str, JsonValue]] = {
+    "key": "user-7",
+    "value": {"amount": 3},
+    "headers": {"trace": "ab"},
+}
+_STORED_EXAMPLE: Final[dict[str, JsonValue]] = {
     "partition": 3,
     "offset": 41,
     "timestamp": 1763683200000,
@@ -58,124 +55,53 @@ RECORD_EXAMPLE: Final = {
     "value": '{"amount":3}',
     "headers": [{"key": "trace", "value": "ab"}],
 }
-NEW_RECORD_EXAMPLE: Final = {"key": "user-7", "value": {"amount": 3}, "headers": {"trace": "ab"}}
+_ONE_VALUE: Final[dict[str, JsonValue]] = {"oneOf": [{"required": ["value"]}, {"required": ["value_base64"]}]}
+_Base64 = Annotated[
+    str, WithJsonSchema({"type": "string", "contentEncoding": "base64", "pattern": "^[A-Za-z0-9+/]*={0,2}$"})
+]
+_Timestamp = Annotated[fields.Timestamp, Field(description="Milliseconds since the epoch")]
 
-_HEADER: Final = {
-    "type": "object",
-    "properties": {"key": {"type": "string"}, "value": _NULLABLE_TEXT, "value_base64": _BASE64},
-    "required": ["key"],
-    "additionalProperties": False,
-    "oneOf": [{"required": ["value"]}, {"required": ["value_base64"]}],
-}
 
-_RECORD: Final = {
-    "type": "object",
-    "description": "A stored record. Bytes that are not UTF-8 appear under the name with `_base64`, the plain one absent.",
-    "properties": {
-        "partition": PARTITION,
-        "offset": OFFSET,
-        "timestamp": TIMESTAMP,
-        "key": _NULLABLE_TEXT,
-        "key_base64": _BASE64,
-        "value": described(_NULLABLE_TEXT, "null is a tombstone"),
-        "value_base64": _BASE64,
-        "headers": list_of(_HEADER),
-    },
-    "required": ["partition", "offset", "timestamp", "headers"],
-}
+@with_config(ConfigDict(extra="forbid", json_schema_extra={**_ONE_VALUE}))
+class RecordHeader(TypedDict):
+    """Exactly one of `value`, `value_base64`."""
 
-_NEW_RECORD: Final = {
-    "type": "object",
-    "description": "A record to append. Exactly one of `value`, `value_base64`; at most one of `key`, `key_base64`.",
-    "properties": {
-        "partition": {"anyOf": [PARTITION, {"type": "null"}]},
-        "offset": {"description": "Ignored, so that a fetched record can be produced again"},
-        "timestamp": {"anyOf": [TIMESTAMP, {"type": "null"}]},
-        "key": _NULLABLE_TEXT,
-        "key_base64": _BASE64,
-        "value": {"description": "A string is its UTF-8 bytes, null a tombstone, anything else its compact JSON"},
-        "value_base64": _BASE64,
-        "headers": {
-            "anyOf": [
-                list_of(_HEADER),
-                {"type": "object", "additionalProperties": {"type": "string"}},
-                {"type": "null"},
-            ]
-        },
-    },
-    "additionalProperties": False,
-    "oneOf": [{"required": ["value"]}, {"required": ["value_base64"]}],
-    "not": {"required": ["key", "key_base64"]},
-}
+    key: str
+    value: NotRequired[str | None]
+    value_base64: NotRequired[_Base64]
 
-_PROBLEM: Final = {
-    "type": "object",
-    "description": "An error (RFC 9457).",
-    "properties": {
-        "type": {"type": "string", "format": "uri"},
-        "title": {"type": "string"},
-        "status": {"type": "integer", "minimum": 400, "maximum": 599},
-        "detail": {"type": "string"},
-        "error_code": {"type": "string", "enum": [str(code) for code in ErrorCode]},
-        "retryable": described(
-            {"type": "boolean"}, "The very same request may succeed later without anyone mending anything"
-        ),
-        "may_have_happened": described({"type": "boolean"}, "false promises that the request changed nothing"),
-        "request_id": {"type": "string"},
-        "errors": {
-            "type": "array",
-            "maxItems": 20,
-            "items": object_of({"where": {"type": "string"}, "what": {"type": "string"}}),
-        },
-        "limit_bytes": COUNT,
-    },
-    "required": ["type", "title", "status", "detail", "error_code", "retryable", "may_have_happened"],
-}
 
-_PRODUCED: Final = object_of(
-    {
-        "topic": TOPIC_NAME,
-        "partitions": list_of(
-            object_of({"partition": PARTITION, "base_offset": OFFSET, "last_offset": OFFSET, "count": COUNT})
-        ),
-        "duplicate": {"type": "boolean"},
-    }
-)
+@with_config(ConfigDict(json_schema_extra={"examples": [_STORED_EXAMPLE]}))
+class Record(TypedDict):
+    """A stored record. Bytes that are not UTF-8 appear under the name with `_base64`, the plain one absent."""
 
-_FETCHED: Final = object_of(
-    {
-        "topic": TOPIC_NAME,
-        "partition": PARTITION,
-        "records": list_of(ref("Record")),
-        "next_offset": OFFSET,
-        "high_watermark": OFFSET,
-        "log_start_offset": OFFSET,
-    }
-)
+    partition: fields.Partition
+    offset: fields.Offset
+    timestamp: _Timestamp
+    key: NotRequired[str | None]
+    key_base64: NotRequired[_Base64]
+    value: NotRequired[Annotated[str | None, Field(description="null is a tombstone")]]
+    value_base64: NotRequired[_Base64]
+    headers: list[RecordHeader]
 
-COMPONENT_SCHEMAS: Final[dict[str, Any]] = {
-    "Problem": _PROBLEM,
-    "Record": _RECORD,
-    "NewRecord": _NEW_RECORD,
-    "Produced": _PRODUCED,
-    "Fetched": _FETCHED,
-}
 
-PATH_PARAMETERS: Final[Mapping[str, dict[str, Any]]] = {
-    "topic": {
-        "name": "topic",
-        "in": "path",
-        "required": True,
-        "description": "The topic's name",
-        "schema": TOPIC_NAME,
-        "example": "flights",
-    },
-    "partition": {
-        "name": "partition",
-        "in": "path",
-        "required": True,
-        "description": "The partition's number, from 0",
-        "schema": PARTITION,
-        "example": 0,
-    },
-}
+@with_config(ConfigDict(extra="forbid", json_schema_extra={**_ONE_VALUE, "not": {"required": ["key", "key_base64"]}}))
+class NewRecord(TypedDict):
+    """A record to append. Exactly one of `value`, `value_base64`; at most one of `key`, `key_base64`."""
+
+    partition: NotRequired[fields.Partition | None]
+    offset: NotRequired[Annotated[Any, Field(description="Ignored: a fetched record can be produced again as it is")]]
+    timestamp: NotRequired[_Timestamp | None]
+    key: NotRequired[str | None]
+    key_base64: NotRequired[_Base64]
+    value: NotRequired[
+        Annotated[
+            Any, Field(description="A string is its UTF-8 bytes, null a tombstone, anything else its compact JSON")
+        ]
+    ]
+    value_base64: NotRequired[_Base64]
+    headers: NotRequired[list[RecordHeader] | dict[str, str] | None]
+
+
+RecordToDecode = Annotated[Any, WithJsonSchema(reference(NewRecord))]
+"""A record in a model of a body: the model only describes it."""

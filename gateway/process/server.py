@@ -85,7 +85,14 @@ class GatewayServer(uvicorn.Server):
     ``announce`` gets the URL once it listens, and that of the operations listener.
     """
 
-    def __init__(self, config: uvicorn.Config, gateway: Gateway, announce: Callable[[str, str | None], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        gateway: Gateway,
+        announce: Callable[[str, str | None], None],
+        *,
+        sweep_seconds: float = SWEEP_SECONDS,
+    ) -> None:
         super().__init__(config)
         port = gateway.settings.operations_port
         assert isinstance(config.app, GatewayApplication)
@@ -94,6 +101,7 @@ class GatewayServer(uvicorn.Server):
         self._told_to_stop = False
         self._gateway = gateway
         self._announce = announce
+        self._sweep_seconds = sweep_seconds
         self._trim_above_bytes = gateway.settings.process_bytes() * 2 // 3
         self._background: set[asyncio.Task[None]] = set()
 
@@ -179,7 +187,7 @@ class GatewayServer(uvicorn.Server):
         self.should_exit = True
 
     async def _sweep(self) -> None:
-        await asyncio.sleep(SWEEP_SECONDS)
+        await asyncio.sleep(self._sweep_seconds)
         now_ms = time.monotonic_ns() // 1_000_000
         connections = list(self.server_state.connections)
         self._gateway.metrics.connections.set(len(connections))

@@ -19,7 +19,6 @@ from gateway.codec.record_key import refuse_keyless
 from gateway.codec.record_size import refuse_large
 from gateway.codec.route import route
 from gateway.engine.open_topic import OpenTopic
-from gateway.http.producer_headers import ProducerHeaders
 from log_format.clock import Clock
 from log_format.errors import ErrorCode, RequestRefused, UnknownPartition
 from log_format.records.partitioner import partition_for_key
@@ -56,13 +55,14 @@ class CodecWork:
 class Routing:
     """What decides where records go: the partition that the route names, the request's number in turn, when it came.
 
-    ``headers`` go along with them.
+    The producer's stamp and the expected offset go along with them.
     """
 
     partition: int | None
     turn: int
     arrived_at_ms: int
-    headers: ProducerHeaders
+    stamp: ProducerStamp | None = None
+    expected_offset: int | None = None
 
 
 async def routed(
@@ -84,7 +84,7 @@ async def routed(
                 raise
             await topic.fresh(clock.monotonic_ms())
             newer = topic.existing()
-            is_stored = _is_stored(newer, routing.headers.stamp, clock.now_ms())
+            is_stored = _is_stored(newer, routing.stamp, clock.now_ms())
             if not is_stored and (newer.partition_count, newer.config) == (state.partition_count, state.config):
                 raise
             state = newer
@@ -105,12 +105,11 @@ def batch_of(
     ``is_stored``: by an earlier try, so the topic's settings are not asked. Raises ``RequestRefused``.
     """
     assert state.topic_id is not None
-    headers = routing.headers
     if routing.partition is not None and routing.partition >= state.partition_count:
         raise UnknownPartition(state.topic, routing.partition, state.partition_count)
     if not len(incoming):
         # The sequence is used up all the same.
-        return None if headers.stamp is None else _nothing(state.topic_id, headers)
+        return None if routing.stamp is None else _nothing(state.topic_id, routing.stamp)
     largest_bytes = largest_record_bytes(incoming.records)
     if not is_stored:
         if largest_bytes > state.config.integer("max.message.bytes"):
@@ -133,14 +132,14 @@ def batch_of(
         partitions=partitions,
         record_bytes_max=largest_bytes,
         partition_count=state.partition_count if routing.partition is None else None,
-        stamp=headers.stamp,
-        expected_offset=headers.expected_offset,
+        stamp=routing.stamp,
+        expected_offset=routing.expected_offset,
     )
 
 
-def _nothing(topic_id: str, headers: ProducerHeaders) -> Batch:
+def _nothing(topic_id: str, stamp: ProducerStamp) -> Batch:
     nothing, nowhere = BATCH_SCHEMA.empty_table(), np.zeros(0, np.int32)
-    return Batch(topic_id=topic_id, records=nothing, partitions=nowhere, record_bytes_max=0, stamp=headers.stamp)
+    return Batch(topic_id=topic_id, records=nothing, partitions=nowhere, record_bytes_max=0, stamp=stamp)
 
 
 def _only_partition(incoming: IncomingRecords, partition_count: int, turn: int) -> int | None:

@@ -1,95 +1,154 @@
-"""Fetch in the OpenAPI document, and its parameters."""
+"""What a fetch, a fetch of several, and a poll say of the records that they want."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Final, Self
 
-from gateway.codec.media_type import ARROW_STREAM, EVENT_STREAM, JSON, NDJSON
-from gateway.http.parameters import QueryParameters, integer, integer_or_word
-from gateway.openapi.document import answer, integer_header, media, operation, request_body
-from gateway.openapi.schemas import OFFSET, PARTITION, RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
-from gateway.routes.fetch_body import LIMITS
+from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, field_validator, model_validator
+from typing_extensions import TypedDict
+
+from gateway.codec.media_type import ARROW_STREAM, EVENT_STREAM, NDJSON
+from gateway.engine.fetch_answer import FetchFrom, FetchLimits, StartWord
+from gateway.http import fields
+from gateway.openapi.problems import Problem, problems
+from gateway.openapi.schemas import Record, binary, integer_headers, text
+from log_format import limits
 from log_format.errors import ErrorCode
-from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 
-_START_WORDS: Final = ("earliest", "latest")
-QUERY: Final = QueryParameters(
-    integer_or_word("offset", "Where to begin; exactly one of this and `timestamp`", words=_START_WORDS),
-    integer(
-        "timestamp",
-        "Begin with the first record, in offset order, of this time or later",
-        minimum=TIMESTAMP_MS_MIN,
-        maximum=TIMESTAMP_MS_MAX,
-    ),
-    *LIMITS,
-)
-_EXAMPLE: Final = {
-    "topic": "flights",
-    "partition": 3,
-    "records": [RECORD_EXAMPLE],
-    "next_offset": 42,
-    "high_watermark": 42,
-    "log_start_offset": 0,
-}
-_POSITION_HEADERS: Final = {
-    "Tidelog-Next-Offset": integer_header("Where to go on"),
-    "Tidelog-High-Watermark": integer_header("The offset that the next record gets"),
-    "Tidelog-Log-Start-Offset": integer_header("The first offset that can be read"),
-}
-_LAST_EVENT_ID: Final = {
-    "name": "Last-Event-ID",
-    "in": "header",
-    "required": False,
-    "description": "Event streams: where to go on; wins over `offset`",
-    "schema": OFFSET,
-}
-_ERRORS: Final = (
+RECORDS_DEFAULT: Final = 500
+RECORDS_MAX: Final = limits.FETCH_RECORDS_MAX
+BYTES_DEFAULT: Final = 1024 * 1024
+BYTES_MAX: Final = limits.FETCH_BYTES_MAX
+WAIT_MS_MAX: Final = limits.FETCH_WAIT_MS_MAX
+PARTITIONS_MAX: Final = 10_000
+"""Partitions of one fetch."""
+
+
+class Limits(fields.Body):
+    """How much of it, and how long to wait for it."""
+
+    max_records: Annotated[int, fields.Between(1, RECORDS_MAX), Field(description="The most records")] = RECORDS_DEFAULT
+    max_bytes: Annotated[
+        int, fields.Between(1, BYTES_MAX), Field(description="The most bytes of keys, values and headers")
+    ] = BYTES_DEFAULT
+    min_bytes: Annotated[int, fields.Between(0), Field(description="Wait until so many bytes are committed")] = 1
+    max_wait_ms: Annotated[int, fields.Between(0, WAIT_MS_MAX), Field(description="Wait at most so long")] = 0
+
+    def limits(self) -> FetchLimits:
+        """For the engine."""
+        return FetchLimits(
+            records_max=self.max_records,
+            bytes_max=self.max_bytes,
+            bytes_min=self.min_bytes,
+            wait_ms_max=self.max_wait_ms,
+        )
+
+
+class FetchQuery(Limits):
+    """Where to begin, and how much of it."""
+
+    offset: Annotated[
+        fields.Offset | StartWord | None,
+        fields.NotNull(),
+        fields.Says(f"must be an integer from 0 to {fields.INT64_MAX}, or one of earliest, latest"),
+        Field(description="Where to begin. Exactly one of `offset` and `timestamp` is given"),
+    ] = None
+    timestamp: Annotated[
+        fields.Timestamp | None,
+        fields.NotNull(),
+        Field(description="Begin with the first record, in offset order, of this time or later"),
+    ] = None
+
+    _digits = field_validator("*", mode="before")(fields.number)
+
+
+class FetchHeaders(fields.Headers):
+    """Other headers are not looked at."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    last_event_id: Annotated[
+        fields.Offset | None,
+        fields.NotNull(),
+        fields.Digits,
+        Field(alias="Last-Event-ID", description="For event streams: where to go on. It wins over `offset`"),
+    ] = None
+
+
+class Start(fields.PartitionKey):
+    """A partition, and where to begin."""
+
+    offset: Annotated[fields.Offset | StartWord, fields.Says(f"must be an integer from 0 to {fields.INT64_MAX}")]
+
+
+class FetchBody(
+    Limits,
+    example={"partitions": [{"topic": "flights", "partition": 3, "offset": "earliest"}], "max_wait_ms": 1000},
+):
+    """The partitions to read. Limits are totals."""
+
+    partitions: Annotated[list[Start], Field(max_length=PARTITIONS_MAX), AfterValidator(fields.each_partition_once)]
+    _wanted: list[FetchFrom] = PrivateAttr()
+
+    @model_validator(mode="after")
+    def _make_wanted(self) -> Self:
+        # Here, where a long body is checked: not on the event loop.
+        names: dict[str, str] = {}
+        self._wanted = [
+            FetchFrom(topic=names.setdefault(one.topic, one.topic), partition=one.partition, offset=one.offset)
+            for one in self.partitions
+        ]
+        return self
+
+    @property
+    def wanted(self) -> list[FetchFrom]:
+        """For the engine."""
+        return self._wanted
+
+
+class FetchedPartition(TypedDict):
+    """Records of one partition. `next_offset` is where the next fetch goes on."""
+
+    topic: fields.TopicName
+    partition: fields.Partition
+    records: list[Record]
+    next_offset: fields.Offset
+    high_watermark: fields.Offset
+    log_start_offset: fields.Offset
+
+
+class FailedPartition(TypedDict):
+    """A partition that could not be read."""
+
+    topic: fields.TopicName
+    partition: fields.Partition
+    error: Problem
+
+
+class FetchedPartitions(TypedDict):
+    """The result of each partition, in the order of the request."""
+
+    partitions: list[FetchedPartition | FailedPartition]
+
+
+FETCHED: Final = problems(
     ErrorCode.UNKNOWN_TOPIC,
     ErrorCode.UNKNOWN_PARTITION,
     ErrorCode.OFFSET_OUT_OF_RANGE,
     ErrorCode.NOT_ACCEPTABLE,
     ErrorCode.CORRUPT_SEGMENT,
     ErrorCode.UNSUPPORTED_TABLE,
-)
-_START: Final = {"anyOf": [OFFSET, {"type": "string", "enum": list(_START_WORDS)}]}
-_WANTED: Final = object_of(
-    {
-        "partitions": list_of(object_of({"topic": TOPIC_NAME, "partition": PARTITION, "offset": _START}, closed=True)),
-        **{parameter.name: dict(parameter.schema) for parameter in LIMITS},
-    },
-    required=("partitions",),
-    closed=True,
-)
-_FAILED: Final = object_of({"topic": TOPIC_NAME, "partition": PARTITION, "error": ref("Problem")})
-_MANY: Final = object_of({"partitions": list_of({"anyOf": [ref("Fetched"), _FAILED]})})
-
-FETCH: Final[dict[str, Any]] = operation(
-    summary="Read a partition, waiting for records if there are none; or follow it",
-    tag="fetch",
-    path=("topic", "partition"),
-    query=QUERY,
-    headers=(_LAST_EVENT_ID,),
-    answers={
-        200: answer(
-            "Records, and where to go on",
-            {
-                JSON: media(ref("Fetched"), example=_EXAMPLE),
-                NDJSON: media({"type": "string", "description": "A record a line"}),
-                ARROW_STREAM: media({"type": "string", "contentMediaType": ARROW_STREAM}),
-                EVENT_STREAM: media({"type": "string", "description": "Events `record` and `end`"}),
-            },
-            headers=_POSITION_HEADERS,
-        )
-    },
-    errors=_ERRORS,
-)
-FETCH_MANY: Final[dict[str, Any]] = operation(
-    summary="Read several partitions at once; limits are totals",
-    tag="fetch",
-    body=request_body(
-        _WANTED,
-        example={"partitions": [{"topic": "flights", "partition": 3, "offset": "earliest"}], "max_wait_ms": 1000},
-    ),
-    answers={200: answer("What each gave, in the order of the request", _MANY, example={"partitions": [_EXAMPLE]})},
-    errors=(ErrorCode.NOT_ACCEPTABLE, ErrorCode.REQUEST_TOO_LARGE, ErrorCode.UNSUPPORTED_MEDIA_TYPE),
-)
+) | {
+    200: {
+        "content": {
+            NDJSON: text("A record a line"),
+            ARROW_STREAM: binary("The table's columns"),
+            EVENT_STREAM: text("Events `record` and `end`"),
+        },
+        "headers": integer_headers(
+            Tidelog_Next_Offset="Where to go on",
+            Tidelog_High_Watermark="The offset that the next record gets",
+            Tidelog_Log_Start_Offset="The first offset that can be read",
+        ),
+    }
+}

@@ -22,7 +22,7 @@ from gateway.gateway import Gateway
 from gateway.http.fetch_response import PIECE_TEXT_BYTES, EventStreamResponse, RecordsResponse
 from gateway.memory_budget import Memory
 from gateway.problem import problem_bytes
-from gateway.routes.fetch_body import RECORDS_MAX
+from gateway.routes.fetch_operation import RECORDS_MAX
 from log_format.errors import TidelogError
 from log_format.records.schema import RECORD_SCHEMA
 

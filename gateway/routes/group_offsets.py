@@ -18,16 +18,15 @@ from gateway.groups.offsets.lag import PartitionLag
 from gateway.groups.offsets.reset import ResetTo
 from gateway.http import fields
 from gateway.http.disconnect import still_connected
-from gateway.http.parameters import INT64_MIN
 from gateway.http.validation import faults
 from gateway.openapi.problems import BODY_ERRORS, problems
-from gateway.routes.control_route import ControlRoute
 from gateway.routes.groups import MEMBER_ERRORS, Generation, TopicNames
 from gateway.routes.held_response import held_json, room_for_answer
+from gateway.routes.typed_route import TypedRoute
 from log_format.errors import ErrorCode
 from log_format.groups.row import OffsetRow
 
-router = APIRouter(route_class=ControlRoute, tags=["groups"])
+router = APIRouter(route_class=TypedRoute, tags=["groups"])
 
 _OFFSET_TEXT_BYTES: Final = 400
 """About what an offset takes as an object and as JSON, beside its metadata."""
@@ -54,7 +53,7 @@ class Position(fields.PartitionKey):
 
 
 class OffsetToCommit(Position):
-    """With what the client wants to be kept beside it."""
+    """The next offset to read. `metadata` is stored with it."""
 
     metadata: Metadata | None = None
 
@@ -89,13 +88,13 @@ class OffsetsToCommit(Committing, example={"offsets": [{"topic": "flights", "par
 
 
 class ResetPosition(fields.Body):
-    """The first record, in offset order, of a time or later; an offset; or so many records forwards, or backwards."""
+    """Exactly one: the first record of a time or later, an offset, or a number of records forwards (negative: backwards)."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
     timestamp: Annotated[fields.Timestamp | None, fields.NotNull()] = None
     offset: Annotated[fields.Offset | None, fields.NotNull()] = None
-    shift: Annotated[Annotated[int, fields.Between(INT64_MIN)] | None, fields.NotNull()] = None
+    shift: Annotated[Annotated[int, fields.Between(fields.INT64_MIN)] | None, fields.NotNull()] = None
 
 
 def _kind_of_target(value: object) -> str | None:
@@ -115,7 +114,7 @@ Target = Annotated[
 
 
 class Reset(fields.Body, example={"topics": ["flights"], "to": "earliest"}):
-    """`topics`, or `partitions` of them."""
+    """Either `topics` or `partitions`, and their new offsets."""
 
     topics: Annotated[TopicNames | None, fields.NotNull()] = None
     partitions: Annotated[
@@ -147,13 +146,13 @@ class CommittedOffset(TypedDict):
 
 
 class CommittedOffsets(TypedDict):
-    """All of a group, in order of topic and partition."""
+    """All committed offsets of a group, by topic and partition."""
 
     offsets: list[CommittedOffset]
 
 
 class LagOfPartition(TypedDict):
-    """Null where nothing is committed."""
+    """The lag of a partition. Null: nothing is committed."""
 
     partition: fields.Partition
     committed_offset: fields.Count | None
@@ -163,14 +162,14 @@ class LagOfPartition(TypedDict):
 
 
 class LagOfTopic(TypedDict):
-    """Of all partitions of a topic."""
+    """The lag of a topic's partitions."""
 
     topic: fields.TopicName
     partitions: list[LagOfPartition]
 
 
 class Lag(TypedDict):
-    """Of every partition that the group subscribes to or has offsets for."""
+    """The lag of every partition that the group subscribes to or has offsets for."""
 
     topics: list[LagOfTopic]
     total: fields.Count
@@ -182,7 +181,7 @@ class Lag(TypedDict):
     responses=problems(*MEMBER_ERRORS, *OFFSET_ERRORS, *BODY_ERRORS),
 )
 async def commit_offsets(request: Request, group: fields.GroupPath, wanted: OffsetsToCommit) -> ASGIApp:
-    """Commit offsets, all of them or none; `member_id` and `generation` are needed while the group has members."""
+    """Commit offsets, all or none. While the group has members, `member_id` and `generation` are needed."""
     groups = engine_of(request).groups
     if wanted.member_id is not None:
         # The coordinator's memory is asked too: it knows of acknowledgements that the table does not have yet.
@@ -202,7 +201,7 @@ async def commit_offsets(request: Request, group: fields.GroupPath, wanted: Offs
     responses=problems(ErrorCode.UNKNOWN_GROUP, ErrorCode.OUTCOME_UNKNOWN),
 )
 async def get_offsets(request: Request, group: fields.GroupPath) -> ASGIApp:
-    """Committed offsets of a group: the next to read of each partition."""
+    """Read a group's committed offsets: the next offset to read of each partition."""
     rows = await engine_of(request).groups.committed.offsets(group)
     return await held_json(request, lambda: _offsets(rows), size_bytes=_text_bytes(rows))
 
@@ -220,7 +219,7 @@ async def get_offsets(request: Request, group: fields.GroupPath) -> ASGIApp:
     ),
 )
 async def reset_offsets(request: Request, group: fields.GroupPath, wanted: Reset) -> ASGIApp:
-    """Move the offsets of a group without members, clamped to what there is: replay, or skip."""
+    """Move the committed offsets of a group without members, clamped to the partitions' logs."""
     groups = engine_of(request).groups
     found = await groups.committed.group(group)
     partitions = None if wanted.partitions is None else [one.key for one in wanted.partitions]
@@ -233,7 +232,7 @@ async def reset_offsets(request: Request, group: fields.GroupPath, wanted: Reset
     "/v1/groups/{group}/lag", response_model=Lag, responses=problems(ErrorCode.UNKNOWN_GROUP, ErrorCode.OUTCOME_UNKNOWN)
 )
 async def group_lag(request: Request, group: fields.GroupPath) -> ASGIApp:
-    """How far behind a group is: records and time between what is committed and the end."""
+    """Measure how far a group is behind: records and time between its committed offsets and the high watermarks."""
     found = await engine_of(request).groups.lag.of_group(group)
     return await held_json(request, lambda: _lag(found), size_bytes=_LAG_TEXT_BYTES * len(found))
 

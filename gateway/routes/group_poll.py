@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Self
 
 import msgspec
 from fastapi import APIRouter
-from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, Field, model_validator
 from starlette.requests import Request
 from starlette.types import ASGIApp
-from typing_extensions import TypedDict
 
 from gateway.codec.media_type import JSON, negotiate
 from gateway.gateway import answer_memory, engine_of, gateway_of
 from gateway.groups.bounds import OFFSETS_PER_REQUEST_MAX
-from gateway.groups.groups import Joining
-from gateway.groups.polling import AutoReset, Polled, PollWish
+from gateway.groups.calls.groups import Joining
+from gateway.groups.calls.polling import AutoReset, Polled, PollWish
 from gateway.http import fields
 from gateway.http.disconnect import still_connected, unless_disconnected
 from gateway.http.parameters import accepted
@@ -23,22 +22,19 @@ from gateway.http.validation import Fault, faults
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import Memory
 from gateway.openapi.problems import BODY_ERRORS, problems
-from gateway.openapi.schemas import PARTITION, TOPIC_NAME, object_of, ref
 from gateway.problem import request_id
-from gateway.routes.control_route import ControlRoute
-from gateway.routes.fetch_body import Limits
+from gateway.routes.fetch_operation import FetchedPartitions, Limits
 from gateway.routes.fetched_records import many_response
 from gateway.routes.group_offsets import Offsets, Position
 from gateway.routes.groups import MEMBER_ERRORS, Generation, Subscription
+from gateway.routes.typed_route import TypedRoute
 from log_format.errors import ErrorCode
 
-router = APIRouter(route_class=ControlRoute, tags=["groups"])
-
-_FAILED: Final = object_of({"topic": TOPIC_NAME, "partition": PARTITION, "error": ref("Problem")})
+router = APIRouter(route_class=TypedRoute, tags=["groups"])
 
 
 class Poll(Limits, Subscription, example={"topics": ["flights"], "max_wait_ms": 1000}):
-    """Without `member_id` the call joins; what says how goes without it only."""
+    """Without `member_id` the call joins. The fields of a join go without `member_id` only."""
 
     member_id: fields.Opaque | None = None
     generation: Generation | None = None
@@ -77,13 +73,12 @@ class Poll(Limits, Subscription, example={"topics": ["flights"], "max_wait_ms": 
         )
 
 
-class PolledPartitions(TypedDict):
-    """What every partition that the member may read gave."""
+class PolledPartitions(FetchedPartitions):
+    """The result of every partition that the member may read."""
 
     member_id: fields.Opaque
     generation: Generation
     rebalanced: bool
-    partitions: list[Annotated[Any, WithJsonSchema({"anyOf": [ref("Fetched"), _FAILED]})]]
 
 
 @router.post(

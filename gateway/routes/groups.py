@@ -19,20 +19,20 @@ from gateway.groups.bounds import (
     SESSION_TIMEOUT_MS_MIN,
     SUBSCRIBED_TOPICS_MAX,
 )
-from gateway.groups.groups import GroupDescription, Joining, heartbeat_interval_ms
+from gateway.groups.calls.groups import GroupDescription, Joining, heartbeat_interval_ms
 from gateway.http import fields
 from gateway.http.validation import Fault, faults
 from gateway.openapi.problems import BODY_ERRORS, problems
 from gateway.problem import refused
-from gateway.routes.control_route import ControlRoute
 from gateway.routes.held_response import held_json
+from gateway.routes.typed_route import TypedRoute
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.groups.holdings import keys_of
 from log_format.groups.memory import row_bytes
 from log_format.groups.row import Partitions
 from log_format.topic.config import check_topic_name
 
-router = APIRouter(route_class=ControlRoute, tags=["groups"])
+router = APIRouter(route_class=TypedRoute, tags=["groups"])
 
 MEMBER_ERRORS: Final = (
     ErrorCode.UNKNOWN_GROUP,
@@ -51,7 +51,11 @@ State = Annotated[str, fields.OneOf("Empty", "Reconciling", "Stable")]
 
 Pattern = Annotated[
     str,
-    Field(min_length=1, max_length=PATTERN_CHARACTERS_MAX, description="Python's syntax; it must match the whole name"),
+    Field(
+        min_length=1,
+        max_length=PATTERN_CHARACTERS_MAX,
+        description="A regular expression in Python's syntax. It must match a topic's whole name",
+    ),
     fields.Says(f"must have 1 to {PATTERN_CHARACTERS_MAX} characters"),
 ]
 
@@ -90,7 +94,7 @@ class Subscription(fields.Body):
 
 
 class Join(Subscription, example={"topics": ["flights"]}):
-    """A member to be."""
+    """The member that joins."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -109,18 +113,18 @@ class GroupsQuery(fields.Parameters):
     """Which groups of the list."""
 
     limit: fields.Limit = fields.LIST_LIMIT
-    after: Annotated[str, Field(max_length=255, description="Go on after this name")] = ""
+    after: Annotated[str, Field(max_length=255, description="Begin after this name")] = ""
 
 
 class AssignedPartition(TypedDict):
-    """One that a member may read now."""
+    """A partition that a member may read now."""
 
     topic: fields.TopicName
     partition: fields.Partition
 
 
 class Heard(TypedDict):
-    """The newest generation, and what the member may read now."""
+    """The newest generation, and the partitions that the member may read now."""
 
     generation: Generation
     assignment: list[AssignedPartition]
@@ -143,14 +147,14 @@ class GroupSummary(TypedDict):
 
 
 class GroupPage(TypedDict):
-    """`next`: there are more behind it."""
+    """One page. `next` is there when more follow; send it as `after`."""
 
     groups: list[GroupSummary]
     next: NotRequired[str]
 
 
 class GroupMember(TypedDict):
-    """A member of a group, and what it may read now."""
+    """A member of a group, and the partitions that it may read now."""
 
     member_id: fields.Opaque
     client_id: str | None
@@ -181,7 +185,7 @@ class Group(TypedDict):
     ),
 )
 async def join_group(request: Request, group: fields.GroupPath, wanted: Join) -> Member:
-    """Join a group; a static member that comes back has what it had."""
+    """Join a group. A static member that comes back keeps its partitions."""
     _, joined = await engine_of(request).groups.join(group, wanted.joining())
     member = joined.member
     return {
@@ -196,7 +200,8 @@ async def join_group(request: Request, group: fields.GroupPath, wanted: Join) ->
 async def heartbeat(request: Request, group: fields.GroupPath, member: fields.MemberPath, beat: Beat) -> Heard:
     """Say that a member is alive, and acknowledge a generation.
 
-    A newer generation than the one that was sent: stop reading what was lost, commit for it, acknowledge.
+    The answer may name a newer generation. The member then stops reading the partitions that it lost, commits for them, and
+    acknowledges the newer generation by a heartbeat.
     """
     live = await engine_of(request).groups.existing(group)
     heard = await live.heartbeat(member, beat.generation)
@@ -210,13 +215,13 @@ async def heartbeat(request: Request, group: fields.GroupPath, member: fields.Me
 
 @router.delete("/v1/groups/{group}/members/{member}", status_code=204, responses=problems(*MEMBER_ERRORS))
 async def leave_group(request: Request, group: fields.GroupPath, member: fields.MemberPath) -> None:
-    """Leave a group; what the member had goes to others at once."""
+    """Leave a group. The member's partitions go to others at once."""
     await engine_of(request).groups.leave(group, member)
 
 
 @router.get("/v1/groups")
 async def list_groups(request: Request, query: Annotated[GroupsQuery, Query()]) -> GroupPage:
-    """List groups, by name; `next` is there when there is more."""
+    """List groups by name, in pages."""
     found, more = await engine_of(request).groups.page(query.after, query.limit)
     page: GroupPage = {
         "groups": [
@@ -233,7 +238,7 @@ async def list_groups(request: Request, query: Annotated[GroupsQuery, Query()]) 
     "/v1/groups/{group}", response_model=Group, responses=problems(ErrorCode.UNKNOWN_GROUP, ErrorCode.OUTCOME_UNKNOWN)
 )
 async def describe_group(request: Request, group: fields.GroupPath) -> ASGIApp:
-    """Describe a group: its members, and what each may read now."""
+    """Describe a group: its members, and the partitions that each may read now."""
     found = await engine_of(request).groups.describe(group)
     return await held_json(request, lambda: _described(group, found), size_bytes=row_bytes(found.row))
 

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from functools import partial
 from typing import Final, TypeVar
 
+from pydantic import BaseModel
 from starlette.requests import Request
 
 from gateway.codec.media_type import JSON, content_type
 from gateway.gateway import gateway_of
 from gateway.http.body import request_body
+from gateway.http.json_request import checked
 from gateway.problem import refused
 
-T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
 
 INLINE_BYTES_MAX: Final = 64 * 1024
 """What is longer is parsed and checked in a thread."""
 
 
-async def json_body(request: Request, read: Callable[[bytes], T], *, default: T | None = None) -> T:
-    """What ``read`` (``checked`` with a model) makes of the body; ``default`` where it is empty and there is one.
+async def json_body(request: Request, model: type[M], *, default: M | None = None) -> M:
+    """The body as the model has it; ``default`` where it is empty and there is one.
 
-    Raises ``RequestRefused`` (``INVALID_REQUEST``, ``UNSUPPORTED_MEDIA_TYPE``, ``REQUEST_TOO_LARGE``), and what ``read`` raises.
+    Raises ``RequestRefused`` (``INVALID_REQUEST``, ``UNSUPPORTED_MEDIA_TYPE``, ``REQUEST_TOO_LARGE``), and as the model's
+    validators.
     """
     gateway = gateway_of(request)
     async with request_body(request, gateway.body_limits, gateway.request_memory, pool=gateway.codec_pool) as body:
@@ -35,5 +38,5 @@ async def json_body(request: Request, read: Callable[[bytes], T], *, default: T 
         if is_empty:
             raise refused("The body is empty: a JSON object is needed.", [("", "must be an object")])
         if len(data) <= INLINE_BYTES_MAX:
-            return read(data)
-        return await asyncio.get_running_loop().run_in_executor(gateway.codec_pool, read, data)
+            return checked(model, data)
+        return await asyncio.get_running_loop().run_in_executor(gateway.codec_pool, partial(checked, model, data))

@@ -12,10 +12,10 @@ from typing_extensions import TypedDict
 from gateway.gateway import engine_of
 from gateway.http import fields
 from gateway.openapi.problems import problems
-from gateway.routes.control_route import ControlRoute
+from gateway.routes.typed_route import TypedRoute
 from log_format.errors import ErrorCode
 
-router = APIRouter(route_class=ControlRoute, tags=["fetch"])
+router = APIRouter(route_class=TypedRoute, tags=["fetch"])
 
 
 class OffsetsQuery(fields.Parameters):
@@ -30,7 +30,7 @@ class OffsetsQuery(fields.Parameters):
 
 
 class PartitionOffsets(TypedDict):
-    """`offset` is there with `timestamp`; null: none that late."""
+    """The ends of a partition's log. `offset` is there with `timestamp`; null: no record is that late."""
 
     log_start_offset: fields.Offset
     high_watermark: fields.Offset
@@ -46,7 +46,7 @@ class PartitionOffsets(TypedDict):
 async def partition_offsets(
     request: Request, topic: fields.TopicPath, partition: fields.PartitionPath, query: Annotated[OffsetsQuery, Query()]
 ) -> PartitionOffsets:
-    """Where a partition's log starts and ends, and where a time is in it."""
+    """Find where a partition's log starts and ends, and the first record of a time."""
     engine = engine_of(request)
     opened = await engine.topics.fresh(topic, engine.clock.monotonic_ms())
     state = opened.existing_with(partition)

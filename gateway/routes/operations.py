@@ -22,16 +22,16 @@ from gateway.http.home_page import HOME_HEADERS, HOME_PAGE, HTML
 from gateway.http.parameters import accepted
 from gateway.openapi.docs_page import DOCS_HEADERS, DOCS_PAGE
 from gateway.problem import MEDIA_TYPE, as_tidelog_error
-from gateway.routes.control_route import ControlRoute
+from gateway.routes.typed_route import TypedRoute
 from log_format import limits
 from log_format.errors import BackOff, ErrorCode, StoreError, TidelogError
 from log_format.version import __version__
 
-probes = APIRouter(route_class=ControlRoute, tags=["operations"])
+probes = APIRouter(route_class=TypedRoute, tags=["operations"])
 """On both listeners."""
-router = APIRouter(route_class=ControlRoute, tags=["operations"])
+router = APIRouter(route_class=TypedRoute, tags=["operations"])
 """On the clients' listener only."""
-operators = APIRouter(route_class=ControlRoute, tags=["operations"])
+operators = APIRouter(route_class=TypedRoute, tags=["operations"])
 """On the operations listener only: the same paths, and what clients need not know."""
 
 STORE_CHECK_TRUSTED_MS: Final = 1_000
@@ -54,7 +54,7 @@ _log = logging.getLogger("gateway.readiness")
 
 
 class Status(TypedDict):
-    """How it is."""
+    """The state of the gateway."""
 
     status: str
 
@@ -69,7 +69,7 @@ class ClusterGateway(TypedDict):
 
 
 class Cluster(TypedDict):
-    """The live gateways of one store; `limits` are this gateway's settings of the same name, and the format's."""
+    """The live gateways of one store. `limits` has settings of this gateway and limits of the format."""
 
     gateways: list[ClusterGateway]
     store: Annotated[
@@ -114,13 +114,13 @@ class StoreCheck:
 
 @probes.get("/healthz")
 async def healthz() -> Status:
-    """The process is alive: its event loop turns."""
+    """Whether the process is alive: its event loop turns."""
     return {"status": "alive"}
 
 
 @probes.get("/readyz")
 async def readyz(request: Request) -> Status:
-    """The gateway can serve: the store answers and it is not shutting down.
+    """Whether the gateway can serve: the store answers, and the gateway is not shutting down.
 
     503 `DRAINING` or `UNAVAILABLE` tells a balancer to send requests elsewhere.
     """
@@ -136,7 +136,7 @@ async def readyz(request: Request) -> Status:
 
 @probes.get("/metrics", response_class=PlainTextResponse)
 async def scrape(request: Request) -> Response:
-    """Metrics in Prometheus' text format."""
+    """Read the metrics in Prometheus' text format."""
     gateway = gateway_of(request)
     gateway.metrics.request_memory.set(gateway.request_memory.used_bytes)
     gateway.metrics.answer_memory.set(gateway.answer_memory.used_bytes)
@@ -146,7 +146,7 @@ async def scrape(request: Request) -> Response:
 
 @router.get("/v1/cluster")
 async def cluster(request: Request) -> Cluster:
-    """The live gateways of this store, as this one sees them, and its limits."""
+    """List the live gateways of this store, as this one sees them, and its limits."""
     gateway = gateway_of(request)
     return _cluster(gateway, store=_store_name(gateway.store_uri))
 

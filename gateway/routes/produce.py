@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Final
 
 import msgspec
-from fastapi import APIRouter
+from fastapi import APIRouter, Header, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -17,25 +16,23 @@ from gateway.engine.bounds import SEQUENCE_WAIT_MS_MAX
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.writer import Acknowledgement
 from gateway.gateway import gateway_of
+from gateway.http import fields
 from gateway.http.body import has_body, request_body
-from gateway.http.direct_route import DirectRoute
-from gateway.http.parameters import path_partition, path_topic
-from gateway.http.producer_headers import ProducerHeaders, producer_headers
+from gateway.http.parameters import parameters_refused
+from gateway.http.producer_headers import ConditionalHeaders, ProduceHeaders
+from gateway.http.validation import UNKNOWN_PARAMETER
 from gateway.log_engine import LogEngine
 from gateway.routes.batch import CodecWork, Routing, routed
-from gateway.routes.produce_operation import (
-    BATCH_QUERY,
-    PARTITION_COUNT_HEADER,
-    PRODUCE,
-    PRODUCE_TO_PARTITION,
-    RAW_QUERY,
-)
+from gateway.routes.produce_operation import PRODUCE, PRODUCE_TO_PARTITION, Accepted, Produced, ProduceQuery
+from gateway.routes.transactions import AppendedPartition
+from gateway.routes.typed_route import TypedRoute
 from log_format.clock import Clock
 from log_format.errors import ErrorCode, TidelogError, TopicReplaced
 from log_format.topic.append import Batch
 from log_format.topic.appended import Duplicate
+from log_format.topic.producers import ProducerStamp
 
-router = APIRouter(route_class=DirectRoute)
+router = APIRouter(route_class=TypedRoute, tags=["produce"])
 
 _COMPRESSION_RATIO: Final = 4
 """What a compressed body is taken to become, until it is there."""
@@ -43,37 +40,52 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 @router.post("/v1/topics/{topic}/records", **PRODUCE)
-async def produce(request: Request) -> Response:
-    """Append records of a topic."""
-    return await _produce(request, None)
+async def produce(
+    request: Request,
+    topic: fields.TopicPath,
+    query: Annotated[ProduceQuery, Query()],
+    headers: Annotated[ProduceHeaders, Header()],
+) -> Response:
+    """Append records. Each goes to the partition it names, else its key's, else the next in turn."""
+    return await _produce(request, _Asked(topic, None, query, headers))
 
 
 @router.post("/v1/topics/{topic}/partitions/{partition}/records", **PRODUCE_TO_PARTITION)
-async def produce_to_partition(request: Request) -> Response:
-    """Append records of a partition; those that name another one go to this one all the same."""
-    return await _produce(request, path_partition(request))
+async def produce_to_partition(
+    request: Request,
+    topic: fields.TopicPath,
+    partition: fields.PartitionPath,
+    query: Annotated[ProduceQuery, Query()],
+    headers: Annotated[ConditionalHeaders, Header()],
+) -> Response:
+    """Append records to one partition. It wins over a partition that a record names."""
+    return await _produce(request, _Asked(topic, partition, query, headers, headers.expected_offset))
 
 
-async def _produce(request: Request, partition: int | None) -> Response:
-    """Parse, read, decode, route, submit, commit, answer; from routing on once more where ``_Tries`` says so."""
+async def _produce(request: Request, asked: _Asked) -> Response:
+    """Read, decode, route, submit, commit, answer; from routing on once more where ``_Tries`` says so."""
     gateway = gateway_of(request)
     engine, clock, bytes_max = gateway.engine, gateway.clock, gateway.settings.request_bytes_max
-    asked = _parsed(request, partition)
-    if asked.headers.transaction_id is None:
-        await engine.check_producer(asked.headers.stamp)
+    kind, stamp, transaction_id = asked.kind(request), asked.headers.stamp, asked.headers.transaction_id
+    if transaction_id is None:
+        await engine.check_producer(stamp)
     with await engine.turn_of(_length(request, bytes_max)):
         async with request_body(request, gateway.body_limits, gateway.request_memory, pool=gateway.codec_pool) as body:
             codec, arrived_at_ms = CodecWork(len(body.data), gateway.codec_pool), clock.now_ms()
-            topic = await engine.open_topic(asked.topic, partition)
-            incoming = await codec.do(lambda: decode_body(asked.kind, body.data, bytes_max, asked.query))
+            topic = await engine.open_topic(asked.topic, asked.partition)
+            incoming = await codec.do(lambda: decode_body(kind, body.data, bytes_max, dict(asked.query)))
             routing = Routing(
-                partition=partition, turn=topic.next_in_turn(), arrived_at_ms=arrived_at_ms, headers=asked.headers
+                partition=asked.partition,
+                turn=topic.next_in_turn(),
+                arrived_at_ms=arrived_at_ms,
+                stamp=stamp,
+                expected_offset=asked.expected_offset,
             )
             tries = _Tries(clock)
             while True:
                 batch = await routed(topic, incoming, routing, codec, clock)
-                if asked.headers.transaction_id is not None:
-                    return await _staged(engine, topic, batch, asked.headers)
+                if transaction_id is not None:
+                    return await _staged(engine, topic, batch, transaction_id, stamp)
                 if batch is None:
                     return _answer(topic, ()) if asked.waits else _accepted(topic)
                 pending = await topic.submit_in_order(batch, body.handed_over(batch.records.nbytes), tries.deadline_ms)
@@ -88,26 +100,28 @@ async def _produce(request: Request, partition: int | None) -> Response:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a request says before its body: the topic, the body's kind, parameters, what the headers ask for."""
+    """What a request says before its body."""
 
     topic: str
-    kind: str
-    query: Mapping[str, Any]
-    headers: ProducerHeaders
+    partition: int | None
+    query: ProduceQuery
+    headers: ProduceHeaders
+    expected_offset: int | None = None
 
     @property
     def waits(self) -> bool:
         """Whether it is answered once its records are stored."""
-        return bool(self.query["acks"] != "0")
+        return self.query.acks != "0"
 
-
-def _parsed(request: Request, partition: int | None) -> _Asked:
-    """Raises ``RequestRefused``."""
-    topic = path_topic(request)
-    header = request.headers.get("content-type")
-    kind = content_type(header, default=JSON if header is None and not has_body(request) else None)
-    query = (RAW_QUERY if kind in (OCTET_STREAM, TEXT_PLAIN) else BATCH_QUERY).parse(request)
-    return _Asked(topic, kind, query, producer_headers(request, partition=partition, acks=query["acks"]))
+    def kind(self, request: Request) -> str:
+        """The body's media type. Raises ``RequestRefused`` where parameters and headers do not go with it, or with each other."""
+        header = request.headers.get("content-type")
+        kind = content_type(header, default=JSON if header is None and not has_body(request) else None)
+        if kind not in (OCTET_STREAM, TEXT_PLAIN) and (names := self.query.model_fields_set - {"acks"}):
+            raise parameters_refused([(name, UNKNOWN_PARAMETER) for name in sorted(names)])
+        if not self.waits and self.headers.model_fields_set:
+            raise parameters_refused([(name, "does not go with acks=0") for name in self.headers.given], "Header")
+        return kind
 
 
 def _length(request: Request, bytes_max: int) -> int:
@@ -138,26 +152,29 @@ class _Tries:
             raise refusal
 
 
-async def _staged(engine: LogEngine, topic: OpenTopic, batch: Batch | None, headers: ProducerHeaders) -> Response:
-    """Put the records beside the topics, for the transaction that the headers name."""
-    assert headers.transaction_id is not None
+async def _staged(
+    engine: LogEngine, topic: OpenTopic, batch: Batch | None, transaction_id: str, stamp: ProducerStamp | None
+) -> Response:
+    """Put the records beside the topics, for the transaction."""
     count = 0 if batch is None else batch.records.num_rows
     is_new = True
     if batch is None:
-        await engine.transactions.usable(headers.transaction_id)
+        await engine.transactions.usable(transaction_id)
     else:
-        is_new = await engine.transactions.stage(headers.transaction_id, topic.name, batch, headers.stamp)
-    return _json({"staged": count} | ({} if is_new else {"duplicate": True}), 202, topic)
+        is_new = await engine.transactions.stage(transaction_id, topic.name, batch, stamp)
+    staged: Accepted = {"staged": count} if is_new else {"staged": count, "duplicate": True}
+    return _json(staged, 202, topic)
 
 
 def _accepted(topic: OpenTopic) -> Response:
-    return _json({"topic": topic.name}, 202, topic)
+    accepted: Accepted = {"topic": topic.name}
+    return _json(accepted, 202, topic)
 
 
 def _answer(topic: OpenTopic, acknowledged: Acknowledgement) -> Response:
     is_duplicate = isinstance(acknowledged, Duplicate)
     places = acknowledged.places if isinstance(acknowledged, Duplicate) else acknowledged
-    partitions = [
+    partitions: list[AppendedPartition] = [
         {
             "partition": place.partition,
             "base_offset": place.base_offset,
@@ -166,9 +183,10 @@ def _answer(topic: OpenTopic, acknowledged: Acknowledgement) -> Response:
         }
         for place in places
     ]
-    return _json({"topic": topic.name, "partitions": partitions, "duplicate": is_duplicate}, 200, topic)
+    produced: Produced = {"topic": topic.name, "partitions": partitions, "duplicate": is_duplicate}
+    return _json(produced, 200, topic)
 
 
-def _json(members: object, status: int, topic: OpenTopic) -> Response:
-    headers = {PARTITION_COUNT_HEADER: str(topic.state.partition_count)}
+def _json(members: Produced | Accepted, status: int, topic: OpenTopic) -> Response:
+    headers = {"tidelog-partition-count": str(topic.state.partition_count)}
     return Response(_encode(members), status, headers, media_type=JSON)

@@ -1,73 +1,70 @@
-"""Produce in the OpenAPI document, and its parameters."""
+"""Produce's query, body and answers, as the OpenAPI document has them. Its headers: ``gateway/http/producer_headers.py``."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from gateway.codec.media_type import ARROW_STREAM, JSON, NDJSON, OCTET_STREAM, TEXT_PLAIN
-from gateway.http.parameters import Parameter, QueryParameters, choice, integer, text
-from gateway.http.producer_headers import PARAMETERS, TRANSACTION_PARAMETER
-from gateway.openapi.document import answer, integer_header, media, operation, request_body
-from gateway.openapi.schemas import NEW_RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
+from gateway.http import fields
+from gateway.openapi.problems import CHANGE_ERRORS, problems
+from gateway.openapi.schemas import NEW_RECORD_EXAMPLE, RecordToDecode, binary, integer_headers, schema_of, text
+from gateway.routes.transactions import AppendedTopic
 from log_format.errors import ErrorCode
-from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 
-PARTITION_COUNT_HEADER: Final = "Tidelog-Partition-Count"
-"""So that a producer that chooses partitions by key learns of new ones with its next answer."""
+_Key = Annotated[str, Field(max_length=1 << 20)]
 
-_ACKS: Final = choice("acks", "all: answer when it is stored. 0: answer at once, perhaps lose it", words=("all", "0"))
-_RAW_PARAMETERS: Final[tuple[Parameter, ...]] = (
-    text("key", "Raw bodies: the key, as text", length_max=1 << 20),
-    text("key_base64", "Raw bodies: the key, as base64", length_max=1 << 20),
-    integer("partition", "Raw bodies: the partition", minimum=0, maximum=(1 << 31) - 1),
-    integer("timestamp", "Raw bodies: milliseconds", minimum=TIMESTAMP_MS_MIN, maximum=TIMESTAMP_MS_MAX),
-)
-BATCH_QUERY: Final = QueryParameters(_ACKS)
-RAW_QUERY: Final = QueryParameters(_ACKS, *_RAW_PARAMETERS)
 
-_BINARY: Final = {"type": "string", "contentMediaType": "application/octet-stream"}
-_BODY: Final = request_body(
-    {
-        JSON: media(
-            object_of({"records": list_of(ref("NewRecord"))}, closed=True), example={"records": [NEW_RECORD_EXAMPLE]}
-        ),
-        NDJSON: media({"type": "string", "description": "A record a line"}),
-        ARROW_STREAM: media(
-            {**_BINARY, "description": "An Arrow IPC stream: value, key?, headers?, timestamp?, partition?"}
-        ),
-        OCTET_STREAM: media({**_BINARY, "description": "One record's value"}),
-        TEXT_PLAIN: media({"type": "string", "description": "One record's value"}),
-    }
-)
-_PRODUCED: Final = {
-    "topic": "flights",
-    "partitions": [{"partition": 3, "base_offset": 41, "last_offset": 41, "count": 1}],
-    "duplicate": False,
-}
-_HEADERS: Final = {PARTITION_COUNT_HEADER: integer_header("How many partitions the topic has now")}
-_ANSWERS: Final = {
-    200: answer("They are in the store", ref("Produced"), example=_PRODUCED, headers=_HEADERS),
-    202: answer(
-        "They are accepted (`acks=0`), and may be lost; or they wait for their transaction",
-        object_of(
-            {
-                "topic": TOPIC_NAME,
-                "staged": {"type": "integer", "minimum": 0},
-                "duplicate": {"type": "boolean"},
-            },
-            required=(),
-        ),
-        headers=_HEADERS,
-    ),
-}
+class ProduceQuery(fields.Parameters):
+    """All but `acks` describe the one record of a raw body."""
+
+    acks: Annotated[
+        str,
+        fields.OneOf("all", "0"),
+        Field(description="all: answered once the records are stored. 0: answered at once; they may be lost"),
+    ] = "all"
+    key: Annotated[_Key | None, fields.NotNull(), Field(description="Raw bodies: the key, as text")] = None
+    key_base64: Annotated[_Key | None, fields.NotNull(), Field(description="Raw bodies: the key, as base64")] = None
+    partition: Annotated[
+        fields.Partition | None, fields.NotNull(), fields.Digits, Field(description="Raw bodies: the partition")
+    ] = None
+    timestamp: Annotated[
+        fields.Timestamp | None,
+        fields.NotNull(),
+        fields.Digits,
+        Field(description="Raw bodies: the timestamp in milliseconds"),
+    ] = None
+
+
+class NewRecords(fields.Body, example={"records": [NEW_RECORD_EXAMPLE]}):
+    """The records to append."""
+
+    records: list[RecordToDecode]
+
+
+class Produced(AppendedTopic):
+    """The records are in the store."""
+
+    duplicate: bool
+
+
+class Accepted(TypedDict, total=False):
+    """`topic` with `acks=0`; `staged`, a count of records, within a transaction."""
+
+    topic: fields.TopicName
+    staged: fields.Count
+    duplicate: bool
+
+
+_HEADERS: Final = integer_headers(Tidelog_Partition_Count="How many partitions the topic has now")
 _ERRORS: Final = (
     ErrorCode.INVALID_RECORD,
     ErrorCode.UNKNOWN_TOPIC,
     ErrorCode.UNKNOWN_PARTITION,
-    ErrorCode.REQUEST_TOO_LARGE,
     ErrorCode.RECORD_TOO_LARGE,
-    ErrorCode.UNSUPPORTED_MEDIA_TYPE,
-    ErrorCode.OUTCOME_UNKNOWN,
+    *CHANGE_ERRORS,
     ErrorCode.UNKNOWN_PRODUCER,
     ErrorCode.FENCED_PRODUCER,
     ErrorCode.SEQUENCE_OUT_OF_ORDER,
@@ -76,23 +73,26 @@ _ERRORS: Final = (
     ErrorCode.UNSUPPORTED_TABLE,
 )
 
-PRODUCE: Final[dict[str, Any]] = operation(
-    summary="Append records; each goes to its partition, its key's, or the next in turn",
-    tag="produce",
-    path=("topic",),
-    query=RAW_QUERY,
-    headers=(*PARAMETERS[:3], TRANSACTION_PARAMETER),
-    body=_BODY,
-    answers=_ANSWERS,
-    errors=_ERRORS,
-)
-PRODUCE_TO_PARTITION: Final[dict[str, Any]] = operation(
-    summary="Append records to one partition",
-    tag="produce",
-    path=("topic", "partition"),
-    query=RAW_QUERY,
-    headers=(*PARAMETERS, TRANSACTION_PARAMETER),
-    body=_BODY,
-    answers=_ANSWERS,
-    errors=(*_ERRORS, ErrorCode.EXPECTED_OFFSET_MISMATCH),
-)
+
+def _operation(*errors: ErrorCode) -> dict[str, Any]:
+    content = {
+        JSON: {"schema": schema_of(NewRecords)},
+        NDJSON: text("A record a line"),
+        ARROW_STREAM: binary("An Arrow IPC stream: value, key?, headers?, timestamp?, partition?"),
+        OCTET_STREAM: binary("One record's value"),
+        TEXT_PLAIN: text("One record's value"),
+    }
+    accepted = "The records are accepted: with `acks=0` they may be lost, in a transaction they wait for its commit."
+    return {
+        "response_model": Produced,
+        "responses": problems(*_ERRORS, *errors)
+        | {
+            200: {"headers": _HEADERS},
+            202: {"model": Accepted, "description": accepted, "headers": _HEADERS},
+        },
+        "openapi_extra": {"requestBody": {"required": True, "content": content}},
+    }
+
+
+PRODUCE: Final = _operation()
+PRODUCE_TO_PARTITION: Final = _operation(ErrorCode.EXPECTED_OFFSET_MISMATCH)

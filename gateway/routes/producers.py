@@ -12,19 +12,19 @@ from gateway.engine.producer_ids import PLAIN_EPOCH
 from gateway.gateway import engine_of
 from gateway.http import fields
 from gateway.openapi.problems import CHANGE_ERRORS, problems
-from gateway.routes.control_route import ControlRoute
+from gateway.routes.typed_route import TypedRoute
 
-router = APIRouter(route_class=ControlRoute, tags=["produce"])
+router = APIRouter(route_class=TypedRoute, tags=["produce"])
 
 
 class NewProducer(fields.Body, example={}):
-    """Nothing is needed; with `transactional_id` it is the id of that one, and older epochs are fenced."""
+    """The producer. With `transactional_id` its older epochs are fenced."""
 
     transactional_id: Annotated[fields.Identifier | None, fields.NotNull()] = None
 
 
 class Producer(TypedDict):
-    """What the headers of its requests say."""
+    """The producer's id and epoch, for the headers of its requests."""
 
     producer_id: fields.Opaque
     epoch: fields.Count
@@ -35,7 +35,7 @@ _ANY: Final = NewProducer()
 
 @router.post("/v1/producers", status_code=201, responses=problems(*CHANGE_ERRORS))
 async def create_producer(request: Request, wanted: NewProducer = _ANY) -> Producer:
-    """Get a producer id, with which requests to append are in the log once however often they are sent.
+    """Get a producer id: a request with it is in the log once, however often it is sent.
 
     Without a transactional id nothing is written: the id proves itself. With one, older epochs are fenced.
     """

@@ -9,10 +9,9 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 import msgspec
-from fastapi import APIRouter
+from fastapi import APIRouter, Header
 from pydantic import Field
 from starlette.requests import Request
-from starlette.responses import Response
 
 from gateway.codec.incoming import IncomingRecords
 from gateway.codec.json_body import check_utf8, decode_json, object_members
@@ -22,49 +21,36 @@ from gateway.engine.registry import is_topic_name
 from gateway.gateway import engine_of, gateway_of
 from gateway.http import fields
 from gateway.http.body import request_body
-from gateway.http.direct_route import DirectRoute
 from gateway.http.json_request import checked
-from gateway.http.json_response import json_response
-from gateway.http.parameters import NO_PARAMETERS
-from gateway.http.producer_headers import NONE, PARAMETERS, producer_headers
-from gateway.openapi.document import answer, operation
-from gateway.openapi.document import request_body as body_of
-from gateway.openapi.problems import BODY_ERRORS
-from gateway.openapi.schemas import NEW_RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
-from gateway.problem import refused
+from gateway.http.producer_headers import ProducerHeaders
+from gateway.openapi.problems import BODY_ERRORS, problems
+from gateway.openapi.schemas import NEW_RECORD_EXAMPLE, RecordToDecode, schema_of
 from gateway.routes.batch import CodecWork, Routing, routed
 from gateway.routes.group_offsets import OFFSET_ERRORS
 from gateway.routes.groups import MEMBER_ERRORS
-from gateway.routes.transactions import GroupOffsets, topics_of
+from gateway.routes.transactions import Committed, GroupOffsets, topics_of
+from gateway.routes.typed_route import TypedRoute
 from log_format import limits
 from log_format.errors import ErrorCode, RequestRefused, UnknownTopic
 from log_format.transactions.staged_offsets import StagedOffsets
 from log_format.transactions.staged_records import StagedRecords
 
-router = APIRouter(route_class=DirectRoute)
+router = APIRouter(route_class=TypedRoute, tags=["transactions"])
 
 GROUPS_MAX: Final = 100
 """Groups whose offsets one request may bring."""
 _WHITE: Final = b" \t\r\n"
-_BODY: Final = object_of(
-    {
-        "topics": list_of(object_of({"topic": TOPIC_NAME, "records": list_of(ref("NewRecord"))}, closed=True)),
-        "group_offsets": list_of(ref("GroupOffsets")),
-    },
-    required=("topics",),
-    closed=True,
-)
 
 
 class TopicRecords(fields.Body):
-    """The records of a topic; they are decoded by themselves."""
+    """The records of one topic."""
 
     topic: fields.TopicName
-    records: Annotated[list[Any], fields.Says("must be a list of records")]
+    records: Annotated[list[RecordToDecode], fields.Says("must be a list of records")]
 
 
-class AtOnce(fields.Body):
-    """The body without its records."""
+class AtOnce(fields.Body, example={"topics": [{"topic": "flights", "records": [NEW_RECORD_EXAMPLE]}]}):
+    """Records of topics, and offsets of groups."""
 
     topics: Annotated[list[TopicRecords], Field(max_length=limits.TRANSACTION_REQUESTS_MAX)]
     group_offsets: Annotated[Annotated[list[GroupOffsets], Field(max_length=GROUPS_MAX)] | None, fields.NotNull()] = (
@@ -72,35 +58,29 @@ class AtOnce(fields.Body):
     )
 
 
+class CommittedAtOnce(Committed):
+    """Every record is visible. `duplicate`: an earlier request with this sequence number committed them."""
+
+    duplicate: bool
+
+
 @router.post(
     "/v1/records",
-    **operation(
-        summary="Append to several topics and commit offsets of groups, all or nothing",
-        tag="transactions",
-        headers=PARAMETERS[:3],
-        body=body_of(_BODY, example={"topics": [{"topic": "flights", "records": [NEW_RECORD_EXAMPLE]}]}),
-        answers={200: answer("Everything is visible", ref("Committed"))},
-        errors=(
-            ErrorCode.INVALID_RECORD,
-            ErrorCode.RECORD_TOO_LARGE,
-            ErrorCode.UNKNOWN_PRODUCER,
-            ErrorCode.FENCED_PRODUCER,
-            ErrorCode.SEQUENCE_OUT_OF_ORDER,
-            *MEMBER_ERRORS,
-            *OFFSET_ERRORS,
-            *BODY_ERRORS,
-        ),
+    responses=problems(
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.RECORD_TOO_LARGE,
+        ErrorCode.UNKNOWN_PRODUCER,
+        ErrorCode.FENCED_PRODUCER,
+        ErrorCode.SEQUENCE_OUT_OF_ORDER,
+        *MEMBER_ERRORS,
+        *OFFSET_ERRORS,
+        *BODY_ERRORS,
     ),
+    openapi_extra={"requestBody": {"required": True, "content": {JSON: {"schema": schema_of(AtOnce)}}}},
 )
-async def append_at_once(request: Request) -> Response:
-    """A transaction that is one request; a repeat gets the first answer."""
+async def append_at_once(request: Request, headers: Annotated[ProducerHeaders, Header()]) -> CommittedAtOnce:
+    """Append to several topics and commit offsets of groups, all or nothing. A repeat gets the first answer."""
     gateway, engine = gateway_of(request), engine_of(request)
-    NO_PARAMETERS.parse(request)
-    headers = producer_headers(request, partition=None, acks="all")
-    if headers.transaction_id is not None:
-        raise refused(
-            "This request is a transaction of its own.", [("Tidelog-Transaction", "does not go with this route")]
-        )
     await engine.check_producer(headers.stamp)
     async with request_body(request, gateway.body_limits, gateway.request_memory, pool=gateway.codec_pool) as body:
         content_type(body.content_type, (JSON,), default=None if body.data else JSON)
@@ -112,7 +92,7 @@ async def append_at_once(request: Request) -> Response:
             codec, arrived_at_ms = CodecWork(len(text), gateway.codec_pool), gateway.clock.now_ms()
             topic = await engine.open_topic(name)
             incoming = await codec.do(partial(_decoded, text, f"/topics/{index}"))
-            routing = Routing(partition=None, turn=topic.next_in_turn(), arrived_at_ms=arrived_at_ms, headers=NONE)
+            routing = Routing(partition=None, turn=topic.next_in_turn(), arrived_at_ms=arrived_at_ms)
             batch = await routed(topic, incoming, routing, codec, gateway.clock)
             if batch is not None:
                 body.reservation.grow(batch.records.nbytes)
@@ -122,7 +102,7 @@ async def append_at_once(request: Request) -> Response:
                     )
                 )
         done = await engine.one_request.commit(records, offsets, headers.stamp)
-    return json_response({"state": "committed", "topics": topics_of(done.row), "duplicate": done.is_duplicate})
+    return {"state": "committed", "topics": topics_of(done.row), "duplicate": done.is_duplicate}
 
 
 def _parsed(data: bytes) -> tuple[list[tuple[str, bytes]], list[StagedOffsets]]:

@@ -15,14 +15,14 @@ from typing_extensions import TypedDict
 from gateway.gateway import engine_of, gateway_of
 from gateway.http import fields
 from gateway.openapi.problems import CHANGE_ERRORS, problems
-from gateway.routes.control_route import ControlRoute
 from gateway.routes.held_response import held_json, room_for_answer
+from gateway.routes.typed_route import TypedRoute
 from log_format import layout, limits
 from log_format.errors import ErrorCode
 from log_format.topic.config import SETTINGS, ChoiceSetting, IntegerSetting
 from log_format.topic.state import TopicState
 
-router = APIRouter(route_class=ControlRoute, tags=["topics"])
+router = APIRouter(route_class=TypedRoute, tags=["topics"])
 
 _TOPIC_TEXT_BYTES: Final = 2_048
 _PARTITION_TEXT_BYTES: Final = 160
@@ -53,7 +53,7 @@ PartitionCount = Annotated[int, fields.Between(1, limits.PARTITION_COUNT_MAX)]
 
 
 class NewTopic(fields.Body, example={"name": "flights", "partition_count": 8, "config": {"retention.ms": -1}}):
-    """A topic to make."""
+    """The topic to create."""
 
     name: fields.TopicName
     partition_count: PartitionCount = 1
@@ -61,14 +61,14 @@ class NewTopic(fields.Body, example={"name": "flights", "partition_count": 8, "c
 
 
 class TopicChange(fields.Body, example={"partition_count": 16, "config": {"flush.ms": None}}):
-    """What is to be otherwise."""
+    """The changes of a topic."""
 
     partition_count: Annotated[PartitionCount | None, fields.NotNull()] = None
     config: Config = Field(default_factory=dict)
 
 
 class RecordsBefore(fields.Body):
-    """-1: the high watermark."""
+    """A partition. `offset` -1 is the high watermark."""
 
     partition: fields.Partition
     offset: Annotated[int, fields.Between(-1)]
@@ -79,7 +79,7 @@ def _each_once(entries: list[RecordsBefore]) -> list[RecordsBefore]:
 
 
 class DeletedRecords(fields.Body, example={"before": [{"partition": 0, "offset": 100}]}):
-    """Where the logs are to start."""
+    """The offsets below which records are deleted."""
 
     before: Annotated[list[RecordsBefore], Field(max_length=limits.PARTITION_COUNT_MAX), AfterValidator(_each_once)]
 
@@ -88,14 +88,14 @@ class TopicsQuery(fields.Parameters):
     """Which topics of the list."""
 
     limit: fields.Limit = fields.LIST_LIMIT
-    after: Annotated[str, Field(max_length=1024, description="Go on behind a page: its `next`")] = ""
+    after: Annotated[str, Field(max_length=1024, description="Begin after a page: its `next`")] = ""
     prefix: Annotated[
-        str, Field(max_length=limits.TOPIC_NAME_CHARACTERS_MAX, description="Only names that start so")
+        str, Field(max_length=limits.TOPIC_NAME_CHARACTERS_MAX, description="Only names that begin with it")
     ] = ""
 
 
 class TopicPartition(TypedDict):
-    """`size_bytes`: stored, compressed."""
+    """A partition. `size_bytes` counts stored, compressed bytes."""
 
     partition: fields.Partition
     log_start_offset: fields.Offset
@@ -104,7 +104,7 @@ class TopicPartition(TypedDict):
 
 
 class Topic(TypedDict):
-    """A topic; `config` has all settings, defaults included."""
+    """A topic. `config` has all settings, defaults included."""
 
     name: fields.TopicName
     partition_count: PartitionCount
@@ -116,7 +116,7 @@ class Topic(TypedDict):
 
 
 class TopicPage(TypedDict):
-    """`next`: there are more behind it."""
+    """One page. `next` is there when more follow; send it as `after`."""
 
     topics: list[Topic]
     next: NotRequired[str]
@@ -130,7 +130,7 @@ class LogStart(TypedDict):
 
 
 class LogStarts(TypedDict):
-    """Of the partitions that were named."""
+    """The log starts of the partitions that were named."""
 
     partitions: list[LogStart]
 
@@ -142,10 +142,10 @@ class LogStarts(TypedDict):
     responses=problems(
         ErrorCode.INVALID_TOPIC_NAME, ErrorCode.INVALID_CONFIG, ErrorCode.TOPIC_ALREADY_EXISTS, *CHANGE_ERRORS
     )
-    | {200: {"description": "The same exists", "model": Topic}},
+    | {200: {"description": "The same topic exists.", "model": Topic}},
 )
 async def create_topic(request: Request, wanted: NewTopic) -> ASGIApp:
-    """Make a topic: 201 when it was made, 200 when the same exists."""
+    """Create a topic: 201 when it was created, 200 when the same exists."""
     administration = engine_of(request).administration
     config = administration.parse_config(wanted.config)
     with await room_for_answer(request, _described_bytes(wanted.partition_count)) as room:
@@ -155,7 +155,7 @@ async def create_topic(request: Request, wanted: NewTopic) -> ASGIApp:
 
 @router.get("/v1/topics", response_model=TopicPage)
 async def list_topics(request: Request, query: Annotated[TopicsQuery, Query()]) -> ASGIApp:
-    """List topics, by name; `next` is there when there is more."""
+    """List topics by name, in pages."""
     page = await engine_of(request).administration.page(query.prefix, query.after, query.limit)
 
     def made() -> TopicPage:
@@ -171,7 +171,7 @@ async def list_topics(request: Request, query: Annotated[TopicsQuery, Query()]) 
 
 @router.get("/v1/topics/{topic}", response_model=Topic, responses=problems(ErrorCode.UNKNOWN_TOPIC))
 async def describe_topic(request: Request, topic: fields.TopicPath) -> ASGIApp:
-    """Describe a topic: partitions, settings, where the table is."""
+    """Describe a topic: its partitions, its settings, its table."""
     state = await engine_of(request).administration.describe(topic)
     size_bytes = _described_bytes(state.partition_count)
     return await held_json(request, lambda: _described(request, state), size_bytes=size_bytes)
@@ -183,7 +183,7 @@ async def describe_topic(request: Request, topic: fields.TopicPath) -> ASGIApp:
     responses=problems(ErrorCode.UNKNOWN_TOPIC, ErrorCode.INVALID_CONFIG, *CHANGE_ERRORS),
 )
 async def alter_topic(request: Request, topic: fields.TopicPath, change: TopicChange) -> ASGIApp:
-    """Add partitions, change settings: all of it or nothing."""
+    """Add partitions or change settings, all or nothing."""
     # The new number of partitions is known only after the change.
     with await room_for_answer(request, _described_bytes(limits.PARTITION_COUNT_MAX)) as room:
         state = await engine_of(request).administration.alter(topic, change.partition_count, change.config)
@@ -194,7 +194,7 @@ async def alter_topic(request: Request, topic: fields.TopicPath, change: TopicCh
     "/v1/topics/{topic}", status_code=204, responses=problems(ErrorCode.UNKNOWN_TOPIC, ErrorCode.OUTCOME_UNKNOWN)
 )
 async def delete_topic(request: Request, topic: fields.TopicPath) -> None:
-    """Delete a topic and its records; one made anew under the name shares nothing with it."""
+    """Delete a topic and its records. A topic re-created under the name shares nothing with it."""
     await engine_of(request).administration.delete(topic)
 
 
@@ -205,7 +205,7 @@ async def delete_topic(request: Request, topic: fields.TopicPath) -> None:
     ),
 )
 async def delete_records(request: Request, topic: fields.TopicPath, wanted: DeletedRecords) -> LogStarts:
-    """Delete the oldest records of partitions: those below the offset given, or all there are now (-1)."""
+    """Delete the oldest records of partitions: those below an offset, or all of them (-1)."""
     before = {entry.partition: entry.offset for entry in wanted.before}
     starts = await engine_of(request).administration.delete_records(topic, before)
     return {

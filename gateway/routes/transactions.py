@@ -12,15 +12,15 @@ from typing_extensions import TypedDict
 from gateway.gateway import engine_of
 from gateway.http import fields
 from gateway.openapi.problems import BODY_ERRORS, CHANGE_ERRORS, problems
-from gateway.routes.control_route import ControlRoute
 from gateway.routes.group_offsets import OFFSET_ERRORS, Committing, Offsets
 from gateway.routes.groups import MEMBER_ERRORS
+from gateway.routes.typed_route import TypedRoute
 from log_format import limits
 from log_format.errors import ErrorCode
 from log_format.transactions.row import NO_NUMBER, TransactionRow
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
 
-router = APIRouter(route_class=ControlRoute, tags=["transactions"])
+router = APIRouter(route_class=TypedRoute, tags=["transactions"])
 
 TIMEOUT_MS_DEFAULT: Final = limits.TRANSACTION_TIMEOUT_MS_DEFAULT
 NUMBER_MAX: Final = 2**53 - 1
@@ -31,7 +31,7 @@ _TIMEOUTS: Final = fields.Between(limits.TRANSACTION_TIMEOUT_MS_MIN, limits.TRAN
 class NewTransaction(
     fields.Body, example={"transactional_id": "billing-7", "timeout_ms": TIMEOUT_MS_DEFAULT, "number": 42}
 ):
-    """A transaction to begin; `number` is the client's own, and is kept with it."""
+    """The transaction to begin. `number` is the client's own and is stored with it."""
 
     transactional_id: fields.Identifier
     timeout_ms: Annotated[int, _TIMEOUTS] = TIMEOUT_MS_DEFAULT
@@ -56,11 +56,11 @@ class GroupOffsets(
 
 
 class Nothing(fields.Body, example={}):
-    """There is nothing to say."""
+    """An empty object."""
 
 
 class BegunTransaction(TypedDict):
-    """`last_number` comes to a client that sent a `number`; null: nothing was committed yet."""
+    """The open transaction. `last_number` is there when a `number` was sent; null: nothing was committed yet."""
 
     transaction_id: fields.Opaque
     producer_id: fields.Opaque
@@ -70,7 +70,7 @@ class BegunTransaction(TypedDict):
 
 
 class AppendedPartition(TypedDict):
-    """Where the records of one partition are."""
+    """The offsets that the records of one partition have."""
 
     partition: fields.Partition
     base_offset: fields.Offset
@@ -79,27 +79,27 @@ class AppendedPartition(TypedDict):
 
 
 class AppendedTopic(TypedDict):
-    """Where the records of one topic are."""
+    """The offsets that the records of one topic have."""
 
     topic: fields.TopicName
     partitions: list[AppendedPartition]
 
 
 class Committed(TypedDict):
-    """Every record is visible."""
+    """The transaction is committed: every record is visible."""
 
     state: Annotated[str, fields.OneOf("committed")]
     topics: list[AppendedTopic]
 
 
 class Aborted(TypedDict):
-    """Nothing of it will ever be visible."""
+    """The transaction is aborted: none of its records will be visible."""
 
     state: Annotated[str, fields.OneOf("aborted")]
 
 
 class Transaction(TypedDict):
-    """A transaction as it is now; `topics` when it is committed."""
+    """A transaction as it is now. `topics` is there once it is committed."""
 
     state: Annotated[str, fields.OneOf("open", "committing", "committed", "aborted")]
     transactional_id: str
@@ -110,7 +110,7 @@ class Transaction(TypedDict):
 
 
 class StagedCount(TypedDict):
-    """How many offsets the request brought."""
+    """The number of offsets in the request."""
 
     staged: fields.Count
 
@@ -126,7 +126,7 @@ _ENDED_ERRORS: Final = (
 
 @router.post("/v1/transactions", status_code=201, responses=problems(*CHANGE_ERRORS))
 async def begin_transaction(request: Request, wanted: NewTransaction) -> BegunTransaction:
-    """Begin a transaction; an older one of the same transactional id is fenced and aborted.
+    """Begin a transaction. An older one of the same transactional id is fenced and aborted.
 
     A client that sends a `number` is told `last_number`, the newest that the transactional id has committed. Nothing of an older
     epoch is committed after this answer. So a client that repeats a piece of work knows whether an earlier try has committed it.
@@ -148,7 +148,7 @@ async def begin_transaction(request: Request, wanted: NewTransaction) -> BegunTr
     "/v1/transactions/{transaction}", responses=problems(ErrorCode.UNKNOWN_TRANSACTION, ErrorCode.OUTCOME_UNKNOWN)
 )
 async def describe_transaction(request: Request, transaction: fields.TransactionPath) -> Transaction:
-    """What became of a transaction."""
+    """Describe a transaction."""
     row = await engine_of(request).transactions.look(transaction)
     described: Transaction = {
         "state": row.state,
@@ -167,14 +167,14 @@ async def describe_transaction(request: Request, transaction: fields.Transaction
     responses=problems(*_ENDED_ERRORS, ErrorCode.STALE_GENERATION, ErrorCode.FENCED_MEMBER, *BODY_ERRORS),
 )
 async def commit_transaction(request: Request, transaction: fields.TransactionPath, _: Nothing = _NOTHING) -> Committed:
-    """Make every record of the transaction visible, all or none; again: the same answer."""
+    """Commit a transaction: every record becomes visible, or none. A repeat gets the same answer."""
     row = await engine_of(request).transactions.commit(transaction)
     return {"state": "committed", "topics": topics_of(row)}
 
 
 @router.post("/v1/transactions/{transaction}:abort", responses=problems(*_ENDED_ERRORS, *BODY_ERRORS))
 async def abort_transaction(request: Request, transaction: fields.TransactionPath, _: Nothing = _NOTHING) -> Aborted:
-    """Drop every record of the transaction; idempotent."""
+    """Abort a transaction. Repeating it changes nothing."""
     await engine_of(request).transactions.abort(transaction)
     return {"state": "aborted"}
 
@@ -185,7 +185,7 @@ async def abort_transaction(request: Request, transaction: fields.TransactionPat
     responses=problems(*_ENDED_ERRORS, *MEMBER_ERRORS, *OFFSET_ERRORS, *BODY_ERRORS),
 )
 async def add_offsets(request: Request, transaction: fields.TransactionPath, wanted: GroupOffsets) -> StagedCount:
-    """Offsets of a group, committed with the transaction; the group's rules are checked now, and again then."""
+    """Add offsets of a group, to be committed with the transaction. The group's rules are checked now and at the commit."""
     await engine_of(request).transactions.stage_offsets(transaction, wanted.staged())
     return {"staged": len(wanted.offsets)}
 

@@ -10,7 +10,7 @@ from typing import Final
 from gateway.call import unasked
 from gateway.engine.group_commit import Pace
 from gateway.engine.open_table import TableAccess
-from gateway.engine.shared_commits import FILES_MIN, SharedCommits
+from gateway.engine.shared_commits import SharedCommits
 from gateway.engine.state_budget import StateBudget
 from log_format.groups.changes import Claim, CommitOffsets, Compact, Decide, GroupDecision, Settle
 from log_format.groups.memory import GROUP_BYTES, offset_bytes
@@ -25,16 +25,15 @@ _log = logging.getLogger("gateway.groups")
 class GroupsTable(SharedCommits[GroupsState, GroupDecision, Group]):
     """Belongs to the event loop. ``budget``: what its rows may take in memory."""
 
-    def __init__(self, access: TableAccess, *, bytes_max: int) -> None:
+    def __init__(self, access: TableAccess) -> None:
         self.budget = StateBudget(
             "groups",
-            bytes_max,
+            access.bounds.groups_bytes_max,
             used=lambda: self.log.state.memory_bytes,
             advice="delete groups that are not used, or commit fewer partitions and less metadata; the operator may raise"
             " groups_bytes_max",
             metrics=access.metrics,
         )
-        self._new_id = access.new_id
         super().__init__(
             access,
             consumer_offsets_table(),
@@ -52,8 +51,9 @@ class GroupsTable(SharedCommits[GroupsState, GroupDecision, Group]):
 
     async def keep_small(self) -> None:
         """Rewrite the table as one file where it has many. Raises ``TidelogError``."""
-        if len(self.log.state.files) >= FILES_MIN:
-            replaced = (await self.commit(Compact(self._new_id, files_min=FILES_MIN))).result
+        files_min = self._access.bounds.table_files_min
+        if len(self.log.state.files) >= files_min:
+            replaced = (await self.commit(Compact(self._access.new_id, files_min=files_min))).result
             _log.info("consumer offsets: %d files became one", replaced)
 
 

@@ -6,7 +6,7 @@ import logging
 
 from gateway.call import unasked
 from gateway.engine.open_table import TableAccess
-from gateway.engine.shared_commits import FILES_MIN, SharedCommits
+from gateway.engine.shared_commits import SharedCommits
 from gateway.engine.state_budget import StateBudget
 from log_format import limits
 from log_format.errors import RequestRefused
@@ -45,7 +45,6 @@ class TransactionsTable(SharedCommits[TransactionsState, Decision, TransactionRo
             advice="use those that there are; one that is not used is forgotten after seven days",
             metrics=access.metrics,
         )
-        self._new_id = access.new_id
         super().__init__(
             access,
             transactions_table(),
@@ -79,8 +78,9 @@ class TransactionsTable(SharedCommits[TransactionsState, Decision, TransactionRo
 
     async def keep_small(self) -> None:
         """Rewrite the table as one file where it has many. Raises ``TidelogError``."""
-        if len(self.log.state.files) >= FILES_MIN:
-            replaced = (await self.commit(Compact(self._new_id, files_min=FILES_MIN))).result
+        files_min = self._access.bounds.table_files_min
+        if len(self.log.state.files) >= files_min:
+            replaced = (await self.commit(Compact(self._access.new_id, files_min=files_min))).result
             _log.info("transactions: %d files became one", replaced)
 
 

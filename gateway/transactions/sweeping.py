@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from gateway.engine.bounds import EngineBounds
 from gateway.finishing.finishing import Finishing
 from gateway.supervised import supervised
 from log_format import limits
@@ -18,21 +19,18 @@ from log_format.transactions.changes import DecideAbort, Forbid
 from log_format.transactions.row import TransactionRow
 
 _log = logging.getLogger("gateway.transactions")
-PAUSE_MS = 10_000
-"""The pause between two looks."""
-LEFT_ALONE_MS = 15_000
-"""How long a decided transaction is left to its deciding gateway, and a staged object to its staging one."""
 
 
 class Sweeping:
     """Belongs to the event loop."""
 
-    def __init__(self, finishing: Finishing, *, clock: Clock) -> None:
+    def __init__(self, finishing: Finishing, *, clock: Clock, bounds: EngineBounds) -> None:
         self._table = finishing.transactions
         self._staging = finishing.staging
         self._finisher = finishing.finisher
         self._pending = finishing.pending
         self._clock = clock
+        self._bounds = bounds
         self._left_alone_ms = 0
         self._running: asyncio.Task[None] | None = None
 
@@ -47,7 +45,7 @@ class Sweeping:
 
     async def sweep_once(self, *, left_alone_ms: int | None = None) -> None:
         """Finish decided transactions, abort overdue ones, delete objects staged in vain. Raises ``TidelogError``."""
-        left_alone_ms = LEFT_ALONE_MS if left_alone_ms is None else left_alone_ms
+        left_alone_ms = self._bounds.left_alone_ms if left_alone_ms is None else left_alone_ms
         staged = await self._staging.transaction_ids()
         transactions = (await self._table.fresh()).transactions
         now_ms = self._clock.now_ms()
@@ -61,16 +59,16 @@ class Sweeping:
                 _log.warning("transaction %s is not at its end yet: %s", row.transaction_id, error.detail)
         for transaction_id in staged:
             await self._collect(transaction_id, transactions.get(transaction_id), now_ms)
-        await self._pending.sweep(LEFT_ALONE_MS)
+        await self._pending.sweep(self._bounds.left_alone_ms)
         await self._table.keep_small()
 
     async def _round(self) -> None:
         try:
             await self.sweep_once(left_alone_ms=self._left_alone_ms)
-            self._left_alone_ms = LEFT_ALONE_MS
+            self._left_alone_ms = self._bounds.left_alone_ms
         except TidelogError as error:
             _log.warning("transactions can't be looked after: %s", error.detail)
-        await asyncio.sleep(PAUSE_MS / 1000)
+        await asyncio.sleep(self._bounds.sweep_pause_ms / 1000)
 
     async def _collect(self, transaction_id: str, row: TransactionRow | None, now_ms: int) -> None:
         """Delete the objects of a transaction that has ended, or will never be decided."""
@@ -79,7 +77,7 @@ class Sweeping:
         except ValueError:
             return  # not an object of Tidelog's
         is_job = row is None and kind_of(transaction_id) == JOB
-        if now_ms - since_ms <= (limits.ORPHAN_GRACE_MS if is_job else LEFT_ALONE_MS):
+        if now_ms - since_ms <= (limits.ORPHAN_GRACE_MS if is_job else self._bounds.left_alone_ms):
             return
         if row is None:
             # A transaction that is one request, or a job's, stages before it has a row: from here on it gets none.

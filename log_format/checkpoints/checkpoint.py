@@ -201,10 +201,17 @@ def removed_paths(table: pa.Table) -> set[str]:
     return {plain_path(path) for path in pc.struct_field(present(table, "remove"), "path").to_pylist()}
 
 
-def is_due(version: int, checkpoint_version: int | None, segment_count: int) -> bool:
+def is_due(
+    version: int,
+    checkpoint_version: int | None,
+    segment_count: int,
+    *,
+    interval_min: int = limits.CHECKPOINT_INTERVAL_MIN,
+    interval_max: int = limits.CHECKPOINT_INTERVAL_MAX,
+) -> bool:
     """Whether to write a checkpoint at ``version``. Larger ones are written more rarely, so the cost per commit stays flat."""
     since = version - (-1 if checkpoint_version is None else checkpoint_version)
-    interval = min(max(segment_count // 50, limits.CHECKPOINT_INTERVAL_MIN), limits.CHECKPOINT_INTERVAL_MAX)
+    interval = min(max(segment_count // 50, interval_min), interval_max)
     return since >= interval
 
 

@@ -67,6 +67,7 @@ class Committer(Generic[StateT]):
         new_id: NewId,
         jitter: Callable[[], float] = random.random,
         engine: str = "tidelog",
+        commit_bytes_max: int = limits.COMMIT_BYTES_MAX,
     ) -> None:
         self._log = log
         self._table = log.table
@@ -75,6 +76,7 @@ class Committer(Generic[StateT]):
         self._new_id = new_id
         self._jitter = jitter
         self._engine_info = f"{engine}/{__version__}"
+        self._commit_bytes_max = commit_bytes_max
         self._in_doubt = False
 
     def stage(self, segment: StagedFile) -> None:
@@ -142,9 +144,9 @@ class Committer(Generic[StateT]):
             txn_id=commit_id,
         )
         data = encode_commit(info, proposal.actions)
-        if len(data) > limits.COMMIT_BYTES_MAX:
+        if len(data) > self._commit_bytes_max:
             raise BackOff(
-                f"A commit of {len(data)} bytes to {self._table.label} is more than a reader takes ({limits.COMMIT_BYTES_MAX}).",
+                f"A commit of {len(data)} bytes to {self._table.label} is more than a reader takes ({self._commit_bytes_max}).",
                 **self._table.fields,
             )
         started_ms = self._clock.monotonic_ms()

@@ -44,12 +44,14 @@ class TableLog(Generic[StateT]):
         *,
         fetch_all: Map = map,
         on_change: Callable[[StateT], None] | None = None,
+        probed_commits_max: int = limits.PROBED_COMMITS_MAX,
     ) -> None:
         self.store = store
         self.table = table
         self.clock = clock
         self._fetch_all = fetch_all
         self._on_change = on_change
+        self._probed_commits_max = probed_commits_max
         self._lock = threading.Lock()
         self._state = table.absent()
         self._observed_ms: int | None = None
@@ -197,7 +199,7 @@ class TableLog(Generic[StateT]):
         except ObjectMissing:
             return None
         state = self.table.read_checkpoint(data, hint)
-        for _ in range(limits.PROBED_COMMITS_MAX // limits.PROBES_AT_ONCE):
+        for _ in range(self._probed_commits_max // limits.PROBES_AT_ONCE):
             first = state.version + 1
             found = self._probe(range(first, first + limits.PROBES_AT_ONCE))
             for version in range(first, first + len(found)):

@@ -50,7 +50,7 @@ class VerifiedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyReport:
-    """The result. ``problems`` has a sentence for each damage, at most ``VERIFY_PROBLEMS_MAX``."""
+    """The result. ``problems`` has a sentence for each damage, at most ``problems_max``."""
 
     ok: bool
     problems: tuple[str, ...]
@@ -65,7 +65,12 @@ class VerifyReport:
 
 
 def verify_topic(
-    store: ObjectStore, topic: str, *, clock: Clock | None = None, progress: Progress | None = None
+    store: ObjectStore,
+    topic: str,
+    *,
+    clock: Clock | None = None,
+    progress: Progress | None = None,
+    problems_max: int = limits.VERIFY_PROBLEMS_MAX,
 ) -> VerifyReport:
     """Read all of ``topic`` and report. Damage is in the report, never raised.
 
@@ -109,7 +114,7 @@ def verify_topic(
     partitions = tuple(finding.verified(partition) for partition in range(state.partition_count))
     return VerifyReport(
         ok=not finding.problems,
-        problems=tuple(finding.problems[: limits.VERIFY_PROBLEMS_MAX]),
+        problems=tuple(finding.problems[:problems_max]),
         segment_count=len(segments),
         record_count=sum(partition.record_count for partition in partitions),
         size_bytes=sum(segment.size_bytes for segment, _ in segments),

@@ -19,8 +19,6 @@ from log_format.segments.segment import checked_file
 
 DECODED_BYTES_MAX: Final = 32 * 1024 * 1024
 """The largest row group that is decoded whole, in decoded bytes: twice 4 MiB of records and a largest one."""
-PART_BYTES: Final = 4 * 1024 * 1024
-"""The size of a decoded part, unless one record alone is larger."""
 
 _HEADER_KEYS: Final = 5
 """The index of the column of headers' keys among the Parquet columns."""
@@ -37,14 +35,14 @@ def decoded_bytes(footer: Footer, index: int) -> int:
     return int(group.uncompressed_bytes + _HEADER_BYTES * header_count + _RECORD_BYTES * group.record_count)
 
 
-def decode_parts(footer: Footer, index: int, data: bytes | memoryview) -> Iterator[pa.Table]:
-    """The records of row group ``index`` as ``decode_row_group`` gives them, in parts of at least one record.
+def decode_parts(footer: Footer, index: int, data: bytes | memoryview, part_bytes: int) -> Iterator[pa.Table]:
+    """The records of row group ``index`` as ``decode_row_group`` gives them, in parts of ``part_bytes`` or one record.
 
     Raises ``CorruptData``.
     """
     group = footer.row_groups[index]
     file = checked_file(footer, range(index, index + 1), data)
-    rows = max(1, group.record_count * PART_BYTES // max(1, decoded_bytes(footer, index)))
+    rows = max(1, group.record_count * part_bytes // max(1, decoded_bytes(footer, index)))
     count, next_offset = 0, group.base_offset
     try:
         source = pq.ParquetFile(file, metadata=footer.metadata)

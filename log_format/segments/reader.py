@@ -2,7 +2,7 @@
 
 Requests of one ``read``. A segment of at most ``whole_object_bytes_max`` whose footer isn't cached is read whole, in one get. Of
 any other the footer is one get (none when cached), and each span of adjacent row groups needed is one get. A span ends where
-the limits should be reached, or at ``READ_SPAN_BYTES_MAX``.
+the limits should be reached, or at ``span_bytes_max``.
 
 Everything returned was checked: the footer by the checksum in the log, row groups by those in the footer. A missing, truncated
 or damaged segment raises ``CorruptData`` with ``topic`` and ``segment`` (its path in the topic's table). A failing store raises
@@ -62,7 +62,8 @@ class SegmentReader:
     """Reads records out of segments; one for all topics of a store.
 
     ``footer_cache_bytes`` bounds the memory of cached footers; ``whole_object_bytes_max`` is the size up to which a segment
-    with an unknown footer is read whole.
+    with an unknown footer is read whole; ``span_bytes_max`` bounds a request for row groups, unless one alone is larger;
+    ``decoded_bytes_max`` is the size up to which a row group is decoded whole. Parts of a larger one have an eighth of it.
     """
 
     def __init__(
@@ -71,10 +72,14 @@ class SegmentReader:
         *,
         footer_cache_bytes: int = FOOTER_CACHE_BYTES,
         whole_object_bytes_max: int = SEGMENT_WHOLE_BYTES_MAX,
+        span_bytes_max: int = READ_SPAN_BYTES_MAX,
+        decoded_bytes_max: int = DECODED_BYTES_MAX,
     ) -> None:
         self._store = store
         self._footers = FooterCache(footer_cache_bytes)
         self._whole_object_bytes_max = whole_object_bytes_max
+        self._span_bytes_max = span_bytes_max
+        self._decoded_bytes_max = decoded_bytes_max
         self._heavy = threading.Lock()
 
     def read(
@@ -104,7 +109,9 @@ class SegmentReader:
             parts: list[pa.Table] = []
             record_count = bytes_count = 0
             while indices and record_count < records_max and (bytes_count < bytes_max or record_count == 0):
-                span = _span(opened.footer, indices, start_offset, bytes_max - bytes_count, records_max - record_count)
+                span = self._span(
+                    opened.footer, indices, start_offset, bytes_max - bytes_count, records_max - record_count
+                )
                 indices = indices[len(span) :]
                 for decoded in self._decoded(opened, span):
                     part = _between(decoded, start_offset, end)
@@ -130,7 +137,7 @@ class SegmentReader:
     ) -> Iterator[pa.Table]:
         """The segment's records in ``ranges``: ``RECORD_SCHEMA``, by partition and offset.
 
-        For a reader of much of a segment. Adjacent row groups of any partitions, up to ``READ_SPAN_BYTES_MAX``, are one request
+        For a reader of much of a segment. Adjacent row groups of any partitions, up to ``span_bytes_max``, are one request
         and one table. ``ranges`` has at least one range, one for a partition. ``timestamps`` skips row groups without such a
         record; it does not filter the records of the others. ``columns`` as for ``decode_row_groups``.
 
@@ -145,7 +152,7 @@ class SegmentReader:
                 for index in opened.footer.select(each.partition, each.start_offset, each.end_offset)
                 if timestamps is None or timestamps.meets(groups[index])
             ]
-            for span in _adjacent(opened.footer, wanted):
+            for span in _adjacent(opened.footer, wanted, self._span_bytes_max):
                 decoded = opened.decode(range(span[0][0], span[-1][0] + 1), columns)
                 records = _inside(opened.footer, decoded, span)
                 if records.num_rows:
@@ -174,12 +181,37 @@ class SegmentReader:
 
     def _decoded(self, opened: _OpenSegment, span: range) -> Iterator[pa.Table]:
         """The records of ``span``: one table, or several for one row group that would become too large."""
-        if not _is_heavy(opened.footer, span[0]):
+        if not self._is_heavy(opened.footer, span[0]):
             yield opened.decode(span)
             return
         # One at a time: one record of such a row group may take a hundred megabytes while it is decoded.
         with self._heavy:
-            yield from decode_parts(opened.footer, span[0], opened.bytes_of(span))
+            yield from decode_parts(opened.footer, span[0], opened.bytes_of(span), self._decoded_bytes_max // 8)
+
+    def _is_heavy(self, footer: Footer, index: int) -> bool:
+        return decoded_bytes(footer, index) > self._decoded_bytes_max
+
+    def _span(self, footer: Footer, indices: range, start_offset: int, bytes_max: int, records_max: int) -> range:
+        """The head of ``indices`` that should reach the limits: at least one row group, at most ``span_bytes_max``.
+
+        A row group that is too large to decode whole is alone.
+
+        A row group that begins before ``start_offset`` counts only with its share from there on. A low guess costs another
+        request, a high one costs bytes.
+        """
+        start, _ = _bytes_of(footer, indices)
+        bytes_expected = records_expected = 0.0
+        for count, index in enumerate(indices):
+            group = footer.row_groups[index]
+            reached = bytes_expected >= bytes_max or records_expected >= records_max
+            if count and (reached or group.end - start > self._span_bytes_max or self._is_heavy(footer, index)):
+                return indices[:count]
+            if self._is_heavy(footer, index):
+                return indices[:1]
+            share = (group.end_offset - max(start_offset, group.base_offset)) / (group.end_offset - group.base_offset)
+            bytes_expected += share * group.uncompressed_bytes
+            records_expected += share * group.record_count
+        return indices
 
     def _open(self, topic: str, segment: SegmentRef, partition: int) -> _OpenSegment:
         """The segment with its footer. Raises ``CorruptData``, also when it has no records of ``partition``."""
@@ -224,40 +256,15 @@ def _bytes_of(footer: Footer, indices: range) -> tuple[int, int]:
     return footer.row_groups[indices[0]].start, footer.row_groups[indices[-1]].end
 
 
-def _is_heavy(footer: Footer, index: int) -> bool:
-    return decoded_bytes(footer, index) > DECODED_BYTES_MAX
-
-
-def _span(footer: Footer, indices: range, start_offset: int, bytes_max: int, records_max: int) -> range:
-    """The head of ``indices`` that should reach the limits: at least one row group, at most ``READ_SPAN_BYTES_MAX``.
-
-    A row group that is too large to decode whole is alone.
-
-    A row group that begins before ``start_offset`` counts only with its share from there on. A low guess costs another request, a
-    high one costs bytes.
-    """
-    start, _ = _bytes_of(footer, indices)
-    bytes_expected = records_expected = 0.0
-    for count, index in enumerate(indices):
-        group = footer.row_groups[index]
-        reached = bytes_expected >= bytes_max or records_expected >= records_max
-        if count and (reached or group.end - start > READ_SPAN_BYTES_MAX or _is_heavy(footer, index)):
-            return indices[:count]
-        if _is_heavy(footer, index):
-            return indices[:1]
-        share = (group.end_offset - max(start_offset, group.base_offset)) / (group.end_offset - group.base_offset)
-        bytes_expected += share * group.uncompressed_bytes
-        records_expected += share * group.record_count
-    return indices
-
-
-def _adjacent(footer: Footer, wanted: Iterable[tuple[int, OffsetRange]]) -> Iterator[list[tuple[int, OffsetRange]]]:
-    """Row groups without gaps between them, up to ``READ_SPAN_BYTES_MAX`` unless one alone is larger."""
+def _adjacent(
+    footer: Footer, wanted: Iterable[tuple[int, OffsetRange]], bytes_max: int
+) -> Iterator[list[tuple[int, OffsetRange]]]:
+    """Row groups without gaps between them, up to ``bytes_max`` unless one alone is larger."""
     span: list[tuple[int, OffsetRange]] = []
     for index, each in wanted:
         if span:
             size_bytes = footer.row_groups[index].end - footer.row_groups[span[0][0]].start
-            if index != span[-1][0] + 1 or size_bytes > READ_SPAN_BYTES_MAX:
+            if index != span[-1][0] + 1 or size_bytes > bytes_max:
                 yield span
                 span = []
         span.append((index, each))

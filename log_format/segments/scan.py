@@ -1,6 +1,6 @@
 """All records of a segment, a bounded piece at a time: for a reader of the whole segment, such as a rewrite.
 
-A segment of at most ``READ_SPAN_BYTES_MAX`` is one request. Of a larger one the footer is one request, and each span of adjacent
+A segment of at most ``span_bytes_max`` is one request. Of a larger one the footer is one request, and each span of adjacent
 row groups another. Everything is checked as in ``reader``.
 """
 
@@ -20,46 +20,48 @@ from log_format.segments.segment import decode_row_groups
 from log_format.store import ObjectStore
 
 
-def scan_segment(store: ObjectStore, topic: str, segment: SegmentRef) -> Iterator[pa.Table]:
+def scan_segment(
+    store: ObjectStore, topic: str, segment: SegmentRef, *, span_bytes_max: int = READ_SPAN_BYTES_MAX
+) -> Iterator[pa.Table]:
     """The records in order of partition and offset (``RECORD_SCHEMA``), a few row groups at a time.
 
     Raises ``CorruptData`` (also when the segment is missing), ``StoreUnavailable``.
     """
     key = f"{topic_root(topic)}{segment.path}"
     try:
-        if segment.size_bytes <= READ_SPAN_BYTES_MAX:
+        if segment.size_bytes <= span_bytes_max:
             body = memoryview(read_segment(store, key, segment))
             decode_magic(body, segment)
             footer = decode_footer(body[segment.footer_start :], segment)
-            for piece in _decodable(footer, range(len(footer.row_groups))):
+            for piece in _decodable(footer, range(len(footer.row_groups)), span_bytes_max):
                 yield decode_row_groups(footer, piece, body[: footer.row_groups[piece.stop - 1].end])
             return
         footer = read_footer(store, key, segment)
-        for span in _spans(footer):
+        for span in _spans(footer, span_bytes_max):
             start, end = footer.row_groups[span.start].start, footer.row_groups[span.stop - 1].end
             body = memoryview(store.get_range(key, start, end))
-            for piece in _decodable(footer, span):
+            for piece in _decodable(footer, span, span_bytes_max):
                 first, last = footer.row_groups[piece.start], footer.row_groups[piece.stop - 1]
                 yield decode_row_groups(footer, piece, body[first.start - start : last.end - start])
     except ObjectMissing:
         raise CorruptData(f"Segment {segment.path} is missing.", topic=topic, segment=segment.path) from None
 
 
-def _spans(footer: Footer) -> Iterator[range]:
-    """Adjacent row groups of at most ``READ_SPAN_BYTES_MAX`` stored bytes, but at least one."""
-    return _together(range(len(footer.row_groups)), lambda index: footer.row_groups[index].size_bytes)
+def _spans(footer: Footer, bytes_max: int) -> Iterator[range]:
+    """Adjacent row groups of at most ``bytes_max`` stored bytes, but at least one."""
+    return _together(range(len(footer.row_groups)), lambda index: footer.row_groups[index].size_bytes, bytes_max)
 
 
-def _decodable(footer: Footer, span: range) -> Iterator[range]:
+def _decodable(footer: Footer, span: range, bytes_max: int) -> Iterator[range]:
     """The same spans, cut to as many decompressed bytes, which may be many times the stored ones."""
-    return _together(span, lambda index: int(footer.metadata.row_group(index).total_byte_size))
+    return _together(span, lambda index: int(footer.metadata.row_group(index).total_byte_size), bytes_max)
 
 
-def _together(groups: range, size_bytes: Callable[[int], int]) -> Iterator[range]:
+def _together(groups: range, size_bytes: Callable[[int], int], bytes_max: int) -> Iterator[range]:
     first, total_bytes = groups.start, 0
     for index in groups:
         size = size_bytes(index)
-        if index > first and total_bytes + size > READ_SPAN_BYTES_MAX:
+        if index > first and total_bytes + size > bytes_max:
             yield range(first, index)
             first, total_bytes = index, 0
         total_bytes += size

@@ -98,7 +98,6 @@ class EncodedSegment:
     runs: tuple[Run, ...]
     footer_start: int
     footer_crc32: int
-    record_count: int
     nbytes: int
     """Bytes of the records as an Arrow table."""
 
@@ -145,7 +144,6 @@ def encode_segment(
         runs=runs,
         footer_start=footer_start,
         footer_crc32=zlib.crc32(memoryview(data)[footer_start:]),
-        record_count=records.num_rows,
         nbytes=nbytes,
     )
 

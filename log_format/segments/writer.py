@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import zlib
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -21,22 +20,8 @@ from log_format.limits import ROW_GROUP_BYTES_MAX
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.size import record_bytes
 from log_format.segments.footer import MAGIC, ROW_GROUPS_KEY
-from log_format.segments.run import Run, SegmentRef
-from log_format.segments.segment import FIXED_RECORD_BYTES, streaming_options
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenSegment:
-    """A finished segment: its bytes, and what its commit will say of it."""
-
-    data: bytes
-    run: Run
-    footer_start: int
-    footer_crc32: int
-
-    def ref(self, path: str) -> SegmentRef:
-        """The reference for this segment stored at ``path``, relative to the topic's table."""
-        return SegmentRef(path, len(self.data), self.footer_start, self.footer_crc32)
+from log_format.segments.run import Run
+from log_format.segments.segment import FIXED_RECORD_BYTES, EncodedSegment, streaming_options
 
 
 class SegmentWriter:
@@ -51,6 +36,7 @@ class SegmentWriter:
         self._sink = io.BytesIO()
         self._writer: pq.ParquetWriter | None = None
         self._rows: list[tuple[int, ...]] = []
+        self._nbytes = 0
 
     @property
     def size_bytes(self) -> int:
@@ -77,6 +63,7 @@ class SegmentWriter:
             return
         records = pa.concat_tables(self._waiting).combine_chunks()
         self._waiting, self.waiting_bytes = [], 0
+        self._nbytes += records.nbytes
         if self._writer is None:
             self._writer = pq.ParquetWriter(
                 self._sink, RECORD_SCHEMA, **streaming_options(records, compression=self._compression)
@@ -88,7 +75,7 @@ class SegmentWriter:
             crc32 = zlib.crc32(view[start:end])
         self._rows.append((start, end - start, crc32, *_span(records)))
 
-    def finish(self) -> WrittenSegment | None:
+    def finish(self) -> EncodedSegment | None:
         """The segment; None without records. No more can be added."""
         self.flush()
         if self._writer is None:
@@ -99,19 +86,21 @@ class SegmentWriter:
         data = self._sink.getvalue()
         self._sink.close()
         partition, base_offset = self._rows[0][3:5]
-        return WrittenSegment(
+        run = Run(
+            partition=partition,
+            base_offset=base_offset,
+            end_offset=self._rows[-1][5],
+            record_count=sum(row[6] for row in self._rows),
+            size_bytes=footer_start - len(MAGIC),
+            min_timestamp_ms=min(row[7] for row in self._rows),
+            max_timestamp_ms=max(row[8] for row in self._rows),
+        )
+        return EncodedSegment(
             data=data,
-            run=Run(
-                partition=partition,
-                base_offset=base_offset,
-                end_offset=self._rows[-1][5],
-                record_count=sum(row[6] for row in self._rows),
-                size_bytes=footer_start - len(MAGIC),
-                min_timestamp_ms=min(row[7] for row in self._rows),
-                max_timestamp_ms=max(row[8] for row in self._rows),
-            ),
+            runs=(run,),
             footer_start=footer_start,
             footer_crc32=zlib.crc32(memoryview(data)[footer_start:]),
+            nbytes=self._nbytes,
         )
 
 

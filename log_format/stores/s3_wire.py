@@ -111,16 +111,16 @@ class S3Wire:
             return None
         named: Any = _Headers({"Host": learned.host, "User-Agent": learned.user_agent, **headers})
         request: Any = botocore.awsrequest.AWSPreparedRequest(
-            method, learned.base + quote(key, safe="/~"), named, data, stream_output, {**self._context}
+            method, learned.base + quote(key, safe="/~"), named, data, stream_output
         )
-        request.params = {}
+        request.params, request.context = {}, {**self._context}  # the signer reads them
         _Signer(credentials.get_frozen_credentials(), "s3", learned.region).add_auth(request)
         answer: botocore.awsrequest.AWSResponse = self._http.send(request)
         if answer.status_code < 300:
             return answer
         body = _body(answer).read() if stream_output else answer.content
         error = _error("PutObject" if method == "PUT" else "GetObject", answer.status_code, answer, body)
-        if answer.status_code in _REDIRECTS or error.response["Error"].get("Code") in _ELSEWHERE:
+        if answer.status_code in _REDIRECTS or error.response.get("Error", {}).get("Code") in _ELSEWHERE:
             self._learned = None
             return None
         raise error

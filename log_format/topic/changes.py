@@ -119,6 +119,7 @@ class DeleteRecords:
     """
 
     before: Mapping[int, int]
+    removes_max: int = limits.REMOVES_PER_COMMIT_MAX
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[dict[int, int]]:
         """Log starts as ``txn``, and removes of segments without readable records.
@@ -141,7 +142,7 @@ class DeleteRecords:
                 moved[partition] = wanted
         if not moved:
             return Proposal(operation="DELETE RECORDS", actions=(), result=result)
-        starts, removes, _ = log_start_actions(state, moved, now_ms)
+        starts, removes, _ = log_start_actions(state, moved, now_ms, self.removes_max)
         return Proposal(operation="DELETE RECORDS", actions=[*starts, *removes], result=result)
 
 
@@ -153,10 +154,13 @@ class RemoveDeadSegments:
     """
 
     topic_id: str
+    removes_max: int = limits.REMOVES_PER_COMMIT_MAX
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[bool]:
         """Removes; nothing when another incarnation has replaced this one. Never raises."""
-        _, removes, _ = log_start_actions(state, {}, now_ms) if state.topic_id == self.topic_id else ([], [], ())
+        if state.topic_id != self.topic_id:
+            return Proposal(operation="DELETE RECORDS", actions=(), result=False)
+        _, removes, _ = log_start_actions(state, {}, now_ms, self.removes_max)
         return Proposal(operation="DELETE RECORDS", actions=removes, result=bool(removes))
 
 
@@ -168,6 +172,7 @@ class DeleteAllRecords:
     """
 
     topic_id: str
+    removes_max: int = limits.REMOVES_PER_COMMIT_MAX
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[bool]:
         """As ``DeleteRecords``. Raises ``UnknownTopic`` for another incarnation."""
@@ -175,22 +180,22 @@ class DeleteAllRecords:
             raise UnknownTopic(state.topic)
         partitions = (state.log_starts < state.next_offsets).nonzero()[0].tolist()
         moved = {partition: state.high_watermark(partition) for partition in partitions}
-        starts, removes, _ = log_start_actions(state, moved, now_ms)
+        starts, removes, _ = log_start_actions(state, moved, now_ms, self.removes_max)
         return Proposal(operation="DELETE RECORDS", actions=[*starts, *removes], result=bool(removes))
 
 
 def log_start_actions(
-    state: TopicState, moved: Mapping[int, int], now_ms: int
+    state: TopicState, moved: Mapping[int, int], now_ms: int, removes_max: int
 ) -> tuple[list[Txn], list[Remove], tuple[str, ...]]:
     """The actions that move log starts up: ``txn``, and removes of segments without readable records; and those paths.
 
-    At most ``REMOVES_PER_COMMIT_MAX`` removes; the other segments stay in the table for a later commit.
+    At most ``removes_max`` removes; the other segments stay in the table for a later commit.
     """
     starts = [
         Txn(app_id=f"{LOG_START_APP_ID}{partition}", version=offset, last_updated=now_ms)
         for partition, offset in moved.items()
     ]
-    segments = state.manifest.segments_below(moved, count_max=limits.REMOVES_PER_COMMIT_MAX)
+    segments = state.manifest.segments_below(moved, count_max=removes_max)
     removes = [remove_segment(segment, deletion_timestamp_ms=now_ms, data_change=True) for segment in segments]
     return starts, removes, tuple(segment.path for segment in segments)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from log_format import limits
 from log_format.delta.change import Proposal
 from log_format.topic.changes import log_start_actions
 from log_format.topic.state import TopicState
@@ -28,13 +29,14 @@ class ApplyRetention:
     """Delete what retention allows in the incarnation ``topic_id``; nothing when another one has replaced it."""
 
     topic_id: str
+    removes_max: int = limits.REMOVES_PER_COMMIT_MAX
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[Retained]:
         """Log starts as ``txn``, and removes of segments; no actions when nothing has expired. Never raises."""
         if state.topic_id != self.topic_id:
             return Proposal(operation="RETENTION", actions=(), result=Retained(log_starts={}, removed=()))
         moved = expired_offsets(state, now_ms)
-        starts, removes, paths = log_start_actions(state, moved, now_ms)
+        starts, removes, paths = log_start_actions(state, moved, now_ms, self.removes_max)
         return Proposal(
             operation="RETENTION",
             actions=[*starts, *removes],

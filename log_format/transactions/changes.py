@@ -269,15 +269,10 @@ def usable(state: TransactionsView, transaction_id: str, now_ms: int) -> Outcome
         return unknown(transaction_id)
     newest = state.producers.get(row.transactional_id)
     if row.state == "open" and newest is not None and newest.epoch != row.epoch:
-        return not_open(replace_reason(row, "fenced"))
+        return not_open(msgspec.structs.replace(row, reason="fenced"))
     if row.state != "open" or now_ms > row.expires_at_ms:
         return not_open(row)
     return row
-
-
-def replace_reason(row: TransactionRow, reason: Reason) -> TransactionRow:
-    """The row with another reason."""
-    return msgspec.structs.replace(row, reason=reason)
 
 
 def not_open(row: TransactionRow) -> TidelogError:

@@ -18,19 +18,15 @@ from log_format.transactions.row import NO_NUMBER, TransactionRow
 from log_format.transactions.state import TransactionsView
 
 
-class NumberCommitted(RequestRefused):
+class NumberCommitted(RequestRefused, code=ErrorCode.TRANSACTION_NOT_OPEN):
     """The transactional id has committed this number already, and all of it is visible. Nothing happened now."""
-
-    default_code = ErrorCode.TRANSACTION_NOT_OPEN
 
     def __init__(self, transactional_id: str, number: int) -> None:
         super().__init__(f"Transaction {number} of {transactional_id!r} is committed already.")
 
 
-class NumberPassed(RequestRefused):
+class NumberPassed(RequestRefused, code=ErrorCode.FENCED_PRODUCER):
     """The transactional id has committed a later number: the client runs from an old copy of its state."""
-
-    default_code = ErrorCode.FENCED_PRODUCER
 
     def __init__(self, transactional_id: str, number: int, last_number: int) -> None:
         super().__init__(f"{transactional_id!r} has committed transaction {last_number}, which is later than {number}.")

@@ -100,13 +100,13 @@ def _commit(transport: Transport, tables: Mapping[str, pa.Table], batch: BatchNa
     transactions.commit(transport, begun.transaction_id, Deadline(call_ms_max))
 
 
-def requests_of(table: pa.Table) -> Iterator[pa.Table]:
-    """The records in order, in pieces of at most about ``REQUEST_BYTES``; a single large record may exceed that."""
+def requests_of(table: pa.Table, request_bytes: int = REQUEST_BYTES) -> Iterator[pa.Table]:
+    """The records in order, in pieces of at most about ``request_bytes``; a single large record may exceed that."""
     ends = np.cumsum(record_bytes(table) + RECORD_OVERHEAD_BYTES)
     start = 0
     while start < table.num_rows:
         before = int(ends[start - 1]) if start else 0
-        end = max(start + 1, int(np.searchsorted(ends, before + REQUEST_BYTES, side="right")))
+        end = max(start + 1, int(np.searchsorted(ends, before + request_bytes, side="right")))
         yield table.slice(start, end - start)
         start = end
 

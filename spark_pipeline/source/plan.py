@@ -70,7 +70,12 @@ def parts_of(
 
 
 def tasks_of(
-    parts: Sequence[SegmentPart], *, parallelism: int, tasks_min: int | None, rows_per_task_max: int
+    parts: Sequence[SegmentPart],
+    *,
+    parallelism: int,
+    tasks_min: int | None,
+    rows_per_task_max: int,
+    rows_per_task_min: int = ROWS_PER_TASK_MIN,
 ) -> list[tuple[SegmentPart, ...]]:
     """The parts in tasks of about equal size: ``parallelism`` tasks, fewer if small, a multiple of it if large.
 
@@ -79,7 +84,7 @@ def tasks_of(
     """
     total = sum(part.offset_count for part in parts)
     rounds = max(1, math.ceil(total / (rows_per_task_max * parallelism)))
-    rows = min(rows_per_task_max, max(ROWS_PER_TASK_MIN, math.ceil(total / (rounds * parallelism))))
+    rows = min(rows_per_task_max, max(rows_per_task_min, math.ceil(total / (rounds * parallelism))))
     if tasks_min is not None:
         rows = min(rows, max(1, math.ceil(total / tasks_min)))
     tasks: dict[int, list[SegmentPart]] = {}

@@ -13,8 +13,6 @@ import pytest
 
 from log_format import layout
 
-pytestmark = pytest.mark.xdist_group("terraform")
-
 ROOT = Path(__file__).resolve().parents[2]
 TERRAFORM = ROOT / "infra" / "terraform"
 IMAGES = "123456789012.dkr.ecr.eu-central-1.amazonaws.com"

@@ -40,12 +40,13 @@ def spark(minio_environment: dict[str, str], tmp_path_factory: pytest.TempPathFa
     """A local session for directories and for MinIO; the JVM is started once."""
     from spark_pipeline import session
 
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        # All workers have this directory, and a second session would fail to make it: tests/support/spread.py gave way.
+        (tmp_path_factory.getbasetemp().parent / "the only Spark session").mkdir()
     warehouse = tmp_path_factory.mktemp("warehouse")
     with pytest.MonkeyPatch.context() as patch:
         for name, value in minio_environment.items():
             patch.setenv(name, value)
-        # Many short queries: compiling them fast costs less than compiling them well.
-        patch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         started = session(
             "s3://unused",
             app_name="tests",

@@ -61,7 +61,6 @@ def _history(http: httpx.Client) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.xdist_group("spark")
 def test_every_query_of_spark(spark: SparkSession, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lag by group, the slowest consumer, the replay, and where a group stood; what a deleted topic left counts for nothing."""
     import spark_pipeline

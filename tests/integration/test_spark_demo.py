@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.topic_writer import TopicWriter
 
-pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.processes]
 
 COMMAND = [sys.executable, "-c", "from tidelog.cli import main; main()", "demo"]
 START_SECONDS_MAX = 120

@@ -20,7 +20,7 @@ from spark_pipeline import Way, read_topic, stream_topic
 from tests.support.collected_events import CollectedEvents
 from tests.support.topic_writer import TopicWriter
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 START_MS = 1_763_683_200_123
 

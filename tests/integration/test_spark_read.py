@@ -34,7 +34,7 @@ from spark_pipeline.jobs import flight_delays
 from spark_pipeline.record_checksum import summary
 from tests.support.topic_writer import TopicWriter
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 START_MS = 1_763_683_200_123
 FEW = [(0, START_MS, b"k", b"v"), (1, START_MS + 1, None, b"\xff\x00"), (0, START_MS + 2, b"", None)]

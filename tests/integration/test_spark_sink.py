@@ -21,7 +21,7 @@ from spark_pipeline import read_topic
 from tests.support.gateway_process import running_gateway
 from tests.support.topic_writer import TopicWriter
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 Target = dict[str, str]
 STARTS_MAX = 5

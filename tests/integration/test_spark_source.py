@@ -21,7 +21,7 @@ from spark_pipeline import lag
 from spark_pipeline.schemas import KAFKA_SOURCE
 from tests.support.topic_writer import TopicWriter
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 START_MS = 1_763_683_200_123
 

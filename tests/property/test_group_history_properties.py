@@ -15,6 +15,7 @@ from gateway.groups.assignment.assignors import ASSIGNORS
 from gateway.groups.assignment.next_row import Happened, Subscriptions, members_after, next_row
 from log_format.groups.holdings import Holdings, keys_of
 from log_format.groups.row import GroupRow, MemberRow
+from tests.support.group_rows import member_row
 
 TOPICS = ("t0", "t1", "t2")
 Key = tuple[str, int]
@@ -50,17 +51,7 @@ class GroupHistory(RuleBasedStateMachine):
         """A new member, or the next instance of a static one, whose last one is fenced from now on."""
         self.joined += 1
         name = f"m{self.joined:04d}"
-        member = MemberRow(
-            member_id=name,
-            client_id=None,
-            instance_id=instance,
-            topics=tuple(sorted(topics)),
-            pattern=None,
-            session_timeout_ms=1000,
-            target={},
-            held={},
-            acknowledged=-1,
-        )
+        member = member_row(name, instance_id=instance, topics=tuple(sorted(topics)))
         self._take_in(joins=[member])
         self.believed[name] = set()
         self._hear(name)

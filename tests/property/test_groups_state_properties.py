@@ -29,6 +29,7 @@ from log_format.groups.state import Group, GroupsState, consumer_offsets_table, 
 from log_format.layout import CONSUMER_OFFSETS_ROOT
 from log_format.stores.memory import MemoryStore
 from tests.support.clocks import ManualClock
+from tests.support.group_rows import member_row
 
 GROUPS = ("a", "b", "\u00e9/:")
 TOPICS = ("t", "u")
@@ -41,17 +42,7 @@ def _offset(group: str, topic: str, partition: int, offset: int | None) -> Offse
 
 
 def _member(name: str, generation: int) -> MemberRow:
-    return MemberRow(
-        member_id=name,
-        client_id=None,
-        instance_id=None,
-        topics=TOPICS,
-        pattern=None,
-        session_timeout_ms=1000,
-        target={"t": (0, 1)},
-        held={"t": (1,)},
-        acknowledged=generation,
-    )
+    return member_row(name, topics=TOPICS, target={"t": (0, 1)}, held={"t": (1,)}, acknowledged=generation)
 
 
 groups = st.sampled_from(GROUPS)

@@ -102,7 +102,8 @@ PLANTED: dict[str, Planted] = {
         (("gateway.groups.offsets.committed.Committed.put", _lists_afresh), *UNGUARDED),
     ),
     "refuses a poll whose commit stands": Planted(
-        "POST /v1/groups/{group}/poll", (("gateway.groups.polling._broken_off", _refused_all_the_same), *UNGUARDED)
+        "POST /v1/groups/{group}/poll",
+        (("gateway.groups.calls.polling._broken_off", _refused_all_the_same), *UNGUARDED),
     ),
     "takes the lost answer of a staging put for a refusal": Planted(
         STAGE, (("gateway.finishing.staging.Staging._stored", _believes_a_lost_answer),)

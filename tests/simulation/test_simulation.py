@@ -15,7 +15,7 @@ from tests.simulation.simulated.log_world import simulate
 from tests.simulation.simulated.replay import assert_replays
 from tests.simulation.simulated.seeds import Seeds
 
-SEEDS = Seeds("SIMULATION", 800, parts=10)
+SEEDS = Seeds("SIMULATION", 500, parts=10)
 EVENTFUL_SEEDS = 20
 """Of each profile, at most."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
-from unittest import mock
 
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
@@ -19,7 +18,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from compaction.job import Job
 from compaction.policy import Policy
 from compaction.workers import InThisProcess
-from log_format import limits
 from log_format.checkpoints import checkpoint
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.delta.committer import Committer
@@ -41,7 +39,7 @@ from tests.support.records import batch_of
 
 PARTITIONS = 2
 HOUR_MS = 3_600_000
-POLICY = Policy(target_bytes=9_000, sources_max=5, flushed_min=2, fan_in=2, dirty_ratio=0.3)
+POLICY = Policy(removes_max=2, target_bytes=9_000, sources_max=5, flushed_min=2, fan_in=2, dirty_ratio=0.3)
 
 
 @dataclass
@@ -69,8 +67,6 @@ class MaintenanceMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.few_removes = mock.patch.object(limits, "REMOVES_PER_COMMIT_MAX", 2)
-        self.few_removes.start()
         self.clock = ManualClock()
         self.store = MemoryStore(clock=self.clock, lists_from_key=False)
         self.numbers = count(1)
@@ -151,7 +147,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
     def delete_records(self, partition: int, part: float) -> None:
         of_partition = self.model[partition]
         offset = int(part * len(of_partition.records))
-        self.committer.commit(DeleteRecords(before={partition: offset}))
+        self.committer.commit(DeleteRecords(before={partition: offset}, removes_max=2))
         self.moved(partition, max(offset, of_partition.log_start))
 
     @rule(
@@ -220,7 +216,6 @@ class MaintenanceMachine(RuleBasedStateMachine):
                 assert offset < len(of_partition.records)
 
     def teardown(self) -> None:
-        self.few_removes.stop()
         report = verify_topic(self.store, "t", clock=self.clock)
         assert report.problems == ()
         assert report.record_count == sum(len(of_partition.present) for of_partition in self.model)

@@ -17,6 +17,7 @@ from tidelog.collect.counts import Counts
 from tidelog.collect.delivery import Delivery
 from tidelog.collect.following import Following
 from tidelog.collect.journal import Level
+from tidelog.collect.limits import OPEN_FILES_MAX
 from tidelog.collect.sink import ProducerLost, Stored
 from tidelog.collect.state import State
 from tidelog.collect.state_file import StateFile
@@ -128,6 +129,7 @@ class Workbench:
         record_bytes_max: int = 1 << 20,
         from_end: bool = False,
         follow_links: bool = False,
+        open_files_max: int = OPEN_FILES_MAX,
     ) -> None:
         self.directory = directory
         self.logs = directory / "logs"
@@ -141,6 +143,7 @@ class Workbench:
         )
         self.from_end = from_end
         self.follow_links = follow_links
+        self.open_files_max = open_files_max
         self.journal = Journal()
         self.now_s = 1_000.0
         self.crash_before_save: Callable[[], None] = lambda: None
@@ -158,6 +161,7 @@ class Workbench:
             self.journal,
             from_end=self.from_end and not state.files,
             follow_links=self.follow_links,
+            open_files_max=self.open_files_max,
         )
         self.collector = Collector("topic", self.following, self.rules)
         self.counts = Counts()

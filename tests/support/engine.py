@@ -5,8 +5,7 @@ A test can count the store's operations, hold them up and let them fail.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +17,7 @@ from gateway.engine.bounds import EngineBounds
 from gateway.engine.fetch_answer import FetchAnswer, Fetched, FetchFrom, FetchLimits, StartWord
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.writer import PendingBatch
+from gateway.groups.bounds import GroupBounds
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import Memory, MemoryBudget
 from log_format.clock import SystemClock
@@ -127,6 +127,7 @@ def make_gateway(
     store: FaultyStore | None = None,
     objects: ObjectStore | None = None,
     ownership: Ownership | None = None,
+    group_bounds: GroupBounds = GroupBounds(),  # noqa: B008 - frozen
     **bounds: int,
 ) -> Gateway:
     """A gateway of its own; several may share ``objects``."""
@@ -140,15 +141,6 @@ def make_gateway(
         clock=clock,
         registry=CollectorRegistry(),
         request_memory=request_memory,
+        group_bounds=group_bounds,
     )
     return Gateway(store, engine, request_memory)
-
-
-def run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a test's coroutine; it must end within 30 seconds."""
-
-    async def bounded() -> None:
-        async with asyncio.timeout(30):
-            await work()
-
-    asyncio.run(bounded())

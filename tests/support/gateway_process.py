@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-GATEWAY = (sys.executable, "-m", "gateway")
+GATEWAY = (sys.executable, str(Path(__file__).with_name("gateway_alone.py")))
 SERVE = (sys.executable, "-m", "tidelog", "serve")
 END_SECONDS_MAX = 90
 

@@ -81,7 +81,9 @@ class SourceBench:
             assert written is not None
             path = layout.compacted_path(new_id())
             self.store.put(f"{layout.topic_root('t')}{path}", written.data)
-            new = NewSegment(segment=written.ref(path), run=written.run, modification_time_ms=1, rewritten=Rewritten(1))
+            new = NewSegment(
+                segment=written.ref(path), run=written.runs[0], modification_time_ms=1, rewritten=Rewritten(1)
+            )
             added.append(new)
         change = Rewrite(
             topic_id=str(self.log.state.topic_id),

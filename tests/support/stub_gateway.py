@@ -10,26 +10,26 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator
+from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from gateway import structured_log
 from gateway.app import ROUTERS, create_app
 from gateway.gateway import gateway_of
+from gateway.http import fields
 from gateway.http.body import request_body
-from gateway.http.direct_route import DirectRoute
 from gateway.http.disconnect import unless_disconnected
 from gateway.http.json_response import json_response
-from gateway.http.parameters import QueryParameters, integer
 from gateway.process.server import GatewayServer, server_config
+from gateway.routes.typed_route import TypedRoute
 from gateway.settings import Settings
 from log_format.errors import BackOff, StoreUnavailable
 from tests.support.lone_gateway import lone_gateway
 
-router = APIRouter(route_class=DirectRoute)
-SIZE = QueryParameters(integer("size", "Bytes", minimum=0, maximum=1 << 30, default=1))
+router = APIRouter(route_class=TypedRoute)
 
 
 class StubEngine:
@@ -75,11 +75,16 @@ async def echo(request: Request) -> Response:
         return Response(body.data, media_type="application/octet-stream")
 
 
+class Size(fields.Parameters):
+    """Of the answer."""
+
+    size: Annotated[int, fields.Between(0, 1 << 30), fields.Digits] = 1
+
+
 @router.get("/v1/large")
-async def large(request: Request) -> Response:
-    size = SIZE.parse(request)["size"]
-    with gateway_of(request).answer_memory.reserve(size):
-        return Response(b"x" * size, media_type="application/octet-stream")
+async def large(request: Request, query: Annotated[Size, Query()]) -> Response:
+    with gateway_of(request).answer_memory.reserve(query.size):
+        return Response(b"x" * query.size, media_type="application/octet-stream")
 
 
 @router.get("/v1/wait")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 import urllib3
 
+from tests.support.gateway_process import GATEWAY
 from tests.support.server_process import ServerProcess, free_port
 from tests.support.waiting import until
 from tests.torture.tortured.group_history import contradictions
@@ -35,7 +35,7 @@ class Gateways:
         self.processes: list[ServerProcess] = []
         for index in range(count):
             port = free_port()
-            command = [sys.executable, "-m", "gateway", "--store", str(directory / "store"), "--port", str(port)]
+            command = [*GATEWAY, "--store", str(directory / "store"), "--port", str(port)]
             log = directory / f"gateway-{index}.log"
             self.processes.append(ServerProcess(f"gateway {index}", [*command, *options], port, "/readyz", {}, log))
             self.processes[-1].start()

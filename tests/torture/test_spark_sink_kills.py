@@ -16,7 +16,6 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.processes,
     pytest.mark.timeout(900),
-    pytest.mark.xdist_group("spark"),
 ]
 
 

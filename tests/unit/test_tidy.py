@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +21,16 @@ REGISTRIES = re.compile(
     re.IGNORECASE,
 )
 MACHINE_PATHS = re.compile(r"(?<![\w.~$}])/(?:work|root|tmp|home|Users)/\w")
+PATCHES = re.compile(r"(\w+\.)*setattr|(mock\.)?patch(\.object)?")
+HANDED_IN = re.compile(r"_?[A-Z][A-Z0-9_]+|__defaults__|uuid4|ThreadPoolExecutor")
+"""Names of constants, and what else product code takes as a value: ids, executors."""
+PATCHED = {
+    # How finely pure code cuts what it is given: no cut may show in a result, and nothing but these tests would pass the size.
+    "tests/property/test_manifest_properties.py": {"_BLOCK", "_GONE_MIN", "_SLOTS_MIN"},
+    "tests/unit/gateway/codec/test_dense_bodies.py": {"PIECE_BYTES"},
+    "tests/unit/log_format/checkpoints/test_checkpoint_segments.py": {"LARGE_BYTES", "_GROUP_BYTES", "_ROWS_MAX"},
+}
+"""By test: the constants that it patches all the same."""
 EMOJI = re.compile("[\U0001f300-\U0001faff\u2600-\u27bf\ufe0f]")
 
 
@@ -165,6 +175,49 @@ def test_tests_share_their_doubles() -> None:
     )
     doubles = ({"now_ms", "sleep_ms"}, {"get", "put", "put_if_absent", "list"})
     _assert_none([f"{path}: {node.name}" for path, node, names in classes if any(each <= names for each in doubles)])
+
+
+def test_tests_patch_no_constant() -> None:
+    """What a test varies is handed to the product as a value: a patched constant is a parameter that the code hides."""
+    tests = ((path.relative_to(ROOT).as_posix(), tree) for path, tree in _modules())
+    found = {name: _patched(tree) for name, tree in tests if name.startswith("tests/")}
+    assert {name: constants for name, constants in found.items() if constants} == PATCHED
+
+
+def test_a_patched_constant_is_found() -> None:
+    """However it is patched; a method, a module and a variable of the environment are none."""
+    for patch in (
+        'monkeypatch.setattr(limits, "BYTES_MAX", 1)',
+        'patch.setattr("tidelog.limits.BYTES_MAX", 1)',
+        'mock.patch.object(limits, "BYTES_MAX", 1)',
+        'mock.patch("limits.BYTES_MAX", 1)',
+        'for name in ("BYTES_MAX",):\n    monkeypatch.setattr(f"limits.{name}", 1)',
+        'for module in (a, b):\n    monkeypatch.setattr(f"a.{module}.BYTES_MAX", 1)',
+    ):
+        assert _patched(ast.parse(f"def test():\n    {patch.replace(chr(10), chr(10) + '    ')}")) == {"BYTES_MAX"}, (
+            patch
+        )
+    for patch in (
+        'monkeypatch.setattr(Writer, "flush", "BYTES_MAX")',
+        'monkeypatch.setenv("BYTES_MAX", "1")',
+        'setattr(self, f"crash_{where}", die)',
+    ):
+        assert not _patched(ast.parse(patch)), patch
+
+
+def _patched(tree: ast.Module) -> set[str]:
+    """The constants that a module patches. Where a call's name is put together, all that the function's text has are taken."""
+    found: set[str] = set()
+    for function in _functions(tree):
+        for call in ast.walk(function):
+            if isinstance(call, ast.Call) and PATCHES.fullmatch(ast.unparse(call.func)):
+                texts = _texts(call.args[:2]) or _texts(ast.walk(function))
+                found |= {name for text in texts if HANDED_IN.fullmatch(name := text.rpartition(".")[2])}
+    return found
+
+
+def _texts(nodes: Iterable[ast.AST]) -> list[str]:
+    return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
 
 
 def test_packages_only_name_their_parts() -> None:

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from functools import partial, wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
-import tidelog.consumer.consumer
 from log_format import limits as contract
 from tidelog import limits
 from tidelog.aio.in_thread import in_thread
 from tidelog.aio.settings import ConsumerSettings
 from tidelog.arguments import require_pyarrow
+from tidelog.consumer.consumer import Consumer as BlockingConsumer
 from tidelog.deadline import Deadline
 from tidelog.types.group import GroupMetadata
 from tidelog.types.record import Record, TopicPartition
@@ -26,7 +26,21 @@ from tidelog.types.record import Record, TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
+
+
+def _awaited(
+    method: Callable[Concatenate[BlockingConsumer, _P], _T],
+) -> Callable[Concatenate[Consumer, _P], Coroutine[Any, Any, _T]]:
+    """The same call in a thread, behind what a cancelled call left running there."""
+
+    @wraps(method)
+    async def call(self: Consumer, /, *arguments: _P.args, **named: _P.kwargs) -> _T:
+        with self._one_task():
+            return await self._in_turn(partial(method, self._consumer, *arguments, **named))
+
+    return call
 
 
 class Consumer:
@@ -41,85 +55,32 @@ class Consumer:
     def __init__(self, *topics: str, **settings: Unpack[ConsumerSettings]) -> None:
         """As ``tidelog.Consumer``. Raises ``ValueError``."""
         self._iteration_timeout_ms = settings.get("consumer_timeout_ms")
-        self._consumer = tidelog.consumer.consumer.Consumer(*topics, **settings)
+        self._consumer = BlockingConsumer(*topics, **settings)
         self._last: asyncio.Future[Any] | None = None
         self._busy = False
 
-    async def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """As ``tidelog.Consumer.assign``."""
-        await self._call(lambda: self._consumer.assign(partitions))
-
-    async def assignment(self) -> set[TopicPartition]:
-        """As ``tidelog.Consumer.assignment``."""
-        return await self._call(self._consumer.assignment)
-
-    async def topics(self) -> set[str]:
-        """As ``tidelog.Consumer.topics``."""
-        return await self._call(self._consumer.topics)
-
-    async def partitions_for_topic(self, topic: str) -> set[int]:
-        """As ``tidelog.Consumer.partitions_for_topic``."""
-        return await self._call(lambda: self._consumer.partitions_for_topic(topic))
-
-    async def seek(self, partition: TopicPartition, offset: int) -> None:
-        """As ``tidelog.Consumer.seek``."""
-        await self._call(lambda: self._consumer.seek(partition, offset))
-
-    async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """As ``tidelog.Consumer.seek_to_beginning``."""
-        await self._call(lambda: self._consumer.seek_to_beginning(*partitions))
-
-    async def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """As ``tidelog.Consumer.seek_to_end``."""
-        await self._call(lambda: self._consumer.seek_to_end(*partitions))
-
-    async def position(self, partition: TopicPartition) -> int:
-        """As ``tidelog.Consumer.position``."""
-        return await self._call(lambda: self._consumer.position(partition))
-
-    async def pause(self, *partitions: TopicPartition) -> None:
-        """As ``tidelog.Consumer.pause``."""
-        await self._call(lambda: self._consumer.pause(*partitions))
-
-    async def resume(self, *partitions: TopicPartition) -> None:
-        """As ``tidelog.Consumer.resume``."""
-        await self._call(lambda: self._consumer.resume(*partitions))
+    assign = _awaited(BlockingConsumer.assign)
+    assignment = _awaited(BlockingConsumer.assignment)
+    topics = _awaited(BlockingConsumer.topics)
+    partitions_for_topic = _awaited(BlockingConsumer.partitions_for_topic)
+    seek = _awaited(BlockingConsumer.seek)
+    seek_to_beginning = _awaited(BlockingConsumer.seek_to_beginning)
+    seek_to_end = _awaited(BlockingConsumer.seek_to_end)
+    position = _awaited(BlockingConsumer.position)
+    pause = _awaited(BlockingConsumer.pause)
+    resume = _awaited(BlockingConsumer.resume)
+    beginning_offsets = _awaited(BlockingConsumer.beginning_offsets)
+    end_offsets = _awaited(BlockingConsumer.end_offsets)
+    offsets_for_times = _awaited(BlockingConsumer.offsets_for_times)
+    positions = _awaited(BlockingConsumer.positions)
+    commit = _awaited(BlockingConsumer.commit)
+    committed = _awaited(BlockingConsumer.committed)
+    seek_to_committed = _awaited(BlockingConsumer.seek_to_committed)
+    lag = _awaited(BlockingConsumer.lag)
 
     def paused(self) -> set[TopicPartition]:
         """The paused partitions."""
         return self._consumer.paused()
-
-    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """As ``tidelog.Consumer.beginning_offsets``."""
-        return await self._call(lambda: self._consumer.beginning_offsets(partitions))
-
-    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """As ``tidelog.Consumer.end_offsets``."""
-        return await self._call(lambda: self._consumer.end_offsets(partitions))
-
-    async def offsets_for_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """As ``tidelog.Consumer.offsets_for_times``."""
-        return await self._call(lambda: self._consumer.offsets_for_times(times_ms))
-
-    async def positions(self) -> dict[TopicPartition, int]:
-        """As ``tidelog.Consumer.positions``."""
-        return await self._call(self._consumer.positions)
-
-    async def commit(self, offsets: Mapping[TopicPartition, int] | None = None, *, metadata: str | None = None) -> None:
-        """As ``tidelog.Consumer.commit``."""
-        await self._call(lambda: self._consumer.commit(offsets, metadata=metadata))
-
-    async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
-        """As ``tidelog.Consumer.committed``."""
-        return await self._call(lambda: self._consumer.committed(*partitions))
-
-    async def seek_to_committed(self, *partitions: TopicPartition) -> None:
-        """As ``tidelog.Consumer.seek_to_committed``."""
-        await self._call(lambda: self._consumer.seek_to_committed(*partitions))
-
-    async def lag(self) -> dict[TopicPartition, int]:
-        """As ``tidelog.Consumer.lag``."""
-        return await self._call(self._consumer.lag)
 
     def group_metadata(self) -> GroupMetadata:
         """As ``tidelog.Consumer.group_metadata``."""
@@ -173,10 +134,6 @@ class Consumer:
             slice_ms = min(deadline.remaining_ms(), limits.AIO_SLICE_MS)
             if await self._in_turn(partial(self._consumer.wait, slice_ms)) or deadline.passed:
                 return
-
-    async def _call(self, call: Callable[[], _T]) -> _T:
-        with self._one_task():
-            return await self._in_turn(call)
 
     async def _in_turn(self, call: Callable[[], _T]) -> _T:
         """Run it in a thread, behind what a cancelled call left running there."""

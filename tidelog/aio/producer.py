@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from functools import partial, wraps
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Concatenate, ParamSpec, Self, Unpack
 
-import tidelog.producer.producer
 from log_format.errors import TidelogError
 from tidelog import limits
 from tidelog.aio.in_thread import in_thread
@@ -17,8 +17,27 @@ from tidelog.bodies.table_chunk import ArrowStream
 from tidelog.deadline import Deadline
 from tidelog.errors import BufferFull, DeliveryFailed
 from tidelog.producer.producer import HeadersArgument
-from tidelog.types.group import GroupMetadata
-from tidelog.types.record import ProduceResult, RecordMetadata, TopicPartition
+from tidelog.producer.producer import Producer as BlockingProducer
+from tidelog.types.record import ProduceResult, RecordMetadata
+
+_P = ParamSpec("_P")
+
+
+def _to_its_end(
+    method: Callable[Concatenate[BlockingProducer, _P], None],
+) -> Callable[Concatenate[Producer, _P], Coroutine[Any, Any, None]]:
+    """The same call in a thread. Cancelled, it first goes on to its end: calls about a transaction never overlap."""
+
+    @wraps(method)
+    async def call(self: Producer, /, *arguments: _P.args, **named: _P.kwargs) -> None:
+        running = in_thread(partial(method, self._producer, *arguments, **named))
+        try:
+            await asyncio.shield(running)
+        except asyncio.CancelledError:
+            await asyncio.wait({running})
+            raise
+
+    return call
 
 
 class Producer:
@@ -40,7 +59,7 @@ class Producer:
         if max_block_ms < 0:
             raise ValueError(f"max_block_ms is {max_block_ms}, below 0")
         self._max_block_ms = max_block_ms
-        self._producer = tidelog.producer.producer.Producer(bootstrap_servers, max_block_ms=0, **settings)
+        self._producer = BlockingProducer(bootstrap_servers, max_block_ms=0, **settings)
 
     async def send(
         self,
@@ -88,27 +107,11 @@ class Producer:
             raise
         await self.commit_transaction()
 
-    async def init_transactions(self) -> None:
-        """As ``tidelog.Producer.init_transactions``."""
-        await self._to_its_end(self._producer.init_transactions)
-
-    async def begin_transaction(self) -> None:
-        """As ``tidelog.Producer.begin_transaction``."""
-        await self._to_its_end(self._producer.begin_transaction)
-
-    async def commit_transaction(self) -> None:
-        """As ``tidelog.Producer.commit_transaction``."""
-        await self._to_its_end(self._producer.commit_transaction)
-
-    async def abort_transaction(self) -> None:
-        """As ``tidelog.Producer.abort_transaction``."""
-        await self._to_its_end(self._producer.abort_transaction)
-
-    async def send_offsets_to_transaction(
-        self, offsets: Mapping[TopicPartition, int], group: GroupMetadata | str
-    ) -> None:
-        """As ``tidelog.Producer.send_offsets_to_transaction``."""
-        await self._to_its_end(lambda: self._producer.send_offsets_to_transaction(offsets, group))
+    init_transactions = _to_its_end(BlockingProducer.init_transactions)
+    begin_transaction = _to_its_end(BlockingProducer.begin_transaction)
+    commit_transaction = _to_its_end(BlockingProducer.commit_transaction)
+    abort_transaction = _to_its_end(BlockingProducer.abort_transaction)
+    send_offsets_to_transaction = _to_its_end(BlockingProducer.send_offsets_to_transaction)
 
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the name it has in tidelog
         """As ``tidelog.Producer.flush``."""
@@ -134,12 +137,3 @@ class Producer:
         slice_ms = min(deadline.remaining_ms(), limits.AIO_SLICE_MS)
         with contextlib.suppress(BufferFull):
             await in_thread(lambda: self._producer.wait_for_room(size_bytes, slice_ms))
-
-    async def _to_its_end(self, call: Callable[[], None]) -> None:
-        """Run it in a thread. Cancelled, it goes on to its end first: no two calls about a transaction are under way at once."""
-        running = in_thread(call)
-        try:
-            await asyncio.shield(running)
-        except asyncio.CancelledError:
-            await asyncio.wait({running})
-            raise

@@ -99,6 +99,8 @@ def run() -> None:
         if ended.code == ExitCode.INTERRUPTED:
             _end_at_once(ExitCode.INTERRUPTED)
         raise
+    except KeyboardInterrupt:  # before typer has put the commands together
+        _end_at_once(ExitCode.INTERRUPTED)
 
 
 def _end_at_once(code: int) -> None:

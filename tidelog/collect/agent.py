@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
 
 from tidelog.collect import limits
 from tidelog.collect.batch import Batch
@@ -121,7 +122,7 @@ class Agent:
         future.add_done_callback(lambda _: self._wake.set())
         return future
 
-    def _finish(self, future: Future[None]) -> bool:
+    def _finish(self, future: Future[Any]) -> bool:
         """Wait for it while following the files. False: the agent stopped first, and what it did is in doubt."""
         while not future.done() and not self._stopping.is_set():
             self._look()

@@ -40,22 +40,27 @@ class RecordRules:
 
 
 class Collector:
-    """Set ``topic_form`` before anything is gathered. Set again, it holds for what is gathered from then on."""
+    """What it gathers has the form that ``shape`` was given last."""
 
     def __init__(self, topic: str, following: Following, rules: RecordRules) -> None:
         self.topic = topic
-        self.topic_form = TopicForm(partition_count=1, record_bytes_max=RECORD_BYTES_DEFAULT)
+        self._topic_form = TopicForm(partition_count=1, record_bytes_max=RECORD_BYTES_DEFAULT)
         self._following = following
         self._rules = rules
         self._lock = threading.RLock()
         self._last_served = 0
 
-    def check(self, form: TopicForm) -> None:
-        """Raise ``ValueError`` when records of so few bytes would be headers mostly."""
+    def shape(self, form: TopicForm) -> bool:
+        """Gather for a topic of this form from now on: whether it is another one than before.
+
+        Raises ``ValueError`` when records of so few bytes would be headers mostly.
+        """
         if form.record_bytes_max < limits.RECORD_BYTES_MIN:
             raise ValueError(
                 f"the topic's max.message.bytes is {form.record_bytes_max}; collecting needs {limits.RECORD_BYTES_MIN}"
             )
+        before, self._topic_form = self._topic_form, form
+        return form != before
 
     def scan(self, now_s: float, now_ms: int) -> None:
         """Match the patterns again."""
@@ -161,7 +166,7 @@ class Collector:
         return BatchBuilder(self._rules.form, self._partition)
 
     def _partition(self, path: str) -> int:
-        return partition_for_key(os.fsencode(path), self.topic_form.partition_count)
+        return partition_for_key(os.fsencode(path), self._topic_form.partition_count)
 
     def _in_turn(self) -> list[Followed]:
         """The one behind the last that was served comes first."""
@@ -171,7 +176,7 @@ class Collector:
 
     def _value_bytes_max(self, path: str) -> int:
         """What is left for a value, half of it where a key may be as long."""
-        room = self.topic_form.record_bytes_max - self._rules.form.cost_bytes(path)
+        room = self._topic_form.record_bytes_max - self._rules.form.cost_bytes(path)
         # A very long path must not leave next to nothing.
         room = max(room, limits.VALUE_BYTES_MIN)
         return min(room if self._rules.form.key is None else room // 2, limits.REQUEST_COST // 2)

@@ -34,11 +34,12 @@ class Delivery:
         self._sequence = 0
         self._dirty = True
 
-    def prepare(self) -> None:
-        """Ask for the topic's form. Raises ``GatewayError`` when there is no such topic, ``ValueError`` when it is unfit."""
-        form = self._sink.topic_form()
-        self._collector.check(form)
-        self._collector.topic_form = form
+    def prepare(self) -> bool:
+        """Ask for the topic's form: whether it is another one than was known.
+
+        Raises ``GatewayError`` when there is no such topic, ``ValueError`` when it is unfit.
+        """
+        return self._collector.shape(self._sink.topic_form())
 
     def recover(self, intent: Intent) -> None:
         """Finish the request that the process before this one had begun.
@@ -113,9 +114,7 @@ class Delivery:
             self._dirty = False
 
     def _cut_anew(self, batch: Batch, error: RecordsTooLarge) -> Batch:
-        before = self._collector.topic_form
-        self.prepare()
-        if self._collector.topic_form == before:
+        if not self.prepare():
             raise error
         again, lost = self._collector.read_again(batch.ranges)
         self._report_lost(lost, "Bytes are missing: they were not stored, and can't be read again")

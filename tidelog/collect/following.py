@@ -39,6 +39,7 @@ class Following:
         *,
         from_end: bool = False,
         follow_links: bool = False,
+        open_files_max: int = limits.OPEN_FILES_MAX,
     ) -> None:
         self.files = {state.id: Followed(state, follow_links=follow_links) for state in known}
         self.next_file_id = next_file_id
@@ -46,6 +47,7 @@ class Following:
         self._journal = journal
         self._from_end = from_end
         self._follow_links = follow_links
+        self._open_files_max = open_files_max
         self._first = True
         self._unreadable: dict[str, str] = {}
         self._left_out: set[str] = set()
@@ -271,7 +273,7 @@ class Following:
             if long_gone and followed.content is None and followed.delivered:
                 del self.files[followed.state.id]
         opened = [followed for followed in self.files.values() if followed.content is not None]
-        excess = len(opened) - limits.OPEN_FILES_MAX
+        excess = len(opened) - self._open_files_max
         if excess > 0:
             # A present file can be opened again by its name; one that was read to its end is not needed soon.
             closable = sorted((each for each in opened if each.present), key=lambda e: (e.has_unread, e.grown_at_s))

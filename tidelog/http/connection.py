@@ -56,7 +56,9 @@ class Answer:
 class Address:
     """One base URL, ``http://host:port/prefix``, and its idle connections. Safe from any thread."""
 
-    def __init__(self, url: str, ca_file: str | None = None) -> None:
+    def __init__(
+        self, url: str, ca_file: str | None = None, *, idle_ms_max: int = limits.IDLE_CONNECTION_MS_MAX
+    ) -> None:
         """``ca_file``: the authorities, in PEM, that an https gateway's certificate must come from; None: the system's.
 
         Raises ``ValueError`` when ``url`` is no http or https URL, or ``ca_file`` is no such file.
@@ -67,6 +69,7 @@ class Address:
         self._host = (parsed.host or "").strip("[]")
         self._port = parsed.port
         self._tls = _tls_context(ca_file) if parsed.scheme == "https" else None
+        self._idle_ms_max = idle_ms_max
         self._lock = threading.Lock()
         self._idle: list[tuple[HTTPConnection, float]] = []
         self._busy: set[HTTPConnection] = set()
@@ -129,7 +132,7 @@ class Address:
             connection.close()
 
     def _take(self, deadline: Deadline) -> HTTPConnection:
-        oldest = time.monotonic() - limits.IDLE_CONNECTION_MS_MAX / 1000
+        oldest = time.monotonic() - self._idle_ms_max / 1000
         stale = []
         connection = None
         with self._lock:

@@ -54,8 +54,18 @@ class _Cluster(msgspec.Struct):
 class Owners:
     """What one client knows of the gateways. Safe from any thread."""
 
-    def __init__(self, endpoints: Endpoints) -> None:
+    def __init__(
+        self,
+        endpoints: Endpoints,
+        *,
+        age_ms_max: int = limits.OWNERS_AGE_MS_MAX,
+        doubt_ms: int = limits.OWNERS_DOUBT_MS,
+        timeout_ms: int = limits.OWNERS_TIMEOUT_MS,
+    ) -> None:
         self._endpoints = endpoints
+        self._age_ms_max = age_ms_max
+        self._doubt_ms = doubt_ms
+        self._timeout_ms = timeout_ms
         self._known: dict[str, Endpoint | None] = {}
         self._lock = threading.Lock()
         self._learning = False
@@ -79,7 +89,7 @@ class Owners:
     def doubt(self) -> None:
         """Note that an address failed: ask again soon."""
         with self._lock:
-            self._learn_at_s = min(self._learn_at_s, time.monotonic() + limits.OWNERS_DOUBT_MS / 1000)
+            self._learn_at_s = min(self._learn_at_s, time.monotonic() + self._doubt_ms / 1000)
 
     def close(self, *, abort: bool) -> None:
         """Learn no more, cut the question under way, and close the connections."""
@@ -130,7 +140,7 @@ class Owners:
             if known is not None:
                 self._known = known
             self._learning = False
-            pause_ms = limits.OWNERS_AGE_MS_MAX if known is not None else limits.OWNERS_DOUBT_MS
+            pause_ms = self._age_ms_max if known is not None else self._doubt_ms
             self._learn_at_s = time.monotonic() + pause_ms / 1000
             closed = self._closed
         given_up = (known or {}) if closed else old if known is not None else {}
@@ -165,7 +175,7 @@ class Owners:
                 return None
             self._asking = address
         try:
-            answer = address.exchange("GET", "/v1/cluster", body=None, headers={}, timeout_ms=limits.OWNERS_TIMEOUT_MS)
+            answer = address.exchange("GET", "/v1/cluster", body=None, headers={}, timeout_ms=self._timeout_ms)
             return msgspec.json.decode(answer.body, type=_Cluster) if answer.status == 200 else None
         except (NeverSent, AnswerLost, msgspec.DecodeError):
             return None

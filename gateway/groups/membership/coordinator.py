@@ -1,7 +1,7 @@
 """The groups that this gateway coordinates: claimed by a row in the table, kept in memory until another gateway claims them.
 
 1. A claim raises the group's epoch, so the coordinator before can write nothing about the group any more.
-2. A coordinator answers from memory only if it saw the table's head within ``LEASE_MS``. A gateway that claims a group adds that
+2. A coordinator answers from memory only if it saw the table's head within ``lease_ms``. A gateway that claims a group adds that
    time to its members' sessions, so that two coordinators never both decide about one member.
 
 Belongs to the event loop.
@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Iterator
 
 from gateway.call import unasked
-from gateway.groups.bounds import GROUPS_MAX, LEASE_MS
+from gateway.groups.bounds import GROUPS_MAX
 from gateway.groups.membership.live_group import GroupParts, LiveGroup
 from gateway.problem import overloaded
 from log_format.groups.changes import Claim, CoordinatorFenced, Delete
@@ -50,7 +50,7 @@ class Coordinator:
 
     async def live(self, name: str) -> LiveGroup:
         """The group, claimed if need be. Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``."""
-        state = await self._table.recent(LEASE_MS)
+        state = await self._table.recent(self._parts.bounds.lease_ms)
         group = self._groups.get(name)
         if group is not None and not group.is_lost and state.group(name).epoch == group.row.epoch:
             return group
@@ -63,8 +63,8 @@ class Coordinator:
         return await asyncio.shield(claim)
 
     async def still(self, group: LiveGroup) -> bool:
-        """Whether the group is coordinated here, as of at most ``LEASE_MS`` ago. Raises ``BackOff``."""
-        state = await self._table.recent(LEASE_MS)
+        """Whether the group is coordinated here, as of at most ``lease_ms`` ago. Raises ``BackOff``."""
+        state = await self._table.recent(self._parts.bounds.lease_ms)
         return not group.is_lost and state.group(group.name).epoch == group.row.epoch
 
     async def is_anothers(self, name: str) -> bool:

@@ -21,8 +21,8 @@ from gateway.engine.waiting import Wakeup
 from gateway.groups.assignment.next_row import Subscriptions
 from gateway.groups.bounds import (
     CHANGES_WAITING_MAX,
-    LEASE_MS,
     MEMBERS_MAX,
+    GroupBounds,
 )
 from gateway.groups.membership.deadlines import SessionDeadlines
 from gateway.groups.membership.regrouping import Asked, Regrouping, assignor_of, other_assignor
@@ -69,6 +69,7 @@ class GroupParts:
     deadlines: SessionDeadlines
     clock: Clock
     metrics: GroupMetrics
+    bounds: GroupBounds
 
 
 class LiveGroup:
@@ -82,7 +83,7 @@ class LiveGroup:
         self._clock = parts.clock
         now_ms = self._clock.monotonic_ms()
         self.sessions = {
-            member.member_id: Session(now_ms + LEASE_MS, member.session_timeout_ms, member.acknowledged)
+            member.member_id: Session(now_ms + parts.bounds.lease_ms, member.session_timeout_ms, member.acknowledged)
             for member in row.members
         }
         self._changes: GroupCommit[Asked, GroupRow] = GroupCommit(

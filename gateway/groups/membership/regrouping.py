@@ -45,9 +45,12 @@ class NextRow:
 class Regrouping:
     """Belongs to the event loop. ``budget``: of what all groups' rows may take in memory."""
 
-    def __init__(self, subscribed: SubscribedTopics, budget: StateBudget) -> None:
+    def __init__(
+        self, subscribed: SubscribedTopics, budget: StateBudget, *, partitions_max: int = GROUP_PARTITIONS_MAX
+    ) -> None:
         self._subscribed = subscribed
         self._budget = budget
+        self._partitions_max = partitions_max
 
     async def next_row(self, row: GroupRow, asked: Sequence[Asked], acknowledged: Mapping[str, int]) -> NextRow:
         """The row after ``row``; ``acknowledged``: the newest generation of each member. Raises ``BackOff``."""
@@ -90,8 +93,8 @@ class Regrouping:
         subscriptions = await self._subscribed.resolve(members)
         counted = frozen(row, subscriptions) if is_frozen else subscriptions
         size = sum(counted.counts.values())
-        if not is_frozen and size > GROUP_PARTITIONS_MAX:
-            raise overloaded(f"Group {row.group!r} would read {size} partitions; {GROUP_PARTITIONS_MAX} is the most.")
+        if not is_frozen and size > self._partitions_max:
+            raise overloaded(f"Group {row.group!r} would read {size} partitions; {self._partitions_max} is the most.")
         following = await _by_size(size + len(members), lambda: next_row(row, members, counted, assignor))
         return following, subscriptions
 

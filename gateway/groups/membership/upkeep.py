@@ -14,17 +14,7 @@ from functools import partial
 from typing import TypeVar
 
 from gateway.cluster.ownership import Ownership
-from gateway.groups.bounds import (
-    ADOPTION_MS,
-    COMPACTION_MS,
-    EXPIRY_MS,
-    GROUPS_AT_ONCE,
-    LEASE_MS,
-    OFFSETS_RETENTION_MS,
-    PAUSE_MS_MIN,
-    TICK_MS,
-    TOPICS_WATCHED_MS,
-)
+from gateway.groups.bounds import GROUPS_AT_ONCE, OFFSETS_RETENTION_MS
 from gateway.groups.membership.coordinator import Coordinator
 from gateway.groups.membership.live_group import GroupParts, LiveGroup
 from gateway.supervised import supervised
@@ -42,6 +32,7 @@ class Upkeep:
         self._coordinator = coordinator
         self._parts = parts
         self._table = parts.table
+        self._bounds = parts.bounds
         self._ownership = ownership
         self._clock = parts.clock
         self._ticked_ms = self._clock.monotonic_ms()
@@ -49,26 +40,30 @@ class Upkeep:
 
     def start(self) -> None:
         """Begin the work."""
+        bounds = self._bounds
         for work, pause_ms, what in (
-            (self._watch_topics, TOPICS_WATCHED_MS, "the watch for topics of groups"),
-            (self._adopt, ADOPTION_MS, "the adoption of groups"),
-            (self._forget_unused, EXPIRY_MS, "forgetting unused groups"),
-            (self._table.keep_small, COMPACTION_MS, "the compaction of offsets"),
+            (self._watch_topics, bounds.topics_watched_ms, "the watch for topics of groups"),
+            (self._adopt, bounds.adoption_ms, "the adoption of groups"),
+            (self._forget_unused, bounds.expiry_ms, "forgetting unused groups"),
+            (self._table.keep_small, bounds.compaction_ms, "the compaction of offsets"),
         ):
-            self._keep(supervised(partial(self._after, pause_ms, work), what))
+            self._keep(self._supervised(partial(self._after, pause_ms, work), what))
         self._ticked_ms = self._clock.monotonic_ms()
-        self._keep(supervised(self._tick, "the end of sessions"))
+        self._keep(self._supervised(self._tick, "the end of sessions"))
 
     def stop(self) -> None:
         """End the work."""
         for task in list(self._tasks):
             task.cancel()
 
+    def _supervised(self, work: Callable[[], Awaitable[None]], what: str) -> Awaitable[None]:
+        return supervised(work, what, pause_after_defect_ms=self._bounds.pause_after_defect_ms)
+
     async def _tick(self) -> None:
-        await asyncio.sleep(TICK_MS / 1000)
+        await asyncio.sleep(self._bounds.tick_ms / 1000)
         now_ms = self._clock.monotonic_ms()
-        late_ms, self._ticked_ms = now_ms - self._ticked_ms - TICK_MS, now_ms
-        if late_ms >= PAUSE_MS_MIN:
+        late_ms, self._ticked_ms = now_ms - self._ticked_ms - self._bounds.tick_ms, now_ms
+        if late_ms >= self._bounds.pause_ms_min:
             for group in self._coordinator:
                 group.stood_still(late_ms)
         for name in self._parts.deadlines.due(now_ms):
@@ -91,7 +86,7 @@ class Upkeep:
         except Exception as problem:  # noqa: BLE001 - the top of this work: no other call looks at these sessions again
             defect = None if isinstance(problem, TidelogError) else problem
             _log.warning("group %s: sessions that ended stay for now: %s", group.name, problem, exc_info=defect)
-            await asyncio.sleep(LEASE_MS / 1000)
+            await asyncio.sleep(self._bounds.lease_ms / 1000)
         if self._coordinator.coordinated(group.name) is group:
             group.expect_end()
 
@@ -105,7 +100,7 @@ class Upkeep:
     async def _adopt(self) -> None:
         if not self._ownership.adopts_groups:
             return
-        state = await self._table.recent(ADOPTION_MS)
+        state = await self._table.recent(self._bounds.adoption_ms)
         lost = []
         for name, group in state.groups.items():
             if group.row is None or not group.row.members or not self._ownership.coordinates(name):
@@ -118,7 +113,7 @@ class Upkeep:
         await _each(lost, self._coordinator.live)
 
     async def _forget_unused(self) -> None:
-        state = await self._table.recent(EXPIRY_MS)
+        state = await self._table.recent(self._bounds.expiry_ms)
         for group in self._coordinator:
             if group.is_idle or state.group(group.name).epoch > group.row.epoch:
                 self._coordinator.forget(group)

@@ -4,8 +4,8 @@
    go two may report one group, so take the maximum.
 2. It is cheap. At most once in ``LAG_LOOK_MS`` it looks at the head of the table and of each topic with committed offsets,
    however many groups read it; heads seen just now are not asked for. The age takes one read for each group and topic, of the
-   partition whose unread records seem oldest, ``LAG_READS_MAX`` at a time. A group that stands still takes none.
-3. The ``LAG_SERIES_MAX`` groups and topics furthest behind have series. Those left out, or that could not be looked at, are
+   partition whose unread records seem oldest, ``lag_reads_max`` at a time. A group that stands still takes none.
+3. The ``lag_series_max`` groups and topics furthest behind have series. Those left out, or that could not be looked at, are
    counted; old values are never reported as new.
 
 Belongs to the event loop. Source: names and meanings are those of Kafka's lag exporters (records, seconds).
@@ -29,14 +29,12 @@ from gateway.engine.open_topic import OpenTopic
 from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
 from gateway.groups.bounds import (
-    LAG_FRESH_MS,
     LAG_GROUPS_PER_STEP,
     LAG_LOOK_MS,
-    LAG_READS_MAX,
-    LAG_SERIES_MAX,
     LAG_TOPICS_MAX,
     LAG_WAIT_MS,
     LOOKS_AT_ONCE,
+    GroupBounds,
 )
 from gateway.groups.offsets.lag import written_ms
 from gateway.tables.groups import GroupsTable
@@ -88,7 +86,9 @@ class LagWatch(Collector):
         *,
         clock: Clock,
         registry: CollectorRegistry,
+        bounds: GroupBounds,
     ) -> None:
+        self._bounds = bounds
         self._table = table
         self._ownership = ownership
         self._topics = topics
@@ -150,7 +150,7 @@ class LagWatch(Collector):
         wanted = await self._offsets_by_topic()
         pair_count = sum(map(len, wanted.values()))
         names = sorted(wanted)[:LAG_TOPICS_MAX]
-        seen_ms = self._clock.monotonic_ms() - LAG_FRESH_MS
+        seen_ms = self._clock.monotonic_ms() - self._bounds.lag_fresh_ms
         turns = asyncio.Semaphore(LOOKS_AT_ONCE)
 
         async def look(name: str) -> list[_Behind]:
@@ -164,7 +164,7 @@ class LagWatch(Collector):
 
         looked = await asyncio.gather(*(look(name) for name in names))
         behind = [one for some in looked for one in some]
-        shown = heapq.nlargest(LAG_SERIES_MAX, behind, key=lambda one: one.record_count)
+        shown = heapq.nlargest(self._bounds.lag_series_max, behind, key=lambda one: one.record_count)
         ages = await self._ages(shown)
         self._left_out = pair_count - len(shown)
         return [
@@ -174,7 +174,7 @@ class LagWatch(Collector):
 
     async def _offsets_by_topic(self) -> dict[str, list[tuple[str, list[OffsetRow]]]]:
         """Committed offsets of the groups that this gateway reports, by topic and then by group. Raises ``BackOff``."""
-        state = await self._table.recent(LAG_FRESH_MS)
+        state = await self._table.recent(self._bounds.lag_fresh_ms)
         wanted: dict[str, list[tuple[str, list[OffsetRow]]]] = {}
         for number, (name, group) in enumerate(state.groups.items()):
             if number % LAG_GROUPS_PER_STEP == 0:
@@ -192,7 +192,7 @@ class LagWatch(Collector):
         """The age of each, in seconds. A timestamp read before is remembered while its record is the oldest."""
         written = {place: self._written[place] for one in shown if (place := _place(one)) in self._written}
         unknown = {place: one for one in shown if (place := _place(one)) is not None and place not in written}
-        asked = list(unknown.items())[:LAG_READS_MAX]
+        asked = list(unknown.items())[: self._bounds.lag_reads_max]
         times = await asyncio.gather(*(self._written_ms(one) for _, one in asked))
         written |= {place: time for (place, _), time in zip(asked, times, strict=True) if time is not None}
         self._written = written

@@ -98,13 +98,22 @@ def dead_letter_bytes() -> Column:
     return sum_(when(col(REASON).isNotNull(), reduce(add, own, coalesce(of_headers, lit(0)) + lit(HEADER_BYTES_USUAL))))
 
 
-def send(judged: DataFrame, store: str, topic: str, *, size_bytes: int, query_id: str, batch_id: int) -> None:
+def send(
+    judged: DataFrame,
+    store: str,
+    topic: str,
+    *,
+    size_bytes: int,
+    query_id: str,
+    batch_id: int,
+    part_bytes: int = PART_BYTES,
+) -> None:
     """Write the dead letters of a micro-batch, ``size_bytes`` in all. The sink takes each part of a batch once.
 
     Each part is small enough for a gateway to finish. The number of parts follows from the records alone, so a repeated batch
     has the same.
     """
-    parts = 1 + size_bytes // PART_BYTES
+    parts = 1 + size_bytes // part_bytes
     letters = judged.where(col(REASON).isNotNull())
     for part in range(parts):
         name = {"txnAppId": query_id if part == 0 else f"{query_id}-{part}", "txnVersion": str(batch_id)}

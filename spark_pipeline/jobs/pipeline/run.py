@@ -124,8 +124,8 @@ class Pipeline:
             rows = silver.rows(judged, self._schema)
             silver.write(rows, settings.silver, query_id=query_id, batch_id=batch_id, rules=self._rules)
             if dead:
-                place = {"store": settings.store, "topic": settings.dead_letter_topic}
-                send(judged, **place, size_bytes=size_bytes, query_id=query_id, batch_id=batch_id)
+                topic = settings.dead_letter_topic
+                send(judged, settings.store, topic, size_bytes=size_bytes, query_id=query_id, batch_id=batch_id)
             reasons = most_frequent(judged) if dead else {}
         finally:
             judged.unpersist()

@@ -28,7 +28,7 @@ from spark_pipeline.jars import JarSet, ensure_jars
 from spark_pipeline.java import java_executable
 from tests.support.flight_topic import FlightTopic
 
-pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.processes]
 
 ROOT = Path(__file__).resolve().parents[3]
 OURS = ("tidelog", "gateway", "log_format", "compaction", "spark_pipeline")

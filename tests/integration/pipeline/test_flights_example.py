@@ -14,7 +14,7 @@ from spark_pipeline.jobs.pipeline.settings import read_settings
 from tests.support.flight_topic import Events
 from tests.support.topic_writer import TopicWriter
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "flights-pipeline"
 RECORDS = 4_000

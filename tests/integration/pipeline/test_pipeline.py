@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,7 +21,7 @@ from spark_pipeline.jobs.pipeline.settings import Settings
 from spark_pipeline.option_refused import OptionRefused
 from tests.support.flight_topic import Events, FlightTopic
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 Results = Callable[[Settings], tuple[list[Any], list[Any], list[Any]]]
 
@@ -40,12 +41,11 @@ def test_every_record_is_in_silver_or_a_dead_letter_once(
     spark: SparkSession, flight_topic: FlightTopic, events: Events, results: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cut off behind silver, behind the dead letters, and before Spark's note: run again, all is there once."""
-    monkeypatch.setattr(dead_letters_module, "PART_BYTES", 600 * 1024)  # so that a batch has several parts
     settings = flight_topic.settings(gold={})
     flight_topic.flights(0, 60, bad_each=5)
     largest = b"x" * (TopicConfig.parse({}).integer("max.message.bytes") - 1)
     flight_topic.writer.append([(0, 1_763_683_200_000, b"k", largest)])  # with headers it is larger still
-    sent = dead_letters_module.send
+    sent = partial(dead_letters_module.send, part_bytes=600 * 1024)  # so that a batch has several parts
 
     def cut_off_before(*_arguments: Any, **_named: Any) -> None:
         raise ConnectionAbortedError("cut off behind silver")

@@ -19,7 +19,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from gateway.groups.bounds import LEASE_MS
+from gateway.engine.bounds import EngineBounds
+from gateway.groups.bounds import GroupBounds
 from log_format import layout
 from log_format.errors import StoreUnavailable
 from tests.simulation.simulated.faults import CALM, SECOND_MS, Fault, Faults
@@ -113,10 +114,6 @@ class CallsWorld(GatewaysWorld):
         self._call: Call | None = None
         self._kind = Break.REFUSES
 
-    def patches(self) -> list[Any]:
-        """Chance alone: checkpoints are as rare as ever."""
-        return super().patches()[:1]
-
     def begin(self) -> None:
         """Start gateways and the client."""
         self._here, self._there = self._service("here", self._breaking), self._service("there", self.faults)
@@ -128,7 +125,9 @@ class CallsWorld(GatewaysWorld):
 
     def _service(self, name: str, faults: Faults) -> Service:
         machine = Machine(name)
-        service = Service(self.scheduler, self.client(machine, faults), machine)
+        # Calm bounds: checkpoints are as rare as ever.
+        client = self.client(machine, faults)
+        service = self.service(client, machine, bounds=EngineBounds(), group_bounds=GroupBounds())
         self.services.append(service)
         return service
 
@@ -238,7 +237,9 @@ class CallsWorld(GatewaysWorld):
         assert self._call is not None
         group = self._call.group
         if self.rng.random() < 0.7:
-            self._here.machine.paused_until_ms = self.scheduler.now_ms + LEASE_MS + self.rng.randrange(3 * SECOND_MS)
+            self._here.machine.paused_until_ms = (
+                self.scheduler.now_ms + GroupBounds().lease_ms + self.rng.randrange(3 * SECOND_MS)
+            )
 
         def claim() -> None:
             self.network.call(self._there, "GET", f"/v1/groups/{group}")

@@ -104,7 +104,7 @@ class CalmWorld(GatewaysWorld):
     def start_service(self) -> Service:
         """One more gateway."""
         machine = Machine(f"gateway-{len(self.services)}")
-        return Service(self.scheduler, self.client(machine), machine, with_groups=True, cluster=self._cluster)
+        return self.service(self.client(machine), machine, with_groups=True, cluster=self._cluster)
 
     def _check_rest(self, service: Service) -> None:
         gateway = service.app.state.gateway

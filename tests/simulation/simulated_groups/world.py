@@ -237,7 +237,7 @@ class GroupsWorld(GatewaysWorld):
         """One more gateway."""
         machine = self.next_machine()
         ownership = BelievedOwnership(machine, MachineClock(self.scheduler, machine), self._coordinator_of)
-        return Service(self.scheduler, self.client(machine), machine, with_groups=True, ownership=ownership)
+        return self.service(self.client(machine), machine, with_groups=True, ownership=ownership)
 
     def _coordinator_of(self, group: str) -> Machine:
         return self.services[self._coordinators[group] % len(self.services)].machine

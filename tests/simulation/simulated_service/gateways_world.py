@@ -8,13 +8,10 @@ import uuid
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
-from unittest import mock
 
-import gateway.groups.membership.upkeep
-import gateway.tables.groups
-from log_format import limits
-from tests.simulation.simulated.faults import SECOND_MS, Faults
+from tests.simulation.simulated.faults import Faults
 from tests.simulation.simulated.scheduler import Machine
+from tests.simulation.simulated.store import Client
 from tests.simulation.simulated.world import World, ignore
 from tests.simulation.simulated_service.network import Network
 from tests.simulation.simulated_service.service import Code, Service
@@ -34,6 +31,8 @@ class GatewaysWorld(World):
         self.server.on_written = self.written
         self.network = Network(self.scheduler, rng, faults)
         self.services: list[Service] = []
+        self.chance = random.Random()
+        """Jitter, and gateways that are chosen at random."""
         self._crashed: list[Service] = []
 
     @abstractmethod
@@ -46,23 +45,12 @@ class GatewaysWorld(World):
     def ended(self) -> None:
         """The last checks, when everything has come to rest."""
 
-    def patches(self) -> list[Any]:
-        """What stands in for chance while the history lasts, and what makes it eventful."""
-        return [
-            mock.patch("uuid.uuid4", self._uuid),
-            mock.patch.object(limits, "CHECKPOINT_INTERVAL_MIN", 3),
-            mock.patch.object(limits, "CHECKPOINT_INTERVAL_MAX", 5),
-            mock.patch.object(gateway.tables.groups, "FILES_MIN", 10),
-            mock.patch.object(gateway.groups.membership.upkeep, "COMPACTION_MS", 5 * SECOND_MS),
-        ]
-
     def run(self, seed: int, *, code: Code | None = None, on_note: Callable[[str], None] = ignore) -> None:
         """From the first request until everything has come to rest; then the last checks."""
         self.scheduler.on_note = on_note
-        # Back-off draws from the module's own generator, where it is given no other one.
-        random.seed(seed)
+        self.chance.seed(seed)
         with contextlib.ExitStack() as stack:
-            for patch in (*self.patches(), *(code.patches() if code is not None else [])):
+            for patch in code.patches() if code is not None else []:
                 stack.enter_context(patch)
             self._run()
 
@@ -91,11 +79,15 @@ class GatewaysWorld(World):
     def start_service(self) -> Service:
         """One more gateway."""
 
+    def service(self, client: Client, machine: Machine, **more: Any) -> Service:
+        """A gateway whose ids and chance are the seed's."""
+        return Service(self.scheduler, client, machine, new_id=self._new_id, chance=self.chance, **more)
+
     def crash(self, index: int) -> None:
         """End a gateway where it stands, and start another one instead."""
         self.services[index].crash()
         self._crashed.append(self.services[index])
         self.services[index] = self.start_service()
 
-    def _uuid(self) -> uuid.UUID:
-        return uuid.UUID(int=self.rng.getrandbits(128), version=4)
+    def _new_id(self) -> str:
+        return str(uuid.UUID(int=self.rng.getrandbits(128), version=4))

@@ -74,9 +74,9 @@ def alone(name: str, clock: Clock) -> Ownership:
     return Ownership(name, Peers(clock), "preferred")
 
 
-def owners_of(cluster: Cluster, name: str, clock: Clock) -> Ownership:
+def owners_of(cluster: Cluster, name: str, clock: Clock, chance: random.Random) -> Ownership:
     """As a gateway of the cluster sees it."""
-    return Ownership(name, Members(cluster, name, clock), cluster.mode)
+    return Ownership(name, Members(cluster, name, clock), cluster.mode, choose=chance.choice)
 
 
 class Connection:

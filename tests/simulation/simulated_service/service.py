@@ -7,28 +7,35 @@ replaced: the store, the clock, the loop, the threads, ids and chance.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 from unittest import mock
 
-import gateway.engine.pool
 from gateway.app import GatewayApplication, create_app
 from gateway.cluster.ownership import Ownership
 from gateway.engine.bounds import EngineBounds
 from gateway.forwarding.connections import PeerConnections
+from gateway.groups.bounds import GroupBounds
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
 from gateway.metrics import Metrics
 from gateway.process.assembly import put_together
 from gateway.settings import Settings
+from log_format.ids import NewId
 from log_format.store import ObjectStore
+from tests.simulation.simulated.faults import SECOND_MS
 from tests.simulation.simulated.scheduler import Machine, MachineClock, Scheduler
 from tests.simulation.simulated.store import Client
 from tests.simulation.simulated_service.event_loop import SimulatedExecutor, SimulatedLoop
 from tests.simulation.simulated_service.peers import Cluster, Connections, alone, owners_of
 
 _Message = MutableMapping[str, Any]
+
+EVENTFUL: Final = EngineBounds(checkpoint_interval_min=3, checkpoint_interval_max=5, table_files_min=10)
+EVENTFUL_GROUPS: Final = GroupBounds(compaction_ms=5 * SECOND_MS)
+"""Bounds that a history of a minute meets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +88,10 @@ class Service:
         client: Client,
         machine: Machine,
         *,
+        new_id: NewId,
+        chance: random.Random,
+        bounds: EngineBounds = EVENTFUL,
+        group_bounds: GroupBounds = EVENTFUL_GROUPS,
         with_groups: bool = False,
         cluster: Cluster | None = None,
         ownership: Ownership | None = None,
@@ -94,8 +105,8 @@ class Service:
         self._waiting: list[Callable[[], None]] = []
         clock = MachineClock(scheduler, machine)
 
-        def make_executor(_threads: int, thread_name_prefix: str = "") -> SimulatedExecutor:
-            return SimulatedExecutor(scheduler, machine, thread_name_prefix)
+        def make_executor(_threads: int, name: str) -> SimulatedExecutor:
+            return SimulatedExecutor(scheduler, machine, name)
 
         settings = Settings(store=client.uri, gateway_id=machine.name, log_level="error")
         metrics = Metrics()
@@ -104,19 +115,22 @@ class Service:
         if cluster is None:
             ownership, connections = ownership or alone(machine.name, clock), PeerConnections(1)
         else:
-            ownership, connections = owners_of(cluster, machine.name, clock), Connections(cluster, self)
+            ownership, connections = owners_of(cluster, machine.name, clock, chance), Connections(cluster, self)
             if cluster.mode != "off":
                 cluster.services[cluster.url(machine.name)] = self
-        with mock.patch.object(gateway.engine.pool, "ThreadPoolExecutor", make_executor):
-            self.engine = LogEngine(
-                _as_store(client),
-                _as_store(client),
-                bounds=EngineBounds(),
-                ownership=ownership,
-                clock=clock,
-                registry=metrics.registry,
-                request_memory=request_memory,
-            )
+        self.engine = LogEngine(
+            _as_store(client),
+            _as_store(client),
+            bounds=bounds,
+            ownership=ownership,
+            clock=clock,
+            registry=metrics.registry,
+            request_memory=request_memory,
+            group_bounds=group_bounds,
+            new_id=new_id,
+            jitter=chance.random,
+            make_executor=make_executor,
+        )
         whole = put_together(
             settings,
             _as_store(client),

@@ -104,7 +104,7 @@ class ServiceWorld(GatewaysWorld):
     def start_service(self) -> Service:
         """One more gateway."""
         machine = self.next_machine()
-        return Service(self.scheduler, self.client(machine), machine, cluster=self.cluster)
+        return self.service(self.client(machine), machine, cluster=self.cluster)
 
     def at_rest(self) -> None:
         """Nothing is wrong from some time on: what is asked then is answered at once."""

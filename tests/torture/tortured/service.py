@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.support.gateway_process import GATEWAY
 from tests.support.minio import Minio
 from tests.support.server_process import ServerProcess, free_port
 from tests.torture.tortured.proxy import Proxy
@@ -28,7 +28,7 @@ class Service:
         self.gateways = []
         for index, proxy in enumerate(self.proxies):
             own = free_port()
-            command = [sys.executable, "-m", "gateway", "--store", STORE, "--port", str(own), "--log-level", "warning"]
+            command = [*GATEWAY, "--store", STORE, "--port", str(own), "--log-level", "warning"]
             log = directory / f"gateway-{index}.log"
             environment = self.minio.environment(AWS_ENDPOINT_URL=f"http://127.0.0.1:{proxy.port}")
             gateway = ServerProcess(f"gateway {index}", command, own, "/readyz", environment, log)

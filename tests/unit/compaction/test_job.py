@@ -81,13 +81,10 @@ def test_retention_by_age_and_by_size(bench: MaintenanceBench) -> None:
 
 
 @pytest.mark.parametrize("cleanup_policy", ["delete", "compact"])
-def test_many_segments_go_by_several_commits(
-    bench: MaintenanceBench, monkeypatch: pytest.MonkeyPatch, cleanup_policy: str
-) -> None:
+def test_many_segments_go_by_several_commits(bench: MaintenanceBench, cleanup_policy: str) -> None:
     """No commit names more than so many; a round goes on until nothing is left below the log start, whichever process moved
     it.
     """
-    monkeypatch.setattr(limits, "REMOVES_PER_COMMIT_MAX", 3)
     bench.create(1, retention_ms=HOUR, cleanup_policy=cleanup_policy)
     fill(bench, 8)
     if cleanup_policy == "delete":
@@ -96,9 +93,9 @@ def test_many_segments_go_by_several_commits(
         bench.clock.pass_ms(1)
     else:
         bench.append((0, b"k", b"young"))
-        bench.commit(DeleteRecords(before={0: 8}))
+        bench.commit(DeleteRecords(before={0: 8}, removes_max=3))
     before = bench.log.refresh().version
-    totals = bench.job(Policy()).run_round(collect=False)
+    totals = bench.job(Policy(removes_max=3)).run_round(collect=False)
     assert totals.expired_segments == (8 if cleanup_policy == "delete" else 5)
     assert bench.log.refresh().version == before + (3 if cleanup_policy == "delete" else 2)
     assert bench.log.state.manifest.segment_count() == 1

@@ -6,9 +6,7 @@ import uuid
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
-from compaction import left_transactions
 from compaction.left_transactions import finish_left
 from compaction.report import LogReporter
 from log_format.checkpoints.topic_log import TopicLog
@@ -30,7 +28,7 @@ def new_id() -> str:
     return uuid.uuid4().hex
 
 
-def test_what_a_job_left_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_job_left_is_finished() -> None:
     """Every topic has its records, nothing is left staged; a dry run and a young one change nothing."""
     store = MemoryStore()
     finishing = TransactionFinishing(
@@ -57,10 +55,9 @@ def test_what_a_job_left_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
         return [TopicLog(store, topic, CLOCK).refresh().high_watermark(0) for topic in ("a", "b")]
 
     finish_left(store, CLOCK, new_id, LogReporter(), is_dry_run=False)
-    monkeypatch.setattr(left_transactions, "LEFT_ALONE_MS", -1)
-    finish_left(store, CLOCK, new_id, LogReporter(), is_dry_run=True)
+    finish_left(store, CLOCK, new_id, LogReporter(), is_dry_run=True, left_alone_ms=-1)
     assert ends() == [0, 0]
-    state = finish_left(store, CLOCK, new_id, LogReporter(), is_dry_run=False)
+    state = finish_left(store, CLOCK, new_id, LogReporter(), is_dry_run=False, left_alone_ms=-1)
     assert ends() == [1, 1]
     assert [row.state for row in state.transactions.values()] == ["committed"]
     assert not list(store.list(STAGED))

@@ -45,149 +45,121 @@ def test_shrinking_gives_back_the_surplus_only() -> None:
     assert (reservation.size_bytes, budget.used_bytes) == (30, 30)
 
 
-def test_those_who_wait_are_served_in_order() -> None:
+async def test_those_who_wait_are_served_in_order() -> None:
     """A large request is not overtaken for ever by small ones that would fit."""
+    budget = MemoryBudget(100, "tests")
+    holder = budget.reserve(50)
+    served: list[str] = []
 
-    async def scenario() -> list[str]:
-        budget = MemoryBudget(100, "tests")
-        holder = budget.reserve(50)
-        served: list[str] = []
+    async def take(name: str, size: int) -> None:
+        with await budget.reserve_in_turn(size, wait_ms=5_000):
+            served.append(name)
+            await asyncio.sleep(0)
 
-        async def take(name: str, size: int) -> None:
-            with await budget.reserve_in_turn(size, wait_ms=5_000):
-                served.append(name)
-                await asyncio.sleep(0)
-
-        tasks = [asyncio.create_task(take("large", 90)), asyncio.create_task(take("small", 10))]
-        await asyncio.sleep(0.01)
-        assert served == []
-        holder.release()
-        await asyncio.gather(*tasks)
-        assert budget.used_bytes == 0
-        return served
-
-    assert asyncio.run(scenario()) == ["large", "small"]
+    tasks = [asyncio.create_task(take("large", 90)), asyncio.create_task(take("small", 10))]
+    await asyncio.sleep(0.01)
+    assert served == []
+    holder.release()
+    await asyncio.gather(*tasks)
+    assert budget.used_bytes == 0
+    assert served == ["large", "small"]
 
 
-def test_more_than_the_whole_budget_is_served_alone() -> None:
+async def test_more_than_the_whole_budget_is_served_alone() -> None:
     """The largest permitted request waits for everything, instead of never fitting."""
-
-    async def scenario() -> None:
-        budget = MemoryBudget(100, "tests")
-        with await budget.reserve_in_turn(1_000, wait_ms=10):
-            assert budget.used_bytes == 100
-        assert budget.used_bytes == 0
-
-    asyncio.run(scenario())
+    budget = MemoryBudget(100, "tests")
+    with await budget.reserve_in_turn(1_000, wait_ms=10):
+        assert budget.used_bytes == 100
+    assert budget.used_bytes == 0
 
 
-def test_waiting_ends_with_the_time_or_the_queue() -> None:
+async def test_waiting_ends_with_the_time_or_the_queue() -> None:
     """No request waits longer than it said or in a queue longer than allowed; both are OVERLOADED and leave no trace."""
-
-    async def scenario() -> None:
-        budget = MemoryBudget(100, "tests")
-        holder = budget.reserve(100)
-        with pytest.raises(BackOff):
-            await budget.reserve_in_turn(1, wait_ms=10)
-        waiting = asyncio.create_task(budget.reserve_in_turn(1, wait_ms=5_000, waiting_max=1))
-        await asyncio.sleep(0)
-        with pytest.raises(BackOff):
-            await budget.reserve_in_turn(1, wait_ms=5_000, waiting_max=1)
-        holder.release()
-        (await waiting).release()
-        assert (budget.used_bytes, budget.waiting_count) == (0, 0)
-
-    asyncio.run(scenario())
+    budget = MemoryBudget(100, "tests")
+    holder = budget.reserve(100)
+    with pytest.raises(BackOff):
+        await budget.reserve_in_turn(1, wait_ms=10)
+    waiting = asyncio.create_task(budget.reserve_in_turn(1, wait_ms=5_000, waiting_max=1))
+    await asyncio.sleep(0)
+    with pytest.raises(BackOff):
+        await budget.reserve_in_turn(1, wait_ms=5_000, waiting_max=1)
+    holder.release()
+    (await waiting).release()
+    assert (budget.used_bytes, budget.waiting_count) == (0, 0)
 
 
 @pytest.mark.parametrize("served_first", [False, True])
-def test_cancelled_waiters_leave_no_trace(served_first: bool) -> None:
+async def test_cancelled_waiters_leave_no_trace(served_first: bool) -> None:
     """A client that goes away while it waits, even in the moment in which it is served, takes nothing from the budget."""
-
-    async def scenario() -> None:
-        budget = MemoryBudget(100, "tests")
-        holder = budget.reserve(100)
-        waiting = asyncio.create_task(budget.reserve_in_turn(60, wait_ms=5_000))
-        behind = asyncio.create_task(budget.reserve_in_turn(60, wait_ms=5_000))
-        await asyncio.sleep(0)
-        if served_first:
-            holder.release()
-            waiting.cancel()
-        else:
-            waiting.cancel()
-            holder.release()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        (await behind).release()
-        assert (budget.used_bytes, budget.waiting_count) == (0, 0)
-
-    asyncio.run(scenario())
+    budget = MemoryBudget(100, "tests")
+    holder = budget.reserve(100)
+    waiting = asyncio.create_task(budget.reserve_in_turn(60, wait_ms=5_000))
+    behind = asyncio.create_task(budget.reserve_in_turn(60, wait_ms=5_000))
+    await asyncio.sleep(0)
+    if served_first:
+        holder.release()
+        waiting.cancel()
+    else:
+        waiting.cancel()
+        holder.release()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    (await behind).release()
+    assert (budget.used_bytes, budget.waiting_count) == (0, 0)
 
 
-def test_a_part_is_kept_for_who_holds_little() -> None:
+async def test_a_part_is_kept_for_who_holds_little() -> None:
     """A client that holds more than its share waits for its own, others pass it; no client gets more than there is."""
-
-    async def scenario() -> None:
-        budget = MemoryBudget(100 << 20, "tests", kept_bytes=20 << 20)
-        greedy, modest = budget.of("greedy"), budget.of("modest")
-        held = [await greedy.reserve_in_turn(40 << 20, wait_ms=10) for _ in range(2)]
-        blocked = asyncio.create_task(greedy.reserve_in_turn(15 << 20, wait_ms=5_000))
-        await asyncio.sleep(0)
-        with await modest.reserve_in_turn(15 << 20, wait_ms=10):
-            assert budget.used_bytes == 95 << 20
-            with pytest.raises(BackOff):
-                await modest.reserve_in_turn(10 << 20, wait_ms=10)
-        assert not blocked.done()
-        held[0].release()
-        (await blocked).release()
-        held[1].release()
-        assert (budget.used_bytes, budget.held_by("greedy"), budget.held_by("modest")) == (0, 0, 0)
-
-    asyncio.run(scenario())
+    budget = MemoryBudget(100 << 20, "tests", kept_bytes=20 << 20)
+    greedy, modest = budget.of("greedy"), budget.of("modest")
+    held = [await greedy.reserve_in_turn(40 << 20, wait_ms=10) for _ in range(2)]
+    blocked = asyncio.create_task(greedy.reserve_in_turn(15 << 20, wait_ms=5_000))
+    await asyncio.sleep(0)
+    with await modest.reserve_in_turn(15 << 20, wait_ms=10):
+        assert budget.used_bytes == 95 << 20
+        with pytest.raises(BackOff):
+            await modest.reserve_in_turn(10 << 20, wait_ms=10)
+    assert not blocked.done()
+    held[0].release()
+    (await blocked).release()
+    held[1].release()
+    assert (budget.used_bytes, budget.held_by("greedy"), budget.held_by("modest")) == (0, 0, 0)
 
 
-def test_who_waits_is_served_of_the_kept_part_when_that_is_free_again() -> None:
+async def test_who_waits_is_served_of_the_kept_part_when_that_is_free_again() -> None:
     """Behind others in the queue, too: they wait for what they may not have."""
-
-    async def scenario() -> None:
-        budget = MemoryBudget(100 << 20, "tests", kept_bytes=20 << 20)
-        all_of_it = await budget.reserve_in_turn(80 << 20, wait_ms=10, client="greedy")
-        first = await budget.reserve_in_turn(20 << 20, wait_ms=10, client="first")
-        blocked = asyncio.create_task(budget.reserve_in_turn(30 << 20, wait_ms=5_000, client="greedy"))
-        second = asyncio.create_task(budget.reserve_in_turn(20 << 20, wait_ms=5_000, client="second"))
-        await asyncio.sleep(0)
-        first.release()
-        (await second).release()
-        assert not blocked.done()
-        all_of_it.release()
-        (await blocked).release()
-        assert budget.used_bytes == 0
-
-    asyncio.run(scenario())
+    budget = MemoryBudget(100 << 20, "tests", kept_bytes=20 << 20)
+    all_of_it = await budget.reserve_in_turn(80 << 20, wait_ms=10, client="greedy")
+    first = await budget.reserve_in_turn(20 << 20, wait_ms=10, client="first")
+    blocked = asyncio.create_task(budget.reserve_in_turn(30 << 20, wait_ms=5_000, client="greedy"))
+    second = asyncio.create_task(budget.reserve_in_turn(20 << 20, wait_ms=5_000, client="second"))
+    await asyncio.sleep(0)
+    first.release()
+    (await second).release()
+    assert not blocked.done()
+    all_of_it.release()
+    (await blocked).release()
+    assert budget.used_bytes == 0
 
 
-def test_what_is_brief_passes_those_who_wait() -> None:
+async def test_what_is_brief_passes_those_who_wait() -> None:
     """A large reservation that shrinks whatever its client does counts as small: it waits for others of its kind at most."""
-
-    async def scenario() -> None:
-        budget = MemoryBudget(100 << 20, "tests", kept_bytes=40 << 20)
-        greedy = budget.of("greedy")
-        held = await greedy.reserve_in_turn(60 << 20, wait_ms=10)
-        blocked = asyncio.create_task(greedy.reserve_in_turn(12 << 20, wait_ms=5_000))
-        brief = await greedy.reserve_in_turn(12 << 20, wait_ms=10, is_brief=True)
-        next_brief = asyncio.create_task(greedy.reserve_in_turn(12 << 20, wait_ms=5_000, is_brief=True))
-        await asyncio.sleep(0.05)
-        assert not next_brief.done()
-        assert budget.longest_wait_ms() >= 50
-        brief.shrink_to(1 << 20)
-        (await next_brief).release()
-        assert not blocked.done()
-        for one in (brief, held, await _after(held, blocked)):
-            one.release()
-        assert budget.longest_wait_ms() >= 50, "waits that ended between two looks are missed"
-        assert (budget.used_bytes, budget.longest_wait_ms()) == (0, 0)
-
-    asyncio.run(scenario())
+    budget = MemoryBudget(100 << 20, "tests", kept_bytes=40 << 20)
+    greedy = budget.of("greedy")
+    held = await greedy.reserve_in_turn(60 << 20, wait_ms=10)
+    blocked = asyncio.create_task(greedy.reserve_in_turn(12 << 20, wait_ms=5_000))
+    brief = await greedy.reserve_in_turn(12 << 20, wait_ms=10, is_brief=True)
+    next_brief = asyncio.create_task(greedy.reserve_in_turn(12 << 20, wait_ms=5_000, is_brief=True))
+    await asyncio.sleep(0.05)
+    assert not next_brief.done()
+    assert budget.longest_wait_ms() >= 50
+    brief.shrink_to(1 << 20)
+    (await next_brief).release()
+    assert not blocked.done()
+    for one in (brief, held, await _after(held, blocked)):
+        one.release()
+    assert budget.longest_wait_ms() >= 50, "waits that ended between two looks are missed"
+    assert (budget.used_bytes, budget.longest_wait_ms()) == (0, 0)
 
 
 async def _after(held: Reservation, waiting: asyncio.Task[Reservation]) -> Reservation:
@@ -195,18 +167,14 @@ async def _after(held: Reservation, waiting: asyncio.Task[Reservation]) -> Reser
     return await waiting
 
 
-def test_little_is_served_at_once_whoever_asks() -> None:
+async def test_little_is_served_at_once_whoever_asks() -> None:
     """Half of the kept part is for small reservations, also of the client that holds all the rest."""
-
-    async def scenario() -> None:
-        budget = MemoryBudget(100 << 20, "tests", kept_bytes=20 << 20)
-        greedy = budget.of("greedy")
-        large = await greedy.reserve_in_turn(80 << 20, wait_ms=10)
-        small = [await greedy.reserve_in_turn(256 << 10, wait_ms=10) for _ in range(40)]
-        with pytest.raises(BackOff):
-            await greedy.reserve_in_turn(256 << 10, wait_ms=10)
-        for one in [large, *small]:
-            one.release()
-        assert budget.used_bytes == 0
-
-    asyncio.run(scenario())
+    budget = MemoryBudget(100 << 20, "tests", kept_bytes=20 << 20)
+    greedy = budget.of("greedy")
+    large = await greedy.reserve_in_turn(80 << 20, wait_ms=10)
+    small = [await greedy.reserve_in_turn(256 << 10, wait_ms=10) for _ in range(40)]
+    with pytest.raises(BackOff):
+        await greedy.reserve_in_turn(256 << 10, wait_ms=10)
+    for one in [large, *small]:
+        one.release()
+    assert budget.used_bytes == 0

@@ -18,11 +18,10 @@ from gateway.structured_log import LineWriter, configure, current_request_id
 def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, object]]]:
     found: list[dict[str, object]] = []
 
-    class Writer(LineWriter):
-        def write(self, members: dict[str, object]) -> None:
-            found.append(json.loads(json.dumps(members)))
+    def write(members: dict[str, object]) -> None:
+        found.append(json.loads(json.dumps(members)))
 
-    monkeypatch.setattr(structured_log, "WRITER", Writer())
+    monkeypatch.setattr(structured_log.WRITER, "write", write)
     root = logging.getLogger()
     before = (root.handlers[:], root.level)
     yield found
@@ -61,11 +60,10 @@ def test_the_level_is_a_threshold(lines: list[dict[str, object]]) -> None:
     assert [line["event"] for line in lines] == ["yes"]
 
 
-def test_a_reader_that_stalls_costs_lines_not_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_stalls_costs_lines_not_requests() -> None:
     """With a full pipe behind it, writing returns at once, memory is bounded, and the loss is told once the pipe flows again."""
-    monkeypatch.setattr(structured_log, "LINES_MAX", 100)
     reader, writer = os.pipe()
-    log = LineWriter(writer)
+    log = LineWriter(writer, lines_max=100)
     for index in range(5_000):
         log.write({"event": "x" * 1000, "index": index})
     assert len(log._lines) <= 100

@@ -89,20 +89,20 @@ def test_a_fetch_fills_the_cache_once(tmp_path: Path, java_home: Path, one_jar: 
     assert ensure_jars(JarSet.S3, root=tmp_path / "cache", progress=io.StringIO()) == (path,)
 
 
-def test_a_jar_with_another_checksum_is_refused_and_leaves_nothing(
-    tmp_path: Path, java_home: Path, one_jar: Jar
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ('mkdir -p "$work/jars"; printf other > "$work/jars/{jar}"', r"jars\.lock says"),
+        ('echo "UNRESOLVED DEPENDENCIES: one"; exit 1', r"(?s)Is there a network.*UNRESOLVED DEPENDENCIES"),
+    ],
+    ids=["another checksum", "no network"],
+)
+def test_a_fetch_that_fails_says_why_and_leaves_nothing(
+    tmp_path: Path, java_home: Path, one_jar: Jar, script: str, words: str
 ) -> None:
-    """A changed jar never reaches the class path, also not on the next start."""
-    fake_java(java_home, f'mkdir -p "$work/jars"; printf other > "$work/jars/{one_jar.file_name}"\n')
-    with pytest.raises(JarsUnavailable, match=r"jars\.lock says"):
-        ensure_jars(JarSet.S3, root=tmp_path / "cache", progress=io.StringIO())
-    assert list((tmp_path / "cache" / "jars").iterdir()) == []
-
-
-def test_a_fetch_without_network_says_so_and_leaves_nothing(tmp_path: Path, java_home: Path, one_jar: Jar) -> None:
-    """The error quotes what Ivy said last and names the likely reasons."""
-    fake_java(java_home, 'echo "UNRESOLVED DEPENDENCIES: one"; exit 1\n')
-    with pytest.raises(JarsUnavailable, match=r"(?s)Is there a network.*UNRESOLVED DEPENDENCIES"):
+    """A changed jar never reaches the class path, also not on the next start; else what Ivy said last is quoted."""
+    fake_java(java_home, script.format(jar=one_jar.file_name) + "\n")
+    with pytest.raises(JarsUnavailable, match=words):
         ensure_jars(JarSet.S3, root=tmp_path / "cache", progress=io.StringIO())
     assert list((tmp_path / "cache" / "jars").iterdir()) == []
 

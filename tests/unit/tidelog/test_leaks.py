@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.fake_gateway import FakeGateway
-from tidelog import Admin, Consumer, Producer, Record, aio
+from tidelog import Admin, Consumer, Producer, Record, aio, limits
 from tidelog.errors import UnknownTopic
 from tidelog.http.endpoints import Endpoints
 from tidelog.http.owners import Owned, Owners
@@ -39,10 +39,10 @@ def reached(condition: Callable[[], bool]) -> bool:
     return condition()
 
 
-def closed_while_it_asks(gateway: FakeGateway) -> tuple[Endpoints, Owners]:
+def closed_while_it_asks(gateway: FakeGateway, timeout_ms: int = limits.OWNERS_TIMEOUT_MS) -> tuple[Endpoints, Owners]:
     """Both, closed while the look-up of owners was under way; keep them, since garbage would close its sockets by itself."""
     endpoints = Endpoints(gateway.url)
-    owners = Owners(endpoints)
+    owners = Owners(endpoints, timeout_ms=timeout_ms)
     owners.endpoint_for(Owned("t"))
     assert reached(lambda: gateway.count("GET /v1/cluster") == 1)
     owners.close(abort=False)
@@ -67,14 +67,11 @@ def test_a_connection_given_back_after_close_is_closed(gateway: FakeGateway, cli
     endpoints.close(abort=True)
 
 
-def test_closing_ends_a_question_that_nobody_answers(
-    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch, client_threads: Threads
-) -> None:
+def test_closing_ends_a_question_that_nobody_answers(gateway: FakeGateway, client_threads: Threads) -> None:
     """The look-up of owners does not wait out its time-out once the client is closed, nor asks another gateway."""
-    monkeypatch.setattr("tidelog.limits.OWNERS_TIMEOUT_MS", 300_000)
     answer = threading.Event()
     gateway.misbehave("GET /v1/cluster", lambda _exchange: answer.wait(60))
-    _kept = closed_while_it_asks(gateway)
+    _kept = closed_while_it_asks(gateway, timeout_ms=300_000)
     assert reached(lambda: "tidelog-owners" not in client_threads())
     answer.set()
     assert gateway.count("GET /v1/cluster") == 1

@@ -70,7 +70,9 @@ def test_children_of_the_demo_are_ours(directory: Path, monkeypatch: pytest.Monk
     ("program", "imported"),
     [
         (["-c", "from tidelog.cli import main; main()", "version"], "typer"),
+        (["-m", "gateway", "--store", "memory://x", "--port", "0"], "argparse"),
         (["-m", "gateway", "--store", "memory://x", "--port", "0"], "httptools"),
+        (["-m", "compaction", "--store", "log", "--workers", "local"], "argparse"),
         (["-m", "compaction", "--store", "log", "--workers", "local"], "rich"),
     ],
 )
@@ -84,3 +86,20 @@ def test_an_interrupt_while_it_starts_is_quiet(tmp_path: Path, program: list[str
         [sys.executable, *program], cwd=tmp_path, env=environment, capture_output=True, timeout=60, check=False
     )
     assert (ended.returncode, ended.stderr) == (-signal.SIGINT, b"")
+
+
+def test_an_interrupt_before_the_command_begins_is_quiet(tmp_path: Path) -> None:
+    """Ctrl-C that comes while typer puts the commands together has the status of an interrupted command, and no traceback."""
+    interrupted = (
+        "import os, signal, time, typer.main\n"
+        "def get_command(app):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    time.sleep(1)\n"
+        "typer.main.get_command = get_command\n"
+        "from tidelog.cli import main\n"
+        "main()\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-P", "-c", interrupted, "version"], cwd=tmp_path, capture_output=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (130, b"")

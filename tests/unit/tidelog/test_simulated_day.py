@@ -24,7 +24,7 @@ from tidelog.producer.numbering import Numbering
 from tidelog.producer.sender import Sender
 
 DAY_S = 24 * 3600
-BATCH_EVERY_S = 20
+BATCH_EVERY_S = 40
 DELIVERY_TIMEOUT_MS = 120_000
 REQUEST_TIMEOUT_MS = 30_000
 

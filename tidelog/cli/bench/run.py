@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from tidelog.bodies.encode import Compression
 from tidelog.cli.bench.measured import Measured
 from tidelog.consumer.consumer import Consumer
 from tidelog.producer.producer import Producer
-from tidelog.types.record import RecordMetadata, TopicPartition
+from tidelog.types.record import TopicPartition
 
 _SAMPLES: Final = 10_000
 """Of latencies: enough for a 99th percentile, and no measurable work."""
@@ -22,6 +22,8 @@ _TABLE_BYTES: Final = 2 * 1024 * 1024
 _POLL_MS: Final = 10_000
 
 Show = Callable[[int], None]
+_Sent = Iterator[tuple[int, Future[Any]]]
+"""How many records are sent, and a future of the last of them; not of each."""
 
 
 def measure_produce(
@@ -44,11 +46,13 @@ def measure_produce(
     latencies_ms: list[float] = []
     began = time.monotonic()
     until = began + seconds_max
+    sent = 0
     with Producer(url, compression=compression, delivery_timeout_ms=timeout_ms) as producer:
-        send = _send_tables if tables else _send_records
-        sent = send(
-            producer, topic, values, record_count=record_count, until=until, latencies_ms=latencies_ms, show=show
-        )
+        for sent, future in (_send_tables if tables else _send_records)(producer, topic, values, record_count):
+            future.add_done_callback(_Stopwatch(latencies_ms))
+            show(sent)
+            if time.monotonic() >= until:
+                break
     return Measured(
         record_count=sent,
         value_bytes=sent * size_bytes,
@@ -58,48 +62,24 @@ def measure_produce(
     )
 
 
-def _send_records(
-    producer: Producer,
-    topic: str,
-    values: list[bytes],
-    *,
-    record_count: int,
-    until: float,
-    latencies_ms: list[float],
-    show: Show,
-) -> int:
+def _send_records(producer: Producer, topic: str, values: list[bytes], record_count: int) -> _Sent:
     every = max(1, record_count // _SAMPLES)
-    for index in range(record_count):
-        future = producer.send(topic, values[index % len(values)])
-        if index % every == 0:
-            future.add_done_callback(_Stopwatch(latencies_ms))
-            show(index)
-            if time.monotonic() >= until:
-                return index + 1
-    return record_count
+    for count in range(1, record_count + 1):
+        future = producer.send(topic, values[count % len(values)])
+        if count % every == 0 or count == record_count:
+            yield count, future
 
 
-def _send_tables(
-    producer: Producer,
-    topic: str,
-    values: list[bytes],
-    *,
-    record_count: int,
-    until: float,
-    latencies_ms: list[float],
-    show: Show,
-) -> int:
+def _send_tables(producer: Producer, topic: str, values: list[bytes], record_count: int) -> _Sent:
     import pyarrow as pa  # noqa: PLC0415 - the other measurement works without it
 
     rows = max(1, min(record_count, _TABLE_BYTES // max(1, len(values[0]))))
     whole = pa.table({"value": pa.array([values[index % len(values)] for index in range(rows)], pa.binary())})
     sent = 0
-    while sent < record_count and (sent == 0 or time.monotonic() < until):
+    while sent < record_count:
         part = whole.slice(0, min(rows, record_count - sent))
-        producer.send_table(topic, part).add_done_callback(_Stopwatch(latencies_ms))
         sent += part.num_rows
-        show(sent)
-    return sent
+        yield sent, producer.send_table(topic, part)
 
 
 class _Stopwatch:
@@ -111,7 +91,7 @@ class _Stopwatch:
         self._latencies_ms = latencies_ms
         self._began = time.monotonic()
 
-    def __call__(self, future: Future[Any] | Future[RecordMetadata]) -> None:
+    def __call__(self, future: Future[Any]) -> None:
         if future.exception() is None:
             self._latencies_ms.append((time.monotonic() - self._began) * 1000)
 

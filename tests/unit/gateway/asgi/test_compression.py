@@ -95,11 +95,19 @@ def test_large_answers_are_compressed_exactly(accepted: bytes, size: int) -> Non
     assert unpacked(headers, body) == data
 
 
-def test_answers_up_to_one_kibibyte_stay_as_they_are() -> None:
-    """The bound is 1 KiB, inclusive."""
-    headers, bodies = answer([b"x" * 1024], b"gzip")
+@pytest.mark.parametrize(
+    ("pieces", "content_type"),
+    [
+        ([b"x" * 1024], b"application/json"),
+        ([b"data: 1\n\n" * 1000, b"data: 2\n\n"], b"text/event-stream; charset=utf-8"),
+    ],
+    ids=["up to 1 KiB, inclusive", "event streams: each event leaves at once"],
+)
+def test_what_stays_as_it_is(pieces: list[bytes], content_type: bytes) -> None:
+    """Small answers and event streams are never compressed."""
+    headers, bodies = answer(pieces, b"gzip, zstd", content_type)
     assert b"content-encoding" not in headers
-    assert bodies == [b"x" * 1024]
+    assert bodies == pieces
 
 
 def test_who_does_not_ask_gets_the_plain_answer_and_vary() -> None:
@@ -109,15 +117,6 @@ def test_who_does_not_ask_gets_the_plain_answer_and_vary() -> None:
     assert headers[b"vary"] == b"Accept-Encoding"
     assert headers[b"content-length"] == b"5000"
     assert bodies == [b"x" * 5000]
-
-
-def test_event_streams_are_never_compressed() -> None:
-    """Each event leaves at once, as it is."""
-    headers, bodies = answer(
-        [b"data: 1\n\n" * 1000, b"data: 2\n\n"], b"gzip, zstd", b"text/event-stream; charset=utf-8"
-    )
-    assert b"content-encoding" not in headers
-    assert bodies == [b"data: 1\n\n" * 1000, b"data: 2\n\n"]
 
 
 def test_nothing_is_compressed_twice() -> None:

@@ -83,14 +83,6 @@ def join() -> Iterator[Callable[..., Membership]]:
         yield joined
 
 
-def run(scenario: Callable[[], Any]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(30):
-            await scenario()
-
-    asyncio.run(bounded())
-
-
 async def until(condition: Callable[[], bool]) -> None:
     while not condition():  # noqa: ASYNC110 - what is waited for happens in threads and in the store
         await asyncio.sleep(0.01)
@@ -108,7 +100,7 @@ async def beats(store: MemoryStore, name: str, count: int) -> None:
     await until(lambda: beat() >= last)
 
 
-def test_forged_heartbeats_neither_count_nor_hide_anybody(join: Callable[..., Membership]) -> None:
+async def test_forged_heartbeats_neither_count_nor_hide_anybody(join: Callable[..., Membership]) -> None:
     """Two gateways find each other, and no other, among 300 foreign objects.
 
     Their names sort before and behind those of the two gateways, and one has 8 MiB. The gateways read no more of any object
@@ -119,78 +111,61 @@ def test_forged_heartbeats_neither_count_nor_hide_anybody(join: Callable[..., Me
     for name in names:
         store.put(f"system/gateways/{name}.json", forged(name))
     store.put("system/gateways/large.json", b" " * (8 << 20))
-
-    async def scenario() -> None:
-        one, other = join(store, "m-one"), join(store, "m-other")
-        await until(lambda: bool(one._peers.candidates()) and bool(other._peers.candidates()))
-        await beats(store, "m-one", 8)
-        assert one._peers.candidates() == {"m-other": "http://m-other:1"}
-        assert other._peers.candidates() == {"m-one": "http://m-one:1"}
-        assert store.largest_bytes <= HEARTBEAT_BYTES_MAX + 1
-        read_before = store.read_count
-        await beats(store, "m-one", 3)
-        assert store.read_count - read_before < 30
-        await one.leave()
-        await other.leave()
-
-    run(scenario)
+    one, other = join(store, "m-one"), join(store, "m-other")
+    await until(lambda: bool(one._peers.candidates()) and bool(other._peers.candidates()))
+    await beats(store, "m-one", 8)
+    assert one._peers.candidates() == {"m-other": "http://m-other:1"}
+    assert other._peers.candidates() == {"m-one": "http://m-one:1"}
+    assert store.largest_bytes <= HEARTBEAT_BYTES_MAX + 1
+    read_before = store.read_count
+    await beats(store, "m-one", 3)
+    assert store.read_count - read_before < 30
+    await one.leave()
+    await other.leave()
 
 
-def test_a_heartbeat_that_is_overwritten_is_not_lost_at_once(join: Callable[..., Membership]) -> None:
+async def test_a_heartbeat_that_is_overwritten_is_not_lost_at_once(join: Callable[..., Membership]) -> None:
     """Junk under a live gateway's name, between two of its beats: it is neither believed nor taken for the gateway's leave."""
     store = WatchedStore("overwritten")
-
-    async def scenario() -> None:
-        one, other = join(store, "one", LeaseWithoutEnd()), join(store, "other")
-        await until(lambda: bool(one._peers.candidates()))
-        for number in range(20):
-            store.put("system/gateways/other.json", forged("other", number) if number % 2 else b"junk")
-            await asyncio.sleep(BEAT_MS / 1000 / 4)
-            assert one._peers.candidates() == {"other": "http://other:1"}
-        await one.leave()
-        await other.leave()
-
-    run(scenario)
+    one, other = join(store, "one", LeaseWithoutEnd()), join(store, "other")
+    await until(lambda: bool(one._peers.candidates()))
+    for number in range(20):
+        store.put("system/gateways/other.json", forged("other", number) if number % 2 else b"junk")
+        await asyncio.sleep(BEAT_MS / 1000 / 4)
+        assert one._peers.candidates() == {"other": "http://other:1"}
+    await one.leave()
+    await other.leave()
 
 
-def test_litter_is_removed(join: Callable[..., Membership], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_litter_is_removed(join: Callable[..., Membership]) -> None:
     """What an older release's gateway left when it was killed goes after a while, and so does anything else of that name's shape.
     A gateway that still beats stays, and so does what has another shape."""
-    monkeypatch.setattr("gateway.cluster.membership.LEASES_UNTIL_ABANDONED", 1)
     store = WatchedStore("litter")
     store.put("system/gateways/killed.json", forged("killed"))
     store.put("system/gateways/large.json", b" " * 10_000)
     store.put("system/gateways/notes.txt", b"not ours")
-
-    async def scenario() -> None:
-        one, other = join(store, "one"), join(store, "other")
-        await until(lambda: bool(one._peers.candidates()))
-        await until(lambda: len(list(store.list("system/gateways/"))) == 3)
-        assert [info.key for info in store.list("system/gateways/")] == [
-            "system/gateways/notes.txt", "system/gateways/one.json", "system/gateways/other.json",
-        ]  # fmt: skip
-        await one.leave()
-        await other.leave()
-
-    run(scenario)
+    one, other = (join(store, name, leases_until_abandoned=1) for name in ("one", "other"))
+    await until(lambda: bool(one._peers.candidates()))
+    await until(lambda: len(list(store.list("system/gateways/"))) == 3)
+    assert [info.key for info in store.list("system/gateways/")] == [
+        "system/gateways/notes.txt", "system/gateways/one.json", "system/gateways/other.json",
+    ]  # fmt: skip
+    await one.leave()
+    await other.leave()
 
 
-def test_a_key_of_their_own_keeps_out_readers_of_the_store(join: Callable[..., Membership]) -> None:
+async def test_a_key_of_their_own_keeps_out_readers_of_the_store(join: Callable[..., Membership]) -> None:
     """A gateway without the key file's key is one of another cluster, whatever it read in the store."""
     store = WatchedStore("keys")
     with_key = {"key_file": (b"k" * 32,)}
-
-    async def scenario() -> None:
-        one, other, stranger = join(store, "one", **with_key), join(store, "other", **with_key), join(store, "stranger")
-        await until(lambda: bool(one._peers.candidates()) and bool(other._peers.candidates()))
-        await beats(store, "stranger", 3)
-        await beats(store, "one", 3)
-        assert (list(one._peers.candidates()), list(other._peers.candidates()), list(stranger._peers.candidates())) == (
-            ["other"],
-            ["one"],
-            [],
-        )
-        for each in (one, other, stranger):
-            await each.leave()
-
-    run(scenario)
+    one, other, stranger = join(store, "one", **with_key), join(store, "other", **with_key), join(store, "stranger")
+    await until(lambda: bool(one._peers.candidates()) and bool(other._peers.candidates()))
+    await beats(store, "stranger", 3)
+    await beats(store, "one", 3)
+    assert (list(one._peers.candidates()), list(other._peers.candidates()), list(stranger._peers.candidates())) == (
+        ["other"],
+        ["one"],
+        [],
+    )
+    for each in (one, other, stranger):
+        await each.leave()

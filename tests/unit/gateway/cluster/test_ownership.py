@@ -68,7 +68,7 @@ def test_who_does_not_pass_requests_on_keeps_its_groups(mode: Mode, adopts: bool
 def test_conflicts_make_it_look_where_owners_commit(mode: Mode, looks: bool) -> None:
     """Without preferred gateways conflicts are to be expected, and show nothing."""
     view = Ownership("a", peers_of(ManualClock(), "b"), mode)
-    view.contended()
+    view.contended.set()
     assert view.peers.looks_old.is_set() is looks
 
 

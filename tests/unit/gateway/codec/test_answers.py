@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from gateway.codec import record_json
 from gateway.codec.arrow_answer import arrow_pieces
 from gateway.codec.event_stream import PING, end_event, record_events
 from gateway.codec.json_answer import Positions, failed_partition, json_pieces, ndjson_pieces
+from gateway.codec.record_json import PIECE_BYTES, pieces
 from log_format.records.schema import HEADERS, RECORD_SCHEMA, TIMESTAMP
 
 POSITIONS = Positions(next_offset=5, high_watermark=9, log_start_offset=1)
@@ -56,12 +56,19 @@ def test_json() -> None:
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 60, 1 << 20])
-def test_pieces_are_the_whole(piece_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However finely a large answer is cut, it is the same answer."""
-    whole = b"".join(json_pieces("t", 3, RECORDS, POSITIONS))
-    monkeypatch.setattr(record_json.pieces, "__defaults__", (piece_bytes,))
-    assert b"".join(json_pieces("t", 3, RECORDS, POSITIONS)) == whole
-    assert b"".join(ndjson_pieces(RECORDS)) == LINES
+def test_pieces_are_the_whole(piece_bytes: int) -> None:
+    """However finely records are cut, they are the same records."""
+    assert pa.concat_tables(pieces(RECORDS, piece_bytes)).equals(RECORDS)
+
+
+def test_a_large_answer_is_the_whole() -> None:
+    """It is written in pieces."""
+    large = table(*[(None, b"%d" % number * (PIECE_BYTES // 3), None) for number in range(9)])
+    assert len(list(pieces(large))) > 3
+    lines = [b"".join(ndjson_pieces(large.slice(number, 1))) for number in range(9)]
+    assert b"".join(ndjson_pieces(large)) == b"".join(lines)
+    records = b",".join(line.rstrip() for line in lines)
+    assert b"".join(json_pieces("t", 0, large, POSITIONS)) == EMPTY_ANSWER.replace(b"[]", b"[" + records + b"]")
 
 
 def test_every_control_character_is_escaped() -> None:

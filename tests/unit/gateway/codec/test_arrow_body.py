@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gateway.codec import arrow_messages
 from gateway.codec.arrow_body import decode_arrow
+from gateway.codec.arrow_messages import check_messages
 from gateway.codec.incoming import NO_PARTITION
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.records.schema import TIMESTAMP_MS_MAX
@@ -251,9 +251,10 @@ def test_a_stream_must_be_whole() -> None:
     assert refusal(b"PAR1 not Arrow at all").code is ErrorCode.INVALID_REQUEST
 
 
-def test_a_stream_of_too_many_messages_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_of_too_many_messages_is_refused() -> None:
     """Each message costs as much as many rows, whatever is in it."""
-    monkeypatch.setattr(arrow_messages, "MESSAGES_MAX", 3)
     table = pa.table({"value": VALUES})
-    assert len(decode_arrow(stream(table, chunk_rows=2), bytes_max=BYTES_MAX)) == 3
-    assert refusal(stream(table, chunk_rows=1)).code is ErrorCode.INVALID_REQUEST
+    check_messages(pa.py_buffer(stream(table, chunk_rows=2)), BYTES_MAX, messages_max=3)
+    with pytest.raises(RequestRefused) as refused:
+        check_messages(pa.py_buffer(stream(table, chunk_rows=1)), BYTES_MAX, messages_max=3)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST

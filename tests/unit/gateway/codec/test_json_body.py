@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gateway.codec import json_batch, json_body
+from gateway.codec import json_batch
 from gateway.codec.incoming import NO_PARTITION, IncomingRecords
-from gateway.codec.json_body import decode_json
+from gateway.codec.json_body import GROUP_RECORDS, decode_json
 from gateway.codec.ndjson_body import PIECE_BYTES, decode_ndjson
 from log_format.errors import ErrorCode, RequestRefused
 
@@ -259,13 +259,13 @@ def test_ndjson_in_pieces_keeps_its_line_numbers() -> None:
     assert wheres(refused.value) == [f"line {len(lines) - 1}"]
 
 
-def test_records_in_groups_are_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_in_groups_are_the_records() -> None:
     """When the whole is not taken at once, groups give the same, in order, and pointers count over all of them."""
-    monkeypatch.setattr(json_body, "GROUP_RECORDS", 3)
-    texts = [f'{{"value":{index},"offset":{"{}" if index == 5 else index}}}' for index in range(10)]
+    count = 3 * GROUP_RECORDS + 1
+    texts = [f'{{"value":{index},"offset":{"{}" if index == 5 else index}}}' for index in range(count)]
     assert json_batch.decode_envelope(body(*texts)) is None
-    assert decode_json(body(*texts)).records.column("value").to_pylist() == [b"%d" % index for index in range(10)]
-    assert wheres(refusal(body(*texts, "{}"))) == ["/records/10/value"]
+    assert decode_json(body(*texts)).records.column("value").to_pylist() == [b"%d" % index for index in range(count)]
+    assert wheres(refusal(body(*texts, "{}"))) == [f"/records/{count}/value"]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,19 +14,18 @@ from prometheus_client import CollectorRegistry
 from gateway.app import create_app
 from gateway.cluster.membership import Membership
 from gateway.cluster.peers import Peers
-from gateway.groups.groups import Groups, Joining
-from gateway.groups.membership import upkeep as upkeep_module
+from gateway.groups.bounds import GroupBounds
+from gateway.groups.calls.groups import Groups, Joining
 from gateway.groups.membership.live_group import LiveGroup
 from gateway.groups.membership.upkeep import Upkeep
 from gateway.process.server import GatewayServer, server_config
 from gateway.settings import Settings
 from gateway.supervised import supervised
-from gateway.transactions import sweeping as sweeping_module
 from gateway.transactions.sweeping import Sweeping
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, TidelogError
 from log_format.groups.changes import Claim
-from tests.support.engine import make_gateway, run
+from tests.support.engine import make_gateway
 from tests.support.lone_gateway import lone_gateway
 
 JOINING = Joining(
@@ -37,13 +37,8 @@ class Planted(Exception):
     """An unforeseen error."""
 
 
-@pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rounds follow each other at once."""
-    monkeypatch.setattr("gateway.supervised.PAUSE_AFTER_DEFECT_MS", 1)
-    for name in ("TOPICS_WATCHED_MS", "ADOPTION_MS", "EXPIRY_MS", "COMPACTION_MS"):
-        monkeypatch.setattr(upkeep_module, name, 1)
-    monkeypatch.setattr(sweeping_module, "PAUSE_MS", 1)
+SOON = GroupBounds(topics_watched_ms=1, adoption_ms=1, expiry_ms=1, compaction_ms=1, pause_after_defect_ms=1)
+"""Rounds follow each other at once."""
 
 
 class Failing:
@@ -71,18 +66,14 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.001)
 
 
-def test_one_round_after_the_other(caplog: pytest.LogCaptureFixture) -> None:
+async def test_one_round_after_the_other(caplog: pytest.LogCaptureFixture) -> None:
     """A defect is logged with its trace and the next round comes; only being cancelled ends the work."""
-
-    async def scenario() -> None:
-        work = Failing(lambda: asyncio.sleep(0))
-        task = asyncio.create_task(supervised(work, "the work"))
-        await work.again.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    run(scenario)
+    work = Failing(lambda: asyncio.sleep(0))
+    task = asyncio.create_task(supervised(work, "the work", pause_after_defect_ms=1))
+    await work.again.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]
     assert record.getMessage() == "the work met a defect, and goes on"
     assert record.exc_info is not None
@@ -93,180 +84,148 @@ def test_one_round_after_the_other(caplog: pytest.LogCaptureFixture) -> None:
     "name",
     [Upkeep._watch_topics.__name__, Upkeep._adopt.__name__, Upkeep._forget_unused.__name__, Upkeep._tick.__name__],
 )
-def test_a_coordinators_rounds(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+async def test_a_coordinators_rounds(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Sessions, topics, adoption, expiry: each goes on."""
-
-    async def scenario() -> None:
-        groups = make_gateway().engine.groups
-        failing = Failing(getattr(groups.upkeep, name))
-        monkeypatch.setattr(groups.upkeep, name, failing)
-        groups.start()
-        await failing.again.wait()
-        await groups.drain()
-
-    run(scenario)
+    groups = make_gateway(group_bounds=SOON).engine.groups
+    failing = Failing(getattr(groups.upkeep, name))
+    monkeypatch.setattr(groups.upkeep, name, failing)
+    groups.start()
+    await failing.again.wait()
+    await groups.drain()
 
 
-def test_the_compaction_of_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_compaction_of_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes on."""
-
-    async def scenario() -> None:
-        groups: Groups = make_gateway().engine.groups
-        failing = Failing(groups.table.keep_small)
-        monkeypatch.setattr(groups.table, "keep_small", failing)
-        groups.start()
-        await failing.again.wait()
-        await groups.drain()
-
-    run(scenario)
+    groups: Groups = make_gateway(group_bounds=SOON).engine.groups
+    failing = Failing(groups.table.keep_small)
+    monkeypatch.setattr(groups.table, "keep_small", failing)
+    groups.start()
+    await failing.again.wait()
+    await groups.drain()
 
 
-def test_the_sweep_of_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_sweep_of_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes on, and what was to be done at the start is done as soon as that works."""
+    engine = make_gateway(sweep_pause_ms=1).engine
+    sweeping: Sweeping = engine.sweeping
+    left_alone_ms = []
 
-    async def scenario() -> None:
-        sweeping: Sweeping = make_gateway().engine.sweeping
-        left_alone_ms = []
+    async def swept(**named: int) -> None:
+        left_alone_ms.append(named["left_alone_ms"])
 
-        async def swept(**named: int) -> None:
-            left_alone_ms.append(named["left_alone_ms"])
-
-        failing = Failing(swept)
-        monkeypatch.setattr(sweeping, "sweep_once", failing)
-        sweeping.start()
-        await failing.again.wait()
-        sweeping.stop()
-        assert left_alone_ms[:2] == [0, sweeping_module.LEFT_ALONE_MS]
-
-    run(scenario)
+    failing = Failing(swept)
+    monkeypatch.setattr(sweeping, "sweep_once", failing)
+    sweeping.start()
+    await failing.again.wait()
+    sweeping.stop()
+    assert left_alone_ms[:2] == [0, engine.bounds.left_alone_ms]
 
 
-def test_the_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes on: a gateway that serves is not taken for dead."""
-
-    async def scenario() -> None:
-        clock = SystemClock()
-        membership = Membership(
-            make_gateway().store,
-            Peers(clock),
-            own_id="a",
-            url="http://a",
-            started_at_ms=0,
-            owned_topic_count=lambda: 0,
-            clock=clock,
-            beat_ms=1,
-            registry=CollectorRegistry(),
-        )
-        failing = Failing(lambda: asyncio.sleep(0))
-        monkeypatch.setattr(membership, "_round", failing)
-        membership.start("http://a")
-        await failing.again.wait()
-        assert membership._looping is not None
-        membership._looping.cancel()
-        membership._thread.shutdown()
-
-    run(scenario)
+    clock = SystemClock()
+    membership = Membership(
+        make_gateway().store,
+        Peers(clock),
+        own_id="a",
+        url="http://a",
+        started_at_ms=0,
+        owned_topic_count=lambda: 0,
+        clock=clock,
+        beat_ms=1,
+        registry=CollectorRegistry(),
+    )
+    failing = Failing(lambda: asyncio.sleep(0))
+    monkeypatch.setattr(membership, "_round", failing)
+    membership.start("http://a")
+    await failing.again.wait()
+    assert membership._looping is not None
+    membership._looping.cancel()
+    membership._thread.shutdown()
 
 
-def test_the_sweep_of_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_sweep_of_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes on: idle connections are closed."""
-    monkeypatch.setattr("gateway.process.server.SWEEP_SECONDS", 0.001)
-
-    async def scenario() -> None:
-        counted = Failing(lambda _count: None)
-        settings = Settings(store="memory://x")
-        gateway = lone_gateway(settings, make_gateway().engine)
-        monkeypatch.setattr(gateway.metrics.connections, "set", counted)
-        server = GatewayServer(server_config(create_app(gateway), gateway), gateway, lambda _url, _operations: None)
-        task = asyncio.create_task(supervised(server._sweep, "the sweep of connections"))
-        await counted.again.wait()
-        task.cancel()
-
-    run(scenario)
+    counted = Failing(lambda _count: None)
+    settings = Settings(store="memory://x")
+    gateway = lone_gateway(settings, make_gateway().engine)
+    monkeypatch.setattr(gateway.metrics.connections, "set", counted)
+    config = server_config(create_app(gateway), gateway)
+    server = GatewayServer(config, gateway, lambda _url, _operations: None, sweep_seconds=0.001)
+    task = asyncio.create_task(supervised(server._sweep, "the sweep of connections", pause_after_defect_ms=1))
+    await counted.again.wait()
+    task.cancel()
 
 
-def test_a_session_that_met_a_defect_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_session_that_met_a_defect_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """The coordinator looks at the group again, though no member joins it any more."""
-    monkeypatch.setattr(upkeep_module, "LEASE_MS", 10)
-
-    async def scenario() -> None:
-        gateway = make_gateway()
-        await gateway.topic()
-        groups = gateway.engine.groups
-        failing = Failing(LiveGroup.end_sessions)
-        monkeypatch.setattr(LiveGroup, "end_sessions", lambda group: failing(group))  # noqa: PLW0108 - so it is a method
-        groups.start()
-        await groups.join("g", JOINING)
-        # By the table: rounds this dense may forget the group in the moment it is joined, and adopt it as another one in memory.
-        while True:
-            row = (await groups.table.fresh()).group("g").row
-            if row is not None and not row.members:
-                break
-            await asyncio.sleep(0.001)
-        assert failing.calls > 1
-        await groups.drain()
-
-    run(scenario)
+    gateway = make_gateway(group_bounds=replace(SOON, lease_ms=10))
+    await gateway.topic()
+    groups = gateway.engine.groups
+    failing = Failing(LiveGroup.end_sessions)
+    monkeypatch.setattr(LiveGroup, "end_sessions", lambda group: failing(group))  # noqa: PLW0108 - so it is a method
+    groups.start()
+    await groups.join("g", JOINING)
+    # By the table: rounds this dense may forget the group in the moment it is joined, and adopt it as another one in memory.
+    while True:
+        row = (await groups.table.fresh()).group("g").row
+        if row is not None and not row.members:
+            break
+        await asyncio.sleep(0.001)
+    assert failing.calls > 1
+    await groups.drain()
 
 
-def test_who_waits_behind_a_defect_of_a_group_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_waits_behind_a_defect_of_a_group_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A join that came while another met a defect is refused at once, and works when it is repeated."""
+    gateway = make_gateway()
+    await gateway.topic()
+    groups = gateway.engine.groups
+    group = await groups.coordinator.live("g")
+    resolve, begun, go_on = groups._subscribed.resolve, asyncio.Event(), asyncio.Event()
 
-    async def scenario() -> None:
-        gateway = make_gateway()
-        await gateway.topic()
-        groups = gateway.engine.groups
-        group = await groups.coordinator.live("g")
-        resolve, begun, go_on = groups._subscribed.resolve, asyncio.Event(), asyncio.Event()
+    async def defect(_members: object) -> None:
+        begun.set()
+        await go_on.wait()
+        raise Planted
 
-        async def defect(_members: object) -> None:
-            begun.set()
-            await go_on.wait()
-            raise Planted
+    monkeypatch.setattr(groups._subscribed, "resolve", defect)
+    # asyncio logs what ended the run; here it is expected.
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
+    first = asyncio.create_task(groups.join("g", JOINING))
+    await begun.wait()
+    second = asyncio.create_task(groups.join("g", JOINING))
+    await until(lambda: bool(group._changes.waiting_count))
+    go_on.set()
+    with pytest.raises(TidelogError):
+        await first
+    with pytest.raises(BackOff):
+        await second
+    monkeypatch.setattr(groups._subscribed, "resolve", resolve)
+    await groups.join("g", JOINING)
 
-        monkeypatch.setattr(groups._subscribed, "resolve", defect)
-        # asyncio logs what ended the run; here it is expected.
+
+async def test_who_waits_behind_a_defect_of_a_commit_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A decision that came while others met a defect is refused at once: nothing of it happened."""
+    commits = make_gateway().engine.groups.table
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def defect(_change: object) -> None:
+        begun.set()
+        await go_on.wait()
+        raise Planted
+
+    with monkeypatch.context() as patch:
+        patch.setattr(commits, "commit_in_turn", defect)
         asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
-        first = asyncio.create_task(groups.join("g", JOINING))
+        first = asyncio.create_task(commits.decide(Claim(group="g", coordinator="me")))
         await begun.wait()
-        second = asyncio.create_task(groups.join("g", JOINING))
-        await until(lambda: bool(group._changes.waiting_count))
+        second = asyncio.create_task(commits.decide(Claim(group="h", coordinator="me")))
+        await until(lambda: commits._decisions.waiting_count == 1)
         go_on.set()
         with pytest.raises(TidelogError):
             await first
         with pytest.raises(BackOff):
             await second
-        monkeypatch.setattr(groups._subscribed, "resolve", resolve)
-        await groups.join("g", JOINING)
-
-    run(scenario)
-
-
-def test_who_waits_behind_a_defect_of_a_commit_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A decision that came while others met a defect is refused at once: nothing of it happened."""
-
-    async def scenario() -> None:
-        commits = make_gateway().engine.groups.table
-        begun, go_on = asyncio.Event(), asyncio.Event()
-
-        async def defect(_change: object) -> None:
-            begun.set()
-            await go_on.wait()
-            raise Planted
-
-        with monkeypatch.context() as patch:
-            patch.setattr(commits, "commit_in_turn", defect)
-            asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
-            first = asyncio.create_task(commits.decide(Claim(group="g", coordinator="me")))
-            await begun.wait()
-            second = asyncio.create_task(commits.decide(Claim(group="h", coordinator="me")))
-            await until(lambda: commits._decisions.waiting_count == 1)
-            go_on.set()
-            with pytest.raises(TidelogError):
-                await first
-            with pytest.raises(BackOff):
-                await second
-        claimed = await commits.decide(Claim(group="g", coordinator="me"))
-        assert claimed.row is not None
-
-    run(scenario)
+    claimed = await commits.decide(Claim(group="g", coordinator="me"))
+    assert claimed.row is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -46,57 +46,39 @@ async def settled(pending: Sequence[Pending[int, int]]) -> list[int | BaseExcept
     return await asyncio.gather(*(each.settled for each in pending), return_exceptions=True)
 
 
-def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """A scenario ends within ten seconds."""
-
-    async def bounded() -> None:
-        async with asyncio.timeout(10):
-            await scenario()
-
-    asyncio.run(bounded())
-
-
-def test_what_comes_while_a_commit_is_under_way_shares_the_next() -> None:
+async def test_what_comes_while_a_commit_is_under_way_shares_the_next() -> None:
     """In the order in which it came; each gets its own outcome."""
-
-    async def scenario() -> None:
-        store = Store()
-        numbers = commits(store.commit)
-        store.gate.clear()
-        first = numbers.submit(1)
-        await store.begun.wait()
-        others = [numbers.submit(number) for number in (5, 3, 4)]
-        store.gate.set()
-        assert await settled([first, *others]) == [10, 50, 30, 40]
-        assert store.groups == [[1], [5, 3, 4]]
-        await asyncio.sleep(0)
-        assert numbers.is_idle
-
-    run(scenario)
+    store = Store()
+    numbers = commits(store.commit)
+    store.gate.clear()
+    first = numbers.submit(1)
+    await store.begun.wait()
+    others = [numbers.submit(number) for number in (5, 3, 4)]
+    store.gate.set()
+    assert await settled([first, *others]) == [10, 50, 30, 40]
+    assert store.groups == [[1], [5, 3, 4]]
+    await asyncio.sleep(0)
+    assert numbers.is_idle
 
 
-def test_the_queue_is_bounded() -> None:
+async def test_the_queue_is_bounded() -> None:
     """One too many is refused and settled nowhere; once there is room the next is taken."""
-
-    async def scenario() -> None:
-        store = Store()
-        numbers = commits(store.commit, waiting_max=2)
-        store.gate.clear()
-        first = numbers.submit(1)
-        await store.begun.wait()
-        others = [numbers.submit(2), numbers.submit(3)]
-        with pytest.raises(BackOff) as caught:
-            numbers.submit(4)
-        assert caught.value.code is ErrorCode.OVERLOADED
-        store.gate.set()
-        assert await settled([first, *others]) == [10, 20, 30]
-        assert await settled([numbers.submit(5)]) == [50]
-        assert store.groups == [[1], [2, 3], [5]]
-
-    run(scenario)
+    store = Store()
+    numbers = commits(store.commit, waiting_max=2)
+    store.gate.clear()
+    first = numbers.submit(1)
+    await store.begun.wait()
+    others = [numbers.submit(2), numbers.submit(3)]
+    with pytest.raises(BackOff) as caught:
+        numbers.submit(4)
+    assert caught.value.code is ErrorCode.OVERLOADED
+    store.gate.set()
+    assert await settled([first, *others]) == [10, 20, 30]
+    assert await settled([numbers.submit(5)]) == [50]
+    assert store.groups == [[1], [2, 3], [5]]
 
 
-def test_each_item_has_an_outcome_of_its_own() -> None:
+async def test_each_item_has_an_outcome_of_its_own() -> None:
     """A refusal of one is not another's; the first outcome of an item is its last."""
 
     async def commit(group: Numbers) -> None:
@@ -104,161 +86,132 @@ def test_each_item_has_an_outcome_of_its_own() -> None:
         group.settle([0 for _ in group.items])
         group.fail(BackOff("too late"))
 
-    async def scenario() -> None:
-        numbers = commits(commit)
-        odd, even = await settled([numbers.submit(1), numbers.submit(2)])
-        assert isinstance(odd, RequestRefused)
-        assert even == 2
-
-    run(scenario)
+    numbers = commits(commit)
+    odd, even = await settled([numbers.submit(1), numbers.submit(2)])
+    assert isinstance(odd, RequestRefused)
+    assert even == 2
 
 
-def test_an_error_is_that_of_the_whole_group_and_of_no_other() -> None:
+async def test_an_error_is_that_of_the_whole_group_and_of_no_other() -> None:
     """Those that were waiting are committed by the next."""
-
-    async def scenario() -> None:
-        store = Store()
-        numbers = commits(store.commit)
-        store.gate.clear()
-        store.defect = BackOff("the store is down")
-        first = [numbers.submit(1), numbers.submit(2)]
-        await store.begun.wait()
-        other = numbers.submit(3)
-        store.gate.set()
-        assert await settled([*first, other]) == [store_down := first[0].settled.exception(), store_down, 30]
-        assert isinstance(store_down, BackOff)
-
-    run(scenario)
+    store = Store()
+    numbers = commits(store.commit)
+    store.gate.clear()
+    store.defect = BackOff("the store is down")
+    first = [numbers.submit(1), numbers.submit(2)]
+    await store.begun.wait()
+    other = numbers.submit(3)
+    store.gate.set()
+    assert await settled([*first, other]) == [store_down := first[0].settled.exception(), store_down, 30]
+    assert isinstance(store_down, BackOff)
 
 
-def test_a_defect_leaves_no_caller_waiting(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_defect_leaves_no_caller_waiting(caplog: pytest.LogCaptureFixture) -> None:
     """What was taken may have happened: ``OutcomeUnknown``. What was not, did not: ``BackOff``."""
-
-    async def scenario() -> None:
-        store = Store()
-        numbers = commits(store.commit)
-        store.gate.clear()
-        store.defect = Planted()
-        taken = numbers.submit(1)
-        await store.begun.wait()
-        waiting = numbers.submit(2)
-        store.gate.set()
-        assert [type(outcome) for outcome in await settled([taken, waiting])] == [OutcomeUnknown, BackOff]
-        assert store.groups == []
-        assert await settled([numbers.submit(3)]) == [30]
-
-    run(scenario)
+    store = Store()
+    numbers = commits(store.commit)
+    store.gate.clear()
+    store.defect = Planted()
+    taken = numbers.submit(1)
+    await store.begun.wait()
+    waiting = numbers.submit(2)
+    store.gate.set()
+    assert [type(outcome) for outcome in await settled([taken, waiting])] == [OutcomeUnknown, BackOff]
+    assert store.groups == []
+    assert await settled([numbers.submit(3)]) == [30]
     assert [record.getMessage() for record in caplog.records] == ["a commit of the numbers met a defect"]
 
 
-def test_what_a_commit_forgets_to_settle_is_not_known() -> None:
+async def test_what_a_commit_forgets_to_settle_is_not_known() -> None:
     """Also where it ends as if all were well, and where it has settled some."""
 
     async def commit(group: Numbers) -> None:
         group.pending[0].settle(1)
 
-    async def scenario() -> None:
-        numbers = commits(commit)
-        first, second = await settled([numbers.submit(1), numbers.submit(2)])
-        assert first == 1
-        assert isinstance(second, OutcomeUnknown)
-
-    run(scenario)
+    numbers = commits(commit)
+    first, second = await settled([numbers.submit(1), numbers.submit(2)])
+    assert first == 1
+    assert isinstance(second, OutcomeUnknown)
 
 
-def test_a_defect_of_the_schedule_refuses_what_waits() -> None:
+async def test_a_defect_of_the_schedule_refuses_what_waits() -> None:
     """Nothing of it happened."""
 
     class Broken(AtOnce):
         def take(self, waiting: Waiting[Any], now: float) -> int:
             raise Planted
 
-    async def scenario() -> None:
-        store = Store()
-        (outcome,) = await settled([commits(store.commit, Broken()).submit(1)])
-        assert isinstance(outcome, BackOff)
-        assert store.groups == []
-
-    run(scenario)
+    store = Store()
+    (outcome,) = await settled([commits(store.commit, Broken()).submit(1)])
+    assert isinstance(outcome, BackOff)
+    assert store.groups == []
 
 
-def test_a_caller_that_goes_away_takes_nothing_back() -> None:
+async def test_a_caller_that_goes_away_takes_nothing_back() -> None:
     """Its item is committed like the others of its group."""
-
-    async def scenario() -> None:
-        store = Store()
-        numbers = commits(store.commit)
-        store.gate.clear()
-        pending = [numbers.submit(1), numbers.submit(2)]
-        callers = [
-            asyncio.create_task(numbers.outcome(each, taken_within_ms=5_000, ends_within_ms=5_000)) for each in pending
-        ]
-        await store.begun.wait()
-        callers[0].cancel()
-        await asyncio.sleep(0)
-        store.gate.set()
-        assert await callers[1] == 20
-        assert store.groups == [[1, 2]]
-        assert pending[0].settled.result() == 10
-
-    run(scenario)
+    store = Store()
+    numbers = commits(store.commit)
+    store.gate.clear()
+    pending = [numbers.submit(1), numbers.submit(2)]
+    callers = [
+        asyncio.create_task(numbers.outcome(each, taken_within_ms=5_000, ends_within_ms=5_000)) for each in pending
+    ]
+    await store.begun.wait()
+    callers[0].cancel()
+    await asyncio.sleep(0)
+    store.gate.set()
+    assert await callers[1] == 20
+    assert store.groups == [[1, 2]]
+    assert pending[0].settled.result() == 10
 
 
-def test_one_that_waits_too_long_is_withdrawn_or_not_known() -> None:
+async def test_one_that_waits_too_long_is_withdrawn_or_not_known() -> None:
     """Withdrawn while no group has taken it, and never committed; its slot in the queue is free."""
-
-    async def scenario() -> None:
-        store = Store()
-        numbers = commits(store.commit, waiting_max=1)
-        store.gate.clear()
-        taken = numbers.submit(1)
-        await store.begun.wait()
-        waiting = numbers.submit(2)
-        with pytest.raises(BackOff):
-            await numbers.outcome(waiting, taken_within_ms=1, ends_within_ms=60_000)
-        last = numbers.submit(3)
-        with pytest.raises(OutcomeUnknown):
-            await numbers.outcome(taken, taken_within_ms=1, ends_within_ms=1)
-        store.gate.set()
-        assert await settled([taken, last]) == [10, 30]
-        assert store.groups == [[1], [3]]
-
-    run(scenario)
+    store = Store()
+    numbers = commits(store.commit, waiting_max=1)
+    store.gate.clear()
+    taken = numbers.submit(1)
+    await store.begun.wait()
+    waiting = numbers.submit(2)
+    with pytest.raises(BackOff):
+        await numbers.outcome(waiting, taken_within_ms=1, ends_within_ms=60_000)
+    last = numbers.submit(3)
+    with pytest.raises(OutcomeUnknown):
+        await numbers.outcome(taken, taken_within_ms=1, ends_within_ms=1)
+    store.gate.set()
+    assert await settled([taken, last]) == [10, 30]
+    assert store.groups == [[1], [3]]
 
 
-def test_groups_that_make_way_are_carried_side_by_side_and_end_in_order() -> None:
+async def test_groups_that_make_way_are_carried_side_by_side_and_end_in_order() -> None:
     """A later one that is ready first waits for its turn."""
+    ready = {number: asyncio.Event() for number in (1, 2, 3)}
+    prepared: list[int] = []
+    all_prepared = asyncio.Event()
+    committed: list[int] = []
 
-    async def scenario() -> None:
-        ready = {number: asyncio.Event() for number in (1, 2, 3)}
-        prepared: list[int] = []
-        all_prepared = asyncio.Event()
-        committed: list[int] = []
+    async def commit(group: Numbers) -> None:
+        (number,) = group.items
+        prepared.append(number)
+        if number == 3:
+            all_prepared.set()
+        group.make_way()
+        await ready[number].wait()
+        await group.turn()
+        committed.append(number)
+        group.settle([number])
 
-        async def commit(group: Numbers) -> None:
-            (number,) = group.items
-            prepared.append(number)
-            if number == 3:
-                all_prepared.set()
-            group.make_way()
-            await ready[number].wait()
-            await group.turn()
-            committed.append(number)
-            group.settle([number])
-
-        numbers = commits(commit, OneByOne())
-        pending = [numbers.submit(number) for number in (1, 2, 3)]
-        await all_prepared.wait()
-        assert prepared == [1, 2, 3]
-        for number in (3, 2):
-            ready[number].set()
-            await asyncio.sleep(0.01)
-            assert committed == []
-        ready[1].set()
-        assert await settled(pending) == [1, 2, 3]
-        assert committed == [1, 2, 3]
-
-    run(scenario)
+    numbers = commits(commit, OneByOne())
+    pending = [numbers.submit(number) for number in (1, 2, 3)]
+    await all_prepared.wait()
+    assert prepared == [1, 2, 3]
+    for number in (3, 2):
+        ready[number].set()
+        await asyncio.sleep(0.01)
+        assert committed == []
+    ready[1].set()
+    assert await settled(pending) == [1, 2, 3]
+    assert committed == [1, 2, 3]
 
 
 class OneByOne(AtOnce):
@@ -273,21 +226,17 @@ class OneByOne(AtOnce):
         return 1
 
 
-def test_no_group_is_taken_without_room() -> None:
+async def test_no_group_is_taken_without_room() -> None:
     """Until the schedule has some, and is asked again."""
-
-    async def scenario() -> None:
-        store, schedule = Store(), OneByOne()
-        schedule.room = False
-        numbers = commits(store.commit, schedule)
-        pending = numbers.submit(1)
-        await asyncio.sleep(0.01)
-        assert store.groups == []
-        schedule.room = True
-        numbers.reconsider()
-        assert await settled([pending]) == [10]
-
-    run(scenario)
+    store, schedule = Store(), OneByOne()
+    schedule.room = False
+    numbers = commits(store.commit, schedule)
+    pending = numbers.submit(1)
+    await asyncio.sleep(0.01)
+    assert store.groups == []
+    schedule.room = True
+    numbers.reconsider()
+    assert await settled([pending]) == [10]
 
 
 class At:
@@ -307,55 +256,47 @@ class At:
         return len(waiting.entries)
 
 
-def test_a_group_is_taken_when_it_is_due() -> None:
+async def test_a_group_is_taken_when_it_is_due() -> None:
     """At its time, not before; at once when what arrives makes it due, or when the schedule is another one now."""
-
-    async def scenario() -> None:
-        store, loop = Store(), asyncio.get_running_loop()
-        schedule = At(loop.time() + 0.05, bytes_max=100)
-        numbers = commits(store.commit, schedule)
-        await settled([numbers.submit(1, 10)])
-        assert loop.time() >= schedule.time - 0.001
-        schedule.time = loop.time() + 3_600
-        pending = [numbers.submit(2, 60)]
-        await asyncio.sleep(0.01)
-        assert store.groups == [[1]]
-        pending.append(numbers.submit(3, 60))
-        await settled(pending)
-        assert store.groups == [[1], [2, 3]]
-        withdrawn, left = numbers.submit(4, 60), numbers.submit(5, 30)
-        await asyncio.sleep(0.01)
-        assert numbers.withdraw(withdrawn)
-        assert not numbers.withdraw(pending[0])
-        last = numbers.submit(6, 30)
-        await asyncio.sleep(0.01)
-        assert store.groups == [[1], [2, 3]], "what was withdrawn is counted still"
-        schedule.time = loop.time()
-        numbers.reconsider()
-        assert await settled([left, last]) == [50, 60]
-
-    run(scenario)
+    store, loop = Store(), asyncio.get_running_loop()
+    schedule = At(loop.time() + 0.05, bytes_max=100)
+    numbers = commits(store.commit, schedule)
+    await settled([numbers.submit(1, 10)])
+    assert loop.time() >= schedule.time - 0.001
+    schedule.time = loop.time() + 3_600
+    pending = [numbers.submit(2, 60)]
+    await asyncio.sleep(0.01)
+    assert store.groups == [[1]]
+    pending.append(numbers.submit(3, 60))
+    await settled(pending)
+    assert store.groups == [[1], [2, 3]]
+    withdrawn, left = numbers.submit(4, 60), numbers.submit(5, 30)
+    await asyncio.sleep(0.01)
+    assert numbers.withdraw(withdrawn)
+    assert not numbers.withdraw(pending[0])
+    last = numbers.submit(6, 30)
+    await asyncio.sleep(0.01)
+    assert store.groups == [[1], [2, 3]], "what was withdrawn is counted still"
+    schedule.time = loop.time()
+    numbers.reconsider()
+    assert await settled([left, last]) == [50, 60]
 
 
-def test_draining_takes_what_waits_at_once_and_returns_when_all_is_settled() -> None:
+async def test_draining_takes_what_waits_at_once_and_returns_when_all_is_settled() -> None:
     """Also what is submitted meanwhile."""
-
-    async def scenario() -> None:
-        store = Store()
-        numbers = commits(store.commit, At(asyncio.get_running_loop().time() + 3_600))
-        store.gate.clear()
-        first = numbers.submit(1)
-        draining = asyncio.create_task(numbers.drain())
-        await store.begun.wait()
-        second = numbers.submit(2)
-        await asyncio.sleep(0.01)
-        assert not draining.done()
-        store.gate.set()
-        await draining
-        assert (first.settled.result(), second.settled.result()) == (10, 20)
-        assert numbers.is_idle
-
-    run(scenario)
+    store = Store()
+    numbers = commits(store.commit, At(asyncio.get_running_loop().time() + 3_600))
+    store.gate.clear()
+    first = numbers.submit(1)
+    draining = asyncio.create_task(numbers.drain())
+    await store.begun.wait()
+    second = numbers.submit(2)
+    await asyncio.sleep(0.01)
+    assert not draining.done()
+    store.gate.set()
+    await draining
+    assert (first.settled.result(), second.settled.result()) == (10, 20)
+    assert numbers.is_idle
 
 
 def test_a_pace_is_kept_in_the_long_run() -> None:
@@ -371,20 +312,16 @@ def test_a_pace_is_kept_in_the_long_run() -> None:
     assert taken == pytest.approx([100, 100, 100, 100.5, 101, 101.5, 200, 200, 200, 200.5, 201, 201.5])
 
 
-def test_what_comes_as_a_run_ends_is_taken_by_the_next() -> None:
+async def test_what_comes_as_a_run_ends_is_taken_by_the_next() -> None:
     """A caller that is told submits again in the same turn of the loop, and so does one that comes between a run's end and its
     task's."""
-
-    async def scenario() -> None:
-        store = Store()
-        numbers = commits(store.commit)
-        late: list[Pending[int, int]] = []
-        first = numbers.submit(1)
-        first.settled.add_done_callback(lambda _: late.append(numbers.submit(2)))
-        await settled([first])
-        for _ in range(5):
-            late.append(numbers.submit(len(late) + 2))
-            await asyncio.sleep(0)
-        assert await settled(late) == [10 * number for number in range(2, 8)]
-
-    run(scenario)
+    store = Store()
+    numbers = commits(store.commit)
+    late: list[Pending[int, int]] = []
+    first = numbers.submit(1)
+    first.settled.add_done_callback(lambda _: late.append(numbers.submit(2)))
+    await settled([first])
+    for _ in range(5):
+        late.append(numbers.submit(len(late) + 2))
+        await asyncio.sleep(0)
+    assert await settled(late) == [10 * number for number in range(2, 8)]

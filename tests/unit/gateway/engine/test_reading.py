@@ -11,274 +11,211 @@ from gateway.engine.fetch_answer import Fetched, FetchFrom
 from gateway.engine.reading import ReadLimits
 from log_format import layout
 from log_format.errors import BackOff, CorruptData, ErrorCode, OffsetOutOfRange, UnsupportedTable
-from tests.support.engine import batch_of, make_gateway, offsets_of, run, values_of
+from tests.support.engine import Gateway, batch_of, make_gateway, offsets_of, values_of
 from tests.support.faulty_store import Gate
 
 
 @pytest.mark.parametrize("source", ["memory", "store", "both"])
-def test_reads_are_exact_whatever_the_limits(source: str) -> None:
+async def test_reads_are_exact_whatever_the_limits(gateway: Gateway, source: str) -> None:
     """G4: from any offset and with any limits a read gives the longest head that fits, at least one record, no gap."""
-
-    async def scenario() -> None:
-        choice = random.Random(7)
-        gateway = make_gateway()
-        topic = await gateway.topic(flush_ms=0, partition_count=2)
-        values: list[bytes] = []
-        for flush in range(12):
-            batch = [bytes(choice.randrange(0, 60)) for _ in range(choice.randrange(1, 40))]
-            await gateway.append(topic, [*batch, b"other"], [0] * len(batch) + [1])
-            values += batch
-            if source == "both" and flush == 6:
-                kept = gateway.engine._tail.bytes_max
-                gateway.forget_tail()
-                gateway.engine._tail.bytes_max = kept
-        if source == "store":
+    choice = random.Random(7)
+    topic = await gateway.topic(flush_ms=0, partition_count=2)
+    values: list[bytes] = []
+    for flush in range(12):
+        batch = [bytes(choice.randrange(0, 60)) for _ in range(choice.randrange(1, 40))]
+        await gateway.append(topic, [*batch, b"other"], [0] * len(batch) + [1])
+        values += batch
+        if source == "both" and flush == 6:
+            kept = gateway.engine._tail.bytes_max
             gateway.forget_tail()
-        for _ in range(150):
-            start = choice.randrange(len(values) + 1)
-            records, size = choice.choice([1, 3, 50, 1000]), choice.choice([1, 30, 500, 100_000])
-            fetched = await gateway.fetch(start, records=records, bytes_max=size)
-            expected: list[bytes] = []
-            for value in values[start : start + records]:
-                if expected and sum(map(len, expected)) + len(value) > size:
-                    break
-                expected.append(value)
-            assert values_of(fetched) == expected
-            assert offsets_of(fetched) == list(range(start, start + len(expected)))
-            assert fetched.records.next_offset == start + len(expected)
-            assert fetched.high_watermark == len(values)
-            assert fetched.records.size_bytes == sum(map(len, expected))
-        assert values_of(await gateway.fetch(0, partition=1, records=1000)) == [b"other"] * 12
-        await gateway.engine.drain()
+            gateway.engine._tail.bytes_max = kept
+    if source == "store":
+        gateway.forget_tail()
+    for _ in range(150):
+        start = choice.randrange(len(values) + 1)
+        records, size = choice.choice([1, 3, 50, 1000]), choice.choice([1, 30, 500, 100_000])
+        fetched = await gateway.fetch(start, records=records, bytes_max=size)
+        expected: list[bytes] = []
+        for value in values[start : start + records]:
+            if expected and sum(map(len, expected)) + len(value) > size:
+                break
+            expected.append(value)
+        assert values_of(fetched) == expected
+        assert offsets_of(fetched) == list(range(start, start + len(expected)))
+        assert fetched.records.next_offset == start + len(expected)
+        assert fetched.high_watermark == len(values)
+        assert fetched.records.size_bytes == sum(map(len, expected))
+    assert values_of(await gateway.fetch(0, partition=1, records=1000)) == [b"other"] * 12
 
-    run(scenario)
 
-
-def test_tail_reads_ask_the_store_for_no_segment() -> None:
+async def test_tail_reads_ask_the_store_for_no_segment(gateway: Gateway) -> None:
     """What was just written is served from memory: at most the log is looked at."""
-
-    async def scenario() -> None:
-        gateway = make_gateway()
-        topic = await gateway.topic(flush_ms=0)
-        await gateway.append(topic, [b"a", b"b"])
-        gateway.store.requests.clear()
-        await gateway.fetch(0)
-        assert not [key for _, key in gateway.store.requests if "/segments/" in key]
-        gateway.forget_tail()
-        await gateway.fetch(0)
-        assert [key for _, key in gateway.store.requests if "/segments/" in key]
-        await gateway.engine.drain()
-
-    run(scenario)
+    topic = await gateway.topic(flush_ms=0)
+    await gateway.append(topic, [b"a", b"b"])
+    gateway.store.requests.clear()
+    await gateway.fetch(0)
+    assert not [key for _, key in gateway.store.requests if "/segments/" in key]
+    gateway.forget_tail()
+    await gateway.fetch(0)
+    assert [key for _, key in gateway.store.requests if "/segments/" in key]
 
 
-def test_old_reads_do_not_evict_the_tail() -> None:
+async def test_old_reads_do_not_evict_the_tail() -> None:
     """A reader that catches up leaves the newest records in memory (what went wrong for Inkless)."""
-
-    async def scenario() -> None:
-        gateway = make_gateway(tail_cache_bytes_max=40_000)
-        topic = await gateway.topic(flush_ms=0)
-        for _ in range(30):
-            await gateway.append(topic, [b"x" * 1000] * 5)
-        newest = gateway.engine._tail.size_bytes
-        offset = 0
-        while offset < 150:
-            offset = (await gateway.fetch(offset, records=20)).records.next_offset
-        assert gateway.engine._tail.size_bytes == newest
-        gateway.store.requests.clear()
-        await gateway.fetch(149)
-        assert not [key for _, key in gateway.store.requests if "/segments/" in key]
-        await gateway.engine.drain()
-
-    run(scenario)
+    gateway = make_gateway(tail_cache_bytes_max=40_000)
+    topic = await gateway.topic(flush_ms=0)
+    for _ in range(30):
+        await gateway.append(topic, [b"x" * 1000] * 5)
+    newest = gateway.engine._tail.size_bytes
+    offset = 0
+    while offset < 150:
+        offset = (await gateway.fetch(offset, records=20)).records.next_offset
+    assert gateway.engine._tail.size_bytes == newest
+    gateway.store.requests.clear()
+    await gateway.fetch(149)
+    assert not [key for _, key in gateway.store.requests if "/segments/" in key]
+    await gateway.engine.drain()
 
 
-def test_a_missing_segment_is_named_and_others_are_read() -> None:
+async def test_a_missing_segment_is_named_and_others_are_read(gateway: Gateway) -> None:
     """A segment that is gone: ``CORRUPT_SEGMENT`` with its path for what it held; the rest of the topic is readable."""
-
-    async def scenario() -> None:
-        gateway = make_gateway()
-        topic = await gateway.topic(flush_ms=0, partition_count=2)
-        for partition in (0, 1):
-            await gateway.append(topic, [b"%d" % partition], partition)
-        await gateway.append(topic, [b"again"], 0)
-        gateway.forget_tail()
-        found = topic.state.manifest.find(0, 0)
-        assert found is not None
-        lost = found.segment
-        gateway.store.objects.delete(f"topics/t/{lost.path}")
-        with pytest.raises(CorruptData) as caught:
-            await gateway.fetch(0)
-        assert caught.value.fields["segment"] == lost.path
-        assert values_of(await gateway.fetch(0, partition=1)) == [b"1"]
-        assert values_of(await gateway.fetch(1)) == [b"again"]
-        await gateway.engine.drain()
-
-    run(scenario)
+    topic = await gateway.topic(flush_ms=0, partition_count=2)
+    for partition in (0, 1):
+        await gateway.append(topic, [b"%d" % partition], partition)
+    await gateway.append(topic, [b"again"], 0)
+    gateway.forget_tail()
+    found = topic.state.manifest.find(0, 0)
+    assert found is not None
+    lost = found.segment
+    gateway.store.objects.delete(f"topics/t/{lost.path}")
+    with pytest.raises(CorruptData) as caught:
+        await gateway.fetch(0)
+    assert caught.value.fields["segment"] == lost.path
+    assert values_of(await gateway.fetch(0, partition=1)) == [b"1"]
+    assert values_of(await gateway.fetch(1)) == [b"again"]
 
 
-def test_a_table_with_foreign_features_is_neither_read_nor_written() -> None:
+async def test_a_table_with_foreign_features_is_neither_read_nor_written(gateway: Gateway) -> None:
     """``UNSUPPORTED_TABLE`` for fetches, appends and polls, also of what is in memory; other topics go on, and so does this one
     once the foreign commit is gone."""
-
-    async def scenario() -> None:
-        gateway = make_gateway()
-        topic, other = await gateway.topic(flush_ms=0), await gateway.topic("other", flush_ms=0)
-        await gateway.append(topic, [b"a"])
-        foreign = b'{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["deletionVectors"]}}'
-        key = layout.commit_key("t", topic.state.version + 1)
-        gateway.store.objects.put_if_absent(key, foreign)
-        for act in (lambda: gateway.fetch(0), lambda: gateway.append(topic, [b"b"]), lambda: gateway.fetch("latest")):
-            with pytest.raises(UnsupportedTable, match="3/7") as refused:
-                await act()
-            assert refused.value.code is ErrorCode.UNSUPPORTED_TABLE
-        await gateway.append(other, [b"b"])
-        assert values_of(await gateway.fetch(0, topic="other")) == [b"b"]
-        gateway.store.objects.delete(key)
-        await gateway.append(topic, [b"c"])
-        assert values_of(await gateway.fetch(0)) == [b"a", b"c"]
-        await gateway.engine.drain()
-
-    run(scenario)
+    topic, other = await gateway.topic(flush_ms=0), await gateway.topic("other", flush_ms=0)
+    await gateway.append(topic, [b"a"])
+    foreign = b'{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["deletionVectors"]}}'
+    key = layout.commit_key("t", topic.state.version + 1)
+    gateway.store.objects.put_if_absent(key, foreign)
+    for act in (lambda: gateway.fetch(0), lambda: gateway.append(topic, [b"b"]), lambda: gateway.fetch("latest")):
+        with pytest.raises(UnsupportedTable, match="3/7") as refused:
+            await act()
+        assert refused.value.code is ErrorCode.UNSUPPORTED_TABLE
+    await gateway.append(other, [b"b"])
+    assert values_of(await gateway.fetch(0, topic="other")) == [b"b"]
+    gateway.store.objects.delete(key)
+    await gateway.append(topic, [b"c"])
+    assert values_of(await gateway.fetch(0)) == [b"a", b"c"]
 
 
-def test_offsets_outside_of_the_log_say_where_it_is() -> None:
+async def test_offsets_outside_of_the_log_say_where_it_is(gateway: Gateway) -> None:
     """410 below the log start, 416 beyond the high watermark, both with the log's ends; the end itself is in range."""
-
-    async def scenario() -> None:
-        gateway = make_gateway()
-        topic = await gateway.topic(flush_ms=0)
-        await gateway.append(topic, [b"a", b"b", b"c"])
-        await gateway.engine.administration.delete_records("t", {0: 2})
-        for offset, status in ((1, 410), (4, 416)):
-            with pytest.raises(OffsetOutOfRange) as caught:
-                await gateway.fetch(offset)
-            assert caught.value.status == status
-            assert caught.value.fields["log_start_offset"] == 2
-            assert caught.value.fields["high_watermark"] == 3
-        assert values_of(await gateway.fetch(3)) == []
-        assert values_of(await gateway.fetch("earliest")) == [b"c"]
-        assert values_of(await gateway.fetch("latest")) == []
-        await gateway.engine.drain()
-
-    run(scenario)
+    topic = await gateway.topic(flush_ms=0)
+    await gateway.append(topic, [b"a", b"b", b"c"])
+    await gateway.engine.administration.delete_records("t", {0: 2})
+    for offset, status in ((1, 410), (4, 416)):
+        with pytest.raises(OffsetOutOfRange) as caught:
+            await gateway.fetch(offset)
+        assert caught.value.status == status
+        assert caught.value.fields["log_start_offset"] == 2
+        assert caught.value.fields["high_watermark"] == 3
+    assert values_of(await gateway.fetch(3)) == []
+    assert values_of(await gateway.fetch("earliest")) == [b"c"]
+    assert values_of(await gateway.fetch("latest")) == []
 
 
-def test_what_is_deleted_meanwhile_is_refused_not_skipped() -> None:
+async def test_what_is_deleted_meanwhile_is_refused_not_skipped(gateway: Gateway) -> None:
     """A read that began before a delete-records answers what is left from its offset on, or 410: never a later record."""
-
-    async def scenario() -> None:
-        gateway = make_gateway()
-        topic = await gateway.topic(flush_ms=0)
-        for value in (b"a", b"b", b"c", b"d"):
-            await gateway.append(topic, [value])
-        gateway.forget_tail()
-        before, reading = topic.state, gateway.engine.reading
-        limits = ReadLimits(records_max=10, bytes_max=1000)
-        for log_start in (2, 4):
-            await gateway.engine.administration.delete_records("t", {0: log_start})
-            with pytest.raises(OffsetOutOfRange) as caught:
-                await reading.read(topic, before, 0, log_start - 1, limits)
-            assert (caught.value.status, caught.value.fields["log_start_offset"]) == (410, log_start)
-            assert (await reading.read(topic, before, 0, log_start, limits)).record_count == 4 - log_start
-        await gateway.engine.drain()
-
-    run(scenario)
+    topic = await gateway.topic(flush_ms=0)
+    for value in (b"a", b"b", b"c", b"d"):
+        await gateway.append(topic, [value])
+    gateway.forget_tail()
+    before, reading = topic.state, gateway.engine.reading
+    limits = ReadLimits(records_max=10, bytes_max=1000)
+    for log_start in (2, 4):
+        await gateway.engine.administration.delete_records("t", {0: log_start})
+        with pytest.raises(OffsetOutOfRange) as caught:
+            await reading.read(topic, before, 0, log_start - 1, limits)
+        assert (caught.value.status, caught.value.fields["log_start_offset"]) == (410, log_start)
+        assert (await reading.read(topic, before, 0, log_start, limits)).record_count == 4 - log_start
 
 
-def test_a_segment_that_is_cleaned_away_meanwhile_is_not_skipped() -> None:
+async def test_a_segment_that_is_cleaned_away_meanwhile_is_not_skipped(gateway: Gateway) -> None:
     """Records that a read was about to get, deleted and cleaned away before it got them, are 410 and no damage; what the
     same read has already is answered."""
-
-    async def scenario() -> None:
-        gateway = make_gateway()
-        topic = await gateway.topic(flush_ms=0)
-        for value in (b"a", b"b", b"c"):
-            await gateway.append(topic, [value])
-        gateway.forget_tail()
-        before, reading = topic.state, gateway.engine.reading
-        limits = ReadLimits(records_max=10, bytes_max=1000)
-        found = before.manifest.find(0, 1)
-        assert found is not None
-        lost = f"topics/t/{found.segment.path}"
-        with Gate(gateway.store, "get", lost) as gate:
-            reads = [asyncio.create_task(reading.read(topic, before, 0, start, limits)) for start in (0, 1)]
-            await gate.wait_until_reached()
-            await gateway.engine.administration.delete_records("t", {0: 2})
-            gateway.store.objects.delete(lost)
-            gate.open()
-            first, second = await asyncio.gather(*reads, return_exceptions=True)
-        assert not isinstance(first, BaseException)
-        assert (first.next_offset, first.record_count, first.is_full) == (1, 1, True)
-        assert isinstance(second, OffsetOutOfRange), second
-        assert second.status == 410
-        await gateway.engine.drain()
-
-    run(scenario)
+    topic = await gateway.topic(flush_ms=0)
+    for value in (b"a", b"b", b"c"):
+        await gateway.append(topic, [value])
+    gateway.forget_tail()
+    before, reading = topic.state, gateway.engine.reading
+    limits = ReadLimits(records_max=10, bytes_max=1000)
+    found = before.manifest.find(0, 1)
+    assert found is not None
+    lost = f"topics/t/{found.segment.path}"
+    with Gate(gateway.store, "get", lost) as gate:
+        reads = [asyncio.create_task(reading.read(topic, before, 0, start, limits)) for start in (0, 1)]
+        await gate.wait_until_reached()
+        await gateway.engine.administration.delete_records("t", {0: 2})
+        gateway.store.objects.delete(lost)
+        gate.open()
+        first, second = await asyncio.gather(*reads, return_exceptions=True)
+    assert not isinstance(first, BaseException)
+    assert (first.next_offset, first.record_count, first.is_full) == (1, 1, True)
+    assert isinstance(second, OffsetOutOfRange), second
+    assert second.status == 410
 
 
-def test_a_time_is_found_in_offset_order() -> None:
+async def test_a_time_is_found_in_offset_order(gateway: Gateway) -> None:
     """The first record, in offset order, whose timestamp is at least T; from the log start on; None when there is none."""
-
-    async def scenario() -> None:
-        gateway = make_gateway()
-        topic = await gateway.topic(flush_ms=0)
-        times = [50, 10, 70, 30, 70, 90, 20]
-        for time_ms in times:
-            batch = batch_of(topic, [b"x"], timestamp_ms=time_ms)
-            await topic.writer.acknowledged(topic.submit(batch, None))
-        for start in (0, 3):
-            await gateway.engine.administration.delete_records("t", {0: start})
-            for wanted in (0, 10, 31, 60, 70, 71, 90, 91):
-                expected = next((i for i in range(start, len(times)) if times[i] >= wanted), None)
-                found = await gateway.engine.reading.offset_of_timestamp(topic, topic.state, 0, wanted)
-                assert found == expected, (start, wanted)
-        await gateway.engine.drain()
-
-    run(scenario)
+    topic = await gateway.topic(flush_ms=0)
+    times = [50, 10, 70, 30, 70, 90, 20]
+    for time_ms in times:
+        batch = batch_of(topic, [b"x"], timestamp_ms=time_ms)
+        await topic.writer.acknowledged(topic.submit(batch, None))
+    for start in (0, 3):
+        await gateway.engine.administration.delete_records("t", {0: start})
+        for wanted in (0, 10, 31, 60, 70, 71, 90, 91):
+            expected = next((i for i in range(start, len(times)) if times[i] >= wanted), None)
+            found = await gateway.engine.reading.offset_of_timestamp(topic, topic.state, 0, wanted)
+            assert found == expected, (start, wanted)
 
 
-def test_a_store_that_is_down_is_said_to_be() -> None:
+async def test_a_store_that_is_down_is_said_to_be(gateway: Gateway) -> None:
     """503, not 500 and no empty answer: an empty one would say that there is nothing to read."""
-
-    async def scenario() -> None:
-        gateway = make_gateway()
-        topic = await gateway.topic(flush_ms=0)
-        await gateway.append(topic, [b"a"])
-        gateway.forget_tail()
-        gateway.store.go_down()
-        with pytest.raises(BackOff):
-            await gateway.fetch(0)
-        gateway.store.come_back()
-        assert values_of(await gateway.fetch(0)) == [b"a"]
-        await gateway.engine.drain()
-
-    run(scenario)
+    topic = await gateway.topic(flush_ms=0)
+    await gateway.append(topic, [b"a"])
+    gateway.forget_tail()
+    gateway.store.go_down()
+    with pytest.raises(BackOff):
+        await gateway.fetch(0)
+    gateway.store.come_back()
+    assert values_of(await gateway.fetch(0)) == [b"a"]
 
 
-def test_the_time_for_old_records_is_the_fetchs_not_each_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_time_for_old_records_is_the_fetchs_not_each_partitions() -> None:
     """Time is over: the first record comes all the same, no partition after it costs the store a read, and nothing is skipped."""
-    monkeypatch.setattr("gateway.engine.fetching.COLD_READ_MS_MAX", -1)
     partitions = range(20)
-
-    async def scenario() -> None:
-        gateway = make_gateway()
-        topic = await gateway.topic(flush_ms=0, partition_count=len(partitions))
-        for partition in partitions:
-            await gateway.append(topic, [b"%d" % partition], partition)
-        gateway.forget_tail()
-        positions = dict.fromkeys(partitions, 0)
-        found: list[bytes] = []
-        for _ in partitions:
-            reads = gateway.store.calls["get_range"]
-            wanted = [FetchFrom(topic="t", partition=number, offset=offset) for number, offset in positions.items()]
-            answer = await gateway.fetch_all(wanted, wait_ms=10_000)
-            answer.reservation.release()
-            assert gateway.store.calls["get_range"] - reads <= 2, "one segment: its footer and its row group"
-            for part in answer.parts:
-                assert isinstance(part, Fetched)
-                positions[part.partition] = part.records.next_offset
-                found += values_of(part)
-        assert found == [b"%d" % partition for partition in partitions]
-
-    run(scenario)
+    gateway = make_gateway(cold_read_ms_max=-1)
+    topic = await gateway.topic(flush_ms=0, partition_count=len(partitions))
+    for partition in partitions:
+        await gateway.append(topic, [b"%d" % partition], partition)
+    gateway.forget_tail()
+    positions = dict.fromkeys(partitions, 0)
+    found: list[bytes] = []
+    for _ in partitions:
+        reads = gateway.store.calls["get_range"]
+        wanted = [FetchFrom(topic="t", partition=number, offset=offset) for number, offset in positions.items()]
+        answer = await gateway.fetch_all(wanted, wait_ms=10_000)
+        answer.reservation.release()
+        assert gateway.store.calls["get_range"] - reads <= 2, "one segment: its footer and its row group"
+        for part in answer.parts:
+            assert isinstance(part, Fetched)
+            positions[part.partition] = part.records.next_offset
+            found += values_of(part)
+    assert found == [b"%d" % partition for partition in partitions]

@@ -13,20 +13,19 @@ import pytest
 from compaction.job import Job
 from compaction.policy import Policy
 from compaction.workers import InThisProcess
-from gateway.engine import maintenance_watch
 from gateway.engine.reading import ReadLimits
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from tests.support.collected_events import CollectedEvents
-from tests.support.engine import Gateway, make_gateway, offsets_of, run, values_of
+from tests.support.engine import Gateway, make_gateway, offsets_of, values_of
 from tests.support.faulty_store import Gate
 
 LIMITS = ReadLimits(records_max=100, bytes_max=100_000)
 VALUES = [b"v%d" % number for number in range(11)]
 
 
-async def filled() -> tuple[Any, Any]:
-    gateway = make_gateway()
+async def filled(segments_behind: int = 1_000) -> tuple[Any, Any]:
+    gateway = make_gateway(segments_behind=segments_behind)
     topic = await gateway.topic(flush_ms=0, retention_ms=-1)
     for value in VALUES:
         await gateway.append(topic, [value])
@@ -52,120 +51,95 @@ def maintain(gateway: Gateway, **policy: Any) -> None:
             objects.delete(info.key)
 
 
-def test_replaced_segments_are_read_by_who_knew_the_old_ones() -> None:
+async def test_replaced_segments_are_read_by_who_knew_the_old_ones() -> None:
     """Every record at its offset, from any offset, by offset and by time."""
-
-    async def scenario() -> None:
-        gateway, topic = await filled()
-        before = topic.state
-        await asyncio.to_thread(maintain, gateway)
-        for offset in range(len(VALUES)):
-            found = await gateway.engine.reading.read(topic, before, 0, offset, LIMITS)
-            assert [value for table in found.tables for value in table["value"].to_pylist()] == VALUES[offset:]
-            assert found.next_offset == len(VALUES)
-        assert await gateway.engine.reading.offset_of_timestamp(topic, before, 0, 0) == 0
-        assert values_of(await gateway.fetch(0)) == VALUES
-        await gateway.engine.drain()
-
-    run(scenario)
-
-
-def test_a_segment_that_goes_while_it_is_read_is_read_from_its_successor() -> None:
-    """Neither an error nor a gap, also when the log was loaded anew meanwhile; and nothing beyond what the read began with."""
-
-    async def scenario() -> None:
-        gateway, topic = await filled()
-        before = topic.state
-        path = before.manifest.segments()[0].path
-        with Gate(gateway.store, "get", path) as gate:
-            read = asyncio.create_task(gateway.engine.reading.read(topic, before, 0, 0, LIMITS))
-            await gate.wait_until_reached()
-            await gateway.append(topic, [b"later"])
-            await asyncio.to_thread(maintain, gateway)
-            await asyncio.to_thread(topic.log.reload)
-            assert topic.state.manifest is not before.manifest
-            gate.open()
-            found = await read
-        assert [value for table in found.tables for value in table["value"].to_pylist()] == VALUES
+    gateway, topic = await filled()
+    before = topic.state
+    await asyncio.to_thread(maintain, gateway)
+    for offset in range(len(VALUES)):
+        found = await gateway.engine.reading.read(topic, before, 0, offset, LIMITS)
+        assert [value for table in found.tables for value in table["value"].to_pylist()] == VALUES[offset:]
         assert found.next_offset == len(VALUES)
-        await gateway.engine.drain()
+    assert await gateway.engine.reading.offset_of_timestamp(topic, before, 0, 0) == 0
+    assert values_of(await gateway.fetch(0)) == VALUES
+    await gateway.engine.drain()
 
-    run(scenario)
+
+async def test_a_segment_that_goes_while_it_is_read_is_read_from_its_successor() -> None:
+    """Neither an error nor a gap, also when the log was loaded anew meanwhile; and nothing beyond what the read began with."""
+    gateway, topic = await filled()
+    before = topic.state
+    path = before.manifest.segments()[0].path
+    with Gate(gateway.store, "get", path) as gate:
+        read = asyncio.create_task(gateway.engine.reading.read(topic, before, 0, 0, LIMITS))
+        await gate.wait_until_reached()
+        await gateway.append(topic, [b"later"])
+        await asyncio.to_thread(maintain, gateway)
+        await asyncio.to_thread(topic.log.reload)
+        assert topic.state.manifest is not before.manifest
+        gate.open()
+        found = await read
+    assert [value for table in found.tables for value in table["value"].to_pylist()] == VALUES
+    assert found.next_offset == len(VALUES)
+    await gateway.engine.drain()
 
 
-def test_what_key_compaction_took_is_not_served_from_memory() -> None:
+async def test_what_key_compaction_took_is_not_served_from_memory() -> None:
     """An erased value is gone for readers of the gateway that wrote it, too, on a quiet topic, and so is its tombstone in time.
 
     Both gateways give what the table has: the one whose tail holds the records as they were sent, and the one that had read the
     older ones ahead.
     """
-
-    async def scenario() -> None:
-        writer = make_gateway()
-        topic = await writer.topic(flush_ms=0, cleanup_policy="compact", delete_retention_ms=0)
-        for number in range(8):
-            values = [b"secret" if number == 0 else None, *[b"%d %d" % (number, key) for key in range(3)]]
-            await writer.append(topic, values, keys=[b"erased", b"a", b"b", b"c"])
-        reader = make_gateway(objects=writer.store.objects)
-        for _ in range(3):
-            await reader.fetch(0, records=1)  # the rest of its row group is read ahead
-            await asyncio.to_thread(maintain, writer, dirty_ratio=0.01, target_bytes=4000)
-            stranger = make_gateway(objects=writer.store.objects)
-            expected = await stranger.fetch(0, records=1000)
-            assert b"secret" not in values_of(expected)
-            for gateway in (writer, reader):
-                found = await gateway.fetch(0, records=1000)
-                assert offsets_of(found) == offsets_of(expected)
-                assert values_of(found) == values_of(expected)
-            await stranger.engine.drain()
-            for number in range(4):
-                await writer.append(topic, [b"%d" % number, b"more"], keys=[b"a", b"b"])
-        assert None not in values_of(expected), "the tombstone never went"
-        await writer.engine.drain()
-        await reader.engine.drain()
-
-    run(scenario)
+    writer = make_gateway()
+    topic = await writer.topic(flush_ms=0, cleanup_policy="compact", delete_retention_ms=0)
+    for number in range(8):
+        values = [b"secret" if number == 0 else None, *[b"%d %d" % (number, key) for key in range(3)]]
+        await writer.append(topic, values, keys=[b"erased", b"a", b"b", b"c"])
+    reader = make_gateway(objects=writer.store.objects)
+    for _ in range(3):
+        await reader.fetch(0, records=1)  # the rest of its row group is read ahead
+        await asyncio.to_thread(maintain, writer, dirty_ratio=0.01, target_bytes=4000)
+        stranger = make_gateway(objects=writer.store.objects)
+        expected = await stranger.fetch(0, records=1000)
+        assert b"secret" not in values_of(expected)
+        for gateway in (writer, reader):
+            found = await gateway.fetch(0, records=1000)
+            assert offsets_of(found) == offsets_of(expected)
+            assert values_of(found) == values_of(expected)
+        await stranger.engine.drain()
+        for number in range(4):
+            await writer.append(topic, [b"%d" % number, b"more"], keys=[b"a", b"b"])
+    assert None not in values_of(expected), "the tombstone never went"
+    await writer.engine.drain()
+    await reader.engine.drain()
 
 
-def test_what_is_above_the_compacted_offsets_is_still_served_from_memory() -> None:
+async def test_what_is_above_the_compacted_offsets_is_still_served_from_memory(gateway: Gateway) -> None:
     """Key compaction costs readers of the newest records nothing."""
-
-    async def scenario() -> None:
-        gateway = make_gateway()
-        topic = await gateway.topic(flush_ms=0, cleanup_policy="compact")
-        for number in range(8):
-            await gateway.append(topic, [b"%d" % number], keys=[b"a"])
-        await asyncio.to_thread(maintain, gateway, dirty_ratio=0.01, target_bytes=4000)
-        await gateway.append(topic, [b"newest"], keys=[b"a"])
-        await gateway.fetch("latest")
-        compacted_to = int(topic.state.keys_compacted[0])
-        assert 0 < compacted_to <= 8
-        gateway.store.requests.clear()
-        assert values_of(await gateway.fetch(8)) == [b"newest"]
-        assert not [key for _, key in gateway.store.requests if key.endswith(".parquet")]
-        await gateway.engine.drain()
-
-    run(scenario)
+    topic = await gateway.topic(flush_ms=0, cleanup_policy="compact")
+    for number in range(8):
+        await gateway.append(topic, [b"%d" % number], keys=[b"a"])
+    await asyncio.to_thread(maintain, gateway, dirty_ratio=0.01, target_bytes=4000)
+    await gateway.append(topic, [b"newest"], keys=[b"a"])
+    await gateway.fetch("latest")
+    compacted_to = int(topic.state.keys_compacted[0])
+    assert 0 < compacted_to <= 8
+    gateway.store.requests.clear()
+    assert values_of(await gateway.fetch(8)) == [b"newest"]
+    assert not [key for _, key in gateway.store.requests if key.endswith(".parquet")]
 
 
-def test_a_topic_that_nobody_looks_after_is_told_of(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_topic_that_nobody_looks_after_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
     """Once in the log, and in the metrics until it is looked after."""
-    monkeypatch.setattr(maintenance_watch, "SEGMENTS_BEHIND", 5)
-
-    async def scenario() -> None:
-        gateway, topic = await filled()
-        registry = gateway.engine.topics._metrics.topics_behind
-        assert registry.collect()[0].samples[0].value == 1
-        said = [record for record in caplog.records if record.name == "gateway.maintenance"]
-        assert len(said) == 1
-        assert "is maintenance running" in said[0].getMessage()
-        await asyncio.to_thread(maintain, gateway)
-        await gateway.fetch(0)
-        assert registry.collect()[0].samples[0].value == 0
-        assert topic.state.manifest.segment_count() < 5
-        await gateway.engine.drain()
-
-    with caplog.at_level(logging.WARNING):
-        run(scenario)
+    caplog.set_level(logging.WARNING)
+    gateway, topic = await filled(segments_behind=5)
+    registry = gateway.engine.topics._metrics.topics_behind
+    assert registry.collect()[0].samples[0].value == 1
+    said = [record for record in caplog.records if record.name == "gateway.maintenance"]
+    assert len(said) == 1
+    assert "is maintenance running" in said[0].getMessage()
+    await asyncio.to_thread(maintain, gateway)
+    await gateway.fetch(0)
+    assert registry.collect()[0].samples[0].value == 0
+    assert topic.state.manifest.segment_count() < 5
+    await gateway.engine.drain()

@@ -8,7 +8,7 @@ import threading
 from gateway.engine.bounds import FLUSHES_AHEAD_MAX
 from log_format.errors import BackOff, StoreUnavailable
 from log_format.topic.appended import Appended
-from tests.support.engine import Gateway, make_gateway, run, values_of
+from tests.support.engine import Gateway, values_of
 from tests.support.faulty_store import Gate
 
 
@@ -29,94 +29,76 @@ async def _until_on_their_way(gateway: Gateway, count: int) -> None:
             await asyncio.sleep(0.001)
 
 
-def test_full_flushes_are_uploaded_side_by_side_and_committed_in_order() -> None:
+async def test_full_flushes_are_uploaded_side_by_side_and_committed_in_order(gateway: Gateway) -> None:
     """While the upload of the first segment hangs those behind it are uploaded, too.
 
     Nothing is acknowledged out of turn (G1, G2). Each was encoded for the offsets that it got, so none is uploaded twice.
     """
-
-    async def scenario() -> None:
-        gateway = make_gateway()
-        topic = await gateway.topic(flush_ms=60_000, flush_bytes=4_096)
-        with Gate(gateway.store, "put") as gate:
-            pending = []
-            for number in range(FLUSHES_AHEAD_MAX):
-                pending.append(gateway.submit(topic, _full(number)))
-                await _until_on_their_way(gateway, number + 1)
-            last = gateway.submit(topic, _full(FLUSHES_AHEAD_MAX))
-            await asyncio.sleep(0.05)
-            assert len(_segment_keys(gateway)) == FLUSHES_AHEAD_MAX, "more flushes are ahead than there may be"
-            assert not any(one.settled.done() for one in pending)
-            gate.open()
-            await asyncio.wait([one.settled for one in (*pending, last)])
-        assert [one.settled.result() for one in (*pending, last)] == [
-            (Appended(0, number, 1),) for number in range(FLUSHES_AHEAD_MAX + 1)
-        ]
-        assert len(_segment_keys(gateway)) == FLUSHES_AHEAD_MAX + 1
-        await gateway.engine.drain()
-
-    run(scenario)
-
-
-def test_a_later_upload_that_is_faster_waits_for_its_turn() -> None:
-    """The second segment is up long before the first: its records come behind those of the first all the same (G2)."""
-
-    async def scenario() -> None:
-        gateway = make_gateway()
-        topic = await gateway.topic(flush_ms=60_000, flush_bytes=4_096)
-        first_up, second_up = threading.Event(), threading.Event()
-
-        def before(operation: str, key: str) -> None:
-            if operation == "put" and key == _segment_keys(gateway)[0]:
-                assert first_up.wait(20), "the first segment was never let through"
-
-        def after(operation: str, key: str) -> None:
-            if operation == "put" and key != _segment_keys(gateway)[0]:
-                second_up.set()
-
-        gateway.store.before, gateway.store.after = before, after
-        first = gateway.submit(topic, _full(1))
-        await _until_on_their_way(gateway, 1)
-        second = gateway.submit(topic, _full(2))
-        assert await asyncio.to_thread(second_up.wait, 10)
+    topic = await gateway.topic(flush_ms=60_000, flush_bytes=4_096)
+    with Gate(gateway.store, "put") as gate:
+        pending = []
+        for number in range(FLUSHES_AHEAD_MAX):
+            pending.append(gateway.submit(topic, _full(number)))
+            await _until_on_their_way(gateway, number + 1)
+        last = gateway.submit(topic, _full(FLUSHES_AHEAD_MAX))
         await asyncio.sleep(0.05)
-        assert not second.settled.done()
-        first_up.set()
-        await asyncio.wait([first.settled, second.settled])
-        assert first.settled.result() == (Appended(0, 0, 1),)
-        assert second.settled.result() == (Appended(0, 1, 1),)
-        await gateway.engine.drain()
+        assert len(_segment_keys(gateway)) == FLUSHES_AHEAD_MAX, "more flushes are ahead than there may be"
+        assert not any(one.settled.done() for one in pending)
+        gate.open()
+        await asyncio.wait([one.settled for one in (*pending, last)])
+    assert [one.settled.result() for one in (*pending, last)] == [
+        (Appended(0, number, 1),) for number in range(FLUSHES_AHEAD_MAX + 1)
+    ]
+    assert len(_segment_keys(gateway)) == FLUSHES_AHEAD_MAX + 1
 
-    run(scenario)
+
+async def test_a_later_upload_that_is_faster_waits_for_its_turn(gateway: Gateway) -> None:
+    """The second segment is up long before the first: its records come behind those of the first all the same (G2)."""
+    topic = await gateway.topic(flush_ms=60_000, flush_bytes=4_096)
+    first_up, second_up = threading.Event(), threading.Event()
+
+    def before(operation: str, key: str) -> None:
+        if operation == "put" and key == _segment_keys(gateway)[0]:
+            assert first_up.wait(20), "the first segment was never let through"
+
+    def after(operation: str, key: str) -> None:
+        if operation == "put" and key != _segment_keys(gateway)[0]:
+            second_up.set()
+
+    gateway.store.before, gateway.store.after = before, after
+    first = gateway.submit(topic, _full(1))
+    await _until_on_their_way(gateway, 1)
+    second = gateway.submit(topic, _full(2))
+    assert await asyncio.to_thread(second_up.wait, 10)
+    await asyncio.sleep(0.05)
+    assert not second.settled.done()
+    first_up.set()
+    await asyncio.wait([first.settled, second.settled])
+    assert first.settled.result() == (Appended(0, 0, 1),)
+    assert second.settled.result() == (Appended(0, 1, 1),)
 
 
-def test_a_segment_that_can_not_be_uploaded_costs_its_flush_alone() -> None:
+async def test_a_segment_that_can_not_be_uploaded_costs_its_flush_alone(gateway: Gateway) -> None:
     """Its batches are refused and never appear; those behind it, encoded for offsets after it, are written without a gap."""
+    topic = await gateway.topic(flush_ms=60_000, flush_bytes=4_096)
+    with Gate(gateway.store, "put_if_absent") as gate:
+        first = gateway.submit(topic, _full(1))
+        await gate.wait_until_reached()
+        hang = gateway.store.before
 
-    async def scenario() -> None:
-        gateway = make_gateway()
-        topic = await gateway.topic(flush_ms=60_000, flush_bytes=4_096)
-        with Gate(gateway.store, "put_if_absent") as gate:
-            first = gateway.submit(topic, _full(1))
-            await gate.wait_until_reached()
-            hang = gateway.store.before
+        def fail_the_second(operation: str, key: str) -> None:
+            if operation == "put" and key == _segment_keys(gateway)[1]:
+                raise StoreUnavailable(key, "full", may_have_happened=False)
+            hang(operation, key)
 
-            def fail_the_second(operation: str, key: str) -> None:
-                if operation == "put" and key == _segment_keys(gateway)[1]:
-                    raise StoreUnavailable(key, "full", may_have_happened=False)
-                hang(operation, key)
-
-            gateway.store.before = fail_the_second
-            refused = gateway.submit(topic, _full(2))
-            await _until_on_their_way(gateway, 2)
-            third = gateway.submit(topic, _full(3))
-            await _until_on_their_way(gateway, 3)
-            gate.open()
-            await asyncio.wait([first.settled, refused.settled, third.settled])
-        assert first.settled.result() == (Appended(0, 0, 1),)
-        assert isinstance(refused.settled.exception(), BackOff)
-        assert third.settled.result() == (Appended(0, 1, 1),)
-        assert [value[:1] for value in values_of(await gateway.fetch())] == [b"1", b"3"]
-        await gateway.engine.drain()
-
-    run(scenario)
+        gateway.store.before = fail_the_second
+        refused = gateway.submit(topic, _full(2))
+        await _until_on_their_way(gateway, 2)
+        third = gateway.submit(topic, _full(3))
+        await _until_on_their_way(gateway, 3)
+        gate.open()
+        await asyncio.wait([first.settled, refused.settled, third.settled])
+    assert first.settled.result() == (Appended(0, 0, 1),)
+    assert isinstance(refused.settled.exception(), BackOff)
+    assert third.settled.result() == (Appended(0, 1, 1),)
+    assert [value[:1] for value in values_of(await gateway.fetch())] == [b"1", b"3"]

@@ -73,56 +73,44 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("part", ENDLESS)
-def test_an_answer_that_is_no_body_has_an_end(part: str) -> None:
+async def test_an_answer_that_is_no_body_has_an_end(part: str) -> None:
     """Head, framing and trailers that never end: the connection is cut after a few reads."""
-
-    async def scenario() -> None:
-        async with asyncio.timeout(30), exchange(ENDLESS[part]) as (connection, sent):
-            with pytest.raises(PeerLost):
-                await whole(connection)
-            assert not connection.is_reusable
-            # Not more than the sockets' buffers behind what was read.
-            assert sent[0] < 10 * ENOUGH_BYTES
-
-    asyncio.run(scenario())
+    async with exchange(ENDLESS[part]) as (connection, sent):
+        with pytest.raises(PeerLost):
+            await whole(connection)
+        assert not connection.is_reusable
+        # Not more than the sockets' buffers behind what was read.
+        assert sent[0] < 10 * ENOUGH_BYTES
 
 
-def test_a_body_is_read_as_it_is_handed_on() -> None:
+async def test_a_body_is_read_as_it_is_handed_on() -> None:
     """One that never ends, in the smallest chunks there are: held is what UNREAD_BYTES_MAX says, and the peer waits."""
-
-    async def scenario() -> None:
-        answer = endless(HEAD + b"transfer-encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 10_000)
-        async with asyncio.timeout(30), exchange(answer) as (connection, sent):
-            await connection.head(lambda: True)
-            await asyncio.sleep(0.3)
-            before = sent[0]
-            await asyncio.sleep(0.2)
-            assert sent[0] == before < 20 * ENOUGH_BYTES
-            assert len(await connection.chunk(lambda: True)) < 1024 * 1024
-            assert len(await connection.chunk(lambda: True)) > 0
-
-    asyncio.run(scenario())
+    answer = endless(HEAD + b"transfer-encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 10_000)
+    async with exchange(answer) as (connection, sent):
+        await connection.head(lambda: True)
+        await asyncio.sleep(0.3)
+        before = sent[0]
+        await asyncio.sleep(0.2)
+        assert sent[0] == before < 20 * ENOUGH_BYTES
+        assert len(await connection.chunk(lambda: True)) < 1024 * 1024
+        assert len(await connection.chunk(lambda: True)) > 0
 
 
-def test_a_second_answer_is_none() -> None:
+async def test_a_second_answer_is_none() -> None:
     """Two answers to one request: the first is whole, and the connection is not used again."""
     twice = (HEAD + b"content-length: 1\r\n\r\nx") + (b"HTTP/1.1 500 No\r\na: b\r\ncontent-length: 1\r\n\r\ny")
-
-    async def scenario() -> None:
-        async with asyncio.timeout(30), exchange(lambda: [twice]) as (connection, _):
-            await connection.head(lambda: True)
-            assert (connection.status, connection.headers) == (200, [(b"content-length", b"1")])
-            assert await connection.chunk(lambda: True) == b"x"
-            assert not connection.is_reusable
-
-    asyncio.run(scenario())
+    async with exchange(lambda: [twice]) as (connection, _):
+        await connection.head(lambda: True)
+        assert (connection.status, connection.headers) == (200, [(b"content-length", b"1")])
+        assert await connection.chunk(lambda: True) == b"x"
+        assert not connection.is_reusable
 
 
 @pytest.mark.parametrize(
     ("trusted", "name", "is_reached"),
     [(True, None, False), (True, "gateways", True), (True, "others", False), (False, "gateways", False)],
 )
-def test_only_a_trusted_certificate_is_spoken_to(
+async def test_only_a_trusted_certificate_is_spoken_to(
     authority: Authority, trusted: bool, name: str | None, is_reached: bool
 ) -> None:
     """Over https nothing is sent to a peer whose certificate is not of a trusted authority and for the name asked for."""
@@ -132,16 +120,9 @@ def test_only_a_trusted_certificate_is_spoken_to(
     async def serve(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
 
-    async def scenario() -> None:
-        server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=served)
-        connections = PeerConnections(1, PeerTrust.of(authority.ca_file if trusted else None, name))
-        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        with (
-            contextlib.nullcontext()
-            if is_reached
-            else pytest.raises(PeerUnreachable, match="certificate verify failed")
-        ):
-            connections.give_back(url, await connections.take(url))
-        server.close()
-
-    asyncio.run(scenario())
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=served)
+    connections = PeerConnections(1, PeerTrust.of(authority.ca_file if trusted else None, name))
+    url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    with contextlib.nullcontext() if is_reached else pytest.raises(PeerUnreachable, match="certificate verify failed"):
+        connections.give_back(url, await connections.take(url))
+    server.close()

@@ -58,17 +58,13 @@ class NoPool(Executor):
         raise AssertionError("a small body needs no pool")
 
 
-def test_pieces_become_the_body_and_are_released_after_it() -> None:
+async def test_pieces_become_the_body_and_are_released_after_it() -> None:
     """The bytes are exactly those sent; their memory is reserved while they are used and free afterwards."""
-
-    async def scenario() -> None:
-        budget = MemoryBudget(10_000, "tests")
-        source = Source([b"ab", b"", b"cd"], content_type="text/plain")
-        async with request_body(source.request, LIMITS, budget, pool=NoPool()) as body:
-            assert (body.data, body.content_type, budget.used_bytes) == (b"abcd", "text/plain", 4)
-        assert budget.used_bytes == 0
-
-    asyncio.run(scenario())
+    budget = MemoryBudget(10_000, "tests")
+    source = Source([b"ab", b"", b"cd"], content_type="text/plain")
+    async with request_body(source.request, LIMITS, budget, pool=NoPool()) as body:
+        assert (body.data, body.content_type, budget.used_bytes) == (b"abcd", "text/plain", 4)
+    assert budget.used_bytes == 0
 
 
 def test_an_announced_length_above_the_limit_is_refused_unread() -> None:
@@ -113,22 +109,20 @@ def test_compressed_bodies(encoding: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
-def test_small_bodies_never_change_threads(encoding: str) -> None:
+async def test_small_bodies_never_change_threads(encoding: str) -> None:
     """What is decompressed faster than a thread is changed stays where it is."""
     data = random.Random(1).randbytes(60_000)
     packed = gzip.compress(data) if encoding == "gzip" else zstandard.compress(data)
-
-    async def scenario() -> None:
-        limits, budget = BodyLimits(bytes_max=1 << 20, total_ms=60_000), MemoryBudget(1 << 20, "tests")
-        source = Source([packed], content_encoding=encoding)
-        async with request_body(source.request, limits, budget, pool=NoPool()) as body:
-            assert body.data == data
-
-    asyncio.run(scenario())
+    limits, budget = BodyLimits(bytes_max=1 << 20, total_ms=60_000), MemoryBudget(1 << 20, "tests")
+    source = Source([packed], content_encoding=encoding)
+    async with request_body(source.request, limits, budget, pool=NoPool()) as body:
+        assert body.data == data
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
-def test_large_bodies_are_decompressed_beside_the_event_loop(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_large_bodies_are_decompressed_beside_the_event_loop(
+    encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """16 MiB in chunks of any size come out in order and whole.
 
     The pool decompresses all but their beginning, while the event loop turns; only the body stays reserved.
@@ -159,18 +153,15 @@ def test_large_bodies_are_decompressed_beside_the_event_loop(encoding: str, monk
             turned.set()
             await asyncio.sleep(0.001)
 
-    async def scenario() -> None:
-        budget = MemoryBudget(2 * size, "tests")
-        turning = asyncio.create_task(turn())
-        with ThreadPoolExecutor(1) as pool:
-            limits = BodyLimits(bytes_max=size, total_ms=120_000)
-            async with request_body(source.request, limits, budget, pool=pool) as body:
-                assert body.data == data
-                assert budget.used_bytes == size
-        assert budget.used_bytes == 0
-        turning.cancel()
-
-    asyncio.run(scenario())
+    budget = MemoryBudget(2 * size, "tests")
+    turning = asyncio.create_task(turn())
+    with ThreadPoolExecutor(1) as pool:
+        limits = BodyLimits(bytes_max=size, total_ms=120_000)
+        async with request_body(source.request, limits, budget, pool=pool) as body:
+            assert body.data == data
+            assert budget.used_bytes == size
+    assert budget.used_bytes == 0
+    turning.cancel()
     assert loop_fed <= 64 * 1024
     assert loop_fed + pool_fed == len(packed)
 
@@ -238,18 +229,14 @@ def test_a_body_that_takes_too_long_is_refused() -> None:
     assert caught.value.status == 400
 
 
-def test_a_kept_reservation_outlives_the_block() -> None:
+async def test_a_kept_reservation_outlives_the_block() -> None:
     """A route that answers before the records are written keeps their memory reserved until they are."""
-
-    async def scenario() -> None:
-        budget = MemoryBudget(900, "tests")
-        async with request_body(Source([b"abc"]).request, LIMITS, budget, pool=NoPool()) as body:
-            kept = body.handed_over(2)
-            assert (body.data, kept.size_bytes) == (b"", 3)
-            with body.handed_over(5):
-                assert budget.used_bytes == 8
-        assert budget.used_bytes == 3
-        kept.release()
-        assert budget.used_bytes == 0
-
-    asyncio.run(scenario())
+    budget = MemoryBudget(900, "tests")
+    async with request_body(Source([b"abc"]).request, LIMITS, budget, pool=NoPool()) as body:
+        kept = body.handed_over(2)
+        assert (body.data, kept.size_bytes) == (b"", 3)
+        with body.handed_over(5):
+            assert budget.used_bytes == 8
+    assert budget.used_bytes == 3
+    kept.release()
+    assert budget.used_bytes == 0

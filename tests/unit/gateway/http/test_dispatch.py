@@ -10,8 +10,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.http.direct_route import DirectRoute
 from gateway.http.dispatch import Dispatcher, MethodNotAllowed
+from gateway.routes.typed_route import TypedRoute
 from log_format.errors import RequestRefused
 
 
@@ -20,17 +20,17 @@ async def endpoint(_request: Request) -> Response:
 
 
 def dispatcher() -> Dispatcher:
-    router = APIRouter(route_class=DirectRoute)
+    router = APIRouter(route_class=TypedRoute)
     router.get("/v1/topics")(endpoint)
     router.post("/v1/topics")(endpoint)
     router.get("/v1/topics/{topic}")(endpoint)
     router.delete("/v1/topics/{topic}")(endpoint)
     router.post("/v1/topics/{topic}:delete-records")(endpoint)
-    return Dispatcher([route for route in router.routes if isinstance(route, DirectRoute)])
+    return Dispatcher([route for route in router.routes if isinstance(route, TypedRoute)])
 
 
 def dispatched(method: str, path: str) -> dict[str, Any]:
-    scope: dict[str, Any] = {"type": "http", "method": method, "path": path, "headers": []}
+    scope: dict[str, Any] = {"type": "http", "method": method, "path": path, "query_string": b"", "headers": []}
 
     async def nothing(*_: object) -> Any:
         return None

@@ -56,101 +56,86 @@ def response(
 
 
 @pytest.mark.parametrize("size_bytes", [10, 1 << 20, WHOLE_BYTES_MAX + 1])
-def test_small_and_large_answers_are_the_same_bytes(size_bytes: int) -> None:
+async def test_small_and_large_answers_are_the_same_bytes(size_bytes: int) -> None:
     """Inline, in a thread, or piece by piece: the body is the same, and its memory is free when it is sent."""
-
-    async def scenario() -> None:
-        memory = MemoryBudget(1000, "answers")
-        client = Client()
-        with ThreadPoolExecutor(1) as pool:
-            answer = response(iter([b"a", b"b" * 50, b"c"]), size_bytes, memory, pool)
-            await answer(SCOPE, client.receive, client.send)
-        assert client.body == b"a" + b"b" * 50 + b"c"
-        headers = dict(client.messages[0]["headers"])
-        assert headers[b"tidelog-next-offset"] == b"7"
-        assert (headers.get(b"content-length") == b"52") is (size_bytes <= WHOLE_BYTES_MAX)
-        assert not client.messages[-1].get("more_body")
-        assert memory.used_bytes == 0
-
-    asyncio.run(scenario())
+    memory = MemoryBudget(1000, "answers")
+    client = Client()
+    with ThreadPoolExecutor(1) as pool:
+        answer = response(iter([b"a", b"b" * 50, b"c"]), size_bytes, memory, pool)
+        await answer(SCOPE, client.receive, client.send)
+    assert client.body == b"a" + b"b" * 50 + b"c"
+    headers = dict(client.messages[0]["headers"])
+    assert headers[b"tidelog-next-offset"] == b"7"
+    assert (headers.get(b"content-length") == b"52") is (size_bytes <= WHOLE_BYTES_MAX)
+    assert not client.messages[-1].get("more_body")
+    assert memory.used_bytes == 0
 
 
-def test_a_large_answer_makes_no_piece_before_the_last_is_sent() -> None:
+async def test_a_large_answer_makes_no_piece_before_the_last_is_sent() -> None:
     """A client that reads slowly holds one piece, not the whole answer."""
+    made: list[int] = []
 
-    async def scenario() -> None:
-        made: list[int] = []
+    def pieces() -> Iterator[bytes]:
+        for number in range(5):
+            made.append(number)
+            yield b"x" * SENT_BYTES_MIN
 
-        def pieces() -> Iterator[bytes]:
-            for number in range(5):
-                made.append(number)
-                yield b"x" * SENT_BYTES_MIN
-
-        memory = MemoryBudget(1000, "answers")
-        client = Client()
-        client.reads.clear()
-        with ThreadPoolExecutor(1) as pool:
-            answer = response(pieces(), WHOLE_BYTES_MAX + 1, memory, pool)
-            sending = asyncio.ensure_future(answer(SCOPE, client.receive, client.send))
-            await asyncio.sleep(0.05)
-            assert made == [0]
-            assert memory.used_bytes == 1000
-            client.reads.set()
-            await sending
-        assert made == [0, 1, 2, 3, 4]
-        assert memory.used_bytes == 0
-
-    asyncio.run(scenario())
+    memory = MemoryBudget(1000, "answers")
+    client = Client()
+    client.reads.clear()
+    with ThreadPoolExecutor(1) as pool:
+        answer = response(pieces(), WHOLE_BYTES_MAX + 1, memory, pool)
+        sending = asyncio.ensure_future(answer(SCOPE, client.receive, client.send))
+        await asyncio.sleep(0.05)
+        assert made == [0]
+        assert memory.used_bytes == 1000
+        client.reads.set()
+        await sending
+    assert made == [0, 1, 2, 3, 4]
+    assert memory.used_bytes == 0
 
 
-def test_records_that_can_not_be_encoded_begin_no_answer() -> None:
+async def test_records_that_can_not_be_encoded_begin_no_answer() -> None:
     """The error comes before the first byte, so that it can be a problem of its own; memory is free."""
 
-    async def scenario() -> None:
-        def pieces() -> Iterator[bytes]:
-            raise ValueError("broken")
-            yield b""  # type: ignore[unreachable]
+    def pieces() -> Iterator[bytes]:
+        raise ValueError("broken")
+        yield b""  # type: ignore[unreachable]
 
-        for size_bytes in (10, WHOLE_BYTES_MAX + 1):
-            memory = MemoryBudget(1000, "answers")
-            client = Client()
-            with ThreadPoolExecutor(1) as pool, pytest.raises(ValueError, match="broken"):
-                await response(pieces(), size_bytes, memory, pool)(SCOPE, client.receive, client.send)
-            assert client.messages == []
-            assert memory.used_bytes == 0
-
-    asyncio.run(scenario())
+    for size_bytes in (10, WHOLE_BYTES_MAX + 1):
+        memory = MemoryBudget(1000, "answers")
+        client = Client()
+        with ThreadPoolExecutor(1) as pool, pytest.raises(ValueError, match="broken"):
+            await response(pieces(), size_bytes, memory, pool)(SCOPE, client.receive, client.send)
+        assert client.messages == []
+        assert memory.used_bytes == 0
 
 
 @pytest.mark.parametrize("reads", [True, False])
-def test_a_stream_ends_when_its_client_leaves(reads: bool) -> None:
+async def test_a_stream_ends_when_its_client_leaves(reads: bool) -> None:
     """While it waits for records, and while an event is being sent: what the stream holds is given back at once."""
+    closed = False
 
-    async def scenario() -> None:
-        closed = False
+    async def events() -> AsyncGenerator[bytes, None]:
+        nonlocal closed
+        try:
+            yield b"data: 1\n\n"
+            await asyncio.Event().wait()
+        finally:
+            closed = True
 
-        async def events() -> AsyncGenerator[bytes, None]:
-            nonlocal closed
-            try:
-                yield b"data: 1\n\n"
-                await asyncio.Event().wait()
-            finally:
-                closed = True
-
-        client = Client()
-        if not reads:
-            client.reads.clear()
-        answer = EventStreamResponse(Request(SCOPE, client.receive), events(), headers={})
-        sending = asyncio.ensure_future(answer(SCOPE, client.receive, client.send))
-        await asyncio.sleep(0.02)
-        assert not closed
-        assert client.messages[0]["status"] == 200
-        client.left.set()
-        with pytest.raises(ClientDisconnect):
-            await sending
-        assert closed
-
-    asyncio.run(scenario())
+    client = Client()
+    if not reads:
+        client.reads.clear()
+    answer = EventStreamResponse(Request(SCOPE, client.receive), events(), headers={})
+    sending = asyncio.ensure_future(answer(SCOPE, client.receive, client.send))
+    await asyncio.sleep(0.02)
+    assert not closed
+    assert client.messages[0]["status"] == 200
+    client.left.set()
+    with pytest.raises(ClientDisconnect):
+        await sending
+    assert closed
 
 
 def test_an_answer_takes_no_more_room_than_there_is() -> None:

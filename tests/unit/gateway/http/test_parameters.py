@@ -1,4 +1,4 @@
-"""Query parameters and path parts: parsed strictly or refused by name."""
+"""Query parameters, headers and path parts: parsed strictly or refused by name."""
 
 from __future__ import annotations
 
@@ -8,49 +8,44 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 from starlette.requests import Request
 
 from gateway.asgi.path import decoded
+from gateway.http import fields
 from gateway.http.parameters import (
-    INT64_MAX,
-    QueryParameters,
-    choice,
-    integer,
-    integer_or_word,
-    path_partition,
+    header_names,
+    header_pairs,
+    of_pairs,
+    partition_named,
     path_text,
-    path_topic,
-    text,
+    query_pairs,
+    topic_named,
 )
+from gateway.http.producer_headers import ConditionalHeaders, ProducerHeaders
+from gateway.routes.fetch_operation import FetchHeaders, FetchQuery
+from gateway.routes.produce_operation import ProduceQuery
 from log_format.errors import RequestRefused
-
-FETCH = QueryParameters(
-    integer_or_word("offset", "Where", words=("earliest", "latest")),
-    integer("max_records", "How many", minimum=1, maximum=100_000, default=500),
-    text("prefix", "Which", length_max=5),
-    choice("acks", "When", words=("0", "all"), default="all"),
-)
+from log_format.topic.producers import ProducerStamp
 
 
-def request(query: bytes = b"", **path: str) -> Request:
-    return Request({"type": "http", "query_string": query, "path_params": path, "headers": []})
+def request(query: bytes = b"", *, headers: dict[str, str] | None = None, **path: str) -> Request:
+    raw = [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
+    return Request({"type": "http", "query_string": query, "path_params": path, "headers": raw})
 
 
-def parsed(query: bytes) -> dict[str, Any]:
-    return FETCH.parse(request(query))
+def parsed(query: bytes, model: type[BaseModel] = FetchQuery) -> dict[str, Any]:
+    return of_pairs(model, query_pairs(request(query)), "Query parameter").model_dump()
 
 
 def test_defaults_and_values() -> None:
     """Every declared parameter has a value, its default when it is absent."""
-    assert parsed(b"") == {"offset": None, "max_records": 500, "prefix": None, "acks": "all"}
-    assert parsed(b"offset=7&max_records=1&prefix=a%2Fb&acks=0") == {
-        "offset": 7,
-        "max_records": 1,
-        "prefix": "a/b",
-        "acks": "0",
-    }
+    limits = {"max_records": 500, "max_bytes": 1 << 20, "min_bytes": 1, "max_wait_ms": 0}
+    assert parsed(b"") == {"offset": None, "timestamp": None, **limits}
+    assert parsed(b"offset=7&max_records=1") == {"offset": 7, "timestamp": None, **limits, "max_records": 1}
     assert parsed(b"offset=latest")["offset"] == "latest"
-    assert parsed(b"prefix=")["prefix"] == ""
+    assert parsed(b"key=a%2Fb&acks=0", ProduceQuery).items() >= {"acks": "0", "key": "a/b", "partition": None}.items()
+    assert parsed(b"key=", ProduceQuery)["key"] == ""
 
 
 @pytest.mark.parametrize(
@@ -72,8 +67,6 @@ def test_defaults_and_values() -> None:
         (b"offset=Latest", "offset"),
         (b"max_records=0", "max_records"),
         (b"max_records=100001", "max_records"),
-        (b"prefix=123456", "prefix"),
-        (b"acks=1", "acks"),
         (b"max_records", "max_records"),
     ],
 )
@@ -83,6 +76,14 @@ def test_typing_errors_never_pass(query: bytes, where: str) -> None:
         parsed(query)
     assert caught.value.status == 400
     assert caught.value.fields["errors"][0]["where"] == where
+
+
+@pytest.mark.parametrize("query", [b"acks=1", b"acks=", b"partition=2147483648", b"key=" + b"k" * ((1 << 20) + 1)])
+def test_typing_errors_of_a_raw_body_never_pass(query: bytes) -> None:
+    """The record of a raw body is described by the query."""
+    with pytest.raises(RequestRefused) as caught:
+        parsed(query, ProduceQuery)
+    assert caught.value.fields["errors"][0]["where"] == query.partition(b"=")[0].decode()
 
 
 def test_the_range_is_named() -> None:
@@ -99,7 +100,7 @@ def test_all_mistakes_are_named_at_once() -> None:
     assert [error["where"] for error in caught.value.fields["errors"]] == ["a", "max_records"]
 
 
-@pytest.mark.parametrize("query", [b"prefix=%ff", b"prefix=\xff", b"&".join(b"a%d=1" % index for index in range(101))])
+@pytest.mark.parametrize("query", [b"key=%ff", b"key=\xff", b"&".join(b"a%d=1" % index for index in range(101))])
 def test_queries_that_are_no_text_or_too_many(query: bytes) -> None:
     """Bytes that are not UTF-8, and more parameters than the bound, are refused as a whole."""
     with pytest.raises(RequestRefused) as caught:
@@ -111,10 +112,10 @@ def test_queries_that_are_no_text_or_too_many(query: bytes) -> None:
 def test_any_query_is_parsed_or_refused(query: bytes) -> None:
     """No bytes in a query raise anything but a refusal."""
     with contextlib.suppress(RequestRefused):
-        FETCH.parse(request(query))
+        parsed(query)
 
 
-@given(st.integers(min_value=0, max_value=INT64_MAX))
+@given(st.integers(min_value=0, max_value=fields.INT64_MAX))
 def test_every_offset_is_read_exactly(offset: int) -> None:
     """All 63 bits of an offset survive the query."""
     assert parsed(b"offset=%d" % offset)["offset"] == offset
@@ -148,24 +149,74 @@ def test_any_text_can_be_a_path_part(part: str) -> None:
 def test_names_that_no_topic_can_have_are_unknown_topics(name: str) -> None:
     """A path that tries tricks is answered like one that names nothing, before any store is asked."""
     with pytest.raises(RequestRefused) as caught:
-        path_topic(request(topic=name))
+        topic_named(name)
     assert (caught.value.status, str(caught.value.code)) == (404, "UNKNOWN_TOPIC")
 
 
 def test_topic_names_pass() -> None:
     """All permitted characters, up to the longest name."""
-    assert path_topic(request(topic="A.b_c-9")) == "A.b_c-9"
-    assert path_topic(request(topic="a" * 249)) == "a" * 249
+    assert topic_named("A.b_c-9") == "A.b_c-9"
+    assert topic_named("a" * 249) == "a" * 249
 
 
 @pytest.mark.parametrize("name", ["abc", "-1", "+1", "1.0", "01", " 1", "1e1", "", "9999999999", "٣"])
 def test_a_partition_that_is_no_number_does_not_exist(name: str) -> None:
     """404 UNKNOWN_PARTITION, as the contract says."""
     with pytest.raises(RequestRefused) as caught:
-        path_partition(request(partition=name))
+        partition_named(name)
     assert (caught.value.status, str(caught.value.code)) == (404, "UNKNOWN_PARTITION")
 
 
 def test_partition_numbers_pass() -> None:
     """The number itself, whether or not the topic has it."""
-    assert [path_partition(request(partition=name)) for name in ("0", "7", "123456")] == [0, 7, 123456]
+    assert [partition_named(name) for name in ("0", "7", "123456")] == [0, 7, 123456]
+
+
+def headers_of(model: type[fields.Headers], **headers: str) -> Any:
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    return of_pairs(model, header_pairs(request(headers=given), header_names(model)), "Header")
+
+
+STAMP = {
+    "Tidelog_Producer_Id": "p_1-",
+    "Tidelog_Producer_Epoch": "0",
+    "Tidelog_Producer_Sequence": str(fields.INT64_MAX),
+}
+
+
+def test_a_stamp_is_read_whole() -> None:
+    """All three headers, or none; other headers are not looked at."""
+    assert headers_of(ProducerHeaders, **STAMP, Accept="*/*").stamp == ProducerStamp("p_1-", 0, fields.INT64_MAX)
+    assert headers_of(ProducerHeaders, Accept="*/*").stamp is None
+    assert headers_of(ConditionalHeaders, Tidelog_Expected_Offset="7").expected_offset == 7
+    assert headers_of(FetchHeaders, Last_Event_ID="7", Tidelog_Transaction="t").last_event_id == 7
+
+
+@pytest.mark.parametrize(
+    ("model", "headers", "wrong"),
+    [
+        (ProducerHeaders, {"Tidelog_Producer_Epoch": "0"}, {"Tidelog-Producer-Id", "Tidelog-Producer-Sequence"}),
+        (ProducerHeaders, {"Tidelog_Transaction": "t"}, {"Tidelog-Transaction"}),
+        (ProducerHeaders, {**STAMP, "Tidelog_Producer_Id": "a\n"}, {"Tidelog-Producer-Id"}),
+        (ProducerHeaders, {**STAMP, "Tidelog_Producer_Id": "a" * 256}, {"Tidelog-Producer-Id"}),
+        (ProducerHeaders, {**STAMP, "Tidelog_Producer_Epoch": "+1"}, {"Tidelog-Producer-Epoch"}),
+        (ProducerHeaders, {**STAMP, "Tidelog_Producer_Epoch": str(1 << 63)}, {"Tidelog-Producer-Epoch"}),
+        (ConditionalHeaders, {"Tidelog_Expected_Offset": "", "Tidelog_Transaction": "/"}, None),
+        (ConditionalHeaders, {"Tidelog_Expected_Offset": "0", "Tidelog_Transaction": "t"}, {"Tidelog-Expected-Offset"}),
+        (FetchHeaders, {"Last_Event_ID": "x"}, {"Last-Event-ID"}),
+    ],
+)
+def test_wrong_headers_are_named(model: type[fields.Headers], headers: dict[str, str], wrong: set[str] | None) -> None:
+    """Missing ones, those that the route does not read, malformed ones, and two that exclude each other."""
+    with pytest.raises(RequestRefused) as caught:
+        headers_of(model, **headers)
+    named = {error["where"] for error in caught.value.fields["errors"]}
+    assert named == (wrong or {name.replace("_", "-") for name in headers})
+
+
+def test_a_header_is_given_once() -> None:
+    """Which of two would count is not guessed."""
+    raw = [(b"tidelog-producer-id", b"a"), (b"tidelog-producer-id", b"a")]
+    twice = Request({"type": "http", "headers": raw})
+    with pytest.raises(RequestRefused, match="Tidelog-Producer-Id' is given more than once"):
+        of_pairs(ProducerHeaders, header_pairs(twice, header_names(ProducerHeaders)), "Header")

@@ -7,6 +7,7 @@ import logging
 import os
 import pty
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from gateway.__main__ import warn_of_address
 from gateway.process import assembly
 from gateway.process.assembly import assemble
 from gateway.settings import Settings, SettingsError
@@ -84,16 +84,17 @@ def test_a_store_that_is_down_is_waited_for(store: RefusingStore, caplog: pytest
     assert line.endswith("it does not take it; waiting for it")
 
 
-@pytest.mark.parametrize(("advertised_url", "warned"), [(None, True), ("http://10.0.0.7:8080", False)])
-def test_an_address_for_nobody_is_warned_about(
-    caplog: pytest.LogCaptureFixture, advertised_url: str | None, warned: bool
+@pytest.mark.parametrize(("settings", "is_warned"), [((), True), (("--advertised-url", "http://10.0.0.7:8080"), False)])
+def test_an_address_that_leads_each_asker_to_itself_is_warned_about(
+    tmp_path: Path, settings: tuple[str, ...], is_warned: bool
 ) -> None:
-    """0.0.0.0 is for listening: a client that is told it asks itself."""
-    with caplog.at_level(logging.WARNING):
-        warn_of_address(Settings(store="memory://x", host="0.0.0.0", advertised_url=advertised_url))
-        warn_of_address(Settings(store="memory://x"))
-    assert ("--advertised-url" in caplog.text) is warned
-    assert len(caplog.messages) == warned
+    """0.0.0.0 is for listening. The port is taken, so that the gateway ends before it listens on every address."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        where = ["--host", "0.0.0.0", "--port", str(taken.getsockname()[1]), "--store", str(tmp_path)]
+        command = [sys.executable, "-m", "gateway", *where, *settings]
+        ended = subprocess.run(command, env=environment(), capture_output=True, timeout=60, check=False)
+    assert ended.returncode == 3, ended.stderr
+    assert ended.stderr.count(b"--advertised-url") == is_warned
 
 
 def test_lines_for_people_are_short_and_safe() -> None:

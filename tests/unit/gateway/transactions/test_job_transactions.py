@@ -14,7 +14,7 @@ from log_format.topic.producer_id import JOB, issue
 from log_format.transactions.job import CommitJob
 from log_format.transactions.staged_records import StagedRecords, encode_staged, staged_name, staged_prefix
 from log_format.transactions.without_gateway import TransactionFinishing
-from tests.support.engine import Gateway, batch_of, make_gateway, run, values_of
+from tests.support.engine import Gateway, batch_of, make_gateway, values_of
 
 STAGED = "system/transactions/staged/"
 
@@ -47,41 +47,30 @@ async def values(gateway: Gateway) -> list[list[bytes]]:
     return [values_of(await gateway.fetch(topic=name)) for name in ("a", "b")]
 
 
-def test_what_a_job_decided_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_a_job_decided_is_finished() -> None:
     """The job is dead: a gateway's sweep brings its transaction to its end; one above a gateway's bound it leaves as it is."""
-    monkeypatch.setattr("gateway.transactions.sweeping.LEFT_ALONE_MS", -1)
-
-    async def scenario() -> None:
-        gateway = make_gateway()
-        job = job_of(gateway)
-        row = job.decide(await staged(gateway, issued_ms=SystemClock().now_ms()))
-        with monkeypatch.context() as patch:
-            patch.setattr(limits, "TRANSACTION_BYTES_MAX", 10)
-            await gateway.engine.sweeping.sweep_once(left_alone_ms=-1)
-            assert await values(gateway) == [[], []]
-        await gateway.engine.sweeping.sweep_once(left_alone_ms=-1)
-        assert await values(gateway) == [[b"a"], [b"b"]]
-        assert job.finish(row).state == "committed"
-        assert await values(gateway) == [[b"a"], [b"b"]]
-        assert not list(gateway.store.list(STAGED))
-
-    run(scenario)
+    gateway = make_gateway(left_alone_ms=-1)
+    job = job_of(gateway)
+    row = job.decide(await staged(gateway, issued_ms=SystemClock().now_ms()))
+    small = make_gateway(objects=gateway.store.objects, left_alone_ms=-1, transaction_bytes_max=10)
+    await small.engine.sweeping.sweep_once()
+    assert await values(gateway) == [[], []]
+    await gateway.engine.sweeping.sweep_once(left_alone_ms=-1)
+    assert await values(gateway) == [[b"a"], [b"b"]]
+    assert job.finish(row).state == "committed"
+    assert await values(gateway) == [[b"a"], [b"b"]]
+    assert not list(gateway.store.list(STAGED))
 
 
 @pytest.mark.parametrize("age_ms", [limits.ORPHAN_GRACE_MS // 2, limits.ORPHAN_GRACE_MS + 60_000])
-def test_what_a_job_stages_is_left_alone_for_a_day(age_ms: int) -> None:
+async def test_what_a_job_stages_is_left_alone_for_a_day(gateway: Gateway, age_ms: int) -> None:
     """It has no row until it is decided, perhaps after hours; a collector first makes sure that it is never decided."""
-
-    async def scenario() -> None:
-        gateway = make_gateway()
-        decision = await staged(gateway, issued_ms=SystemClock().now_ms() - age_ms)
-        await gateway.engine.sweeping.sweep_once()
-        is_left = bool(list(gateway.store.list(STAGED)))
-        assert is_left is (age_ms < limits.ORPHAN_GRACE_MS)
-        if is_left:
-            assert job_of(gateway).finish(job_of(gateway).decide(decision)).state == "committed"
-        else:
-            with pytest.raises(TidelogError, match="given up"):
-                job_of(gateway).decide(decision)
-
-    run(scenario)
+    decision = await staged(gateway, issued_ms=SystemClock().now_ms() - age_ms)
+    await gateway.engine.sweeping.sweep_once()
+    is_left = bool(list(gateway.store.list(STAGED)))
+    assert is_left is (age_ms < limits.ORPHAN_GRACE_MS)
+    if is_left:
+        assert job_of(gateway).finish(job_of(gateway).decide(decision)).state == "committed"
+    else:
+        with pytest.raises(TidelogError, match="given up"):
+            job_of(gateway).decide(decision)

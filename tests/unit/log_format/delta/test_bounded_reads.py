@@ -8,30 +8,24 @@ from log_format import layout, limits
 from log_format.bounded_read import read_bounded
 from log_format.checkpoints.checkpoint import reconciled_log, write_checkpoint
 from log_format.cluster.identity import load_cluster
+from log_format.delta.committer import Committer
 from log_format.errors import BackOff, CorruptData
 from log_format.inspection.verify import verify_topic
+from log_format.topic.append import Append
 from log_format.transactions.staged_records import staged_key, staged_name, staged_prefix
 from tests.support.topic_bench import TopicBench
 
 
 def replace(bench: TopicBench, key: str, size_bytes: int) -> None:
-    bench.store.put(key, b" " * size_bytes)
+    bench.store.put(key, bytes(size_bytes))
 
 
-@pytest.fixture
-def bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bounds that small objects reach."""
-    monkeypatch.setattr(limits, "COMMIT_BYTES_MAX", 100_000)
-    monkeypatch.setattr(limits, "CHECKPOINT_BYTES_MAX", 100_000)
-
-
-@pytest.mark.usefixtures("bounds")
 def test_a_huge_commit(bench: TopicBench) -> None:
     """Of a gateway that follows, of one that loads, of checkpoints and of the verifier: corrupt, with the object's name."""
     gateway = bench.create(1)
     bench.append(gateway, {0: [b"x"]})
     key = layout.commit_key(bench.name, gateway.log.state.version + 1)
-    replace(bench, key, 100_001)
+    replace(bench, key, limits.COMMIT_BYTES_MAX + 1)
     for read in (
         gateway.log.refresh,
         bench.gateway().log.refresh,
@@ -44,7 +38,6 @@ def test_a_huge_commit(bench: TopicBench) -> None:
     assert not verify_topic(bench.store, bench.name, clock=bench.clock).ok
 
 
-@pytest.mark.usefixtures("bounds")
 def test_a_huge_checkpoint_and_a_huge_hint(bench: TopicBench) -> None:
     """A hint that is none is done without; a checkpoint that is none is corrupt."""
     gateway = bench.create(1)
@@ -53,20 +46,18 @@ def test_a_huge_checkpoint_and_a_huge_hint(bench: TopicBench) -> None:
     write_checkpoint(bench.store, bench.name, version, bench.clock.now_ms())
     replace(bench, layout.last_checkpoint_key(bench.name), limits.CLUSTER_BYTES_MAX + 1)
     assert bench.gateway().log.refresh().version == version
-    replace(bench, layout.checkpoint_key(bench.name, version), 100_001)
+    replace(bench, layout.checkpoint_key(bench.name, version), limits.CHECKPOINT_BYTES_MAX + 1)
     with pytest.raises(CorruptData, match="it was replaced"):
         bench.gateway().log.refresh()
 
 
-@pytest.mark.usefixtures("bounds")
-def test_nothing_is_written_that_nobody_would_read(bench: TopicBench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_written_that_nobody_would_read(bench: TopicBench) -> None:
     """A commit above the bound is refused before it is there, for certain."""
     gateway = bench.create(1)
-    monkeypatch.setattr(limits, "COMMIT_BYTES_MAX", 100)
+    committer = Committer(gateway.log, new_id=bench.new_id, commit_bytes_max=100)
     with pytest.raises(BackOff, match="more than a reader takes") as refused:
-        bench.append(gateway, {0: [b"x"]})
+        committer.commit(Append([bench.batch(gateway, {0: [b"x"]})], bench.new_id))
     assert refused.value.may_have_happened is False
-    monkeypatch.undo()
     assert bench.gateway().log.refresh().version == gateway.log.state.version
 
 

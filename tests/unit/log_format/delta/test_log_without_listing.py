@@ -10,7 +10,9 @@ import pytest
 
 from log_format import limits
 from log_format.checkpoints.checkpoint import write_checkpoint
+from log_format.checkpoints.topic_log import topic_table
 from log_format.delta.cleaned_log import cleaned_below, note_cleaned
+from log_format.delta.log import TableLog
 from log_format.errors import CorruptData, StoreUnavailable
 from log_format.stores.memory import MemoryStore
 from tests.support.topic_bench import TopicBench, TopicUser
@@ -167,12 +169,15 @@ def test_a_newer_checkpoint_of_somebody_else(bench: TopicBench) -> None:
     assert look(bench) == (FAR + 3, 1)
 
 
-def test_a_hint_that_is_far_behind(bench: TopicBench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hint_that_is_far_behind(bench: TopicBench) -> None:
     """Probing has an end: when very many commits follow, the log is listed, since there must be a newer checkpoint."""
-    monkeypatch.setattr(limits, "PROBED_COMMITS_MAX", 2 * limits.PROBES_AT_ONCE)
-    grow(bench, 2 * limits.PROBES_AT_ONCE + 3)
+    probed = 2 * limits.PROBES_AT_ONCE
+    grow(bench, probed + 3)
     checkpoint(bench, 2)
-    assert look(bench) == (2 * limits.PROBES_AT_ONCE + 3, 1)
+    log = TableLog(bench.store, topic_table(bench.name), bench.clock, probed_commits_max=probed)
+    with listed(bench) as listings:
+        assert log.refresh().version == probed + 3
+    assert len(listings) == 1
 
 
 @pytest.mark.parametrize("missing", [5, 6])

@@ -27,6 +27,7 @@ from log_format.groups.changes import (
 from log_format.groups.row import GroupChanges, GroupRow, MemberRow, OffsetRow, decode_tag, encode_tag
 from log_format.groups.state import GroupsState, changes_of, consumer_offsets_table
 from log_format.stores.local import LocalStore
+from tests.support.group_rows import member_row
 
 
 def _offset(offset: int | None, partition: int = 0, topic_id: str = "first") -> OffsetRow:
@@ -34,18 +35,8 @@ def _offset(offset: int | None, partition: int = 0, topic_id: str = "first") -> 
 
 
 def _member(name: str, *, target: tuple[int, ...], held: tuple[int, ...], acknowledged: int) -> MemberRow:
-    return MemberRow(
-        member_id=name,
-        client_id=None,
-        instance_id=None,
-        topics=("t",),
-        pattern=None,
-        session_timeout_ms=1000,
-        target={"t": target},
-        held={"t": held},
-        acknowledged=acknowledged,
-        former_ids=(f"{name}-before",),
-    )
+    former = (f"{name}-before",)
+    return member_row(name, target={"t": target}, held={"t": held}, acknowledged=acknowledged, former_ids=former)
 
 
 def _row(*members: MemberRow, generation: int = 5) -> GroupRow:

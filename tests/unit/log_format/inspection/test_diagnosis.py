@@ -4,13 +4,27 @@ behind."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from log_format import layout
 from log_format.errors import StoreUnavailable
 from log_format.inspection import diagnosis
-from log_format.inspection.diagnosis import SKEW_MAX_MS, SKEW_NOTED_MS, SLOW_PUT_MS, Finding, Verdict, diagnose
+from log_format.inspection.diagnosis import (
+    COMMITS_MAX,
+    SEGMENTS_MAX,
+    SKEW_MAX_MS,
+    SKEW_NOTED_MS,
+    SLOW_PUT_MS,
+    Finding,
+    Verdict,
+    _neglect,
+    diagnose,
+)
+from log_format.layout import segment_path
+from log_format.manifest.manifest import Manifest
+from log_format.segments.run import Run, SegmentRef
 from tests.support.clocks import ManualClock
 from tests.support.topic_bench import TopicBench
 
@@ -133,16 +147,20 @@ def test_records_that_expired_long_ago_are_named(bench: TopicBench) -> None:
     assert "2 of its partitions" in found.said
 
 
-@pytest.mark.parametrize("bound", ["SEGMENTS_MAX", "COMMITS_MAX"])
-def test_what_piles_up_is_named(bench: TopicBench, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+def test_what_piles_up_is_named(bench: TopicBench) -> None:
     """Segments that no maintenance merges, and commits that no checkpoint covers, are found above their bound only."""
-    gateway = bench.create()
-    for _ in range(4):
-        bench.append(gateway, {0: [b"a"]})
-    monkeypatch.setattr(diagnosis, bound, 5)
-    assert verdicts(bench) == {}
-    monkeypatch.setattr(diagnosis, bound, 3)
-    assert verdicts(bench) == {f"topic {bench.name}": Verdict.POOR, "topics": Verdict.POOR}
+    state, now_ms = bench.create(1).log.state, bench.clock.now_ms()
+    assert _neglect(state, COMMITS_MAX, now_ms) == ""
+    assert "newest checkpoint" in _neglect(state, COMMITS_MAX + 1, now_ms)
+    manifest = Manifest()
+    for number in range(SEGMENTS_MAX):
+        run = Run(0, number, number + 1, 1, 10, now_ms, now_ms)
+        manifest.add(SegmentRef(segment_path(f"{number:032x}"), 100, 90, 7), [run])
+    full = replace(state, manifest=manifest)
+    assert _neglect(full, 0, now_ms) == ""
+    run = Run(0, SEGMENTS_MAX, SEGMENTS_MAX + 1, 1, 10, now_ms, now_ms)
+    manifest.add(SegmentRef(segment_path("f" * 32), 100, 90, 7), [run])
+    assert "segments" in _neglect(full, 0, now_ms)
 
 
 def test_a_damaged_log_is_named_and_hides_no_other(bench: TopicBench) -> None:

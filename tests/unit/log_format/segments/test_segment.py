@@ -9,57 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
 from log_format.errors import CorruptData
-from log_format.records.schema import HEADERS, RECORD_SCHEMA, TIMESTAMP
-from log_format.segments.footer import Footer
+from log_format.records.schema import HEADERS, RECORD_SCHEMA
 from log_format.segments.run import Run
 from log_format.segments.segment import (
     EncodedSegment,
-    decode_footer,
     decode_row_group,
     decode_row_groups,
     encode_segment,
 )
+from tests.support.segments import START_MS, footer_of, make_records, row_group_bytes
 
 COMPRESSIONS = ["zstd", "lz4", "snappy", "gzip", "uncompressed"]
-PATH = "segments/some.parquet"
-START_MS = 1_763_683_200_000
-
-
-def make_records(
-    counts: dict[int, int], *, value_bytes: int = 10, key: bytes | None = None, headers: bool = False
-) -> pa.Table:
-    """``counts`` records of each partition, from offset 1000 * partition on, one a second."""
-    partitions = np.repeat(np.array(list(counts), dtype=np.int32), list(counts.values()))
-    offsets = np.concatenate([1000 * partition + np.arange(count) for partition, count in counts.items()])
-    total = len(partitions)
-    return pa.table(
-        [
-            pa.array(partitions),
-            pa.array(offsets),
-            pa.array((START_MS + 1000 * np.arange(total)) * 1000).cast(TIMESTAMP),
-            pa.array([b"key-%d" % index if key is None else key for index in range(total)], pa.binary()),
-            pa.array([b"%0*d" % (value_bytes, index) for index in range(total)], pa.binary()),
-            pa.array(
-                [[{"key": "trace", "value": b"%d" % index}] if headers else None for index in range(total)], HEADERS
-            ),
-        ],
-        schema=RECORD_SCHEMA,
-    )
-
-
-def footer_of(segment: EncodedSegment) -> Footer:
-    return decode_footer(segment.data[segment.footer_start :], segment.ref(PATH))
-
-
-def row_group_bytes(segment: EncodedSegment, footer: Footer, index: int) -> bytes:
-    return segment.data[footer.row_groups[index].start : footer.row_groups[index].end]
 
 
 def decode_all(segment: EncodedSegment) -> pa.Table:
@@ -125,7 +91,7 @@ def test_runs_and_row_groups_say_what_is_inside() -> None:
         )
         assert zlib.crc32(segment.data[group.start : group.end]) == group.crc32
     assert (first.start, first.end, second.end) == (4, second.start, segment.footer_start)
-    assert segment.record_count == 8
+    assert sum(run.record_count for run in segment.runs) == 8
     assert segment.data[:4] == segment.data[-4:] == b"PAR1"
 
 

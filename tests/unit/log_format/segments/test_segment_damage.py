@@ -8,45 +8,16 @@ import zlib
 from typing import Any
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from log_format.errors import CorruptData, ErrorCode
-from log_format.records.schema import RECORD_SCHEMA, TIMESTAMP
+from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.footer import Footer
 from log_format.segments.run import SegmentRef
 from log_format.segments.segment import EncodedSegment, decode_footer, decode_row_group, encode_segment
-
-PATH = "segments/some.parquet"
-START_MS = 1_763_683_200_000
-
-
-def make_records(counts: dict[int, int]) -> pa.Table:
-    """``counts`` records of each partition, from offset 1000 * partition on, one a second."""
-    partitions = np.repeat(np.array(list(counts), dtype=np.int32), list(counts.values()))
-    offsets = np.concatenate([1000 * partition + np.arange(count) for partition, count in counts.items()])
-    total = len(partitions)
-    return pa.table(
-        [
-            pa.array(partitions),
-            pa.array(offsets),
-            pa.array((START_MS + 1000 * np.arange(total)) * 1000).cast(TIMESTAMP),
-            pa.nulls(total, pa.binary()),
-            pa.array([b"value-%d" % index for index in range(total)], pa.binary()),
-            pa.nulls(total, RECORD_SCHEMA.field("headers").type),
-        ],
-        schema=RECORD_SCHEMA,
-    )
-
-
-def footer_of(segment: EncodedSegment) -> Footer:
-    return decode_footer(segment.data[segment.footer_start :], segment.ref(PATH))
-
-
-def row_group_bytes(segment: EncodedSegment, footer: Footer, index: int) -> bytes:
-    return segment.data[footer.row_groups[index].start : footer.row_groups[index].end]
+from tests.support.segments import PATH, START_MS, footer_of, make_records, row_group_bytes
 
 
 class TestDamage:

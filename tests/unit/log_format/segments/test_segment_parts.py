@@ -10,8 +10,6 @@ import pytest
 
 from log_format.errors import CorruptData
 from log_format.records.schema import HEADERS, RECORD_SCHEMA, TIMESTAMP
-from log_format.segments import parts as segment_parts
-from log_format.segments import reader as segment_reader
 from log_format.segments.parts import decode_parts
 from log_format.segments.reader import SegmentReader
 from log_format.segments.run import SegmentRef
@@ -79,27 +77,23 @@ def test_one_record_of_many_costs_one() -> None:
 
 @pytest.mark.parametrize("start", [0, 4, 9])
 @pytest.mark.parametrize(("bytes_max", "records_max"), [(1, 1), (1 << 40, 3), (1 << 40, 100), (400, 100)])
-def test_parts_are_what_is_read_at_once(
-    monkeypatch: pytest.MonkeyPatch, start: int, bytes_max: int, records_max: int
-) -> None:
+def test_parts_are_what_is_read_at_once(start: int, bytes_max: int, records_max: int) -> None:
     """The limits cut the same records off, whether a row group is decoded as a whole or in parts."""
     store = MemoryStore()
     ref = put(store, records(20))
     reader = SegmentReader(store)
     whole = reader.read("t", ref, 0, start, bytes_max=bytes_max, records_max=records_max)
-    monkeypatch.setattr(segment_reader, "DECODED_BYTES_MAX", 1)
-    monkeypatch.setattr(segment_parts, "PART_BYTES", 1)
+    reader = SegmentReader(store, decoded_bytes_max=1)
     assert reader.read("t", ref, 0, start, bytes_max=bytes_max, records_max=records_max).equals(whole)
 
 
-def test_damage_is_found_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damage_is_found_in_parts() -> None:
     """A wrong checksum, and records that are not those that the footer names."""
     segment = encode_segment(records(20), compression="zstd")
     ref = segment.ref("segments/x.parquet")
     footer = decode_footer(segment.data[segment.footer_start :], ref)
     body = bytearray(segment.data[: segment.footer_start])
-    monkeypatch.setattr(segment_parts, "PART_BYTES", 1)
-    assert sum(part.num_rows for part in decode_parts(footer, 0, bytes(body))) == RECORD_COUNT
+    assert sum(part.num_rows for part in decode_parts(footer, 0, bytes(body), 1)) == RECORD_COUNT
     body[100] ^= 1
     with pytest.raises(CorruptData):
-        list(decode_parts(footer, 0, bytes(body)))
+        list(decode_parts(footer, 0, bytes(body), 1))

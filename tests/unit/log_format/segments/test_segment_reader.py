@@ -152,12 +152,11 @@ def test_a_start_inside_a_row_group_costs_no_further_request(store: CountingStor
     assert len(store.requests) == 2
 
 
-def test_a_long_span_is_read_in_pieces(store: CountingStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_span_is_read_in_pieces(store: CountingStore) -> None:
     """However much a reader may take, one request is bounded."""
-    monkeypatch.setattr("log_format.segments.reader.READ_SPAN_BYTES_MAX", 10_000)
     records = make_records({0: 900})
     segment = put(store, records)
-    reader = SegmentReader(store, whole_object_bytes_max=0)
+    reader = SegmentReader(store, whole_object_bytes_max=0, span_bytes_max=10_000)
     assert reader.read(TOPIC, segment, 0, 0, **NO_LIMIT).equals(records)
     sizes = [end - start for _, start, end in store.requests[1:]]
     assert len(sizes) > 5

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from log_format.errors import ObjectExists, ObjectMissing, StoreUnavailable
+from log_format.limits import DIRECTORIES_REMEMBERED_MAX
 from log_format.stores import durable_directory
 from log_format.stores.local import LocalStore
 
@@ -23,6 +24,7 @@ WRITES = [
 
 DYING = """
 import os, signal, sys
+from log_format.limits import DIRECTORIES_REMEMBERED_MAX
 from log_format.stores.local import LocalStore
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -85,7 +87,7 @@ def test_a_full_disk(full_disk: Path, write: Write) -> None:
 
 
 @pytest.fixture
-def read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalStore]:
+def read_only(tmp_path: Path) -> Iterator[LocalStore]:
     """A store with the object a/b whose file system has become read-only (or answers as if, where mounting is not allowed)."""
     path = tmp_path / "read-only"
     path.mkdir()
@@ -235,15 +237,14 @@ def test_every_new_directory_is_synced_into_its_parent(tmp_path: Path, monkeypat
     assert synced == ["x/store", "x/store/a", "x/store/a/b"]
 
 
-def test_remembered_directories_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remembered_directories_are_bounded(tmp_path: Path) -> None:
     """However many directories are written to, few are kept open, and those forgotten work as before."""
-    monkeypatch.setattr(durable_directory, "DIRECTORIES_REMEMBERED_MAX", 4)
     before = _open_files()
     store = LocalStore(tmp_path)
     for _ in range(2):
-        for index in range(20):
+        for index in range(DIRECTORIES_REMEMBERED_MAX + 20):
             store.put(f"{index}/a", b"x")
-    assert _open_files() <= before + 4
+    assert _open_files() <= before + DIRECTORIES_REMEMBERED_MAX
     del store
     assert _open_files() <= before
 

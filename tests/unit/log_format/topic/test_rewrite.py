@@ -15,7 +15,6 @@ from log_format.errors import CorruptData
 from log_format.manifest.manifest import Manifest
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.size import record_bytes
-from log_format.segments import scan as segment_scan
 from log_format.segments.run import Run, SegmentRef
 from log_format.segments.scan import scan_segment
 from log_format.segments.segment import decode_footer, encode_segment
@@ -49,7 +48,7 @@ def test_a_streamed_segment_is_a_segment(row_group_bytes_max: int) -> None:
         writer.add(piece)
     written = writer.finish()
     assert written is not None
-    assert written.run == Run(3, 0, 120, 100, written.footer_start - 4, 1000, 1119)
+    assert written.runs[0] == Run(3, 0, 120, 100, written.footer_start - 4, 1000, 1119)
     store = MemoryStore()
     store.put("topics/t/compacted/x.parquet", written.data)
     found = pa.concat_tables(scan_segment(store, "t", written.ref("compacted/x.parquet")))
@@ -75,9 +74,8 @@ def test_row_groups_stay_small_however_large_the_pieces_are() -> None:
         assert min(in_groups[:-1]) >= bound - most
 
 
-def test_a_scan_decodes_a_bounded_piece_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scan_decodes_a_bounded_piece_at_a_time() -> None:
     """What compresses well takes no more memory than what does not: a piece is bounded by what it is decoded."""
-    monkeypatch.setattr(segment_scan, "READ_SPAN_BYTES_MAX", 40_000)
     writer = SegmentWriter(compression="zstd", row_group_bytes_max=10_000)
     for start in range(0, 2_000, 100):
         writer.add(records(start, 100))
@@ -85,7 +83,7 @@ def test_a_scan_decodes_a_bounded_piece_at_a_time(monkeypatch: pytest.MonkeyPatc
     assert written is not None
     store = MemoryStore()
     store.put("topics/t/compacted/x.parquet", written.data)
-    pieces = list(scan_segment(store, "t", written.ref("compacted/x.parquet")))
+    pieces = list(scan_segment(store, "t", written.ref("compacted/x.parquet"), span_bytes_max=40_000))
     assert sum(int(record_bytes(piece).sum()) for piece in pieces) > 2 * 40_000
     assert max(int(record_bytes(piece).sum()) for piece in pieces) <= 40_000
     assert pa.concat_tables(pieces).column("offset").to_pylist() == list(range(2_000))

@@ -188,19 +188,16 @@ def test_dead_segments_leave_the_table(bench: TopicBench) -> None:
     assert bench.gateway().log.refresh().next_offsets.tolist() == [3, 2]
 
 
-def test_many_dead_segments_leave_the_table_by_several_commits(
-    bench: TopicBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_dead_segments_leave_the_table_by_several_commits(bench: TopicBench) -> None:
     """The memory of every reader that follows the log is bounded: a commit removes a bounded number of segments, oldest first.
 
     The log start moves at once, and retention takes the rest, also for a reader that has just loaded the checkpoint.
     """
-    monkeypatch.setattr(limits, "REMOVES_PER_COMMIT_MAX", 2)
     gateway = bench.create(1, retention_ms=-1)
     for number in range(6):
         bench.append(gateway, {0: [b"%d" % number]})
     paths = [segment.path for segment in gateway.log.state.manifest.segments()]
-    assert gateway.committer.commit(DeleteRecords(before={0: -1})).result == {0: 6}
+    assert gateway.committer.commit(DeleteRecords(before={0: -1}, removes_max=2)).result == {0: 6}
     assert gateway.log.state.log_start(0) == 6
     assert [segment.path for segment in gateway.log.state.manifest.segments()] == paths[2:]
     version = gateway.log.state.version
@@ -208,7 +205,7 @@ def test_many_dead_segments_leave_the_table_by_several_commits(
     assert gateway.log.state.version == version, "what moves nothing commits nothing"
     write_checkpoint(bench.store, "flights", version, bench.clock.now_ms())
     fresh = bench.gateway()
-    change = ApplyRetention(topic_id=str(fresh.log.refresh().topic_id))
+    change = ApplyRetention(topic_id=str(fresh.log.refresh().topic_id), removes_max=2)
     removed = []
     while needs_retention(fresh.log.state, bench.clock.now_ms()):
         retained = fresh.committer.commit(change).result
@@ -218,18 +215,17 @@ def test_many_dead_segments_leave_the_table_by_several_commits(
     assert [segment.path for segment in fresh.log.state.manifest.segments()] == paths[5:], "the newest stays"
 
 
-def test_a_topic_is_emptied_step_by_step(bench: TopicBench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_is_emptied_step_by_step(bench: TopicBench) -> None:
     """Before a large topic is deleted all its records go, and its segments a few at a time until the newest are left; another
     incarnation is left alone."""
-    monkeypatch.setattr(limits, "REMOVES_PER_COMMIT_MAX", 2)
     gateway = bench.create(2)
     for number in range(5):
         bench.append(gateway, {number % 2: [b"%d" % number]})
-    change = DeleteAllRecords(topic_id=str(gateway.log.state.topic_id))
+    change = DeleteAllRecords(topic_id=str(gateway.log.state.topic_id), removes_max=2)
     assert [gateway.committer.commit(change).result for _ in range(3)] == [True, True, False]
     assert gateway.log.state.log_starts.tolist() == gateway.log.state.next_offsets.tolist() == [3, 2]
     assert gateway.log.state.manifest.segment_count() == 2
-    rest = RemoveDeadSegments(topic_id=change.topic_id)
+    rest = RemoveDeadSegments(topic_id=change.topic_id, removes_max=2)
     bench.append(gateway, {0: [b"5"]})
     assert [gateway.committer.commit(rest).result for _ in range(2)] == [True, False]
     assert gateway.log.state.log_starts.tolist() == [3, 2]

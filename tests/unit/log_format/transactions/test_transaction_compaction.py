@@ -31,7 +31,7 @@ from log_format.transactions.changes import (
 )
 from log_format.transactions.compaction import Compact
 from log_format.transactions.row import Place, TransactionRow
-from log_format.transactions.state import TransactionsState, TransactionsView, transactions_table
+from log_format.transactions.state import TransactionsState, TransactionsView, _forget, transactions_table
 
 NOW_MS = 1_800_000_000_000
 WHO = producer_id.issue(producer_id.PLAIN, NOW_MS, "0" * 20, b"key")
@@ -170,9 +170,8 @@ def test_requests_take_no_more_than_their_newest() -> None:
     assert again.places == PLACES
 
 
-def test_the_longest_ended_are_forgotten_first_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_longest_ended_are_forgotten_first_when_there_are_too_many() -> None:
     """However many transactions a day brings, memory is bounded; what is not at its end is kept."""
-    monkeypatch.setattr(limits, "TRANSACTIONS_REMEMBERED_MAX", 10)
     state = TransactionsState()
     for number in range(50):
         begin = Begin(transactional_id=f"i{number}", transaction_id=f"t{number}", new_producer_id="p", timeout_ms=9)
@@ -180,9 +179,12 @@ def test_the_longest_ended_are_forgotten_first_when_there_are_too_many(monkeypat
         state = _after(state, DecideCommit(transaction_id=f"t{number}", staged=()), NOW_MS)
         if number:
             state = _after(state, Finish(transaction_id=f"t{number}", places=()), NOW_MS)
-        assert len(state.transactions) <= 11
-    assert state.transactions["t0"].state == "committing"
     assert state.floor == state.version + 1 == 0
+    rows = dict(state.transactions)
+    forgotten = _forget(rows, NOW_MS, 10, 0)
+    assert [row.transaction_id for row in forgotten] == [f"t{number}" for number in range(1, 41)]
+    assert len(rows) == 10
+    assert rows["t0"].state == "committing"
 
 
 def test_what_is_forbidden_is_never_committed() -> None:

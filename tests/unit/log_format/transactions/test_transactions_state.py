@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
+import msgspec
 import pytest
 
 from log_format import limits
@@ -126,7 +127,7 @@ def test_a_damaged_staged_object_is_corrupt() -> None:
             decode_staged(data, "k")
 
 
-def test_a_number_outlives_its_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_number_outlives_its_transaction() -> None:
     """A transactional id's last commit is known long after the id of its transaction is forgotten.
 
     Of an id without numbers nothing is known then. At some time, or beyond so many, the longest unused go, too.
@@ -136,15 +137,17 @@ def test_a_number_outlives_its_transaction(monkeypatch: pytest.MonkeyPatch) -> N
         begin = _begin(who, who) if number is None else replace(_begin(who, who), number=number)
         decisions = (begin, DecideCommit(transaction_id=who, staged=()), Finish(transaction_id=who, places=()))
         state, _ = _after(0, state, *decisions)
+    numbered = state.producers["second"]
+    more = [msgspec.structs.replace(numbered, transactional_id=f"n{n}") for n in range(limits.NUMBERED_IDS_MAX - 1)]
+    full = state.with_rows(more)
     later = limits.TRANSACTIONAL_ID_REMEMBERED_MS + 1
     state, _ = _after(later, state, _begin("t9", "another"))
     assert set(state.producers) == {"first", "second", "another"}
     assert not {"first", "second"} & state.transactions.keys()
     again, _ = _after(later, state, replace(_begin("t10", "first"), number=5))
     assert (again.producers["first"].last_number, again.producers["first"].epoch) == (4, 1)
-    with monkeypatch.context() as patch:
-        patch.setattr(limits, "NUMBERED_IDS_MAX", 1)
-        assert set(_after(later, state, _begin("t11", "more"))[0].producers) == {"second", "another", "more"}
+    full, _ = _after(later, full, _begin("t11", "more"))
+    assert set(full.producers) == {"second", "more", *(row.transactional_id for row in more)}
     gone, _ = _after(limits.NUMBERED_ID_REMEMBERED_MS + 1, state, _begin("t12", "more"))
     assert set(gone.producers) == {"more"}
 
@@ -175,10 +178,9 @@ def test_a_forbidden_job_is_not_committed() -> None:
     assert "q" not in state.producers
 
 
-def test_what_ended_is_forgotten_early_where_it_takes_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_ended_is_forgotten_early_where_it_takes_too_much() -> None:
     """Places in many partitions, and many transactions, have a bound in bytes; what has not ended is never forgotten for it."""
-    places = tuple(Place("t", number, 0, 1) for number in range(100))
-    monkeypatch.setattr(limits, "TRANSACTIONS_BYTES_MAX", 100_000)
+    places = tuple(Place("t", number, 0, 1) for number in range(2_000))
     state = TransactionsState()
     state, _ = _after(0, state, _begin("open", "open"))
     for number in range(20):
@@ -192,7 +194,7 @@ def test_what_ended_is_forgotten_early_where_it_takes_too_much(monkeypatch: pyte
     assert "open" in state.transactions
     assert "t19" in state.transactions
     assert "t0" not in state.transactions
-    assert state.memory.all_bytes == sum(map(row_bytes, state.transactions.values())) <= 100_000
+    assert state.memory.all_bytes == sum(map(row_bytes, state.transactions.values())) <= limits.TRANSACTIONS_BYTES_MAX
     assert state.memory.lasting_bytes == row_bytes(state.transactions["open"])
     assert state.memory.ids_bytes == ID_BYTES * 2
     assert state.producers["id"].places == ()

@@ -9,6 +9,7 @@ import io
 import time
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,8 +23,9 @@ from log_format.delta.log import TableLog
 from log_format.segments.reader import SegmentReader
 from log_format.topic.changes import CreateTopic, DeleteTopic
 from log_format.topic.config import TopicConfig
-from log_format.transactions import without_gateway as transaction_finishing
-from log_format.transactions.changes import Begin, DecideCommit
+from log_format.topic.producer_id import JOB, issue
+from log_format.transactions.changes import Begin, Decide, DecideCommit, Forbid
+from log_format.transactions.compaction import Compact
 from log_format.transactions.row import TransactionRow
 from log_format.transactions.staged_records import STAGED
 from log_format.transactions.state import TransactionsState, transactions_table
@@ -32,6 +34,7 @@ from spark_pipeline.sink.batch_name import BatchName, BatchRefused
 from spark_pipeline.sink.commit import commit_staged, transactions_of
 from spark_pipeline.sink.options import SinkOptions
 from spark_pipeline.sink.stage import StagedTask
+from tests.support.clocks import ManualClock
 from tests.support.faulty_store import FaultyStore
 
 OPTIONS = SinkOptions(store="memory://under-test")
@@ -63,13 +66,20 @@ class DyingStore(FaultyStore):
             raise Died
 
 
+class Unhurried(SystemClock):
+    """A clock whose sleeps are over at once."""
+
+    def sleep_ms(self, duration_ms: int) -> None:
+        del duration_ms
+
+
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[DyingStore]:
     """A store with two topics, as ``OPTIONS`` names it."""
     dying = DyingStore()
     for module in (stage, commit):
         monkeypatch.setattr(module, "opened", lambda _uri: dying)
-    monkeypatch.setattr(transaction_finishing, "PAUSE_MS", 0)
+    monkeypatch.setattr(commit, "SystemClock", Unhurried)
     forget()
     for topic in TOPICS:
         make_topic(dying, topic)
@@ -238,18 +248,19 @@ def test_the_next_batch_waits_for_the_one_before(store: DyingStore) -> None:
     assert len(floors.by_id) <= 2
 
 
-def test_a_query_that_rested_is_known(store: DyingStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_that_rested_is_known(store: DyingStore) -> None:
     """What is forgotten of transactions after a while is not what tells a repeated batch; in a rewritten table neither."""
     commit_staged([staged(0)], OPTIONS)
-    monkeypatch.setattr(limits, "TRANSACTION_PASSING_MS", -1)
-    monkeypatch.setattr(limits, "TRANSACTIONAL_ID_REMEMBERED_MS", -1)
-    monkeypatch.setattr(transaction_finishing, "FILES_MIN", 2)
-    commit_staged([staged(None)], OPTIONS)
+    clock = ManualClock()
+    clock.pass_ms(SystemClock().now_ms() - clock.now_ms() + limits.TRANSACTIONAL_ID_REMEMBERED_MS + 1)
+    committer = Committer(TableLog(store, transactions_table(), clock), new_id=new_id)
+    committer.commit(Decide([Forbid(transaction_id="other")], new_id))
+    committer.commit(Compact(new_id, files_min=2))
     known = transactions(store)
     assert len(known.files) == 1
     assert not any(row.transactional_id for row in known.transactions.values())
     commit_staged([staged(0)], OPTIONS)
-    assert values(store, "a") == sorted([*expected("a", range(1)), "a-None-0", "a-None-1"])
+    assert values(store, "a") == expected("a", range(1))
 
 
 def test_jobs_without_a_name_append_each_time(store: DyingStore) -> None:
@@ -261,25 +272,25 @@ def test_jobs_without_a_name_append_each_time(store: DyingStore) -> None:
     assert not transactions(store).producers
 
 
-def test_a_batch_too_large_for_a_commit_is_refused(store: DyingStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_too_large_for_a_commit_is_refused(store: DyingStore) -> None:
     """Before anything of it is decided, with what to do."""
-    monkeypatch.setattr(limits, "JOB_TOPIC_BYTES_MAX", 10)
+    task = staged(0)
+    large = [replace(each, size_bytes=limits.JOB_TOPIC_BYTES_MAX + 1) for each in task.objects]
     with pytest.raises(BatchRefused, match="maxOffsetsPerTrigger"):
-        commit_staged([staged(0)], OPTIONS)
-    monkeypatch.setattr(limits, "JOB_TOPIC_BYTES_MAX", 2**30)
-    monkeypatch.setattr(limits, "JOB_OBJECTS_MAX", 1)
+        commit_staged([replace(task, objects=tuple(large))], OPTIONS)
+    many = [task.objects[0]] * (limits.JOB_OBJECTS_MAX + 1)
     with pytest.raises(BatchRefused, match="coalesce"):
-        commit_staged([staged(0)], OPTIONS)
+        commit_staged([replace(task, objects=tuple(many))], OPTIONS)
     assert not transactions(store).transactions
 
 
-def test_a_batch_is_refused_that_collectors_may_have_taken(store: DyingStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_is_refused_that_collectors_may_have_taken(store: DyingStore) -> None:
     """What was staged too long ago is not decided, and neither is what is for a topic that was made anew."""
-    tasks = [staged(0)]
-    monkeypatch.setattr(commit, "STAGED_AGE_MS_MAX", -1)
+    task = staged(0)
+    began_ms = SystemClock().now_ms() - commit.STAGED_AGE_MS_MAX - 1
+    old = replace(task, transaction_id=issue(JOB, began_ms, new_id(), b"key"))
     with pytest.raises(BatchRefused, match="run it again"):
-        commit_staged(tasks, OPTIONS)
-    monkeypatch.undo()
+        commit_staged([old], OPTIONS)
     assert values(store, "a") == []
 
 

@@ -13,7 +13,6 @@ import pytest
 
 from log_format import limits
 from log_format.errors import ErrorCode, TidelogError
-from spark_pipeline.sink import commit_by_gateway
 from spark_pipeline.sink.batch_name import BatchName, BatchRefused
 from spark_pipeline.sink.carry import CarriedTask, carry, decode_stream
 from spark_pipeline.sink.commit_by_gateway import commit_carried, requests_of
@@ -180,22 +179,18 @@ def test_an_empty_batch_asks_nobody(answering: Any) -> None:
     assert (gateway.begun, gateway.ended) == ([], [])
 
 
-def test_requests_are_cut_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_are_cut_by_size() -> None:
     """All records, in order, none of the requests above the bound unless a record alone is."""
-    monkeypatch.setattr(commit_by_gateway, "REQUEST_BYTES", 200)
     values = [b"x" * size for size in (10, 500, 100, 60, 1, 1, 1)]
     (part,) = carry([pa.record_batch({"value": values})], SinkOptions(gateways=("g",), topic="t"), None).parts
-    requests = [request.column("value").to_pylist() for request in requests_of(decode_stream(part.stream))]
+    requests = [request.column("value").to_pylist() for request in requests_of(decode_stream(part.stream), 200)]
     assert [[len(value) for value in request] for request in requests] == [[10], [500], [100], [60, 1, 1, 1]]
 
 
-def test_what_no_transaction_takes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_no_transaction_takes_is_refused() -> None:
     """On the executor, before it travels, and in sum on the driver."""
-    monkeypatch.setattr(limits, "TRANSACTION_BYTES_MAX", 100)
+    half = pa.record_batch({"topic": ["a"], "value": [bytes(limits.TRANSACTION_BYTES_MAX // 2)]})
     with pytest.raises(BatchRefused, match="maxOffsetsPerTrigger"):
-        carry([pa.record_batch({"topic": ["a"], "value": [b"x" * 200]})], OPTIONS, None)
-    monkeypatch.setattr(limits, "TRANSACTION_BYTES_MAX", 10_000)
-    tasks = [task(1)] * 2
-    monkeypatch.setattr(limits, "TRANSACTION_BYTES_MAX", tasks[0].parts[0].stream.__sizeof__() // 20)
+        carry([half, half], OPTIONS, None)
     with pytest.raises(BatchRefused, match="through gateways"):
-        commit_carried(tasks, OPTIONS)
+        commit_carried([carry([half], OPTIONS, None)] * 2, OPTIONS)

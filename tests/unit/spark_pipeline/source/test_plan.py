@@ -42,11 +42,8 @@ def rows(task: tuple[SegmentPart, ...]) -> int:
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("tasks_min", [None, 1, 7, 500])
-def test_every_offset_once_and_partitions_in_order(
-    seed: int, tasks_min: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_offset_once_and_partitions_in_order(seed: int, tasks_min: int | None) -> None:
     """Whatever the ranges and sizes: the tasks' ranges are the wanted ones, no two overlap, none is out of order."""
-    monkeypatch.setattr(plan, "ROWS_PER_TASK_MIN", 1_000)
     chosen = random.Random(seed)
     state, ends = topic(seed, chosen.randint(1, 60), chosen.randint(1, 6))
     wanted = []
@@ -55,7 +52,7 @@ def test_every_offset_once_and_partitions_in_order(
         if start < stop:
             wanted.append(OffsetRange(partition, start, stop))
     parts = parts_of(state, 0, wanted)
-    tasks = tasks_of(parts, parallelism=2, tasks_min=tasks_min, rows_per_task_max=5_000)
+    tasks = tasks_of(parts, parallelism=2, tasks_min=tasks_min, rows_per_task_max=5_000, rows_per_task_min=1_000)
     read: dict[int, list[tuple[int, int]]] = {}
     for task in tasks:
         of_task: dict[int, int] = {}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from log_format.errors import CorruptData
-from log_format.segments import reader as segment_reader
-from log_format.segments.reader import OffsetRange
+from log_format.segments.reader import OffsetRange, SegmentReader
+from spark_pipeline.source import task as task_module
 from spark_pipeline.source.loss import DataLoss
 from spark_pipeline.source.relocation import behind
 from tests.support.source_bench import SourceBench
@@ -46,30 +45,20 @@ def test_a_segment_that_was_replaced_and_collected_is_looked_for_again(bench: So
 
 def test_reading_goes_on_behind_the_last_record(bench: SourceBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A segment that goes while it is read: what was given is not given again."""
-    monkeypatch.setattr(segment_reader, "READ_SPAN_BYTES_MAX", 1)
+    # Each span is a request of its own.
+    spans = SegmentReader(bench.store, whole_object_bytes_max=0, span_bytes_max=1)
+    monkeypatch.setattr(task_module, "segment_reader", lambda _uri: spans)
     bench.append(100)
     bench.collect(bench.merge())
     reader = bench.batch_reader(minPartitions="1")
     (task,) = reader.partitions()
     segments = [part.segment for part in task.parts]
-    # A footer that is known, and no object: each span is a request of its own.
-    monkeypatch.setattr(segment_reader.SegmentReader, "_open", opened_by_range(segment_reader.SegmentReader._open))
     batches = reader.read(task)
     found = places([next(batches)])
     bench.collect(bench.merge())
     found += places(batches)
     assert len(segments) == 2
     assert sorted(found) == in_each_partition(100)
-
-
-def opened_by_range(open_segment: Any) -> Any:
-    """``SegmentReader._open`` as for a large segment: without its bytes."""
-
-    def opened(*arguments: Any) -> Any:
-        found = open_segment(*arguments)
-        return type(found)(store=found.store, key=found.key, footer=found.footer, body=None)
-
-    return opened
 
 
 @pytest.mark.parametrize("fail", [True, False])

@@ -121,18 +121,14 @@ def test_a_poll_does_not_block_the_loop_and_close_ends_it(gateway: FakeGateway, 
     assert no_thread_left(client_threads)
 
 
-def test_errors_are_the_same(gateway: FakeGateway) -> None:
+async def test_errors_are_the_same(gateway: FakeGateway) -> None:
     """What ``tidelog`` raises comes out of the awaited call."""
-
-    async def main() -> None:
-        async with tidelog.aio.Admin(gateway.url) as admin:
-            with pytest.raises(UnknownTopic):
-                await admin.describe_topic("none")
-        async with tidelog.aio.Consumer("none", bootstrap_servers=gateway.url) as consumer:
-            with pytest.raises(UnknownTopic):
-                await consumer.poll()
-
-    asyncio.run(main())
+    async with tidelog.aio.Admin(gateway.url) as admin:
+        with pytest.raises(UnknownTopic):
+            await admin.describe_topic("none")
+    async with tidelog.aio.Consumer("none", bootstrap_servers=gateway.url) as consumer:
+        with pytest.raises(UnknownTopic):
+            await consumer.poll()
 
 
 def test_a_full_buffer_is_awaited(gateway: FakeGateway, client_threads: Threads) -> None:
@@ -160,7 +156,7 @@ def test_a_full_buffer_is_awaited(gateway: FakeGateway, client_threads: Threads)
     assert no_thread_left(client_threads)
 
 
-def test_a_full_buffer_is_awaited_only_so_long(gateway: FakeGateway) -> None:
+async def test_a_full_buffer_is_awaited_only_so_long(gateway: FakeGateway) -> None:
     """After ``max_block_ms`` the record is refused; one that can never fit is refused at once."""
     gateway.create("t", 1)
     release = threading.Event()
@@ -170,16 +166,12 @@ def test_a_full_buffer_is_awaited_only_so_long(gateway: FakeGateway) -> None:
         exchange.carry_out()
 
     gateway.misbehave("POST /v1/topics/t/records", slow)
-
-    async def main() -> None:
-        producer = tidelog.aio.Producer(gateway.url, buffer_bytes=300, batch_bytes=100, max_block_ms=50)
-        first = await producer.send("t", b"x" * 150)
-        with pytest.raises(BufferFull):
-            await producer.send("t", b"y" * 150)
-        with pytest.raises(BufferFull):
-            await producer.send("t", b"z" * 400)
-        release.set()
-        await producer.close()
-        assert (await first).offset == 0
-
-    asyncio.run(main())
+    producer = tidelog.aio.Producer(gateway.url, buffer_bytes=300, batch_bytes=100, max_block_ms=50)
+    first = await producer.send("t", b"x" * 150)
+    with pytest.raises(BufferFull):
+        await producer.send("t", b"y" * 150)
+    with pytest.raises(BufferFull):
+        await producer.send("t", b"z" * 400)
+    release.set()
+    await producer.close()
+    assert (await first).offset == 0

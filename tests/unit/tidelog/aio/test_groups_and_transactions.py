@@ -74,7 +74,7 @@ def test_transactions(gateway: FakeGateway, client_threads: Threads) -> None:
     assert no_thread_left(client_threads)
 
 
-def test_a_cancelled_beginning_leaves_none_open(gateway: FakeGateway) -> None:
+async def test_a_cancelled_beginning_leaves_none_open(gateway: FakeGateway) -> None:
     """Cancelled while the gateway thinks about it: the next transaction can begin."""
     gateway.create("t")
 
@@ -82,18 +82,15 @@ def test_a_cancelled_beginning_leaves_none_open(gateway: FakeGateway) -> None:
         async with producer.transaction():
             raise AssertionError("it was cancelled before")
 
-    async def main() -> None:
-        async with tidelog.aio.Producer(gateway.url, transactional_id="id") as producer:
-            gateway.misbehave(r"POST /v1/transactions$", gateway.stall(0.5))
-            task = asyncio.create_task(block(producer))
-            await asyncio.to_thread(until, lambda: gateway.count(r"POST /v1/transactions$"))
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            async with producer.transaction():
-                await producer.send("t", "a")
-
-    asyncio.run(main())
+    async with tidelog.aio.Producer(gateway.url, transactional_id="id") as producer:
+        gateway.misbehave(r"POST /v1/transactions$", gateway.stall(0.5))
+        task = asyncio.create_task(block(producer))
+        await asyncio.to_thread(until, lambda: gateway.count(r"POST /v1/transactions$"))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        async with producer.transaction():
+            await producer.send("t", "a")
     assert gateway.values("t") == [[b"a"]]
 
 

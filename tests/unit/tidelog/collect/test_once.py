@@ -280,3 +280,19 @@ def test_one_look_is_enough_for_all_that_is_there(bench: Workbench) -> None:
     bench.start()
     bench.send()
     assert bench.values() == [b"1", b"2"]
+
+
+def test_records_that_stay_too_large_end_it(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut anew only for a topic of another form: one that refuses what fits its form is an operator's to mend."""
+    refusals = []
+
+    def refuse(*_: Any, in_doubt: bool) -> Any:
+        refusals.append(in_doubt)
+        assert len(refusals) < 5
+        raise RecordsTooLarge("too large")
+
+    monkeypatch.setattr(bench.topic, "store", refuse)
+    bench.write("a.log", b"1\n")
+    with pytest.raises(RecordsTooLarge):
+        bench.run()
+    assert refusals == [False]

@@ -300,9 +300,9 @@ def test_from_the_end(tmp_path: Path) -> None:
     assert sorted(bench.values()) == [b"later", b"new", b"three"]
 
 
-def test_more_files_than_may_be_open(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_files_than_may_be_open(tmp_path: Path) -> None:
     """What is closed to keep the bound is opened again when it grows."""
-    monkeypatch.setattr("tidelog.collect.limits.OPEN_FILES_MAX", 3)
+    bench = Workbench(tmp_path, open_files_max=3)
     for turn in range(3):
         for number in range(10):
             bench.write(f"{number}.log", b"%d\n" % turn)
@@ -312,9 +312,9 @@ def test_more_files_than_may_be_open(bench: Workbench, monkeypatch: pytest.Monke
     assert sorted(bench.values()) == sorted([b"0", b"1", b"2"] * 10)
 
 
-def test_renamed_while_it_was_closed(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_renamed_while_it_was_closed(tmp_path: Path) -> None:
     """A file that could not be found under its old name at the moment of reading is read under its new one."""
-    monkeypatch.setattr("tidelog.collect.limits.OPEN_FILES_MAX", 0)
+    bench = Workbench(tmp_path, open_files_max=0)
     path = bench.write("a.log", b"1\n")
     bench.run()
     bench.scan()

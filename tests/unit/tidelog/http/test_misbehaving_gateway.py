@@ -123,15 +123,16 @@ def test_memory_stays_flat_while_answers_are_lost(gateway: FakeGateway) -> None:
     tracemalloc.start()
     try:
         with Producer(gateway.url, linger_ms=1) as producer:
-            for _ in range(8):
+            for number in range(8):
                 gateway.misbehave("POST .*/records", gateway.lose(done=True))
                 for _ in range(1_000):
                     producer.send("t", b"x" * 100)
                 producer.flush(timeout=60)
-                gc.collect()  # errors and their tracebacks are cycles, which a process full of other tests collects late
-                held.append(sum(trace.size for trace in tracemalloc.take_snapshot().filter_traces([ours]).traces))
+                if number in {2, 7}:
+                    gc.collect()  # errors and their tracebacks are cycles, which a process full of other tests collects late
+                    held.append(sum(trace.size for trace in tracemalloc.take_snapshot().filter_traces([ours]).traces))
     finally:
         tracemalloc.stop()
     assert len(gateway.values("t")[0]) == 8_000
     # A thousand futures and their records are 200 kB and more.
-    assert held[-1] - held[2] < 100_000
+    assert held[1] - held[0] < 100_000

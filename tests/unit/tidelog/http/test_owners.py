@@ -60,9 +60,9 @@ def gateways() -> Iterator[list[Gateway]]:
 def owners_of() -> Iterator[Callable[..., Owners]]:
     made: list[tuple[Owners, Endpoints]] = []
 
-    def make(url: str) -> Owners:
+    def make(url: str, **bounds: int) -> Owners:
         endpoints = Endpoints(url)
-        made.append((Owners(endpoints), endpoints))
+        made.append((Owners(endpoints, **bounds), endpoints))
         return made[-1][0]
 
     yield make
@@ -118,16 +118,14 @@ def test_behind_a_balancer_the_addresses_given_are_kept_to(
 
 
 def test_what_was_learned_outlives_the_addresses_given(
-    gateways: list[Gateway], owners_of: Callable[..., Owners], monkeypatch: pytest.MonkeyPatch
+    gateways: list[Gateway], owners_of: Callable[..., Owners]
 ) -> None:
     """Every bootstrap address is gone: a gateway that was learned tells of the next one, also when it is the only one left."""
-    monkeypatch.setattr("tidelog.limits.OWNERS_AGE_MS_MAX", 0)
-    monkeypatch.setattr("tidelog.limits.OWNERS_DOUBT_MS", 0)
     first, second = gateways
     for gateway in gateways:
         gateway.cluster = cluster("s", a=first.url, b=second.url)
     third = Gateway()
-    owners = owners_of(first.url)
+    owners = owners_of(first.url, age_ms_max=0, doubt_ms=0)
     try:
         learned(owners)
         first.server.shutdown()

@@ -12,7 +12,6 @@ import pytest
 
 from log_format.errors import ANSWERS, ErrorCode
 from tests.support.fake_gateway import FakeGateway
-from tidelog import limits
 from tidelog.deadline import Deadline
 from tidelog.errors import (
     CLASSES,
@@ -60,11 +59,13 @@ def test_connections_are_kept_and_idle_ones_are_not_trusted(
     for _ in range(5):
         transport.call(READ, Deadline(1_000))
     assert len(opened) == 1
-    monkeypatch.setattr(limits, "IDLE_CONNECTION_MS_MAX", 20)
-    time.sleep(0.05)
-    transport.call(READ, Deadline(1_000))
-    assert len(opened) == 2
     transport.close()
+    address = Address(gateway.url, idle_ms_max=20)
+    for count in (2, 3):
+        address.exchange("GET", READ.target, body=None, headers={}, timeout_ms=1_000)
+        assert len(opened) == count
+        time.sleep(0.05)
+    address.close()
 
 
 def test_a_connection_with_something_left_on_it_is_not_used_again(gateway: FakeGateway) -> None:

@@ -99,9 +99,8 @@ def test_lost_answers_double_nothing(gateway: FakeGateway, done: bool) -> None:
     assert read(gateway, "t") == [b"first", b"0", b"1", b"2"]
 
 
-def test_a_commit_in_doubt_is_cleared_up_by_another(gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_in_doubt_is_cleared_up_by_another(gateway: FakeGateway) -> None:
     """When no gateway could say in time it is ``OutcomeUnknown``; nothing new begins before the same commit has its answer."""
-    monkeypatch.setattr("tidelog.limits.BACKOFF_LAST_MS", 100)
     gateway.create("t")
     with transactional(gateway, delivery_timeout_ms=1_500) as producer:
         producer.begin_transaction()
@@ -125,9 +124,8 @@ def test_a_commit_in_doubt_is_cleared_up_by_another(gateway: FakeGateway, monkey
     assert read(gateway, "t") == [b"a", b"b"]
 
 
-def test_a_refused_commit_is_over(gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_commit_is_over(gateway: FakeGateway) -> None:
     """Gateways that refuse for too long: the error says that nothing happened, nothing did, and the next one begins."""
-    monkeypatch.setattr("tidelog.limits.BACKOFF_LAST_MS", 100)
     gateway.create("t")
     with transactional(gateway, delivery_timeout_ms=1_000) as producer:
         producer.begin_transaction()

@@ -13,8 +13,7 @@ from prometheus_client import CollectorRegistry
 
 import gateway.engine  # noqa: F401 - the engine and its groups import each other, and this is the way in
 from gateway.groups.assignment.next_row import Subscriptions
-from gateway.groups.bounds import LEASE_MS, OFFSETS_RETENTION_MS
-from gateway.groups.membership import upkeep as module
+from gateway.groups.bounds import OFFSETS_RETENTION_MS, GroupBounds
 from gateway.groups.membership.coordinator import Coordinator
 from gateway.groups.membership.deadlines import SessionDeadlines
 from gateway.groups.membership.live_group import GroupParts
@@ -26,6 +25,7 @@ from log_format.groups.changes import Claim, GroupDecision, Regroup
 from log_format.groups.row import GroupChanges, GroupRow, MemberRow, OffsetRow, PendingOffsets
 from log_format.groups.state import Group, GroupsState
 from tests.support.clocks import ManualClock
+from tests.support.group_rows import member_row
 
 NOW_MS = 1_763_683_200_000
 
@@ -89,7 +89,10 @@ class _Ownership:
 
 
 def _coordinator(
-    commits: _Commits, clock: ManualClock | None = None, ownership: _Ownership | None = None
+    commits: _Commits,
+    clock: ManualClock | None = None,
+    ownership: _Ownership | None = None,
+    **bounds: int,
 ) -> tuple[Coordinator, Any]:
     """A coordinator, and what it does beside requests."""
     table: Any = commits
@@ -101,6 +104,7 @@ def _coordinator(
         deadlines=SessionDeadlines(),
         clock=clock or ManualClock(),
         metrics=GroupMetrics(CollectorRegistry()),
+        bounds=GroupBounds(**bounds),
     )
     owned: Any = ownership or _Ownership()
     coordinator = Coordinator(parts, coordinator_id="me")
@@ -123,20 +127,10 @@ def _row(group: str, age_ms: int, *members: MemberRow) -> GroupRow:
     )
 
 
-MEMBER = MemberRow(
-    member_id="m",
-    client_id=None,
-    instance_id=None,
-    topics=("t",),
-    pattern=None,
-    session_timeout_ms=1_000_000,
-    target={},
-    held={},
-    acknowledged=1,
-)
+MEMBER = member_row("m", session_timeout_ms=1_000_000, acknowledged=1)
 
 
-def test_what_nobody_uses_is_forgotten_after_seven_days(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_nobody_uses_is_forgotten_after_seven_days() -> None:
     """Not a millisecond earlier; never with members, while a transaction is pending, or where another gateway is preferred."""
     old_ms = OFFSETS_RETENTION_MS + 1
     pending = PendingOffsets(
@@ -158,59 +152,42 @@ def test_what_nobody_uses_is_forgotten_after_seven_days(monkeypatch: pytest.Monk
         pending=(pending,),
     )
     commits = _Commits(GroupsState(version=9).after(changes), {"left", "committed only"})
-    monkeypatch.setattr(module, "EXPIRY_MS", 1)
-
-    async def run() -> None:
-        _, upkeep = _coordinator(commits, ownership=_Ownership(anothers="another's"))
-        upkeep.start()
-        async with asyncio.timeout(60):
-            await commits.are_gone.wait()
-        upkeep.stop()
-
-    asyncio.run(run())
+    _, upkeep = _coordinator(commits, ownership=_Ownership(anothers="another's"), expiry_ms=1)
+    upkeep.start()
+    await commits.are_gone.wait()
+    upkeep.stop()
     assert commits.state.groups.keys() == {"alive", "just in time", "left lately", "pending", "another's"}
 
 
 @pytest.mark.parametrize("adopts", [True, False])
-def test_groups_are_taken_over_only_where_requests_about_them_come(
-    monkeypatch: pytest.MonkeyPatch, adopts: bool
-) -> None:
+async def test_groups_are_taken_over_only_where_requests_about_them_come(adopts: bool) -> None:
     """Whose requests are passed on to one gateway have one coordinator; else each keeps what it was asked about."""
     changes = GroupChanges(groups=(_row("another's", 5, MEMBER),))
     commits = _Commits(GroupsState(version=9).after(changes), set())
-    monkeypatch.setattr(module, "ADOPTION_MS", 1)
-    monkeypatch.setattr(module, "EXPIRY_MS", 2)
+    _, upkeep = _coordinator(commits, ownership=_Ownership(adopts_groups=adopts), adoption_ms=1, expiry_ms=2)
+    rounds, enough = 0, asyncio.Event()
+    adopt = upkeep._adopt
 
-    async def run() -> None:
-        _, upkeep = _coordinator(commits, ownership=_Ownership(adopts_groups=adopts))
-        rounds, enough = 0, asyncio.Event()
-        adopt = upkeep._adopt
+    async def count() -> None:
+        nonlocal rounds
+        await adopt()
+        rounds += 1
+        if rounds == 3:
+            enough.set()
 
-        async def count() -> None:
-            nonlocal rounds
-            await adopt()
-            rounds += 1
-            if rounds == 3:
-                enough.set()
-
-        upkeep._adopt = count
-        upkeep.start()
-        async with asyncio.timeout(60):
-            await enough.wait()
-        upkeep.stop()
-
-    asyncio.run(run())
+    upkeep._adopt = count
+    upkeep.start()
+    await enough.wait()
+    upkeep.stop()
     row = commits.state.group("another's").row
     assert row is not None
     assert row.coordinator == ("me" if adopts else "another")
 
 
-def test_a_member_whose_client_left_while_it_joined_is_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_member_whose_client_left_while_it_joined_is_taken_out() -> None:
     """A join without a received answer, and no other member: its session ends all the same, and its partitions are free."""
     commits = _Commits(GroupsState(version=0), set())
     clock = ManualClock()
-    monkeypatch.setattr(module, "TICK_MS", 1)
-    monkeypatch.setattr(module, "PAUSE_MS_MIN", 10_000_000)
 
     def members() -> tuple[MemberRow, ...]:
         row = commits.state.group("g").row
@@ -222,42 +199,35 @@ def test_a_member_whose_client_left_while_it_joined_is_taken_out(monkeypatch: py
                 commits.has_changed.clear()
                 await commits.has_changed.wait()
 
-    async def run() -> None:
-        coordinator, upkeep = _coordinator(commits, clock)
-        upkeep.start()
-        group = await coordinator.live("g")
-        commits.may_decide.clear()
-        joining = asyncio.ensure_future(group.join(msgspec.structs.replace(MEMBER, acknowledged=-1), "range"))
-        async with asyncio.timeout(20):
-            await commits.regroups.wait()
-        joining.cancel()
-        commits.may_decide.set()
-        await until_there_are(1)
-        clock.elapsed_ms = MEMBER.session_timeout_ms + 1
-        await until_there_are(0)
-        upkeep.stop()
-
-    asyncio.run(run())
+    coordinator, upkeep = _coordinator(commits, clock, tick_ms=1, pause_ms_min=10_000_000)
+    upkeep.start()
+    group = await coordinator.live("g")
+    commits.may_decide.clear()
+    joining = asyncio.ensure_future(group.join(msgspec.structs.replace(MEMBER, acknowledged=-1), "range"))
+    async with asyncio.timeout(20):
+        await commits.regroups.wait()
+    joining.cancel()
+    commits.may_decide.set()
+    await until_there_are(1)
+    clock.elapsed_ms = MEMBER.session_timeout_ms + 1
+    await until_there_are(0)
+    upkeep.stop()
 
 
-def test_a_group_is_this_gateways_only_while_a_recent_look_says_so() -> None:
-    """Another gateway may have claimed it: a coordinator asks the table as of ``LEASE_MS`` ago at most, each time."""
+async def test_a_group_is_this_gateways_only_while_a_recent_look_says_so() -> None:
+    """Another gateway may have claimed it: a coordinator asks the table as of ``lease_ms`` ago at most, each time."""
     commits = _Commits(GroupsState(version=0), set())
-
-    async def run() -> None:
-        coordinator, _ = _coordinator(commits)
-        group = await coordinator.live("g")
-        assert await coordinator.live("g") is group
-        assert await coordinator.still(group)
-        await commits.decide(Claim(group="g", coordinator="another"))
-        commits.ages.clear()
-        assert not await coordinator.still(group)
-        taken_back = await coordinator.live("g")
-        assert taken_back is not group
-        assert group.is_lost
-        assert taken_back.row.coordinator == "me"
-        assert taken_back.row.epoch > group.row.epoch
-        assert commits.ages
-        assert max(commits.ages) <= LEASE_MS
-
-    asyncio.run(run())
+    coordinator, _ = _coordinator(commits)
+    group = await coordinator.live("g")
+    assert await coordinator.live("g") is group
+    assert await coordinator.still(group)
+    await commits.decide(Claim(group="g", coordinator="another"))
+    commits.ages.clear()
+    assert not await coordinator.still(group)
+    taken_back = await coordinator.live("g")
+    assert taken_back is not group
+    assert group.is_lost
+    assert taken_back.row.coordinator == "me"
+    assert taken_back.row.epoch > group.row.epoch
+    assert commits.ages
+    assert max(commits.ages) <= GroupBounds().lease_ms

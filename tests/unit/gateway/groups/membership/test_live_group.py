@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 import gateway.engine  # noqa: F401 - the engine and its groups import each other, and this is the way in
 from gateway.groups.assignment.next_row import Subscriptions
-from gateway.groups.membership import regrouping as module
+from gateway.groups.bounds import GroupBounds
 from gateway.groups.membership.deadlines import SessionDeadlines
 from gateway.groups.membership.live_group import GroupParts, LiveGroup
 from gateway.groups.membership.regrouping import Regrouping
@@ -23,28 +23,15 @@ from log_format.errors import BackOff, ErrorCode, RequestRefused
 from log_format.groups.changes import Regroup
 from log_format.groups.row import GroupRow, MemberRow
 from log_format.groups.state import Group
+from tests.support.group_rows import member_row
 
 _EMPTY = GroupRow(group="g", epoch=1, coordinator="c", generation=0, assignor=None, members=(), changed_at_ms=0)
-
-
-def _member(name: str) -> MemberRow:
-    return MemberRow(
-        member_id=name,
-        client_id=None,
-        instance_id=None,
-        topics=("t",),
-        pattern=None,
-        session_timeout_ms=45_000,
-        target={},
-        held={},
-        acknowledged=-1,
-    )
 
 
 class _Group:
     """A group whose topic has ``partition_count`` partitions, and that may not grow while it ``is_full``."""
 
-    def __init__(self, *, is_full_then: bool, partitions_then: int) -> None:
+    def __init__(self, *, is_full_then: bool, partitions_then: int, partitions_max: int = 100) -> None:
         self.is_full_then, self.partitions_then = is_full_then, partitions_then
         self.partition_count = 4
         self.is_full = False
@@ -52,10 +39,11 @@ class _Group:
         parts = GroupParts(
             table=this,
             subscribed=this,
-            regrouping=Regrouping(this, this),
+            regrouping=Regrouping(this, this, partitions_max=partitions_max),
             deadlines=SessionDeadlines(),
             clock=SystemClock(),
             metrics=GroupMetrics(CollectorRegistry()),
+            bounds=GroupBounds(),
         )
         self.live = LiveGroup(_EMPTY, parts)
 
@@ -79,12 +67,12 @@ class _Group:
 async def _join_and_leave(group: _Group) -> None:
     """Two are in; then one more joins while one leaves, in the same moment, and there is no room."""
     live = group.live
-    await asyncio.gather(live.join(_member("a"), "range"), live.join(_member("b"), "range"))
+    await asyncio.gather(live.join(member_row("a"), "range"), live.join(member_row("b"), "range"))
     group.is_full, group.partition_count = group.is_full_then, group.partitions_then
     # The first is under way alone, so that the others share the next row.
     first = asyncio.create_task(live.topics_changed())
     await asyncio.sleep(0)
-    late, leaving = asyncio.create_task(live.join(_member("c"), "range")), asyncio.create_task(live.leave(["a"]))
+    late, leaving = asyncio.create_task(live.join(member_row("c"), "range")), asyncio.create_task(live.leave(["a"]))
     done = await asyncio.gather(first, late, leaving, return_exceptions=True)
     assert isinstance(done[1], BackOff), done
     assert done[2] is None
@@ -92,64 +80,47 @@ async def _join_and_leave(group: _Group) -> None:
     assert live.row.members[0].target == {"t": (0, 1, 2, 3)}
 
 
-def test_a_full_budget_refuses_joins_and_no_leaving() -> None:
+async def test_a_full_budget_refuses_joins_and_no_leaving() -> None:
     """A member that leaves is out; one that stays has its partitions."""
-
-    async def scenario() -> None:
-        await _join_and_leave(_Group(is_full_then=True, partitions_then=4))
-
-    asyncio.run(scenario())
+    await _join_and_leave(_Group(is_full_then=True, partitions_then=4))
 
 
-def test_more_partitions_than_a_group_may_read(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_more_partitions_than_a_group_may_read() -> None:
     """The group goes on with those that it had."""
-    monkeypatch.setattr(module, "GROUP_PARTITIONS_MAX", 4)
-
-    async def scenario() -> None:
-        await _join_and_leave(_Group(is_full_then=False, partitions_then=10))
-
-    asyncio.run(scenario())
+    await _join_and_leave(_Group(is_full_then=False, partitions_then=10, partitions_max=4))
 
 
-def test_members_of_an_empty_group_that_want_different_assignors() -> None:
+async def test_members_of_an_empty_group_that_want_different_assignors() -> None:
     """At once, or while the first is under way: the first is in, the others are refused, and leave no trace."""
-
-    async def scenario() -> None:
-        live = _Group(is_full_then=False, partitions_then=4).live
-        at_once = [live.join(_member(name), assignor) for name, assignor in (("a", "range"), ("b", "sticky"))]
-        joining = asyncio.gather(*at_once, return_exceptions=True)
-        await asyncio.sleep(0)
-        late = asyncio.create_task(live.join(_member("c"), "sticky"))
-        first, second = await joining
-        assert not isinstance(first, BaseException), first
-        for refused in (second, (await asyncio.gather(late, return_exceptions=True))[0]):
-            assert isinstance(refused, RequestRefused)
-            assert refused.code is ErrorCode.INCONSISTENT_ASSIGNOR
-        assert [member.member_id for member in live.row.members] == ["a"]
-        await live.leave(["a"])
-        await live.join(_member("b"), "sticky")
-        assert live.row.assignor == "sticky"
-
-    asyncio.run(scenario())
+    live = _Group(is_full_then=False, partitions_then=4).live
+    at_once = [live.join(member_row(name), assignor) for name, assignor in (("a", "range"), ("b", "sticky"))]
+    joining = asyncio.gather(*at_once, return_exceptions=True)
+    await asyncio.sleep(0)
+    late = asyncio.create_task(live.join(member_row("c"), "sticky"))
+    first, second = await joining
+    assert not isinstance(first, BaseException), first
+    for refused in (second, (await asyncio.gather(late, return_exceptions=True))[0]):
+        assert isinstance(refused, RequestRefused)
+        assert refused.code is ErrorCode.INCONSISTENT_ASSIGNOR
+    assert [member.member_id for member in live.row.members] == ["a"]
+    await live.leave(["a"])
+    await live.join(member_row("b"), "sticky")
+    assert live.row.assignor == "sticky"
 
 
-def test_an_assignor_that_only_a_newer_gateway_knows(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_assignor_that_only_a_newer_gateway_knows(caplog: pytest.LogCaptureFixture) -> None:
     """While gateways are upgraded one by one: what needs a new assignment is 503 with a reason, and the row stays as it is."""
-
-    async def scenario() -> None:
-        live = _Group(is_full_then=False, partitions_then=4).live
-        await asyncio.gather(live.join(_member("a"), "range"), live.join(_member("b"), "range"))
-        live.row = row = msgspec.structs.replace(live.row, assignor="rackaware")
-        for asked in (live.leave(["a"]), live.topics_changed()):
-            with pytest.raises(BackOff, match="assignor 'rackaware'") as caught:
-                await asked
-            assert caught.value.code is ErrorCode.UNAVAILABLE
-        with pytest.raises(RequestRefused) as refused:
-            await live.join(_member("c"), "range")
-        assert refused.value.code is ErrorCode.INCONSISTENT_ASSIGNOR
-        assert (live.row, live.is_lost) == (row, False)
-        await live.leave(["a", "b"])
-        assert live.row.members == ()
-
-    asyncio.run(scenario())
+    live = _Group(is_full_then=False, partitions_then=4).live
+    await asyncio.gather(live.join(member_row("a"), "range"), live.join(member_row("b"), "range"))
+    live.row = row = msgspec.structs.replace(live.row, assignor="rackaware")
+    for asked in (live.leave(["a"]), live.topics_changed()):
+        with pytest.raises(BackOff, match="assignor 'rackaware'") as caught:
+            await asked
+        assert caught.value.code is ErrorCode.UNAVAILABLE
+    with pytest.raises(RequestRefused) as refused:
+        await live.join(member_row("c"), "range")
+    assert refused.value.code is ErrorCode.INCONSISTENT_ASSIGNOR
+    assert (live.row, live.is_lost) == (row, False)
+    await live.leave(["a", "b"])
+    assert live.row.members == ()
     assert not [record for record in caplog.records if record.exc_info]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,34 +14,30 @@ from gateway.groups.offsets.committed import Committed
 
 
 @pytest.mark.parametrize("generation", [3, None])
-def test_a_commit_is_of_the_epoch_in_which_it_came(generation: int | None) -> None:
+async def test_a_commit_is_of_the_epoch_in_which_it_came(generation: int | None) -> None:
     """Not of the one in which it is decided: the group may have been taken over, and back, while it waited (G7)."""
+    group = SimpleNamespace(row=SimpleNamespace(epoch=5), check_commit=lambda *_: None)
+    decisions: list[Any] = []
 
-    async def scenario() -> None:
-        group = SimpleNamespace(row=SimpleNamespace(epoch=5), check_commit=lambda *_: None)
-        decisions: list[Any] = []
+    class Coordinator:
+        async def live(self, _name: str) -> Any:
+            return group
 
-        class Coordinator:
-            async def live(self, _name: str) -> Any:
-                return group
+        def known(self, _name: str) -> Any:
+            group.row = SimpleNamespace(epoch=6)  # taken over meanwhile, and back
+            return group
 
-            def known(self, _name: str) -> Any:
-                group.row = SimpleNamespace(epoch=6)  # taken over meanwhile, and back
-                return group
+    class Commits:
+        async def decide(self, decision: Any) -> None:
+            decisions.append(decision)
 
-        class Commits:
-            async def decide(self, decision: Any) -> None:
-                decisions.append(decision)
-
-        absent: Any = None
-        committed = Committed(
-            Commits(),  # type: ignore[arg-type]
-            Coordinator(),  # type: ignore[arg-type]
-            absent,
-            absent,
-            metrics=GroupMetrics(CollectorRegistry()),
-        )
-        await committed.commit("g", [], "m", generation)
-        assert [(one.epoch, one.member, one.generation) for one in decisions] == [(5, "m", generation)]
-
-    asyncio.run(scenario())
+    absent: Any = None
+    committed = Committed(
+        Commits(),  # type: ignore[arg-type]
+        Coordinator(),  # type: ignore[arg-type]
+        absent,
+        absent,
+        metrics=GroupMetrics(CollectorRegistry()),
+    )
+    await committed.commit("g", [], "m", generation)
+    assert [(one.epoch, one.member, one.generation) for one in decisions] == [(5, "m", generation)]

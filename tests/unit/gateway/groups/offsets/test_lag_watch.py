@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-
-import pytest
+from dataclasses import replace
 
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peers
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.read_ahead import ReadAhead
+from gateway.groups.bounds import GroupBounds
 from gateway.groups.offsets.committed import NextOffset
 from log_format.clock import SystemClock
-from tests.support.engine import Gateway, batch_of, make_gateway, run
+from tests.support.engine import Gateway, batch_of, make_gateway
 
 
 class Scraped:
@@ -74,177 +74,137 @@ def segment_reads(gateway: Gateway) -> int:
     return sum(operation.startswith("get") and "/segments/" in key for operation, key in gateway.store.requests)
 
 
-@pytest.fixture(autouse=True)
-def everything_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No state is fresh enough to be told from memory."""
-    monkeypatch.setattr("gateway.groups.offsets.lag_watch.LAG_FRESH_MS", 0)
+LOOKS = GroupBounds(lag_fresh_ms=0)
+"""No state is fresh enough to be told from memory."""
 
 
-def test_a_group_without_members_is_told_of() -> None:
+async def test_a_group_without_members_is_told_of() -> None:
     """Records after the committed offsets of all partitions, also while no member reads; none once all is read."""
-
-    async def scenario() -> None:
-        gateway = make_gateway()
-        topic = await gateway.topic(partition_count=2, flush_ms=0)
-        await gateway.append(topic, [b"a", b"b", b"c"], [0, 0, 1])
-        assert (await scrape(gateway)).pairs == []
-        await commit(gateway, "g", 1)
-        assert (await scrape(gateway)).records("g") == 1, "a partition without an offset has no lag"
-        await commit(gateway, "g", 0, partition=1)
-        assert (await scrape(gateway)).records("g") == 2
-        await gateway.append(topic, [b"d"])
-        assert (await scrape(gateway)).records("g") == 3
-        await commit(gateway, "g", 3)
-        await commit(gateway, "g", 1, partition=1)
-        found = await scrape(gateway)
-        assert (found.records("g"), found.seconds("g"), found.seconds_max, found.left_out) == (0, 0, 0, 0)
-
-    run(scenario)
+    gateway = make_gateway(group_bounds=LOOKS)
+    topic = await gateway.topic(partition_count=2, flush_ms=0)
+    await gateway.append(topic, [b"a", b"b", b"c"], [0, 0, 1])
+    assert (await scrape(gateway)).pairs == []
+    await commit(gateway, "g", 1)
+    assert (await scrape(gateway)).records("g") == 1, "a partition without an offset has no lag"
+    await commit(gateway, "g", 0, partition=1)
+    assert (await scrape(gateway)).records("g") == 2
+    await gateway.append(topic, [b"d"])
+    assert (await scrape(gateway)).records("g") == 3
+    await commit(gateway, "g", 3)
+    await commit(gateway, "g", 1, partition=1)
+    found = await scrape(gateway)
+    assert (found.records("g"), found.seconds("g"), found.seconds_max, found.left_out) == (0, 0, 0, 0)
 
 
-def test_what_another_gateway_committed_counts() -> None:
+async def test_what_another_gateway_committed_counts() -> None:
     """Records and offsets that came through others are seen: lag is that of the log, not of this gateway."""
-
-    async def scenario() -> None:
-        gateway = make_gateway()
-        topic = await gateway.topic(flush_ms=0)
-        await gateway.append(topic, [b"a"])
-        await commit(gateway, "g", 0)
-        assert (await scrape(gateway)).records("g") == 1
-        other = make_gateway(objects=gateway.store.objects)
-        await other.append(await other.engine.open_topic("t"), [b"b", b"c", b"d"])
-        await commit(other, "g", 2)
-        assert (await scrape(gateway)).records("g") == 2
-
-    run(scenario)
+    gateway = make_gateway(group_bounds=LOOKS)
+    topic = await gateway.topic(flush_ms=0)
+    await gateway.append(topic, [b"a"])
+    await commit(gateway, "g", 0)
+    assert (await scrape(gateway)).records("g") == 1
+    other = make_gateway(objects=gateway.store.objects, group_bounds=LOOKS)
+    await other.append(await other.engine.open_topic("t"), [b"b", b"c", b"d"])
+    await commit(other, "g", 2)
+    assert (await scrape(gateway)).records("g") == 2
 
 
-def test_one_gateway_tells_of_a_group() -> None:
+async def test_one_gateway_tells_of_a_group() -> None:
     """Only the gateway that a group prefers has its series: the sum over gateways counts no group twice."""
-
-    async def scenario() -> None:
-        ownership = Ownership("a", Peers(SystemClock()), "preferred")
-        ownership.coordinates = lambda group: group == "mine"  # type: ignore[method-assign]
-        gateway = make_gateway(ownership=ownership)
-        await gateway.append(await gateway.topic(flush_ms=0), [b"a"])
-        for group in ("mine", "other"):
-            await commit(gateway, group, 0)
-        found = await scrape(gateway)
-        assert (found.pairs, found.left_out) == ([("mine", "t")], 0)
-
-    run(scenario)
+    ownership = Ownership("a", Peers(SystemClock()), "preferred")
+    ownership.coordinates = lambda group: group == "mine"  # type: ignore[method-assign]
+    gateway = make_gateway(ownership=ownership, group_bounds=LOOKS)
+    await gateway.append(await gateway.topic(flush_ms=0), [b"a"])
+    for group in ("mine", "other"):
+        await commit(gateway, group, 0)
+    found = await scrape(gateway)
+    assert (found.pairs, found.left_out) == ([("mine", "t")], 0)
 
 
-def test_the_age_is_that_of_the_oldest_unread_record() -> None:
+async def test_the_age_is_that_of_the_oldest_unread_record() -> None:
     """Whichever partition has it, by the record's own time, not by the segment's; a record that was read has no age."""
-
-    async def scenario() -> None:
-        gateway = make_gateway()
-        topic = await gateway.topic(partition_count=2, flush_ms=0)
-        now_ms = int(time.time() * 1000)
-        await append_at(gateway, topic, [now_ms - 900_000, now_ms - 600_000], partition=1)
-        await append_at(gateway, topic, [now_ms - 100_000] * 9)
-        await commit(gateway, "g", 0)
-        await commit(gateway, "g", 1, partition=1)
-        found = await scrape(gateway)
-        assert found.records("g") == 10
-        assert 600 <= (found.seconds("g") or 0) < 700
-        assert found.seconds_max == found.seconds("g")
-        await commit(gateway, "g", 2, partition=1)
-        assert 100 <= ((await scrape(gateway)).seconds("g") or 0) < 200
-
-    run(scenario)
+    gateway = make_gateway(group_bounds=LOOKS)
+    topic = await gateway.topic(partition_count=2, flush_ms=0)
+    now_ms = int(time.time() * 1000)
+    await append_at(gateway, topic, [now_ms - 900_000, now_ms - 600_000], partition=1)
+    await append_at(gateway, topic, [now_ms - 100_000] * 9)
+    await commit(gateway, "g", 0)
+    await commit(gateway, "g", 1, partition=1)
+    found = await scrape(gateway)
+    assert found.records("g") == 10
+    assert 600 <= (found.seconds("g") or 0) < 700
+    assert found.seconds_max == found.seconds("g")
+    await commit(gateway, "g", 2, partition=1)
+    assert 100 <= ((await scrape(gateway)).seconds("g") or 0) < 200
 
 
-def test_a_group_that_stands_still_costs_no_reads() -> None:
+async def test_a_group_that_stands_still_costs_no_reads() -> None:
     """The age of what is unread is read from the store once, and grows all the same."""
-
-    async def scenario() -> None:
-        gateway = make_gateway()
-        topic = await gateway.topic(flush_ms=0)
-        await append_at(gateway, topic, [int(time.time() * 1000) - 60_000] * 2)
-        await commit(gateway, "g", 0)
-        gateway.forget_tail()
-        reads_before = segment_reads(gateway)
-        first = await scrape(gateway)
-        reads = segment_reads(gateway)
-        assert reads > reads_before
-        gateway.engine.reading._ahead = ReadAhead(0)
-        second = await scrape(gateway)
-        assert segment_reads(gateway) == reads
-        assert (second.seconds("g") or 0) >= (first.seconds("g") or 0) >= 60
-
-    run(scenario)
+    gateway = make_gateway(group_bounds=LOOKS)
+    topic = await gateway.topic(flush_ms=0)
+    await append_at(gateway, topic, [int(time.time() * 1000) - 60_000] * 2)
+    await commit(gateway, "g", 0)
+    gateway.forget_tail()
+    reads_before = segment_reads(gateway)
+    first = await scrape(gateway)
+    reads = segment_reads(gateway)
+    assert reads > reads_before
+    gateway.engine.reading._ahead = ReadAhead(0)
+    second = await scrape(gateway)
+    assert segment_reads(gateway) == reads
+    assert (second.seconds("g") or 0) >= (first.seconds("g") or 0) >= 60
 
 
-def test_the_series_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_series_are_bounded() -> None:
     """With more groups than series those furthest behind have one, and what is left out is counted."""
-    monkeypatch.setattr("gateway.groups.offsets.lag_watch.LAG_SERIES_MAX", 2)
-    monkeypatch.setattr("gateway.groups.offsets.lag_watch.LAG_READS_MAX", 1)
-
-    async def scenario() -> None:
-        gateway = make_gateway()
-        await gateway.append(await gateway.topic(flush_ms=0), [b"x"] * 5)
-        for number in range(5):
-            await commit(gateway, f"g{number}", number)
-        found = await scrape(gateway)
-        assert (found.pairs, found.left_out) == ([("g0", "t"), ("g1", "t")], 3)
-        known = [found.seconds(name) is not None for name in ("g0", "g1")]
-        assert known == [True, False], "one record is read at a time"
-        found = await scrape(gateway)
-        assert None not in (found.seconds("g0"), found.seconds("g1"))
-
-    run(scenario)
+    gateway = make_gateway(group_bounds=replace(LOOKS, lag_series_max=2, lag_reads_max=1))
+    await gateway.append(await gateway.topic(flush_ms=0), [b"x"] * 5)
+    for number in range(5):
+        await commit(gateway, f"g{number}", number)
+    found = await scrape(gateway)
+    assert (found.pairs, found.left_out) == ([("g0", "t"), ("g1", "t")], 3)
+    known = [found.seconds(name) is not None for name in ("g0", "g1")]
+    assert known == [True, False], "one record is read at a time"
+    found = await scrape(gateway)
+    assert None not in (found.seconds("g0"), found.seconds("g1"))
 
 
-def test_offsets_of_a_topic_that_was_deleted_have_no_lag() -> None:
+async def test_offsets_of_a_topic_that_was_deleted_have_no_lag() -> None:
     """A topic made anew under the name has nothing to do with what was committed for the old one."""
-
-    async def scenario() -> None:
-        gateway = make_gateway()
-        await gateway.append(await gateway.topic(flush_ms=0), [b"x"] * 3)
-        await commit(gateway, "g", 1)
-        assert (await scrape(gateway)).records("g") == 2
-        await gateway.engine.administration.delete("t")
-        assert (await scrape(gateway)).pairs == []
-        await gateway.append(await gateway.topic(flush_ms=0), [b"x"] * 7)
-        assert (await scrape(gateway)).pairs == []
-
-    run(scenario)
+    gateway = make_gateway(group_bounds=LOOKS)
+    await gateway.append(await gateway.topic(flush_ms=0), [b"x"] * 3)
+    await commit(gateway, "g", 1)
+    assert (await scrape(gateway)).records("g") == 2
+    await gateway.engine.administration.delete("t")
+    assert (await scrape(gateway)).pairs == []
+    await gateway.append(await gateway.topic(flush_ms=0), [b"x"] * 7)
+    assert (await scrape(gateway)).pairs == []
 
 
-def test_nothing_old_is_told_as_new() -> None:
+async def test_nothing_old_is_told_as_new() -> None:
     """While the store does not answer there is no lag in the metrics, and a scrape does not fail; then it is there again."""
-
-    async def scenario() -> None:
-        gateway = make_gateway()
-        await gateway.append(await gateway.topic(flush_ms=0), [b"x"] * 3)
-        await commit(gateway, "g", 1)
-        assert (await scrape(gateway)).records("g") == 2
-        gateway.store.go_down()
-        assert (await scrape(gateway)).pairs == []
-        gateway.store.come_back()
-        assert (await scrape(gateway)).records("g") == 2
-
-    run(scenario)
+    gateway = make_gateway(group_bounds=LOOKS)
+    await gateway.append(await gateway.topic(flush_ms=0), [b"x"] * 3)
+    await commit(gateway, "g", 1)
+    assert (await scrape(gateway)).records("g") == 2
+    gateway.store.go_down()
+    assert (await scrape(gateway)).pairs == []
+    gateway.store.come_back()
+    assert (await scrape(gateway)).records("g") == 2
 
 
-def test_scrapes_share_looks() -> None:
+async def test_scrapes_share_looks() -> None:
     """A second scrape at once asks nothing of the store, and a gateway that drains looks no more."""
-
-    async def scenario() -> None:
-        gateway = make_gateway()
-        await gateway.append(await gateway.topic(flush_ms=0), [b"x"] * 3)
-        await commit(gateway, "g", 1)
-        await scrape(gateway)
-        before = sum(gateway.store.calls.values())
-        for _ in range(3):
-            await gateway.engine.measure()
-        assert sum(gateway.store.calls.values()) == before
-        assert Scraped(gateway).records("g") == 2
-        await gateway.engine.drain()
-        before = sum(gateway.store.calls.values())
-        await scrape(gateway)
-        assert sum(gateway.store.calls.values()) == before
-
-    run(scenario)
+    gateway = make_gateway(group_bounds=LOOKS)
+    await gateway.append(await gateway.topic(flush_ms=0), [b"x"] * 3)
+    await commit(gateway, "g", 1)
+    await scrape(gateway)
+    before = sum(gateway.store.calls.values())
+    for _ in range(3):
+        await gateway.engine.measure()
+    assert sum(gateway.store.calls.values()) == before
+    assert Scraped(gateway).records("g") == 2
+    await gateway.engine.drain()
+    before = sum(gateway.store.calls.values())
+    await scrape(gateway)
+    assert sum(gateway.store.calls.values()) == before

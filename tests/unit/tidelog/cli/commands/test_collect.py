@@ -11,25 +11,23 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
+from tests.support.command_runs import Run
 from tests.support.fake_gateway import FakeGateway
-from tidelog.cli.app import app
 from tidelog.cli.terminal.exit_code import ExitCode
 
 PATIENCE_S = 60
 
 
-def run(url: str, tmp_path: Path, *arguments: str) -> Any:
-    pattern, state = str(tmp_path / "*.log"), str(tmp_path / "agent.state")
-    command = ["collect", pattern, "-t", "logs", "--state", state, "--url", url, "--once", *arguments]
-    result = CliRunner().invoke(app, command, env={"COLUMNS": "200", "NO_COLOR": "1"})
-    assert "Traceback" not in result.output
-    return result
+@pytest.fixture
+def once(run: Run, tmp_path: Path) -> Run:
+    """``collect`` with ``--once``, of the logs in the test's directory."""
+    return partial(run, "collect", tmp_path / "*.log", "-t", "logs", "--state", tmp_path / "agent.state", "--once")
 
 
 @contextlib.contextmanager
@@ -53,14 +51,14 @@ def _event(process: subprocess.Popen[str], name: str) -> dict[str, Any]:
     pytest.fail(f"{name!r} was not told")
 
 
-def test_once_sends_what_is_there_and_no_more(gateway: FakeGateway, tmp_path: Path) -> None:
+def test_once_sends_what_is_there_and_no_more(once: Run, gateway: FakeGateway, tmp_path: Path) -> None:
     """A second run sends what came since; headers name file and line, the key is what the pattern found."""
     gateway.create("logs", 2)
     (tmp_path / "a.log").write_bytes(b"user=ada 1\n")
-    assert run(gateway.url, tmp_path, "--key-regex", r"user=(\w+)").exit_code == 0
+    assert once("--key-regex", r"user=(\w+)").exit_code == 0
     with (tmp_path / "a.log").open("ab") as log:
         log.write(b"user=ada 2\n")
-    second = run(gateway.url, tmp_path, "--key-regex", r"user=(\w+)")
+    second = once("--key-regex", r"user=(\w+)")
     assert second.exit_code == 0
     [records] = [records for records in gateway.topics["logs"].records if records]
     assert [(record.key, record.value) for record in records] == [(b"ada", b"user=ada 1"), (b"ada", b"user=ada 2")]
@@ -68,15 +66,15 @@ def test_once_sends_what_is_there_and_no_more(gateway: FakeGateway, tmp_path: Pa
     assert json.loads(second.stderr.splitlines()[-1])["records"] == 1
 
 
-def test_what_is_wrong_is_said(gateway: FakeGateway, tmp_path: Path) -> None:
+def test_what_is_wrong_is_said(once: Run, gateway: FakeGateway, tmp_path: Path) -> None:
     """A wrong pattern, a topic that is not there, a damaged state: each has its exit code and its words."""
-    assert run(gateway.url, tmp_path, "--key-regex", "(").exit_code == ExitCode.USAGE
-    missing = run(gateway.url, tmp_path)
+    assert once("--key-regex", "(").exit_code == ExitCode.USAGE
+    missing = once()
     assert missing.exit_code == ExitCode.REFUSED
     assert "UNKNOWN_TOPIC" in missing.stderr
     gateway.create("logs")
     (tmp_path / "agent.state").write_bytes(b"no state")
-    damaged = run(gateway.url, tmp_path)
+    damaged = once()
     assert damaged.exit_code == ExitCode.FAILED
     assert "is damaged" in damaged.stderr
 

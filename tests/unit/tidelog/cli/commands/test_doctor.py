@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from tests.support.command_runs import Run
 from tidelog.cli.terminal.exit_code import ExitCode
-
-Run = Callable[..., Any]
 
 
 def test_a_directory_that_can_be_used_is_well(run: Run, tmp_path: Path) -> None:

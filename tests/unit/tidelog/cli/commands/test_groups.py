@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.command_runs import Run
 from tests.support.fake_gateway import FakeGateway
 from tidelog import Record
 from tidelog.cli.sinks.output_file import OutputFile
-
-Run = Callable[..., Any]
 
 
 def fill(gateway: FakeGateway, count: int = 20) -> None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.command_runs import Run
 from tidelog.cli.terminal.exit_code import ExitCode
-
-Run = Callable[..., Any]
 
 
 def test_verify_tells_whole_from_damaged(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

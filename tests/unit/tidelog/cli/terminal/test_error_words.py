@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from log_format.errors import UnknownTopic
+from tests.support.command_runs import Run
 from tests.support.fake_gateway import FakeGateway
 from tidelog.cli.terminal.exit_code import ExitCode
-
-Run = Callable[..., Any]
 
 
 @pytest.mark.parametrize("command", [("topic", "list"), ("produce", "t"), ("consume", "t"), ("group", "list")])

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
+from tests.support.command_runs import Run
 from tidelog.cli.terminal.exit_code import ExitCode
-
-Run = Callable[..., Any]
 
 
 @pytest.mark.parametrize("command", [("topic", "list"), ("doctor",), ("consume",), ("bench", "produce"), ()])

@@ -16,7 +16,8 @@ from gateway.engine.open_table import TableAccess
 from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
 from gateway.finishing.finishing import Finishing
-from gateway.groups.bounds import DELETED_TIMES_MAX, HEARTBEAT_MS_MAX
+from gateway.groups.bounds import DELETED_TIMES_MAX, HEARTBEAT_MS_MAX, GroupBounds
+from gateway.groups.calls.polling import Polling
 from gateway.groups.membership.coordinator import Coordinator
 from gateway.groups.membership.deadlines import SessionDeadlines
 from gateway.groups.membership.live_group import GroupParts, Joined, LiveGroup
@@ -28,7 +29,6 @@ from gateway.groups.offsets.incarnations import Incarnations
 from gateway.groups.offsets.lag import Lag
 from gateway.groups.offsets.lag_watch import LagWatch
 from gateway.groups.offsets.reset import Reset
-from gateway.groups.polling import Polling
 from gateway.groups.subscription.subscribed_topics import SubscribedTopics
 from log_format.errors import BackOff
 from log_format.groups.changes import CoordinatorFenced, not_empty
@@ -85,6 +85,7 @@ class Groups:
         fetching: Fetching,
         ownership: Ownership,
         registry: CollectorRegistry,
+        bounds: GroupBounds,
     ) -> None:
         metrics = GroupMetrics(registry)
         clock = access.clock
@@ -99,6 +100,7 @@ class Groups:
             deadlines=SessionDeadlines(),
             clock=clock,
             metrics=metrics,
+            bounds=bounds,
         )
         self.coordinator = Coordinator(parts, coordinator_id=access.new_id())
         self.upkeep = Upkeep(self.coordinator, parts, ownership=ownership)
@@ -106,7 +108,7 @@ class Groups:
         self.committed = Committed(table, self.coordinator, finishing.pending, incarnations, metrics=metrics)
         self.reset = Reset(self.committed, incarnations, reading)
         self.lag = Lag(self.committed, incarnations, topics, reading, clock=clock)
-        self.lag_watch = LagWatch(table, ownership, topics, reading, clock=clock, registry=registry)
+        self.lag_watch = LagWatch(table, ownership, topics, reading, clock=clock, registry=registry, bounds=bounds)
         self.polling = Polling(self.coordinator, self.committed, fetching, topics, clock=clock)
 
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""Control calls: what an endpoint declares is what it gets, and what the document says."""
+"""Routes: what an endpoint declares is what it gets, and what the document says."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from gateway.http import fields
 from gateway.http.dispatch import Dispatcher
 from gateway.openapi.document import document
 from gateway.openapi.problems import problems
-from gateway.routes.control_route import ControlRoute
+from gateway.routes.typed_route import TypedRoute
 from log_format.errors import ErrorCode, RequestRefused
 
-router = APIRouter(route_class=ControlRoute, tags=["topics"])
+router = APIRouter(route_class=TypedRoute, tags=["topics"])
 
 
 class Which(fields.Parameters):
@@ -64,7 +64,7 @@ def answered(method: str, path: str, query: bytes = b"") -> tuple[int, Any]:
         raise AssertionError("there is no body to read")
 
     scope = {"type": "http", "method": method, "path": path, "query_string": query, "headers": []}
-    routes = [route for route in router.routes if isinstance(route, ControlRoute)]
+    routes = [route for route in router.routes if isinstance(route, TypedRoute)]
     asyncio.run(Dispatcher(routes)(scope, receive, send))
     body = b"".join(message.get("body", b"") for message in sent)
     return sent[0]["status"], json.loads(body) if body else None

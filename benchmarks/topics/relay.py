@@ -1,0 +1,102 @@
+"""A relay in front of each gateway, whose address the other gateways are told: it counts what they send each other.
+
+It runs in a process of its own. Clients do not pass through it. ``cut`` keeps gateways from reaching each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import psutil
+import uvloop
+
+from benchmarks.processes import free_port
+
+POLL_SECONDS: Final = 0.05
+PIECE_BYTES: Final = 256 * 1024
+
+
+class Relay:
+    """``ports[i]`` leads to ``targets[i]``."""
+
+    def __init__(self, ports: Sequence[int], process: psutil.Process, counted: Any, is_cut: Any) -> None:
+        self.ports = ports
+        self._process = process
+        self._counted = counted
+        self._is_cut = is_cut
+
+    @property
+    def bytes(self) -> int:
+        """Passed on so far, in both directions, heads included."""
+        return int(self._counted.value)
+
+    def cpu_seconds(self) -> float:
+        """User and system time so far."""
+        times = self._process.cpu_times()
+        return times.user + times.system
+
+    def cut(self) -> None:
+        """Close all connections, and take no more."""
+        self._is_cut.value = 1
+
+
+@contextmanager
+def relay(targets: Sequence[int]) -> Iterator[Relay]:
+    """A running relay."""
+    context = multiprocessing.get_context("spawn")
+    counted, is_cut = context.Value("Q", 0, lock=False), context.Value("b", 0, lock=False)
+    ports = [free_port() for _ in targets]
+    process = context.Process(target=_process, args=(ports, targets, counted, is_cut))
+    process.start()
+    try:
+        yield Relay(ports, psutil.Process(process.pid), counted, is_cut)
+    finally:
+        process.terminate()
+        process.join()
+
+
+def _process(ports: Sequence[int], targets: Sequence[int], counted: Any, is_cut: Any) -> None:
+    uvloop.run(_serve(ports, targets, counted, is_cut))
+
+
+async def _serve(ports: Sequence[int], targets: Sequence[int], counted: Any, is_cut: Any) -> None:
+    writers: set[asyncio.StreamWriter] = set()
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while piece := await reader.read(PIECE_BYTES):
+                counted.value += len(piece)
+                writer.write(piece)
+                await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    async def serve(target: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            if is_cut.value:
+                return
+            onward_reader, onward = await asyncio.open_connection("127.0.0.1", target)
+        except OSError:
+            return
+        else:
+            writers.update((writer, onward))
+            await asyncio.gather(pump(reader, onward), pump(onward_reader, writer))
+            writers.difference_update((writer, onward))
+        finally:
+            writer.close()
+
+    servers = [
+        await asyncio.start_server(lambda reader, writer, to=target: serve(to, reader, writer), "127.0.0.1", port)
+        for port, target in zip(ports, targets, strict=True)
+    ]
+    while servers:
+        await asyncio.sleep(POLL_SECONDS)
+        if is_cut.value:
+            for writer in tuple(writers):
+                writer.transport.abort()

@@ -1,0 +1,93 @@
+"""A FastAPI route whose endpoint declares its input and answer by types. Input is read strictly.
+
+FastAPI takes the endpoint's signature apart and describes it. The docstrings of the endpoint and of its answer's type are the
+words of the OpenAPI document. FastAPI's request handler is not used: it accepts a repeated member, parses a body of any size on
+the event loop, and costs more than a small produce. In its place, cheapest first:
+
+1. The query: an undeclared or repeated parameter is refused.
+2. The path's parts, percent-decoded.
+3. The headers, where the endpoint declares some: a repeated one is refused.
+4. The body, by ``json_body``. It may be empty where the endpoint has a default. Bodies with records are not declared: the
+   endpoint reads them, and ``openapi_extra`` describes them.
+
+An endpoint returns a value to send as JSON with the route's status, None for no body, or an ASGI application.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import cleandoc
+from typing import Any, get_type_hints
+
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, TypeAdapter
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gateway.http import fields
+from gateway.http.json_response import json_response
+from gateway.http.parameters import header_names, header_pairs, of_pairs, path_text, query_pairs
+from gateway.openapi.problems import problems
+from gateway.routes.json_body import json_body
+
+
+class TypedRoute(APIRoute):
+    """``async def endpoint(request: Request, group: GroupPath, query: Annotated[Model, Query()], body: Model) -> Answer``."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        # An operation of the OpenAPI document has its function's name.
+        named = {"generate_unique_id_function": lambda route: route.name}
+        super().__init__(path, endpoint, **options | named | {"responses": options["responses"] or problems()})
+        self.summary, _, self.description = cleandoc(endpoint.__doc__ or "").partition("\n\n")
+        if self.status_code == 204:
+            self.response_description = "Done"
+        elif self.response_model is not None:
+            self.response_description = cleandoc(self.response_model.__doc__ or "")
+        takes = self.dependant
+        types = get_type_hints(endpoint, include_extras=True)
+        self._path = [(part.name, part.alias, TypeAdapter(types[part.name]).validator) for part in takes.path_params]
+        self._query = [(one.name, _model(one), _model(one)()) for one in takes.query_params]
+        self._headers = [
+            (one.name, _model(one), _model(one)(), header_names(_model(one))) for one in takes.header_params
+        ]
+        self._request_name = takes.request_param_name
+        self._body = [
+            (one.name, _model(one), None if one.field_info.is_required() else one.field_info.default)
+            for one in takes.body_params
+        ]
+        self.app = self._handle
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = await self._answer(Request(scope, receive, send))
+        await answer(scope, receive, send)
+
+    async def _answer(self, request: Request) -> ASGIApp:
+        values: dict[str, Any] = {}
+        given = query_pairs(request)
+        for name, model, default in self._query:
+            values[name] = of_pairs(model, given, "Query parameter") if given else default
+        if given and not self._query:
+            of_pairs(fields.Parameters, given, "Query parameter")
+        for name, alias, validator in self._path:
+            # It refuses by itself what can't name anything.
+            values[name] = validator.validate_python(path_text(request, alias))
+        for name, model, default, names in self._headers:
+            found = header_pairs(request, names)
+            values[name] = of_pairs(model, found, "Header") if found else default
+        if self._request_name is not None:
+            values[self._request_name] = request
+        for name, model, body_default in self._body:
+            values[name] = await json_body(request, model, default=body_default)
+        answer: Any = await self.endpoint(**values)
+        if answer is None:
+            return Response(status_code=204)
+        sent: ASGIApp = answer if callable(answer) else json_response(answer, self.status_code or 200)
+        return sent
+
+
+def _model(declared: Any) -> type[BaseModel]:
+    model = declared.field_info.annotation
+    assert isinstance(model, type)
+    assert issubclass(model, BaseModel), "a query, headers or a body are declared as one model"
+    return model

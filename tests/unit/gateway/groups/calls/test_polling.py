@@ -1,0 +1,148 @@
+"""Polls that end in odd moments: memory is given back, and no member is counted out for what took the gateway long."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gateway.engine.fetch_answer import FetchLimits
+from gateway.groups.calls.groups import Joining
+from gateway.groups.calls.polling import Polling, PollWish
+from log_format.errors import ErrorCode, RequestRefused
+from tests.support.engine import Gateway, make_gateway
+
+SESSION_MS = 1_000
+
+
+def _joining(instance_id: str | None = None) -> Joining:
+    return Joining(
+        topics=("t",),
+        pattern=None,
+        assignor="range",
+        session_timeout_ms=SESSION_MS,
+        client_id=None,
+        instance_id=instance_id,
+    )
+
+
+def _wish(member_id: str, generation: int | None, wait_ms: int) -> PollWish:
+    limits = FetchLimits(records_max=10, bytes_max=1 << 20, bytes_min=1, wait_ms_max=wait_ms)
+    return PollWish(
+        member_id=member_id,
+        generation=generation,
+        commit=(),
+        positions={("t", 0): 0},
+        auto_offset_reset="earliest",
+        limits=limits,
+    )
+
+
+@pytest.mark.parametrize("wait_ms", [0, 10_000])
+async def test_a_client_that_leaves_while_its_answer_is_checked(monkeypatch: pytest.MonkeyPatch, wait_ms: int) -> None:
+    """The records were read, and whether the group is still coordinated here is looked up: then the client is gone."""
+    gateway = make_gateway()
+    await gateway.append(await gateway.topic(flush_ms=0), [b"x"])
+    groups = gateway.engine.groups
+    group, joined = await groups.join("g", _joining())
+    reached = asyncio.Event()
+
+    async def never(_group: object) -> bool:
+        reached.set()
+        await asyncio.Event().wait()
+        return True
+
+    monkeypatch.setattr(groups.coordinator, "still", never)
+    wish = _wish(joined.member.member_id, 1, wait_ms)
+    poll = asyncio.create_task(groups.polling.poll(group, wish, gateway.memory))
+    await reached.wait()
+    assert gateway.memory.used_bytes > 0
+    poll.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await poll
+    assert gateway.memory.used_bytes == 0
+
+
+async def test_a_client_that_leaves_in_the_moment_of_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fetch is done, its answer is not taken yet, and the client goes."""
+    gateway = make_gateway()
+    await gateway.append(await gateway.topic(flush_ms=0), [b"x"])
+    groups = gateway.engine.groups
+    group, joined = await groups.join("g", _joining())
+    polling: Polling = groups.polling
+    fetch = polling._fetching.fetch
+    poll: asyncio.Task[Any] | None = None
+
+    async def fetch_and_leave(*arguments: Any) -> Any:
+        answer = await fetch(*arguments)
+        assert gateway.memory.used_bytes > 0
+        # In the same turn of the loop: the poll is told that the fetch is done, and that it is cancelled.
+        assert poll is not None
+        asyncio.get_running_loop().call_soon(poll.cancel)
+        return answer
+
+    monkeypatch.setattr(polling._fetching, "fetch", fetch_and_leave)
+    poll = asyncio.create_task(polling.poll(group, _wish(joined.member.member_id, 1, 10_000), gateway.memory))
+    with pytest.raises(asyncio.CancelledError):
+        await poll
+    assert gateway.memory.used_bytes == 0
+
+
+async def test_what_a_poll_takes_is_not_the_members_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member knows of a generation from the answer on, however long the gateway had known that it would tell it."""
+    gateway = make_gateway()
+    await gateway.topic(flush_ms=0, partition_count=2)
+    groups = gateway.engine.groups
+    group, joined = await groups.join("g", _joining())
+    first = joined.member
+    await groups.join("g", _joining())
+    session = group.sessions[first.member_id]
+    still = groups.coordinator.still
+    seen = []
+
+    async def slow(asked: Any) -> bool:
+        seen.append(session.learned_ms)
+        await asyncio.sleep(0.01)
+        return bool(await still(asked))
+
+    monkeypatch.setattr(groups.coordinator, "still", slow)
+    polled = await groups.polling.poll(group, _wish(first.member_id, 1, 0), gateway.memory)
+    assert (polled.rebalanced, polled.generation) == (True, 2)
+    assert seen == [None], "it was not told yet"
+    assert session.learned_ms is not None, "now it was"
+    learned_ms = session.learned_ms
+    await groups.polling.poll(group, _wish(first.member_id, 1, 0), gateway.memory)
+    assert session.learned_ms == learned_ms, "being told again gives it no more time"
+
+
+async def test_two_that_join_as_one_instance_at_once(gateway: Gateway) -> None:
+    """The later one is the member; the other one is told that it was replaced, as if it had been one for a moment."""
+    await gateway.topic(flush_ms=0)
+    groups = gateway.engine.groups
+    await groups.join("g", _joining("i"))
+    joins = await asyncio.gather(*(groups.join("g", _joining("i")) for _ in range(3)), return_exceptions=True)
+    refused = [one for one in joins if isinstance(one, RequestRefused)]
+    assert [one.code for one in refused] == [ErrorCode.FENCED_MEMBER] * 2
+    (joined,) = [one for one in joins if not isinstance(one, BaseException)]
+    assert [one.member_id for one in joined[0].row.members] == [joined[1].member.member_id]
+    assert len(joined[1].member.former_ids) == 3
+
+
+async def test_a_group_that_is_deleted_twice_at_once(gateway: Gateway) -> None:
+    """One client deletes it, for the other it is not there; a member that joins in that moment is in the re-created group."""
+    await gateway.topic(flush_ms=0)
+    groups = gateway.engine.groups
+    for _ in range(3):
+        await groups.coordinator.live("g")
+        deletes = [asyncio.create_task(groups.delete("g")) for _ in range(2)]
+        join = asyncio.create_task(groups.join("g", _joining()))
+        ended = await asyncio.gather(*deletes, return_exceptions=True)
+        member = (await join)[1].member
+        refused = [one for one in ended if isinstance(one, BaseException)]
+        assert all(isinstance(one, RequestRefused) for one in refused), refused
+        codes = {one.code for one in refused if isinstance(one, RequestRefused)}
+        assert codes <= {ErrorCode.UNKNOWN_GROUP, ErrorCode.GROUP_NOT_EMPTY}
+        group = await groups.existing("g")
+        assert group.member(member.member_id)
+        await group.leave([member.member_id])

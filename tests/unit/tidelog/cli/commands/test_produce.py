@@ -1,0 +1,84 @@
+"""``tidelog produce``, over the in-process gateway."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_runs import Run
+from tests.support.fake_gateway import FakeGateway
+from tidelog.cli.terminal.exit_code import ExitCode
+from tidelog.limits import REQUEST_TARGET_BYTES
+
+
+def test_lines_become_records_byte_for_byte(run: Run, gateway: FakeGateway, tmp_path: Path) -> None:
+    """Each line is a value: also an empty one, one that is no UTF-8, and a last one without a line break."""
+    gateway.create("t")
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_bytes(b"a\n\n\xff\xfe\r\n")
+    second.write_bytes(b"last")
+    result = run("produce", "t", str(first), str(second), "-H", "from=test", "--json")
+    assert result.exit_code == 0
+    assert gateway.values("t") == [[b"a", b"", b"\xff\xfe\r", b"last"]]
+    assert gateway.topics["t"].records[0][0].headers == (("from", b"test"),)
+    said = json.loads(result.stdout)
+    assert (said["record_count"], said["failed_count"]) == (4, 0)
+    assert said["partitions"] == [{"partition": 0, "base_offset": 0, "last_offset": 3, "count": 4}]
+    assert result.stderr == ""
+
+
+def test_keys_and_partitions_of_lines(run: Run, gateway: FakeGateway) -> None:
+    """The key ends at the first separator; a line without one stops the command, and what was before it is stored."""
+    gateway.create("t", 3)
+    given = b"k1:v:1\nk2:v2\n"
+    assert run("produce", "t", "-k", ":", "-p", "2", "--compression", "zstd", given=given).exit_code == 0
+    assert [(record.key, record.value) for record in gateway.topics["t"].records[2]] == [
+        (b"k1", b"v:1"),
+        (b"k2", b"v2"),
+    ]
+    result = run("produce", "t", "-k", ":", "-p", "0", given=b"a:1\nnone\n")
+    assert result.exit_code == ExitCode.FAILED
+    assert "line 2" in result.stderr
+    assert gateway.values("t")[0] == [b"1"]
+    assert "1 record stored" in result.stderr
+
+
+def test_ndjson_goes_as_it_is_and_errors_name_the_line_of_the_input(
+    run: Run, gateway: FakeGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gateway decides what a record is; however the input is cut into requests, a bad line has its own number."""
+    gateway.create("t", 2)
+    long = "x" * (REQUEST_TARGET_BYTES // 10)
+    lines = [json.dumps({"partition": number % 2, "key": long, "value": {"n": number}}) for number in range(20)]
+    good = tmp_path / "good"
+    good.write_text("\n".join(lines))
+    result = run("produce", "t", str(good), "-f", "ndjson", "--json")
+    assert json.loads(result.stdout)["record_count"] == 20
+    assert gateway.values("t")[1] == [b'{"n":%d}' % number for number in range(1, 20, 2)]
+    assert gateway.count("POST .*/records") > 2
+    lines[12] = '{"value": '
+    bad = tmp_path / "bad"
+    bad.write_text("\n".join(lines))
+    result = run("produce", "t", str(bad), "-f", "ndjson")
+    assert result.exit_code == ExitCode.REFUSED
+    assert "line 13: " in result.stderr
+    stored = sum(map(len, gateway.values("t"))) - 20
+    assert f"{stored} records stored" in result.stderr
+    assert 0 < stored <= 12
+    assert run("produce", "t", "-f", "ndjson", "-k", ":", given=b"").exit_code == ExitCode.USAGE
+
+
+def test_produce_says_what_did_not_arrive(run: Run, gateway: FakeGateway, dead_url: str, tmp_path: Path) -> None:
+    """An unknown topic, no gateway, no file, a lost answer: each with its exit code and how much was stored."""
+    assert run("produce", "nope", given=b"x\n").exit_code == ExitCode.REFUSED
+    result = run("produce", "t", "--url", dead_url, "--timeout", "0.3", given=b"x\n")
+    assert result.exit_code == ExitCode.UNREACHABLE
+    assert "0 records stored" in result.stderr
+    assert "1 more were sent and not acknowledged" in result.stderr
+    assert run("produce", "t", str(tmp_path / "none")).exit_code == ExitCode.FAILED
+    gateway.create("t")
+    gateway.misbehave("POST .*/records", gateway.lose(done=True))
+    result = run("produce", "t", "-f", "ndjson", given=b'{"value": "x"}\n')
+    assert result.exit_code == ExitCode.OUTCOME_UNKNOWN
