@@ -31,9 +31,9 @@ test: minio-server $(STAMP) lint ## Run every check and every test (needs Go onc
 
 simulate: $(STAMP) ## Run SEEDS (default 10000) histories of the log's core and of whole gateways under misfortune, and without any
 	TIDELOG_SIMULATION_SEEDS=$(or $(SEEDS),10000) TIDELOG_SERVICE_SEEDS=$(or $(SEEDS),10000) TIDELOG_GROUP_SEEDS=$(or $(SEEDS),10000) \
-		TIDELOG_CALM_SEEDS=$(or $(SEEDS),10000) TIDELOG_CALLS_SEEDS=$(or $(SEEDS),10000) .venv/bin/pytest -n 2 \
+		TIDELOG_CALM_SEEDS=$(or $(SEEDS),10000) TIDELOG_CALLS_SEEDS=$(or $(SEEDS),10000) TIDELOG_JOURNAL_SEEDS=$(or $(SEEDS),10000) .venv/bin/pytest -n 2 \
 		tests/simulation/test_simulation.py tests/simulation/test_service_simulation.py tests/simulation/test_group_simulation.py \
-		tests/simulation/test_calm_simulation.py tests/simulation/test_calls_simulation.py \
+		tests/simulation/test_calm_simulation.py tests/simulation/test_calls_simulation.py tests/simulation/test_journal_simulation.py \
 		-k "guarantees or every_answer or nothing_changed" $(ARGS)
 
 torture: minio-server $(STAMP) ## Kill, freeze and cut off real processes for SECONDS (default 300), then judge

@@ -31,7 +31,8 @@ from log_format.topic.changes import CreateTopic
 from log_format.topic.config import TopicConfig
 from log_format.topic.segment_tags import add_segment
 from spark_pipeline.schemas import KAFKA_SOURCE
-from spark_pipeline.source import stream, task
+from spark_pipeline.source import reading as source_reading
+from spark_pipeline.source import stream
 from spark_pipeline.source.options import parse_options
 from spark_pipeline.source.stream import StreamReader
 
@@ -85,8 +86,8 @@ def requests() -> Table:
         segments = SegmentReader(store)
         with (
             mock.patch.object(stream, "opened", lambda _uri, store=store: store),
-            mock.patch.object(stream, "segment_reader", lambda _uri, segments=segments: segments),
-            mock.patch.object(task, "segment_reader", lambda _uri, segments=segments: segments),
+            mock.patch.object(source_reading, "segment_reader", return_value=segments),
+            mock.patch.object(source_reading, "journal_reader"),
         ):
             reader = StreamReader(parse_options({"store": "x", "subscribe": TOPIC}, streaming=True), KAFKA_SOURCE)
             store.taken()

@@ -1,4 +1,4 @@
-"""All topics, round after round, and the system tables beside them."""
+"""All topics, round after round, and the journals and system tables beside them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Final
 
 from compaction.collection import Deletion, plan_probes, plan_staged
 from compaction.deletions import delete_all
+from compaction.journals import JournalUpkeep, journals_of
 from compaction.left_transactions import finish_left
 from compaction.policy import Policy
 from compaction.report import Reporter, Totals
-from compaction.system_tables import TABLES, plan_table
+from compaction.system_tables import TABLES, TablePlan, plan_journal, plan_table
 from compaction.topic_upkeep import TopicUpkeep
 from compaction.workers import Workers
 from log_format import layout
@@ -28,7 +29,7 @@ TOPICS_REMEMBERED_MAX: Final = 512
 
 @dataclass(slots=True, kw_only=True)
 class Job:
-    """Maintenance of one store. ``only``: when given, just these topics, and no system tables."""
+    """Maintenance of one store. ``only``: when given, just these topics, no journals and no system tables."""
 
     store: ObjectStore
     workers: Workers
@@ -39,6 +40,7 @@ class Job:
     is_dry_run: bool = False
     new_id: Callable[[], str] = field(default=lambda: uuid.uuid4().hex)
     _topics: OrderedDict[str, TopicUpkeep] = field(default_factory=OrderedDict)
+    _journals: dict[int, JournalUpkeep] = field(default_factory=dict)
 
     def run_round(self, *, collect: bool, on_topic: Callable[[int, int], None] | None = None) -> Totals:
         """Maintain every topic once, those with the most segments first. A failed topic is reported, and the others go on.
@@ -47,6 +49,11 @@ class Job:
         listed.
         """
         totals = Totals()
+        if not self.only:
+            for number in journals_of(self.store):
+                # Before the topics: what is drained is merged in the same round.
+                journal = self._journal(number)
+                self._guarded(f"journal {number}", totals, partial(journal.run, totals, collect=collect))
         names = list(self.only) or list(self.store.list_directories(layout.TOPICS))
         names.sort(key=lambda name: -self._topics[name].segment_count if name in self._topics else -1)
         for done, name in enumerate(names):
@@ -90,6 +97,19 @@ class Job:
             self._topics.popitem(last=False)
         return known
 
+    def _journal(self, number: int) -> JournalUpkeep:
+        known = self._journals.get(number)
+        if known is None:
+            known = self._journals[number] = JournalUpkeep(
+                self.store,
+                number,
+                clock=self.clock,
+                new_id=self.new_id,
+                report=self.report,
+                is_dry_run=self.is_dry_run,
+            )
+        return known
+
     def _collect_system(self, totals: Totals) -> None:
         """Delete the leftovers of transactions, and old files and commits of the system tables."""
         now_ms = self.clock.now_ms()
@@ -100,10 +120,14 @@ class Job:
             self._delete(plan_staged(staged, committing=committing, now_ms=now_ms), totals)
         self._delete(plan_probes(self.store.list(layout.PROBES), now_ms=now_ms), totals)
         for table, folders in TABLES:
-            plan = plan_table(self.store, table, folders, self.clock, self.new_id)
-            if not self.is_dry_run:
-                plan.prepare()
-            self._delete(plan.deletions, totals)
+            self._carry_out(plan_table(self.store, table, folders, self.clock, self.new_id), totals)
+        for number in journals_of(self.store):
+            self._carry_out(plan_journal(self.store, number, self.clock, self.new_id), totals)
+
+    def _carry_out(self, plan: TablePlan, totals: Totals) -> None:
+        if not self.is_dry_run:
+            plan.prepare()
+        self._delete(plan.deletions, totals)
 
     def _delete(self, deletions: Sequence[Deletion], totals: Totals) -> None:
         delete_all(

@@ -18,7 +18,15 @@ from log_format.clock import Clock
 
 _SECONDS: Final = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0)
 _OF_REWRITES: Final = ("segments_in", "segments_out", "bytes_in", "bytes_out")
-_OF_ROUNDS: Final = ("failed_topics", "expired_segments", "checkpoints", "deleted_objects", "deleted_bytes")
+_OF_ROUNDS: Final = (
+    "failed_topics",
+    "expired_segments",
+    "checkpoints",
+    "drains",
+    "failed_drains",
+    "deleted_objects",
+    "deleted_bytes",
+)
 
 
 class Metrics:
@@ -40,6 +48,8 @@ class Metrics:
             "failed_topics": self._counter("failed_topics", "Topics whose maintenance failed, once a round."),
             "expired_segments": self._counter("expired_segments", "Segments that retention removed."),
             "checkpoints": self._counter("checkpoints", "Checkpoints written."),
+            "drains": self._counter("drains", "Topics drained from a journal since no gateway had, once a round."),
+            "failed_drains": self._counter("failed_drains", "Topics for which that failed."),
             "deleted_objects": self._counter("deleted_objects", "Objects deleted for good."),
             "deleted_bytes": self._counter("deleted_bytes", "Bytes of these objects."),
         }

@@ -25,6 +25,9 @@ class Totals:
     bytes_out: int = 0
     expired_segments: int = 0
     checkpoints: int = 0
+    drains: int = 0
+    """Topics drained from their journals where gateways had not; and those for which it failed."""
+    failed_drains: int = 0
     deleted_objects: int = 0
     deleted_bytes: int = 0
     waiting_segments: int = 0

@@ -10,11 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+import pyarrow.compute as pc
+
 from compaction.collection import Deletion, Why, plan_segments
 from compaction.log_cleanup import cleaned_below, plan_log
 from log_format import layout, limits
 from log_format.checkpoints import checkpoint
+from log_format.checkpoints.journal_log import journal_table
 from log_format.clock import Clock
+from log_format.delta.actions import plain_path
+from log_format.delta.checkpoint_schema import present
 from log_format.delta.cleaned_log import note_cleaned
 from log_format.delta.committer import Committer
 from log_format.delta.fence import Fence
@@ -31,6 +36,9 @@ TABLES: Final[tuple[tuple[Table[Any], tuple[str, ...]], ...]] = (
 )
 """The tables, each with the folders of its data files."""
 
+JOURNAL_KEPT_MS: Final = 3_600_000
+"""How long a journal's object stays when its records are in the topics' tables: readers that planned by it finish."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePlan:
@@ -41,17 +49,31 @@ class TablePlan:
     """Commits a fence when there are orphans among them, and notes how much of the log goes."""
 
 
+def plan_journal(store: ObjectStore, number: int, clock: Clock, new_id: Callable[[], str]) -> TablePlan:
+    """``plan_table`` of a journal."""
+    return plan_table(store, journal_table(number), (layout.SEGMENTS,), clock, new_id, retention_ms=JOURNAL_KEPT_MS)
+
+
 def plan_table(
-    store: ObjectStore, table: Table[Any], folders: tuple[str, ...], clock: Clock, new_id: Callable[[], str]
+    store: ObjectStore,
+    table: Table[Any],
+    folders: tuple[str, ...],
+    clock: Clock,
+    new_id: Callable[[], str],
+    *,
+    retention_ms: int = limits.DELETED_FILE_RETENTION_MS,
 ) -> TablePlan:
-    """The plan for one table. Raises ``StoreUnavailable``, ``CorruptData``; ``prepare`` raises ``TidelogError``."""
+    """The plan for one table. ``retention_ms``: how far its readers may go back.
+
+    Raises ``StoreUnavailable``, ``CorruptData``; ``prepare`` raises ``TidelogError``.
+    """
     log = TableLog(store, table, clock)
     before = log.refresh().version
     # Listed before the log is read, so that the log names the files committed meanwhile.
     stored = [info for folder in folders for info in store.list(f"{table.root}{folder}")]
     commits = list(store.list(layout.table_log_prefix(table.root)))
     state = log.refresh()
-    now_ms, retention_ms = clock.now_ms(), limits.DELETED_FILE_RETENTION_MS
+    now_ms = clock.now_ms()
     if before == NO_LOG:
         return TablePlan()
     reconciled = checkpoint.reconciled_table(store, table.root, state.version, now_ms)
@@ -60,7 +82,7 @@ def plan_table(
     files = plan_segments(
         stored,
         table.root,
-        live=set(state.files),
+        live={plain_path(path) for path in pc.struct_field(present(reconciled, "add"), "path").to_pylist()},
         removed_at_ms={each.path: each.removed_at_ms for each in removed_segments(reconciled)},
         retention_ms=retention_ms,
         now_ms=now_ms,

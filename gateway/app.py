@@ -30,6 +30,7 @@ from gateway.routes import (
     group_offsets,
     group_poll,
     groups,
+    journal_peers,
     offsets,
     operations,
     produce,
@@ -52,6 +53,7 @@ ROUTERS: Sequence[APIRouter] = (
     group_offsets.router,
     group_poll.router,
     topics.router,
+    journal_peers.router,
     operations.probes,
     operations.router,
 )

@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from gateway.certificate import Certificate
 from gateway.cluster.membership import Membership
+from gateway.cluster.peers import Peers
 from gateway.forwarding.forwarding import Forwarding
 from gateway.http.body import BodyLimits
 from gateway.log_engine import LogEngine
@@ -32,6 +33,7 @@ class Gateway:
     codec_pool: Executor
     engine: LogEngine
     membership: Membership
+    peers: Peers
     forwarding: Forwarding
     certificate: Certificate | None
     """None: HTTP is plain."""

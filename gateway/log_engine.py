@@ -25,10 +25,12 @@ from gateway.engine.bounds import (
 )
 from gateway.engine.fetching import Fetching
 from gateway.engine.following import Following
+from gateway.engine.journal_peers import JournalPeers, NoPeers
 from gateway.engine.locating import Locating
 from gateway.engine.maintenance_watch import MaintenanceWatch
 from gateway.engine.manifest_budget import ManifestBudget
 from gateway.engine.metrics import EngineMetrics
+from gateway.engine.open_journal import Journals
 from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topic import OpenTopic, TopicParts
 from gateway.engine.pool import MakeExecutor, Pool
@@ -40,6 +42,9 @@ from gateway.engine.waiting import Draining, WaitingPlaces
 from gateway.finishing.finishing import Finishing
 from gateway.groups.bounds import GroupBounds
 from gateway.groups.calls.groups import Groups
+from gateway.journals import lag
+from gateway.journals.modes import Modes
+from gateway.journals.upkeep import JournalUpkeep
 from gateway.memory_budget import MemoryBudget, Reservation
 from gateway.transactions.one_request import OneRequest
 from gateway.transactions.preparing import Preparing
@@ -48,6 +53,7 @@ from gateway.transactions.transactions import Transactions
 from log_format import layout
 from log_format.clock import Clock
 from log_format.ids import NewId
+from log_format.journal.reader import JournalReader
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.reader import SegmentReader
 from log_format.segments.segment import decode_footer, decode_row_group, encode_segment
@@ -93,15 +99,37 @@ def _access(
     )
 
 
-def _topic_parts(access: TableAccess, tail: TailCache, ownership: Ownership, draining: Draining) -> TopicParts:
+def _topic_parts(
+    access: TableAccess,
+    journals: Journals,
+    cold: tuple[JournalReader, Pool],
+    *,
+    ownership: Ownership,
+    draining: Draining,
+) -> TopicParts:
     bounds = access.bounds
     return TopicParts(
         access=access,
-        tail=tail,
+        tail=journals.tail,
         budget=ManifestBudget(bounds.manifest_bytes_max, access.clock, access.metrics),
         watch=MaintenanceWatch(access.clock, access.metrics, segments_behind=bounds.segments_behind),
         contended=ownership.contended,
         draining=draining,
+        journals=journals,
+        journal_reader=cold[0],
+        read_pool=cold[1],
+    )
+
+
+def _reading(access: TableAccess, parts: TopicParts, cold_store: ObjectStore) -> Reading:
+    return Reading(
+        parts.tail,
+        SegmentReader(cold_store, footer_cache_bytes=access.bounds.footer_cache_bytes_max),
+        parts.journal_reader,
+        pool=parts.read_pool,
+        clock=access.clock,
+        metrics=access.metrics,
+        bounds=access.bounds,
     )
 
 
@@ -120,6 +148,7 @@ class LogEngine:
         registry: CollectorRegistry,
         request_memory: MemoryBudget,
         group_bounds: GroupBounds = GroupBounds(),  # noqa: B008 - frozen
+        journal_peers: JournalPeers = NoPeers(),  # noqa: B008 - it has no state
         new_id: NewId = _uuid,
         jitter: Callable[[], float] = random.random,
         make_executor: MakeExecutor = ThreadPoolExecutor,
@@ -138,22 +167,20 @@ class LogEngine:
         self._metrics.tail_cache_bytes.set_function(lambda: self._tail.size_bytes)
         self._places = WaitingPlaces(bounds.waiting_polls_max)
         self._metrics.waiting_polls.set_function(lambda: self._places.taken_count)
-        self.topics = TopicRegistry(_topic_parts(self._access, self._tail, ownership, self._draining))
-        self.reading = reading = Reading(
-            self._tail,
-            SegmentReader(cold_store, footer_cache_bytes=bounds.footer_cache_bytes_max),
-            pool=self._cold_pool,
-            clock=clock,
-            metrics=self._metrics,
-            bounds=bounds,
+        self.journals = Journals(
+            self._access, tail=self._tail, peers=journal_peers, laggards=ownership.peers.without_journals
         )
+        cold = JournalReader(cold_store, cache_bytes=bounds.journal_cache_bytes_max), self._cold_pool
+        parts = _topic_parts(self._access, self.journals, cold, ownership=ownership, draining=self._draining)
+        self.topics = TopicRegistry(parts)
+        self.reading = reading = _reading(self._access, parts, cold_store)
         self.locating = Locating(self.topics, reading)
         self.fetching = Fetching(
             self.locating, reading, clock=clock, places=self._places, draining=self._draining, bounds=bounds
         )
         self.following = Following(reading, places=self._places, draining=self._draining)
         self.administration = Administration(
-            self.topics, self._access, cold_store=cold_store, cold_pool=self._cold_pool
+            self.topics, self._access, self.journals, cold_store=cold_store, cold_pool=self._cold_pool
         )
         self.producer_ids = ProducerIds(store, pool=self._access.look_pool, clock=clock, new_id=new_id)
         self._finishing = Finishing(self._access, self.topics, request_memory)
@@ -169,9 +196,11 @@ class LogEngine:
             bounds=group_bounds,
         )
         preparing = Preparing(self.groups.committed, self._finishing.groups, self.topics, clock=clock)
-        parts = (self._finishing, preparing, self.producer_ids)
-        self.transactions, self.one_request = Transactions(*parts, clock=clock), OneRequest(*parts, clock=clock)
+        deciding = (self._finishing, preparing, self.producer_ids)
+        self.transactions, self.one_request = Transactions(*deciding, clock=clock), OneRequest(*deciding, clock=clock)
         self.sweeping = Sweeping(self._finishing, clock=clock, bounds=bounds)
+        self.journal_upkeep = JournalUpkeep(self.journals, self.topics, self._access, ownership)
+        self.modes = Modes(self.journals, self.topics, self._access)
         self._large_bodies = MemoryBudget(bounds.large_bodies_bytes_max, "large bodies")
         self._drained: asyncio.Task[None] | None = None
 
@@ -192,6 +221,8 @@ class LogEngine:
         """
         await self.warm_up()
         self.sweeping.start()
+        self.journal_upkeep.start()
+        self.modes.start()
         self.groups.start()
 
     async def warm_up(self) -> None:
@@ -214,7 +245,9 @@ class LogEngine:
         await self._access.look_pool.run(self._ask_store)
 
     async def measure(self) -> None:
-        """Look from time to time at how far groups are behind, for a bounded time. Raises nothing."""
+        """Measure how far tables are behind their journals; look from time to time at how far groups are, for a bounded time.
+        Raises nothing."""
+        lag.measure(self.journals, self._metrics, self.clock.now_ms())
         if not self.draining:
             await self.groups.lag_watch.look()
 
@@ -257,8 +290,10 @@ class LogEngine:
     async def _drain(self) -> None:
         self._places.wake_all()
         await self.groups.drain()
-        await self.topics.drain()
+        await asyncio.gather(self.topics.drain(), self.journals.drain())
         self.sweeping.stop()
+        self.journal_upkeep.stop()
+        self.modes.stop()
         await self._finishing.drain()
         await self.administration.drain()
         # The pools stay: requests under way are still answered.

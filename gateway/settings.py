@@ -124,6 +124,12 @@ class Settings(BaseModel):
         "How often this gateway says that it is alive and looks who else is; dead after four. The same in all gateways.",
     )
 
+    journals: Literal["on", "off"] = Field(
+        default="on",
+        description="Whether topics may go to journals. off in one gateway holds them back in all: until every gateway and job"
+        " is of a release with journals, and while an older one may come back. Topics that are at a journal stay there.",
+    )
+
     cluster_key_file: str | None = Field(
         default=None,
         min_length=1,

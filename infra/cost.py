@@ -1,5 +1,7 @@
 """Makes docs/cost.md: the cost of a month on AWS, beside Kafka on three brokers. ``python infra/cost.py``
 
+``python infra/cost.py --topics 3000 --per-second 0.1 --drain-ms 600000`` only prints what the PUTs of so many topics cost.
+
 Requests per flush come from ``benchmarks/README.md``. Prices and assumptions are the constants below, and the document has all of
 them. Both sides get the same load, retention and readers. Operators' time is not counted.
 """
@@ -68,6 +70,14 @@ GETS_PER_SEGMENT: Final = 4
 MERGED_MIB: Final = 128
 REQUEST_KIB: Final = 100
 LOG_LINE_BYTES: Final = 350
+PUTS_PER_FLUSH: Final = 2
+"""A segment and a commit; of a drain, too."""
+DRAIN_MS: Final = 240_000
+"""Default of the topic setting ``drain.ms``."""
+DRAIN_EARLY: Final = 0.75
+"""Of ``drain.ms``: a gateway drains a topic that often, so that it ends in time."""
+MANY_TOPICS: Final = (10, 100, 1_000, 10_000)
+LONG_DRAIN_MS: Final = 3_600_000
 BROKER_DISK_FREE: Final = 1.3
 """Kafka's disks cost the same full or empty; a third more than the data is little."""
 
@@ -144,6 +154,23 @@ def kafka(load: Load) -> dict[str, float]:
     }
 
 
+def own_puts(topics: int, per_second: float, flush_ms: int = FLUSH_MS) -> float:
+    """PUTs a second of so many topics with their own commits, each with so many records a second, evenly."""
+    return topics * min(per_second, 1000 / flush_ms) * PUTS_PER_FLUSH
+
+
+def shared_puts(topics: int, per_second: float, flush_ms: int = FLUSH_MS, drain_ms: int = DRAIN_MS) -> float:
+    """The same at one journal: its flushes, and a drain of each topic that has records."""
+    flushes = min(topics * per_second, 1000 / flush_ms)
+    drains = topics * min(per_second, 1000 / (drain_ms * DRAIN_EARLY))
+    return (flushes + drains) * PUTS_PER_FLUSH
+
+
+def puts_bill(puts_per_second: float) -> float:
+    """Dollars a month."""
+    return puts_per_second * SECONDS / 1000 * PRICES["S3 PUT, 1,000"]
+
+
 def stored_gib(load: Load) -> float:
     """One copy of the retained data, not compressed."""
     return load.mib_per_second * GIB_PER_MIB * RETENTION_DAYS * 86400
@@ -159,6 +186,12 @@ def document() -> str:
     return Template(TEMPLATE.read_text()).substitute(
         tables="\n".join(line for load in LOADS for line in _table(load)),
         flushes="\n".join(_flush_row(flush_ms) for flush_ms in FLUSHES_MS),
+        topics="\n".join(_topics_row(topics) for topics in MANY_TOPICS),
+        puts_per_flush=PUTS_PER_FLUSH,
+        drain_s=DRAIN_MS // 1000,
+        long_drain_s=LONG_DRAIN_MS // 1000,
+        between_drains_s=round(DRAIN_MS * DRAIN_EARLY / 1000),
+        puts_bill=f"{puts_bill(1):.2f}",
         prices="\n".join(f"| {name} | {price:g} | {_seen_in(name)} |" for name, price in PRICES.items()),
         checked=CHECKED,
         days=RETENTION_DAYS,
@@ -177,6 +210,11 @@ def document() -> str:
 
 def _seen_in(price: str) -> str:
     return next(where for begin, where in SEEN_IN.items() if re.match(rf"{re.escape(begin)}\b", price))
+
+
+def _topics_row(topics: int) -> str:
+    puts = (own_puts(topics, 1), shared_puts(topics, 1), shared_puts(topics, 1, drain_ms=LONG_DRAIN_MS))
+    return f"| {topics:,} | " + " | ".join(f"{one:,.1f} | {puts_bill(one):,.0f}" for one in puts) + " |"
 
 
 def _flush_row(flush_ms: int) -> str:
@@ -206,6 +244,22 @@ def _table(load: Load) -> list[str]:
     ]
 
 
+def _main() -> None:
+    parser = argparse.ArgumentParser(
+        description="Write docs/cost.md from the constants of this program; with --topics, print the price of many topics."
+    )
+    parser.add_argument("--topics", type=int, help="How many: only their PUTs are printed.")
+    parser.add_argument("--per-second", type=float, default=1.0, help="Records a second of each of them.")
+    parser.add_argument("--flush-ms", type=int, default=FLUSH_MS, help="Their flush.ms.")
+    parser.add_argument("--drain-ms", type=int, default=DRAIN_MS, help="Their drain.ms.")
+    given = parser.parse_args()
+    if given.topics is None:
+        OUTPUT.write_text(document())
+        return
+    load = (given.topics, given.per_second, given.flush_ms)
+    for mode, puts in {"own": own_puts(*load), "shared": shared_puts(*load, given.drain_ms)}.items():
+        print(f"{mode:6}  {puts:10,.1f} PUTs/s  {puts_bill(puts):10,.0f} $ a month")  # noqa: T201 - asked for
+
+
 if __name__ == "__main__":
-    argparse.ArgumentParser(description="Write docs/cost.md from the constants of this program.").parse_args()
-    OUTPUT.write_text(document())
+    _main()

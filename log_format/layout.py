@@ -11,6 +11,7 @@
     system/gateways/<gateway id>.json                                     which gateway is alive (a hint)
     system/transactions/                                                  a table: the decisions of transactions
     system/consumer_offsets/                                              a table: the groups' committed offsets
+    system/journals/<n>/                                                  a table: many topics' flushes (``log_format/journal``)
     system/probes/                                                        probes of the store, left behind by a crash
 """
 
@@ -25,6 +26,7 @@ GATEWAYS = f"{SYSTEM}gateways/"
 PROBES = f"{SYSTEM}probes/"
 TRANSACTIONS_ROOT = f"{SYSTEM}transactions/"
 CONSUMER_OFFSETS_ROOT = f"{SYSTEM}consumer_offsets/"
+JOURNALS = f"{SYSTEM}journals/"
 SEGMENTS = "segments/"
 COMPACTED = "compacted/"
 _COMMIT = re.compile(r"([0-9]{20})\.json")
@@ -34,6 +36,11 @@ _CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
 def topic_root(topic: str) -> str:
     """The key prefix of the topic's table, ending with a slash."""
     return f"{TOPICS}{topic}/"
+
+
+def journal_root(journal: int) -> str:
+    """The key prefix of a journal's table, ending with a slash."""
+    return f"{JOURNALS}{journal}/"
 
 
 def table_log_prefix(root: str) -> str:

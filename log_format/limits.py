@@ -125,6 +125,28 @@ assert LOAD_MS_MAX * 2 <= LOG_KEPT_MS_MIN
 assert SEGMENT_AGE_MAX_MS * 10 <= ORPHAN_GRACE_MS
 assert DELETED_FILE_RETENTION_MS <= DELETED_FILE_RETENTION_MS_MAX
 
+DRAIN_MS: Final = 240_000
+"""Default of ``drain.ms``: how far a topic's own table may be behind its journal. A drain costs two PUTs a topic."""
+
+JOURNALS: Final = 16
+"""Journals of a store. Few are in use: each costs its own flushes."""
+
+JOURNAL_TOPICS_MAX: Final = 10_000
+"""Topics attached to one journal; past it others go to the next. A gateway that takes over loads them all."""
+
+JOURNAL_RUNS_MAX: Final = 10_000
+"""Runs in one commit of a journal."""
+assert PARTITION_COUNT_MAX <= JOURNAL_RUNS_MAX
+
+JOURNAL_CLOSED_REMEMBERED: Final = 20_000
+"""Topics that left a journal and whose closed numbers it still knows."""
+
+JOURNAL_TAKEN_REMEMBERED: Final = 10_000
+"""Newest objects of a journal of which a committer knows that they were taken up: minutes of flushes, and offers last seconds."""
+
+JOURNAL_REMOVES_MAX: Final = 1_000
+"""Objects that one commit of a journal lets go of."""
+
 PRODUCERS_PER_TOPIC_MAX: Final = 16_384
 """Producers that a topic remembers; past it the least recently used is forgotten. One takes about 1 KiB of memory."""
 

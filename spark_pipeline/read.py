@@ -9,7 +9,9 @@ the call. Streams are Delta's here.
 2. A stream sees each record once per checkpoint, also across compaction, which moves records without changing data.
 3. A stream does not end when retention deletes old segments (``ignoreDeletes``).
 4. A deleted topic is unknown here, too. A stream that was reading a topic that is re-created goes on with the new one.
-5. Records of one partition arrive in offset order from micro-batch to micro-batch; within one, order them by ``offset``.
+5. Records that only the topic's journal has are in batches, beside those of the table. Streams get them from the table, when they
+   are drained.
+6. Records of one partition arrive in offset order from micro-batch to micro-batch; within one, order them by ``offset``.
 
 Absent: log starts, in streams and in older versions. Records deleted from a partition's beginning (``:delete-records``) are
 gone there only with their segment, which may still hold later records.
@@ -17,16 +19,21 @@ gone there only with their segment, which may still hold later records.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.functions import col, lit
 
+from log_format.checkpoints.journal_log import JournalLogs
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from log_format.errors import UnknownTopic
+from log_format.journal.look import look_at_one
 from log_format.layout import topic_root
 from log_format.manifest.manifest import Manifest
 from log_format.topic.config import PROPERTY_PREFIX, check_topic_name
@@ -37,6 +44,7 @@ from spark_pipeline.source.planning import timestamp_type
 from spark_pipeline.way import Way, faster_way
 
 _TIMESTAMP_TYPE = PROPERTY_PREFIX + "message.timestamp.type"
+_OFFSET_END: Final = 2**63 - 1
 _NO_TABLE = ("DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "DELTA_PATH_DOES_NOT_EXIST", "PATH_NOT_FOUND")
 
 
@@ -74,8 +82,9 @@ def read_topic(
         older = spark.read.format("delta").option("versionAsOf", version)
         return with_kafka_columns(older.load(table_path(store, topic)), topic, _timestamp_type(spark, store, topic))
     path = table_path(store, topic)
-    log = TopicLog(driver_store(spark, store), topic, SystemClock())
-    state = log.refresh()
+    opened, clock = driver_store(spark, store), SystemClock()
+    log = TopicLog(opened, topic, clock)
+    state = look_at_one(log, JournalLogs(opened, clock).get)
     if not state.exists:
         raise UnknownTopic(topic)
     starts = [state.log_start(partition) for partition in range(state.partition_count)]
@@ -87,16 +96,37 @@ def read_topic(
             record_count=record_count,
         )
     if way is Way.TIDELOG:
-        place = store if ":" in store else str(Path(store).absolute())
-        reader = spark.read.format("tidelog").options(store=place, subscribe=topic, includeHeaders="true")
-        return reader.load()
+        return _by_tidelog(spark, store).option("subscribe", topic).load()
     by_name = way is Way.PARQUET
-    records = _segments(spark, path, state.manifest) if by_name else spark.read.format("delta").load(path)
+    records = _segments(spark, path, log.state.manifest) if by_name else spark.read.format("delta").load(path)
     if any(starts):
-        by_partition = ", ".join(f"{start}L" for start in starts)
         # A partition added since the look above is not among them.
-        records = records.where(f"offset >= coalesce(try_element_at(array({by_partition}), partition + 1), 0L)")
-    return with_kafka_columns(records, topic, timestamp_type(state))
+        records = records.where(f"offset >= {_of_partition(starts, otherwise=0)}")
+    if state.attachment is None:
+        return with_kafka_columns(records, topic, timestamp_type(state))
+    # The table up to where it ended at the look; from there on the journal, and what came into the table since.
+    ends = log.state.next_offsets.tolist()
+    records = records.where(f"offset < {_of_partition(ends, otherwise=_OFFSET_END)}")
+    tail = _by_tidelog(spark, store).option("assign", json.dumps({topic: list(range(len(ends)))}))
+    tail = tail.option("startingOffsets", _positions(topic, ends))
+    if by_name:
+        tail = tail.option("endingOffsets", _positions(topic, state.next_offsets.tolist()))
+    return with_kafka_columns(records, topic, timestamp_type(state)).unionByName(tail.load())
+
+
+def _by_tidelog(spark: SparkSession, store: str) -> DataFrameReader:
+    place = store if ":" in store else str(Path(store).absolute())
+    return spark.read.format("tidelog").options(store=place, includeHeaders="true")
+
+
+def _of_partition(offsets: Sequence[int], *, otherwise: int) -> str:
+    """An SQL expression: the offset of a record's partition."""
+    by_partition = ", ".join(f"{offset}L" for offset in offsets)
+    return f"coalesce(try_element_at(array({by_partition}), partition + 1), {otherwise}L)"
+
+
+def _positions(topic: str, offsets: Sequence[int]) -> str:
+    return json.dumps({topic: {str(partition): offset for partition, offset in enumerate(offsets)}})
 
 
 def stream_topic(

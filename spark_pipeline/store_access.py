@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import functools
 import gc
+from typing import Final
 
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
+from log_format.journal.reader import JournalReader
 from log_format.segments.reader import SegmentReader
 from log_format.store import ObjectStore
 from log_format.stores import open_store
 
 _STORES_MAX = 16
 """Stores kept open in one process, and topics looked at on executors; a pipeline knows two or three."""
+JOURNAL_CACHE_BYTES: Final = 64 * 1024 * 1024
+"""Decoded objects of journals in one process: some hundred flushes, which a task reads topic by topic."""
 
 
 @functools.lru_cache(maxsize=_STORES_MAX)
@@ -31,6 +35,12 @@ def segment_reader(uri: str) -> SegmentReader:
     # Spark's worker collects garbage after every task; what is imported by now never becomes garbage.
     gc.freeze()
     return SegmentReader(opened(uri))
+
+
+@functools.lru_cache(maxsize=_STORES_MAX)
+def journal_reader(uri: str) -> JournalReader:
+    """The reader of the store's journals, with its cache of decoded objects. Raises as ``opened``."""
+    return JournalReader(opened(uri), cache_bytes=JOURNAL_CACHE_BYTES)
 
 
 @functools.lru_cache(maxsize=_STORES_MAX)

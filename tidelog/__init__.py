@@ -35,7 +35,7 @@ from tidelog.types.group import (
     TopicLag,
 )
 from tidelog.types.record import PartitionRange, ProduceResult, Record, RecordMetadata, SentRecord, TopicPartition
-from tidelog.types.topic import Cluster, Gateway, Partition, PartitionOffsets, Topic
+from tidelog.types.topic import Cluster, Gateway, Journals, Partition, PartitionOffsets, Topic, TopicCommit
 
 __all__ = [
     "Admin",
@@ -48,6 +48,7 @@ __all__ = [
     "GroupMember",
     "GroupMetadata",
     "GroupSummary",
+    "Journals",
     "Partition",
     "PartitionLag",
     "PartitionOffsets",
@@ -59,6 +60,7 @@ __all__ = [
     "SentRecord",
     "TidelogError",
     "Topic",
+    "TopicCommit",
     "TopicLag",
     "TopicPartition",
     "__version__",

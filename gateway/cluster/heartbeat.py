@@ -1,9 +1,9 @@
 """The object by which a gateway says that it is alive: ``system/gateways/<id>.json``, written again every few seconds.
 
-``{"id", "instance", "beat", "url", "started_at", "version", "owned_topics", "issued_at", …, "mac"}``. ``instance`` is new with
-each start, ``beat`` counts the writes of one instance. ``mac`` is the last member. It signs the bytes of the object without
-``mac``, so that a later release may add members. A release that knows neither ``issued_at`` nor ``mac`` reads the object as one
-of its own.
+``{"id", "instance", "beat", "url", "started_at", "version", "owned_topics", "issued_at", "journals", …, "mac"}``. ``instance`` is
+new with each start, ``beat`` counts the writes of one instance. ``mac`` is the last member. It signs the bytes of the object
+without ``mac``, so that a later release may add members. A release that knows neither ``issued_at`` nor ``mac`` reads the object
+as one of its own.
 
 An object without a valid MAC is no heartbeat. A signed one, too, gives only plain values, and only a URL of the form
 ``http(s)://host:port``.
@@ -16,7 +16,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from gateway.cluster.keys import ClusterKeys
+from gateway.cluster.keys import HEARTBEAT, ClusterKeys
 from gateway.hosts import URL_PATTERN
 from log_format import layout
 
@@ -42,6 +42,8 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     version: Annotated[str, msgspec.Meta(max_length=64)]
     owned_topics: Annotated[int, msgspec.Meta(ge=0)]
     issued_at: int
+    journals: bool = False
+    """Whether it serves topics at journals and lets more go there; a release before journals does not say."""
 
 
 def heartbeat_key(gateway_id: str) -> str:
@@ -58,7 +60,7 @@ def gateway_of(key: str) -> str | None:
 def encode_heartbeat(heartbeat: Heartbeat, keys: ClusterKeys) -> bytes:
     """The object's bytes, signed."""
     data = msgspec.json.encode(heartbeat)
-    return data[:-1] + b',"mac":"' + keys.sign_heartbeat(data).encode() + b'"}'
+    return data[:-1] + b',"mac":"' + keys.sign(HEARTBEAT, data).encode() + b'"}'
 
 
 def decode_heartbeat(key: str, data: bytes, keys: ClusterKeys, now_ms: int) -> Heartbeat | None:
@@ -70,7 +72,7 @@ def decode_heartbeat(key: str, data: bytes, keys: ClusterKeys, now_ms: int) -> H
     if len(data) > HEARTBEAT_BYTES_MAX or match is None:
         return None
     signed = data[: match.start()] + b"}"
-    if not keys.is_heartbeat(signed, match[1].decode()):
+    if not keys.is_signed(HEARTBEAT, signed, match[1].decode()):
         return None
     try:
         heartbeat = msgspec.json.decode(signed, type=Heartbeat)

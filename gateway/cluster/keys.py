@@ -1,4 +1,4 @@
-"""The keys by which the gateways of one store know each other's heartbeats.
+"""The keys by which the gateways of one store know each other's heartbeats and messages.
 
 1. With ``cluster_key_file`` the keys are its lines: one, or two during a change of keys. The first signs; both are accepted.
 2. Without it the key follows from the producers' key in ``system/cluster.json``. It keeps out a writer of ``system/gateways/``
@@ -23,7 +23,9 @@ KEYS_MAX: Final = 2
 """The new key and the old one."""
 _FILE_BYTES_MAX: Final = 4096
 _DEFAULT_KEY: Final = b"tidelog cluster key"
-_HEARTBEAT: Final = b"tidelog heartbeat"
+HEARTBEAT: Final = b"tidelog heartbeat"
+JOURNAL_OFFER: Final = b"tidelog journal offer"
+JOURNAL_NEWS: Final = b"tidelog journal news"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +35,17 @@ class ClusterKeys:
     cluster_id: str
     keys: tuple[bytes, ...] = field(repr=False)
 
-    def sign_heartbeat(self, data: bytes) -> str:
-        """The MAC of a heartbeat's bytes, 64 hexadecimal digits."""
-        return self._mac(self.keys[0], data)
+    def sign(self, purpose: bytes, data: bytes) -> str:
+        """The MAC of these bytes, 64 hexadecimal digits."""
+        return self._mac(self.keys[0], purpose, data)
 
-    def is_heartbeat(self, data: bytes, mac: str) -> bool:
-        """Whether a gateway of this cluster signed these bytes; takes the same time whichever byte differs."""
-        found = [hmac.compare_digest(self._mac(key, data), mac) for key in self.keys]
+    def is_signed(self, purpose: bytes, data: bytes, mac: str) -> bool:
+        """Whether a gateway of this cluster signed these bytes for that; takes the same time whichever byte differs."""
+        found = [hmac.compare_digest(self._mac(key, purpose, data).encode(), mac.encode()) for key in self.keys]
         return any(found)
 
-    def _mac(self, key: bytes, data: bytes) -> str:
-        signed = b"\0".join((_HEARTBEAT, self.cluster_id.encode(), data))
+    def _mac(self, key: bytes, purpose: bytes, data: bytes) -> str:
+        signed = b"\0".join((purpose, self.cluster_id.encode(), data))
         return hmac.new(key, signed, hashlib.sha256).hexdigest()
 
 

@@ -58,10 +58,12 @@ class Membership:
         clock: Clock,
         beat_ms: int,
         registry: CollectorRegistry,
+        journals: bool = True,
         key_file: tuple[bytes, ...] | None = None,
         leases_until_abandoned: int = LEASES_UNTIL_ABANDONED,
     ) -> None:
-        """``url``: the one that ``start`` will likely give. ``key_file``: the setting ``cluster_key_file``, if any."""
+        """``url``: the one that ``start`` will likely give. ``journals``: the setting. ``key_file``: the setting
+        ``cluster_key_file``, if any."""
         self._store = store
         self._peers = peers
         self._own_id = own_id
@@ -70,6 +72,7 @@ class Membership:
         self._owned_topic_count = owned_topic_count
         self._clock = clock
         self._beat_ms = beat_ms
+        self._journals = journals
         self._key_file = key_file
         self._keys: ClusterKeys | None = None
         self._reader = HeartbeatReader(
@@ -128,6 +131,7 @@ class Membership:
             version=__version__,
             owned_topics=self._owned_topic_count(),
             issued_at=self._clock.now_ms(),
+            journals=self._journals,
         )
 
     async def _round(self) -> None:
@@ -162,7 +166,7 @@ class Membership:
         live = {peer.id: peer for peer in self._liveness.live() if peer.id != self._own_id}
         if live.keys() != {peer.id for peer in self._peers.heartbeats()}:
             _log.info("gateways beside this one: %s", ", ".join(live) or "none")
-        self._peers.take_in(live.values())
+        self._peers.take_in(live.values(), self._keys)
         for name in [*self._liveness.abandoned(), *look.litter]:
             if name != self._own_id:
                 with contextlib.suppress(StoreError):

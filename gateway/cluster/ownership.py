@@ -46,6 +46,10 @@ class Ownership:
         # No topic has such a name: the slash keeps the two apart.
         return self._owner(f"groups/{group}")
 
+    def of_journal(self, journal: int) -> Peer | None:
+        """The gateway that commits to the journal and drains it."""
+        return self._owner(f"journals/{journal}")
+
     def at_random(self) -> Peer | None:
         """A random gateway."""
         others = self.peers.candidates()

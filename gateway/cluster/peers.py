@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.cluster.heartbeat import Heartbeat
+from gateway.cluster.keys import ClusterKeys
 from log_format.clock import Clock
 
 REST_MS: Final = 10_000
@@ -32,6 +33,8 @@ class Peers:
         self._clock = clock
         self._heartbeats: dict[str, Heartbeat] = {}
         self._rests_until_ms: dict[str, int] = {}
+        self.keys: ClusterKeys | None = None
+        """By which the gateways' messages are signed; None before the first look."""
         self.looks_old = asyncio.Event()
         """Set when the view turns out to be old. ``Membership`` then looks early."""
 
@@ -53,6 +56,10 @@ class Peers:
             if self._rests_until_ms.get(peer.instance, now_ms) <= now_ms
         }
 
+    def without_journals(self) -> list[str]:
+        """Ids of the live peers for which no topic may go to a journal: of an older release, or held back by their setting."""
+        return sorted(peer.id for peer in self._heartbeats.values() if not peer.journals)
+
     def is_live(self, gateway_id: str) -> bool:
         """Whether the peer's heartbeat was seen to change within the lease."""
         return gateway_id in self._heartbeats
@@ -64,8 +71,9 @@ class Peers:
             self._rests_until_ms[peer.instance] = self._clock.monotonic_ms() + REST_MS
         self.looks_old.set()
 
-    def take_in(self, heartbeats: Iterable[Heartbeat]) -> None:
+    def take_in(self, heartbeats: Iterable[Heartbeat], keys: ClusterKeys | None = None) -> None:
         """The live peers, as a look at the store found them."""
+        self.keys = keys or self.keys
         now_ms = self._clock.monotonic_ms()
         self._heartbeats = {heartbeat.id: heartbeat for heartbeat in heartbeats}
         self._rests_until_ms = {one: until for one, until in self._rests_until_ms.items() if until > now_ms}

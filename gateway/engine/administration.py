@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from gateway.call import unasked
 from gateway.engine.bounds import LIST_LOADS_AT_ONCE
+from gateway.engine.open_journal import Journals
 from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.pool import Pool
@@ -18,6 +21,7 @@ from gateway.engine.registry import TopicRegistry, is_topic_name
 from log_format import layout
 from log_format.errors import BackOff, CorruptData, OutcomeUnknown, StoreUnavailable, TidelogError, UnknownTopic
 from log_format.store import ObjectStore
+from log_format.topic.attachment import Attachment, Move
 from log_format.topic.changes import (
     AlterTopic,
     CreateTopic,
@@ -30,6 +34,11 @@ from log_format.topic.config import ConfigValue, TopicConfig
 from log_format.topic.state import TopicState
 
 _log = logging.getLogger("gateway.administration")
+
+_MADE_MS = 60_000
+_MADE_OWN_MAX = 500
+"""Topics made within ``_MADE_MS`` beyond which one with ``commit.mode`` ``auto`` begins at a journal: so many can't all have
+their own commits for long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +53,13 @@ class Administration:
     """Belongs to the event loop."""
 
     def __init__(
-        self, registry: TopicRegistry, access: TableAccess, *, cold_store: ObjectStore, cold_pool: Pool
+        self,
+        registry: TopicRegistry,
+        access: TableAccess,
+        journals: Journals,
+        *,
+        cold_store: ObjectStore,
+        cold_pool: Pool,
     ) -> None:
         self._registry = registry
         self._store = access.store
@@ -54,6 +69,9 @@ class Administration:
         self._look_pool = access.look_pool
         self._cold_pool = cold_pool
         self._bounds = access.bounds
+        self._journals = journals
+        self._made: deque[int] = deque()
+        """When the newest topics were made here."""
         self._sweeps: set[asyncio.Task[None]] = set()
 
     def parse_config(self, given: Mapping[str, object]) -> TopicConfig:
@@ -67,9 +85,11 @@ class Administration:
         """
         change = CreateTopic(name=name, partition_count=partition_count, config=config, topic_id=self._new_id())
         topic = await self._registry.fresh(name, self._clock.monotonic_ms())
+        if not topic.state.exists:
+            change = replace(change, attachment=await self._first_place(change.topic_id, config))
         committed = await topic.commit(change)
         self._registry.retain(topic)
-        return committed.state, committed.result
+        return topic.existing(), committed.result
 
     async def describe(self, name: str) -> TopicState:
         """The topic's state. Raises ``UnknownTopic``, and as ``OpenTopic.fresh``."""
@@ -81,10 +101,16 @@ class Administration:
     ) -> TopicState:
         """Raise the partition count, change settings. Raises as ``AlterTopic.propose`` and ``OpenTopic.commit``."""
         topic = await self._existing(name)
-        change = AlterTopic(
-            partition_count=partition_count, config=config, request_bytes_max=self._bounds.request_bytes_max
-        )
-        return (await topic.commit(change)).state
+        bytes_max = self._bounds.request_bytes_max
+        mode = topic.existing().config.altered(config, request_bytes_max=bytes_max).choice("commit.mode")
+        is_own = topic.state.attachment is None
+
+        def change(move: Move) -> AlterTopic:
+            return AlterTopic(partition_count=partition_count, config=config, request_bytes_max=bytes_max, move=move)
+
+        joins = await self._journals.with_room() if mode == "shared" and is_own else None
+        await topic.moving.change(change, joins=joins, leaves=mode == "own", reason=f"commit.mode is {mode}")
+        return topic.existing()
 
     async def delete(self, name: str) -> None:
         """Delete the topic. Its segments are deleted after the answer, best effort.
@@ -97,12 +123,11 @@ class Administration:
         try:
             while topic_id is not None and topic.state.manifest.segment_count() > self._bounds.removes_max:
                 with unasked():  # the call asks only for the topic's end
-                    step = DeleteAllRecords(topic_id=topic_id, removes_max=self._bounds.removes_max)
-                    has_removed = (await topic.commit(step)).result
+                    has_removed = (await topic.moving.change(partial(self._delete_all, topic_id))).result
                 if not has_removed:
                     break
                 has_begun = True
-            committed = await topic.commit(DeleteTopic())
+            committed = await topic.moving.change(lambda move: DeleteTopic(move=move))
         except UnknownTopic:
             if not has_begun:
                 raise
@@ -121,7 +146,9 @@ class Administration:
         Raises as ``DeleteRecords.propose`` and ``OpenTopic.commit``.
         """
         topic = await self._existing(name)
-        committed = await topic.commit(DeleteRecords(before=before, removes_max=self._bounds.removes_max))
+        committed = await topic.moving.change(
+            lambda move: DeleteRecords(before=before, removes_max=self._bounds.removes_max, move=move), is_drained=True
+        )
         if committed.state.topic_id is not None and committed.state.has_dead_segments():
             self._behind_the_answer(self._remove_dead(topic, committed.state.topic_id))
         return committed.result
@@ -150,6 +177,22 @@ class Administration:
             task.cancel()
         if self._sweeps:
             await asyncio.wait(self._sweeps)
+
+    def _delete_all(self, topic_id: str, move: Move) -> DeleteAllRecords:
+        return DeleteAllRecords(topic_id=topic_id, removes_max=self._bounds.removes_max, move=move)
+
+    async def _first_place(self, topic_id: str, config: TopicConfig) -> Attachment | None:
+        now_ms = self._clock.monotonic_ms()
+        self._made.append(now_ms)
+        while now_ms - self._made[0] > _MADE_MS:
+            self._made.popleft()
+        mode = config.choice("commit.mode")
+        may_be_own = len(self._made) <= _MADE_OWN_MAX or self._journals.held_back is not None
+        if mode == "own" or (mode == "auto" and may_be_own):
+            return None
+        journal = await self._journals.with_room()
+        number = self._journals.get(journal).state.topics.next_number(topic_id)
+        return Attachment(journal, number, number)
 
     async def _state(self, name: str, arrival_ms: int) -> TopicState | None:
         """The topic's state; None when it does not exist. A topic with a damaged log does not hide the others."""

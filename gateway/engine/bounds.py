@@ -6,11 +6,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from log_format import limits
+from log_format.journal.drain import DRAIN_BYTES_MAX
 
 _MEBIBYTE: Final = 1024 * 1024
 
 FLUSH_BYTES_CAP: Final = 32 * _MEBIBYTE
 """Bytes of records in one flush, whatever ``flush.bytes`` says: the flush is in memory several times while it is written."""
+
+JOURNAL_FLUSH_BYTES: Final = 8 * _MEBIBYTE
+"""Of all topics together after which a journal is flushed at once: the default of ``flush.bytes``."""
 
 FLUSHES_AHEAD_MAX: Final = 4
 """Flushes of one topic that are encoded and not committed: on S3 an upload takes several times as long as encoding."""
@@ -114,6 +118,7 @@ POOL_WAITING_MAX: Final = 2_048
 
 
 TAIL_CACHE_BYTES: Final = 24 * _MEBIBYTE
+JOURNAL_CACHE_BYTES: Final = 16 * _MEBIBYTE
 FOOTER_CACHE_BYTES: Final = 12 * _MEBIBYTE
 MANIFEST_BYTES: Final = 48 * _MEBIBYTE
 GROUPS_BYTES: Final = 20 * _MEBIBYTE
@@ -143,6 +148,18 @@ class EngineBounds:
     """How long a request waits for its flush to begin, beyond ``flush.ms``. Then it is refused (503, nothing happened)."""
     log_poll_ms: int = 500
     """How often the log is looked at for other gateways' commits while a reader waits for records."""
+    journal_poll_ms: int = 1_000
+    """As ``log_poll_ms``, for all topics at a journal together."""
+    undrained_runs_max: int = 300_000
+    """Runs of one journal that are not in the topics' tables: some 700 bytes of memory each."""
+    overtake_ms: int = 2_000
+    """How long a topic whose journal has closed its number is left to the gateway that changes it."""
+    journals: bool = True
+    """Whether topics may go to journals."""
+    drain_bytes_max: int = DRAIN_BYTES_MAX
+    """Stored bytes of a journal's objects that one drain takes."""
+    journal_cache_bytes_max: int = JOURNAL_CACHE_BYTES
+    """Decoded objects of journals that other gateways wrote."""
     checkpoint_interval_min: int = limits.CHECKPOINT_INTERVAL_MIN
     checkpoint_interval_max: int = limits.CHECKPOINT_INTERVAL_MAX
     table_files_min: int = 200

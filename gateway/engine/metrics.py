@@ -71,12 +71,57 @@ class EngineMetrics:
             "tidelog_manifest_refusals", "Requests refused since maintenance is behind.", registry=registry
         )
         self._make_state(registry)
+        self._make_journals(registry)
         self.topics_behind = Gauge(
             "tidelog_topics_behind_maintenance",
             "Loaded topics with more segments than maintenance would leave.",
             registry=registry,
         )
         self.waiting_polls = Gauge("tidelog_waiting_polls", "Long polls and event streams.", registry=registry)
+
+    def _make_journals(self, registry: CollectorRegistry) -> None:
+        self.topic_moves = Counter(
+            "tidelog_topic_moves",
+            "Topics moved by this gateway's measure, by where they went.",
+            ("to",),
+            registry=registry,
+        )
+        self.drains = Counter("tidelog_drains", "Topics drained from journals.", registry=registry)
+        self.drain_failures = Counter(
+            "tidelog_drain_failures", "Drains that failed; they are tried again.", registry=registry
+        )
+        self.journal_flush_bytes = Histogram(
+            "tidelog_journal_flush_bytes",
+            "Records of a journal's flush, in memory; they count in tidelog_flush_bytes, too.",
+            buckets=_BYTES,
+            registry=registry,
+        )
+        self.journal_flush_topics = Histogram(
+            "tidelog_journal_flush_topics",
+            "Topics that share a journal's flush.",
+            buckets=(1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 500.0, 1000.0, 5000.0),
+            registry=registry,
+        )
+        of_journal = ("journal",)
+        self.journal_topics = Gauge("tidelog_journal_topics", "Topics at a journal.", of_journal, registry=registry)
+        self.undrained_records = Gauge(
+            "tidelog_journal_undrained_records",
+            "Records that their topics' tables lack.",
+            of_journal,
+            registry=registry,
+        )
+        self.undrained_bytes = Gauge(
+            "tidelog_journal_undrained_bytes", "Stored bytes of these records.", of_journal, registry=registry
+        )
+        self.undrained_seconds = Gauge(
+            "tidelog_journal_undrained_seconds", "Age of the oldest of these records.", of_journal, registry=registry
+        )
+        self.overdue_seconds = Gauge(
+            "tidelog_journal_overdue_seconds",
+            "By how much a topic's table is further behind than its drain.ms allows, at most.",
+            of_journal,
+            registry=registry,
+        )
 
     def _make_state(self, registry: CollectorRegistry) -> None:
         self.state_bytes = Gauge(

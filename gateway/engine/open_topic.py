@@ -6,21 +6,31 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
+from gateway.engine.appending import Appending, PendingBatch
 from gateway.engine.bounds import PARTITION_STATE_BYTES, TOPIC_BYTES
 from gateway.engine.maintenance_watch import MaintenanceWatch
 from gateway.engine.manifest_budget import ManifestBudget
+from gateway.engine.moving import Moving
+from gateway.engine.open_journal import Journals, OpenJournal
 from gateway.engine.open_table import OpenTable, TableAccess
+from gateway.engine.pool import Pool
 from gateway.engine.sequencing import Sequencing
 from gateway.engine.tail_cache import TailCache
 from gateway.engine.waiting import Draining, Waiters
-from gateway.engine.writer import PendingBatch, Writer
+from gateway.engine.writer import Writer
 from gateway.memory_budget import Reservation
 from log_format.checkpoints.topic_log import topic_table
 from log_format.errors import BackOff, TidelogError, UnknownPartition, UnknownTopic
+from log_format.journal.reader import JournalReader
+from log_format.journal.topics import JournalTopic
+from log_format.journal.view import AheadOfTable, is_open, view_of
 from log_format.topic.append import Batch
 from log_format.topic.state import TopicState
 
 _log = logging.getLogger("gateway.topic")
+
+_LOOKS_MAX = 10
+"""Rounds of looking at a topic and its journal until both agree."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +43,9 @@ class TopicParts:
     watch: MaintenanceWatch
     contended: asyncio.Event
     draining: Draining
+    journals: Journals
+    journal_reader: JournalReader
+    read_pool: Pool
 
 
 class OpenTopic(OpenTable[TopicState]):
@@ -44,6 +57,16 @@ class OpenTopic(OpenTable[TopicState]):
         self.waiters = Waiters()
         self.sequencing = Sequencing(self, parts.access, draining=parts.draining)
         self.writer = Writer(self, parts.access, tail=parts.tail, contended=parts.contended)
+        self.moving = Moving(
+            self,
+            parts.access,
+            parts.journals,
+            tail=parts.tail,
+            reader=parts.journal_reader,
+            read_pool=parts.read_pool,
+        )
+        self.appending = Appending(self.log, parts.access, self.writer, parts.journals, reopened=self.moving.reopened)
+        self._view: tuple[TopicState, JournalTopic | None, TopicState] | None = None
         self._parts = parts
         self._polling: asyncio.Task[None] | None = None
         self._turn = -1
@@ -56,7 +79,7 @@ class OpenTopic(OpenTable[TopicState]):
     @property
     def is_idle(self) -> bool:
         """Whether this object may be forgotten: nothing needs it."""
-        return self.writer.is_idle and super().is_idle and not self.waiters and self.sequencing.is_idle
+        return self.appending.is_idle and super().is_idle and not self.waiters and self.sequencing.is_idle
 
     def count_memory(self) -> None:
         """Tell the budget roughly how much memory the state takes."""
@@ -67,9 +90,70 @@ class OpenTopic(OpenTable[TopicState]):
         total_bytes = TOPIC_BYTES + partitions_bytes + history_bytes + manifest_bytes
         self._parts.budget.hold(self.name, total_bytes=total_bytes, manifest_bytes=manifest_bytes)
 
+    @property
+    def journal(self) -> OpenJournal | None:
+        """The journal that its appends go by, as far as is known."""
+        here = self.log.state.attachment
+        return None if here is None else self._parts.journals.get(here.journal)
+
+    @property
+    def state(self) -> TopicState:
+        """The newest known state: the table's, with what only its journal has."""
+        own, journal = self.log.state, self.journal
+        if journal is None:
+            return own
+        known = journal.state.topic(own.topic_id)
+        if self._view is None or self._view[0] is not own or self._view[1] is not known:
+            try:
+                self._view = (own, known, view_of(own, journal.state))
+            except AheadOfTable:  # the next look at the table brings them together
+                return own if self._view is None else self._view[2]
+        return self._view[2]
+
+    async def fresh(self, arrival_ms: int | None = None) -> TopicState:
+        """See ``OpenTable``. Of a topic whose journal has it open as it was known, only the journal is looked at."""
+        since_ms = self._access.clock.monotonic_ms() if arrival_ms is None else arrival_ms
+        if self.journal is None:
+            await super().fresh(since_ms)
+        for _ in range(_LOOKS_MAX):
+            journal, own = self.journal, self.log.state
+            if journal is None:
+                return own
+            await journal.fresh(since_ms)
+            if not is_open(self.log.state, journal.state):
+                await super().fresh(since_ms)
+            if self.log.state.attachment != own.attachment:
+                continue
+            try:
+                view_of(self.log.state, journal.state)
+            except AheadOfTable:
+                await super().fresh()
+                continue
+            assert own.topic_id is not None
+            journal.follow(own.topic_id, self)
+            return self.state
+        raise BackOff(f"Topic {self.name!r} is moved too often to be read.", topic=self.name)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a reader waits for its records."""
+        return bool(self.waiters)
+
+    def journal_moved(self, before: JournalTopic | None) -> None:
+        """Wake the readers that wait for what has changed since."""
+        self.sequencing.wake()
+        journal = self.journal
+        known = None if journal is None else journal.state.topic(self.log.state.topic_id)
+        if not self.waiters or known is None:
+            return
+        if before is None or len(before.next_offsets) != len(known.next_offsets):
+            self.waiters.wake_all()
+        else:
+            self.waiters.wake((known.next_offsets != before.next_offsets).nonzero()[0].tolist())
+
     def existing(self) -> TopicState:
         """The state. Raises ``UnknownTopic`` when the topic does not exist in it."""
-        state = self.log.state
+        state = self.state
         if not state.exists:
             raise UnknownTopic(self.name)
         return state
@@ -101,7 +185,7 @@ class OpenTopic(OpenTable[TopicState]):
         keeps the reservation.
         """
         self._parts.draining.check()
-        pending = self.writer.submit(batch, reservation)
+        pending = self.appending.submit(batch, reservation)
         if batch.stamp is not None:
             self.sequencing.under_way(batch.stamp, pending.settled)
         return pending
@@ -130,7 +214,7 @@ class OpenTopic(OpenTable[TopicState]):
     async def drain(self) -> None:
         """Flush, acknowledge, close."""
         self.sequencing.wake()
-        await self.writer.drain()
+        await self.appending.drain()
         await super().drain()
         if self._polling is not None:
             self._polling.cancel()
@@ -138,13 +222,12 @@ class OpenTopic(OpenTable[TopicState]):
     async def _poll(self) -> None:
         try:
             while self.waiters:
-                observed_ms = self.log.observed_ms or 0
-                pause_ms = observed_ms + self._access.bounds.log_poll_ms - self._access.clock.monotonic_ms()
+                pause_ms = self._next_look_ms() - self._access.clock.monotonic_ms()
                 if pause_ms > 0:
                     await asyncio.sleep(pause_ms / 1000)
                     continue
                 try:
-                    await self.look()
+                    await self.fresh()
                 except BackOff:
                     await asyncio.sleep(self._access.bounds.log_poll_ms / 1000)
                 except TidelogError as error:
@@ -153,6 +236,12 @@ class OpenTopic(OpenTable[TopicState]):
                     return
         finally:
             self._polling = None  # not in a callback: a reader that comes before it runs would wait without a look
+
+    def _next_look_ms(self) -> int:
+        bounds, journal = self._access.bounds, self.journal
+        if journal is None:
+            return (self.log.observed_ms or 0) + bounds.log_poll_ms
+        return (journal.log.observed_ms or 0) + bounds.journal_poll_ms
 
     def _polling_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:

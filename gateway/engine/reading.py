@@ -35,7 +35,9 @@ from gateway.engine.read_ahead import Piece, ReadAhead
 from gateway.engine.tail_cache import TailCache, TailRun
 from log_format.clock import Clock
 from log_format.errors import BackOff, CorruptData, OffsetOutOfRange, StoreUnavailable, UnknownTopic
+from log_format.journal.reader import JournalReader, JournalRunPlace
 from log_format.manifest.manifest import Located
+from log_format.records.cut import cut
 from log_format.segments.reader import SegmentReader
 from log_format.topic.state import TopicState
 
@@ -81,6 +83,7 @@ class Reading:
         self,
         tail: TailCache,
         reader: SegmentReader,
+        journals: JournalReader,
         *,
         pool: Pool,
         clock: Clock,
@@ -91,6 +94,7 @@ class Reading:
         self._tail = tail
         self._ahead = ReadAhead(READ_AHEAD_BYTES_MAX)
         self._reader = reader
+        self._journals = journals
         self._pool = pool
         self._clock = clock
         self._from_memory = metrics.read_records.labels("memory")
@@ -147,6 +151,8 @@ class Reading:
             start = max(offset, located.base_offset)
 
             def find(run: Located, start: int = start) -> int | None:
+                if run.journal is not None:
+                    return _first_from(self._in_journal(run, state, partition), start, timestamp_ms)
                 return self._reader.find_timestamp(topic.name, run.segment, partition, start, timestamp_ms)
 
             def find_again(start: int = start) -> Located | None:
@@ -214,6 +220,7 @@ class Reading:
         if located is None or located.base_offset > offset:
             await topic.fresh(self._clock.monotonic_ms())
             _check_not_deleted(topic, state, partition, offset)
+            located = topic.state.manifest.find(partition, offset)  # what was drained meanwhile is there
         if located is None or located.base_offset >= end:
             found.next_offset = end  # key compaction left nothing up to there
             return True
@@ -222,6 +229,10 @@ class Reading:
 
         def read(run: Located) -> Piece:
             start = max(offset, run.base_offset)
+            if run.journal is not None:
+                records = self._in_journal(run, state, partition).slice(start - run.base_offset)
+                table = cut(records, bytes_max=bytes_max, records_max=records_max)
+                return _piece(table, offset, min(run.end_offset, end), run.segment.path)
             table = self._reader.read(
                 topic.name,
                 run.segment,
@@ -266,6 +277,14 @@ class Reading:
                 raise
         return await self._on_store(read, again), again
 
+    def _in_journal(self, run: Located, state: TopicState, partition: int) -> pa.Table:
+        """All records of a run that only a journal has. Raises ``CorruptData``, ``StoreUnavailable``."""
+        assert run.journal is not None
+        assert state.topic_id is not None
+        return self._journals.read(
+            JournalRunPlace(run.journal, run.segment, state.topic_id, partition, run.base_offset)
+        )
+
     async def _on_store(self, read: Callable[[Located], T], located: Located) -> T:
         try:
             async with asyncio.timeout(self._bounds.store_wait_ms_max / 1000):
@@ -286,6 +305,14 @@ def _check_not_deleted(topic: OpenTopic, state: TopicState, partition: int, offs
     log_start = newest.log_start(partition)
     if offset < log_start:
         raise OffsetOutOfRange(topic.name, partition, offset, log_start, newest.high_watermark(partition))
+
+
+def _first_from(records: pa.Table, start: int, timestamp_ms: int) -> int | None:
+    """The first offset from ``start`` on with a timestamp of at least ``timestamp_ms``."""
+    offsets = records.column("offset").to_numpy()
+    timestamps = records.column("timestamp").to_numpy().view(np.int64)
+    found = np.flatnonzero((offsets >= start) & (timestamps >= timestamp_ms * 1000))
+    return int(offsets[found[0]]) if len(found) else None
 
 
 def _take(table: pa.Table, size_sums: npt.NDArray[np.int64], rows: range, found: Records, limits: ReadLimits) -> int:

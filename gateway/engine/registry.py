@@ -44,6 +44,10 @@ class TopicRegistry:
         """Memory of the open topics' manifests."""
         return self._budget.used_bytes
 
+    def known(self, name: str) -> OpenTopic | None:
+        """The topic if it is open here."""
+        return self._topics.get(name)
+
     def get(self, name: str, *, always: bool = False) -> OpenTopic:
         """The topic's object, made if need be. Nothing is read yet; the topic may not exist.
 

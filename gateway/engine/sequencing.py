@@ -36,7 +36,8 @@ class Sequencing:
         self._under_way: dict[tuple[str, int], set[int]] = {}
         """(id, epoch) -> sequences that passed and are not settled."""
         self._waiting = 0
-        self._changed = asyncio.Event()
+        self._changed: asyncio.Event | None = None
+        """Made when a request waits: most topics never have one."""
 
     @property
     def is_idle(self) -> bool:
@@ -45,9 +46,9 @@ class Sequencing:
 
     def wake(self) -> None:
         """Something changed: waiting requests look again."""
-        if self._waiting:
+        if self._changed is not None:
             self._changed.set()
-            self._changed = asyncio.Event()
+            self._changed = None
 
     async def turn(self, stamp: ProducerStamp, deadline_ms: int) -> None:
         """Return when the request may be submitted: its turn has come, or the commit has to judge it.
@@ -104,8 +105,9 @@ class Sequencing:
 
     async def _change(self, wait_ms: int) -> None:
         started_ms = self._clock.monotonic_ms()
+        changed = self._changed = self._changed or asyncio.Event()
         try:
             async with asyncio.timeout(wait_ms / 1000):
-                await self._changed.wait()
+                await changed.wait()
         except TimeoutError:
             await self._table.fresh(started_ms)

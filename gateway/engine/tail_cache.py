@@ -31,12 +31,12 @@ _RUN_OVERHEAD_BYTES = 320
 
 @dataclass(slots=True, eq=False)
 class CachedFlush:
-    """One flush: its records (``RECORD_SCHEMA``, in order of partition and offset)."""
+    """One flush: its records (``RECORD_SCHEMA``, run by run)."""
 
-    topic_id: str
     records: pa.Table
     size_bytes: int
-    partitions: tuple[int, ...]
+    partitions: tuple[tuple[str, int], ...]
+    """Topic id and partition of each run."""
     _size_sums: npt.NDArray[np.int64] | None = None
 
     def size_sums(self) -> npt.NDArray[np.int64]:
@@ -89,14 +89,18 @@ class TailCache:
 
         ``records`` must not be slices of something larger; they take ``nbytes``.
         """
+        self.add_shared(records, [(topic_id, run) for run in runs], nbytes)
+
+    def add_shared(self, records: pa.Table, runs: Sequence[tuple[str, Appended]], nbytes: int) -> None:
+        """As ``add``, for a flush of many topics: each run with its topic's id, in the order of the records."""
         rows = records.num_rows
         # 8 bytes a row for the sums of sizes, made on first use.
         size = nbytes + rows * 8 + _FLUSH_OVERHEAD_BYTES + _RUN_OVERHEAD_BYTES * len(runs)
         if size > self.bytes_max:
             return
-        flush = CachedFlush(topic_id, records, size, tuple(run.partition for run in runs))
+        flush = CachedFlush(records, size, tuple((topic_id, run.partition) for topic_id, run in runs))
         row = 0
-        for run in runs:
+        for topic_id, run in runs:
             tail = self._partitions.setdefault((topic_id, run.partition), _PartitionTail())
             tail.bases.append(run.base_offset)
             tail.runs.append(TailRun(flush, run.base_offset, run.base_offset + run.count, row))
@@ -119,8 +123,7 @@ class TailCache:
     def _evict(self) -> None:
         flush = self._flushes.popleft()
         self.size_bytes -= flush.size_bytes
-        for partition in flush.partitions:
-            place = (flush.topic_id, partition)
+        for place in flush.partitions:
             tail = self._partitions[place]
             tail.drop_oldest()
             if tail.head == len(tail.runs):

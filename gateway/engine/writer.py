@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from gateway.call import stands
 from gateway.engine.bounds import (
     BATCHES_WAITING_MAX,
     FLUSH_BATCHES_CAP,
@@ -29,10 +28,9 @@ from gateway.engine.bounds import (
     FLUSHES_AHEAD_MAX,
 )
 from gateway.engine.contention import Contention
-from gateway.engine.group_commit import AT_ONCE, Group, GroupCommit, Pending, Waiting
+from gateway.engine.group_commit import AT_ONCE, Group, GroupCommit, Waiting
 from gateway.engine.open_table import OpenTable, TableAccess
 from gateway.engine.tail_cache import TailCache
-from gateway.memory_budget import Reservation
 from log_format.delta.committer import Committed, Committer
 from log_format.delta.log import TableLog
 from log_format.errors import TidelogError
@@ -45,12 +43,9 @@ _log = logging.getLogger("gateway.writer")
 Places = tuple[Appended, ...]
 Acknowledgement = Places | Duplicate
 """Where a batch's records are, from this request or from an earlier try of it."""
-PendingBatch = Pending[Batch, Acknowledgement]
 
 AT_ONE_GO_BYTES_MAX: Final = 64 * 1024
 """Up to so many bytes of records are encoded in less time than two changes of threads take."""
-_ROW_OVERHEAD_BYTES: Final = 12
-"""Partition and offset, which a record gets when it is placed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -127,9 +122,11 @@ class Writer:
         self._tail = tail
         self._contention = Contention()
         self._contended = contended
+        self.flush_count = 0
+        """Flushes begun."""
         self._ahead: list[Flush] = []
         """Flushes that are encoded and have not ended, in the order of their commits."""
-        self._commits: GroupCommit[Batch, Acknowledgement] = GroupCommit(
+        self.commits: GroupCommit[Batch, Acknowledgement] = GroupCommit(
             self._flush,
             schedule=FlushSchedule(table.log, self._ahead),
             label=table.label,
@@ -139,56 +136,24 @@ class Writer:
     @property
     def is_idle(self) -> bool:
         """Whether no batch waits and no flush is under way."""
-        return self._commits.is_idle
-
-    def submit(self, batch: Batch, reservation: Reservation | None) -> PendingBatch:
-        """Take a batch that was routed for the topic's present incarnation. The reservation is released when the batch is
-        settled.
-
-        Raises ``BackOff`` (``OVERLOADED``): then the caller keeps the reservation.
-        """
-        size = batch.records.nbytes + batch.records.num_rows * _ROW_OVERHEAD_BYTES
-        pending = self._commits.submit(batch, size)
-        self._metrics.buffered_bytes.inc(size)
-        pending.settled.add_done_callback(partial(self._let_go, size, reservation))
-        return pending
+        return self.commits.is_idle
 
     def reconsider(self) -> None:
         """The topic or its settings changed: waiting batches may be due now."""
-        self._commits.reconsider()
+        self.commits.reconsider()
 
     async def drain(self) -> None:
         """Flush all waiting batches at once; return when all are settled."""
-        await self._commits.drain()
-
-    async def acknowledged(self, pending: PendingBatch) -> Acknowledgement:
-        """Where the batch's records are, once their commit stands; then the present call's change stands.
-
-        Raises ``UnknownTopic``, ``TopicReplaced``, ``RequestRefused`` (too large now), ``BackOff`` (nothing happened),
-        ``OutcomeUnknown``.
-        """
-        state = self._table.state
-        flush_ms = state.config.integer("flush.ms") if state.exists else 0
-        acknowledgement = await self._commits.outcome(
-            pending,
-            taken_within_ms=flush_ms + self._bounds.produce_wait_ms_max,
-            ends_within_ms=self._bounds.commit_wait_ms_max,
-        )
-        stands()
-        return acknowledgement
+        await self.commits.drain()
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
-
-    def _let_go(self, size_bytes: int, reservation: Reservation | None, _settled: object) -> None:
-        self._metrics.buffered_bytes.dec(size_bytes)
-        if reservation is not None:
-            reservation.release()
 
     async def _flush(self, group: Group[Batch, Acknowledgement]) -> None:
         """Encode, upload, commit, acknowledge."""
         self._metrics.flush_bytes.observe(group.size_bytes)
         self._metrics.flush_batches.observe(len(group.pending))
+        self.flush_count += 1
         append = Append(group.items, self._new_id)
         flush = Flush(group, append, append.counts(), self._predicted())
         try:

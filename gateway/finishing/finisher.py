@@ -90,7 +90,7 @@ class _Means:
         topic = await self.parts.topics.fresh(name, clock.monotonic_ms())
         topic.existing()
         # Right before the writer takes them, so that timestamps of this gateway's appends don't go back.
-        settled = topic.writer.submit(transaction_batch(row, requests, floor, clock.now_ms()), None).settled
+        settled = topic.appending.submit(transaction_batch(row, requests, floor, clock.now_ms())).settled
         wait_ms = topic.state.config.integer("flush.ms") + bounds.produce_wait_ms_max + bounds.commit_wait_ms_max
         if not (await asyncio.wait((settled,), timeout=wait_ms / 1000))[0]:
             raise OutcomeUnknown(f"The commit of topic {name!r} takes too long.")

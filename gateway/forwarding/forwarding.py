@@ -2,8 +2,10 @@
 
 1. ``Ownership`` says which gateway owns what. With ``preferred`` a produce request for one partition goes to the partition's
    owner. One for the topic as a whole, or with producer headers (whose sequence is the topic's), goes to the topic's owner. A
-   request about a group goes to the group's owner, which coordinates it. All others are served where they arrive. With ``random``
-   only requests about groups go on from the randomly chosen gateway.
+   request about a group goes to the group's owner, which coordinates it. All others are served where they arrive, and so are
+   those to a topic that is known here to be at a journal: only what its objects are called goes to another gateway. The owner's
+   answer says of a topic that it is (``AT_JOURNAL``). With ``random`` only requests about groups go on from the randomly chosen
+   gateway.
 2. A request that was passed on often enough is served where it arrives, whichever gateway is preferred there.
 3. The body is read whole before it is sent, within the budget of request bodies. The owner does nothing before it has all of it,
    and the body is still here when the owner refuses. A body that is too long or too slow to forward is refused here.
@@ -17,9 +19,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum
 from typing import Final
 
@@ -42,6 +46,8 @@ from log_format.errors import ErrorCode, OutcomeUnknown, StoreError, TidelogErro
 
 FORWARDED: Final = b"x-tidelog-forwarded"
 """Marks a request as passed on: the ids of the gateways that did so, comma-separated."""
+AT_JOURNAL: Final = b"x-tidelog-at-journal"
+"""In an answer to another gateway: the topic is at a journal."""
 WHOLE_ANSWER_BYTES_MAX: Final = 64 * 1024
 """So short an answer is read to its end before its head is passed on: if it breaks off, it counts as lost."""
 _PRODUCE: Final = frozenset({"/v1/topics/{topic}/records", "/v1/topics/{topic}/partitions/{partition}/records"})
@@ -113,6 +119,7 @@ class Forwarding:
         self._request_bytes_max = request_bytes_max
         self._request_memory = request_memory
         self._clock = clock
+        self._learning: dict[str, asyncio.Task[None]] = {}
         self._forwarded = Counter(
             "tidelog_forwarded_requests",
             "Requests for another gateway: answered by it, or unreachable, busy, draining, lost.",
@@ -124,7 +131,7 @@ class Forwarding:
         """Handle a request whose route is ``app``. Raises as ``app``; ``OutcomeUnknown``, ``BackOff``, ``ClientDisconnect``."""
         peer = await self._peer_for(scope)
         if peer is None:
-            await app(scope, receive, send)
+            await app(scope, receive, self._telling(scope, send))
             return
         with self._request_memory.reserve() as reservation:
             body = _Body(receive, reservation)
@@ -170,11 +177,39 @@ class Forwarding:
         if _template(scope) not in _PRODUCE or scope["method"] != "POST":
             return None
         topic, partition = scope["path_params"]["topic"], scope["path_params"].get("partition", "")
-        if not is_topic_name(topic):
+        if not is_topic_name(topic) or self._is_at_journal(topic):
             return None
         if not (partition.isascii() and partition.isdigit() and len(partition) < 10) or _header(scope, _STAMPED):
             return self._ownership.of_topic(topic)
         return self._ownership.of_partition(topic, int(partition), await self._owners(topic))
+
+    def _is_at_journal(self, topic: str) -> bool:
+        known = self._topics.known(topic)
+        return known is not None and known.log.state.attachment is not None
+
+    def _telling(self, scope: Scope, send: Send) -> Send:
+        """``send``; for another gateway it says of a topic that it is at a journal."""
+        if _header(scope, FORWARDED) is None or _template(scope) not in _PRODUCE:
+            return send
+
+        async def tell(message: Message) -> None:
+            if message["type"] == "http.response.start" and self._is_at_journal(scope["path_params"]["topic"]):
+                message["headers"] = [*message["headers"], (AT_JOURNAL, b"1")]
+            await send(message)
+
+        return tell
+
+    def _learn(self, scope: Scope) -> None:
+        """Look at a topic that the owner says to be at a journal, so that the next request is served here."""
+        topic = scope["path_params"]["topic"]
+        if topic not in self._learning:
+            task = asyncio.create_task(self._look(topic))
+            self._learning[topic] = task
+            task.add_done_callback(lambda _: self._learning.pop(topic, None))
+
+    async def _look(self, topic: str) -> None:
+        with suppress(TidelogError, StoreError):
+            await self._topics.fresh(topic, self._clock.monotonic_ms())
 
     async def _owners(self, topic: str) -> int:
         try:
@@ -232,6 +267,8 @@ class Forwarding:
             self._count("draining")
             return _Outcome.UNTOUCHED
         self._count("answered")
+        if any(name == AT_JOURNAL for name, _ in connection.headers) and _template(scope) in _PRODUCE:
+            self._learn(scope)
         headers = answer_headers(connection.headers)
         await send({"type": "http.response.start", "status": connection.status, "headers": headers, AS_IT_IS: True})
         if first:

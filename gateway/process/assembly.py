@@ -24,6 +24,7 @@ from gateway.cluster.peers import Peers
 from gateway.engine.bounds import LOAD_THREADS, LOOK_THREADS, EngineBounds
 from gateway.forwarding.connections import PeerConnections, PeerTrust
 from gateway.forwarding.forwarding import Forwarding
+from gateway.forwarding.journal_peers import JournalPeering
 from gateway.gateway import Gateway
 from gateway.http.body import BodyLimits
 from gateway.log_engine import LogEngine
@@ -63,6 +64,8 @@ def assemble(settings: Settings) -> Gateway:
     _prove(store)
     ownership = Ownership(settings.gateway_id, Peers(clock), settings.forwarding)
     request_memory = MemoryBudget(settings.in_flight_bytes_max, "request bodies")
+    # A peer accepts as many connections as this gateway, and half of those are for its own clients.
+    connections = PeerConnections(max(1, settings.connections_max // 2), _trust(settings))
     engine = LogEngine(
         store,
         _open(settings.store, settings.read_threads),
@@ -71,14 +74,14 @@ def assemble(settings: Settings) -> Gateway:
         clock=clock,
         registry=metrics.registry,
         request_memory=request_memory,
+        journal_peers=JournalPeering(ownership, connections),
     )
     return put_together(
         settings,
         store,
         engine,
         ownership,
-        # A peer accepts as many connections as this gateway, and half of those are for its own clients.
-        PeerConnections(max(1, settings.connections_max // 2), _trust(settings)),
+        connections,
         clock=clock,
         metrics=metrics,
         request_memory=request_memory,
@@ -111,6 +114,7 @@ def put_together(
         clock=clock,
         beat_ms=settings.heartbeat_ms,
         registry=metrics.registry,
+        journals=settings.journals == "on",
         key_file=key_file,
     )
     forwarding = Forwarding(
@@ -137,6 +141,7 @@ def put_together(
         codec_pool=codec_pool,
         engine=engine,
         membership=membership,
+        peers=ownership.peers,
         forwarding=forwarding,
         certificate=_certificate(settings),
     )
@@ -152,6 +157,7 @@ def _bounds(settings: Settings) -> EngineBounds:
         groups_bytes_max=settings.groups_bytes_max,
         waiting_polls_max=settings.waiting_polls_max,
         request_bytes_max=settings.request_bytes_max,
+        journals=settings.journals == "on",
         # The rest is for small requests, which get through beside any number of large ones.
         large_bodies_bytes_max=max(settings.request_bytes_max, settings.in_flight_bytes_max * 3 // 4),
     )

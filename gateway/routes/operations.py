@@ -68,6 +68,14 @@ class ClusterGateway(TypedDict):
     owned_topics: fields.Count
 
 
+class ClusterJournals(TypedDict):
+    """Journals with topics, as this gateway knows them. `held_back`: why no further topic may go to one; null: it may."""
+
+    in_use: fields.Count
+    topics: fields.Count
+    held_back: str | None
+
+
 class Cluster(TypedDict):
     """The live gateways of one store. `limits` has settings of this gateway and limits of the format."""
 
@@ -82,6 +90,7 @@ class Cluster(TypedDict):
     ]
     version: str
     limits: dict[str, fields.Count]
+    journals: ClusterJournals
 
 
 class StoreCheck:
@@ -165,12 +174,15 @@ def _store_name(uri: str) -> str:
 
 
 def _cluster(gateway: Gateway, *, store: str) -> Cluster:
+    journals = gateway.engine.journals
+    in_use, topics = journals.in_use()
     return {
         "gateways": _gateways(gateway),
         "store": store,
         "version": __version__,
         "limits": {name: getattr(gateway.settings, name) for name in _LIMITS}
         | {"partition_count_max": limits.PARTITION_COUNT_MAX},
+        "journals": {"in_use": in_use, "topics": topics, "held_back": journals.held_back},
     }
 
 

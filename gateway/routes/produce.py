@@ -92,7 +92,7 @@ async def _produce(request: Request, asked: _Asked) -> Response:
                 if not asked.waits:
                     return _accepted(topic)
                 try:
-                    return _answer(topic, await topic.writer.acknowledged(pending))
+                    return _answer(topic, await topic.appending.acknowledged(pending))
                 except TidelogError as refusal:
                     tries.check(refusal)
                     await topic.fresh(clock.monotonic_ms())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Final, NotRequired, cast
+from typing import Annotated, Any, Final, Literal, NotRequired, cast
 
 import msgspec
 from fastapi import APIRouter, Query
@@ -103,6 +103,17 @@ class TopicPartition(TypedDict):
     size_bytes: fields.Count
 
 
+class CommitPlace(TypedDict):
+    """Whether the topic has its own commits or goes by a journal, since when and why; how far its table is behind that."""
+
+    mode: Literal["own", "shared"]
+    journal: int | None
+    since: fields.Timestamp
+    reason: str
+    undrained_records: fields.Count
+    drained_until_ms: fields.Timestamp
+
+
 class Topic(TypedDict):
     """A topic. `config` has all settings, defaults included."""
 
@@ -113,6 +124,7 @@ class Topic(TypedDict):
     table_uri: str
     table_version: fields.Count
     created_at: fields.Timestamp
+    commit: CommitPlace
 
 
 class TopicPage(TypedDict):
@@ -228,6 +240,21 @@ def _described(request: Request, state: TopicState) -> Topic:
         "table_uri": f"{gateway_of(request).store_uri}/{layout.topic_root(state.topic).rstrip('/')}",
         "table_version": state.version,
         "created_at": state.created_at_ms,
+        "commit": _commit_place(state),
+    }
+
+
+def _commit_place(state: TopicState) -> CommitPlace:
+    here = state.attachment
+    since_ms = state.created_at_ms if state.moved is None else state.moved.at_ms
+    drained_ms = state.undrained_since_ms or max(since_ms, state.modification_time_ms)
+    return {
+        "mode": "own" if here is None else "shared",
+        "journal": None if here is None else here.journal,
+        "since": since_ms,
+        "reason": "created so" if state.moved is None else state.moved.reason,
+        "undrained_records": state.undrained_count,
+        "drained_until_ms": drained_ms,
     }
 
 

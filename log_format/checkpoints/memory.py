@@ -16,16 +16,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from log_format.delta.actions import Commit
+from log_format.journal.content import JOURNAL_TABLE_PROPERTY, content_of
+from log_format.journal.topics import NO_TOPICS, JournalTopics, decode_topics
 from log_format.topic.applied_transactions import NO_TRANSACTIONS, AppliedTransactions, applied_by_txns, decode_applied
 from log_format.topic.config import TopicConfig
 from log_format.topic.producers import NO_PRODUCERS, Producers, decode_producers
-from log_format.topic.state import DELETED_PROPERTY, commit_times, stamped_requests
+from log_format.topic.state import DELETED_PROPERTY, producers_after
 
 PRODUCERS_KEY: Final = b"tidelog.producers"
 """JSON (``Producers.encoded``), compressed with zlib, as base64: other readers insist that metadata is text."""
 TRANSACTIONS_KEY: Final = b"tidelog.applied"
 """``AppliedTransactions.encoded``, packed the same way."""
-KEYS: Final = (PRODUCERS_KEY, TRANSACTIONS_KEY)
+JOURNAL_KEY: Final = b"tidelog.journal"
+"""``JournalTopics.encoded``, packed the same way; only in a journal's checkpoint."""
+KEYS: Final = (PRODUCERS_KEY, TRANSACTIONS_KEY, JOURNAL_KEY)
 _CLOCKS_DIFFER_MS_MAX: Final = 60_000
 """How much later than another program's checkpoint an id's issue time may be while the id counts as used before it."""
 
@@ -35,18 +39,18 @@ class TopicMemory(NamedTuple):
 
     producers: Producers
     transactions: AppliedTransactions
+    journal: JournalTopics = NO_TOPICS
+    """Of a journal's table."""
 
     def after(self, commit: Commit, configuration: Mapping[str, str]) -> TopicMemory:
         """The memory after a commit to a topic with these table properties. Raises ``CorruptData``."""
         if configuration.get(DELETED_PROPERTY) == "true":
             return NO_MEMORY
+        if configuration.get(JOURNAL_TABLE_PROPERTY) == "true":
+            return self._replace(journal=content_of(commit).applied_to(self.journal))
         transactions = self.transactions.after(commit)
-        stamped = stamped_requests(commit)
-        if not stamped:
-            return TopicMemory(self.producers, transactions)
-        used_ms = max([time for time in commit_times(commit) if time is not None], default=0)
-        expiration_ms = TopicConfig.from_properties(configuration).integer("producer.id.expiration.ms")
-        return TopicMemory(self.producers.with_batches(stamped, used_ms, expiration_ms), transactions)
+        config = TopicConfig.from_properties(configuration)
+        return TopicMemory(producers_after(commit, self.producers, config), transactions)
 
 
 NO_MEMORY: Final = TopicMemory(NO_PRODUCERS, NO_TRANSACTIONS)
@@ -58,6 +62,8 @@ def with_memory(table: pa.Table, memory: TopicMemory) -> pa.Table:
         PRODUCERS_KEY: _packed(memory.producers.encoded()),
         TRANSACTIONS_KEY: _packed(memory.transactions.encoded()),
     }
+    if memory.journal is not NO_TOPICS:
+        metadata[JOURNAL_KEY] = _packed(memory.journal.encoded())
     return table.replace_schema_metadata(metadata)
 
 
@@ -65,9 +71,11 @@ def memory_of(table: pa.Table) -> TopicMemory:
     """The memory in a checkpoint's table (``checkpoint.SCHEMA``). Raises ``ValueError`` when it is damaged."""
     metadata = table.schema.metadata or {}
     producers, transactions = metadata.get(PRODUCERS_KEY), metadata.get(TRANSACTIONS_KEY)
+    journal = metadata.get(JOURNAL_KEY)
     return TopicMemory(
         _forgotten_producers(table) if producers is None else decode_producers(_unpacked(producers)),
         applied_by_txns(_txns(table)) if transactions is None else decode_applied(_unpacked(transactions)),
+        NO_TOPICS if journal is None else decode_topics(_unpacked(journal)),
     )
 
 

@@ -42,7 +42,9 @@ def _read(data: bytes, topic: str, version: int) -> TopicState:
         newest_ms = pc.max(pc.struct_field(present(table, "add"), "modificationTime")).as_py() or 0
     if metadata is None:
         raise CorruptData(f"The checkpoint {version} of topic {topic!r} has no metaData.", topic=topic)
-    state = TopicState.absent(topic, version).with_reconciled(metadata, txns, newest_ms, *memory)
+    state = TopicState.absent(topic, version).with_reconciled(
+        metadata, txns, newest_ms, memory.producers, memory.transactions
+    )
     pieces = _pieces(file)
     while True:
         with as_corrupt(root, version, topic=topic):

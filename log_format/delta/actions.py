@@ -13,7 +13,7 @@ Invariants of a commit that Tidelog writes:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 from urllib.parse import unquote
 
@@ -94,6 +94,7 @@ class CommitInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     operation_parameters: dict[str, str] | None = None
     engine_info: str | None = None
     txn_id: str | None = None
+    tags: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
 
 Action = Protocol | MetaData | Add | Remove | Txn
@@ -103,6 +104,10 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     """The actions of one commit, by kind, in the order in which they were written."""
 
     commit_id: str | None
+    timestamp: int | None = None
+    """The writer's clock."""
+    tags: Mapping[str, str] = {}
+    """Of the commit itself."""
     protocol: Protocol | None
     metadata: MetaData | None
     adds: tuple[Add, ...]
@@ -114,6 +119,8 @@ class _SeenInfo(msgspec.Struct, kw_only=True, rename="camel"):
     """``commitInfo`` as other programs write it: the protocol leaves its content to the writer."""
 
     txn_id: Any = None
+    timestamp: Any = None
+    tags: Any = None
 
 
 class _SeenProtocol(Protocol, frozen=True, kw_only=True, rename="camel"):
@@ -162,10 +169,12 @@ def decode_commit(data: bytes, key: str) -> Commit:
         _refuse_features(data, lines, key)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise CorruptData(f"{key} is not a Delta commit: {problem}.", object=key) from problem
-    commit_id = next((line.commit_info.txn_id for line in lines if line.commit_info is not None), None)
+    info = next((line.commit_info for line in lines if line.commit_info is not None), _SeenInfo())
     protocol = next((line.protocol for line in lines if line.protocol is not None), None)
     return Commit(
-        commit_id=commit_id if isinstance(commit_id, str) else None,
+        commit_id=info.txn_id if isinstance(info.txn_id, str) else None,
+        timestamp=info.timestamp if isinstance(info.timestamp, int) else None,
+        tags={k: v for k, v in info.tags.items() if isinstance(v, str)} if isinstance(info.tags, dict) else {},
         protocol=None if protocol is None else _plain(protocol),
         metadata=next((line.meta_data for line in lines if line.meta_data is not None), None),
         adds=tuple(line.add for line in lines if line.add is not None),

@@ -7,7 +7,7 @@ proposal. When it raises, the change can't be made there, and nothing has happen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -34,13 +34,15 @@ class StagedFile(Protocol):
 class Proposal(Generic[ResultT_co]):
     """The actions that make a change at one state, the segment to put before them, and the change's result.
 
-    Without actions the change is made already, or no part of it can be; ``result`` says which.
+    Without actions and tags the change is made already, or no part of it can be; ``result`` says which.
     """
 
     operation: str
     actions: Sequence[Action]
     result: ResultT_co
     segment: StagedFile | None = None
+    tags: Mapping[str, str] | None = None
+    """Of the commit itself (``commitInfo.tags``)."""
 
 
 class TableChange(Protocol[StateT_contra, ResultT_co]):

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
 
+import msgspec
+
 from log_format import layout, limits
 from log_format.bounded_read import read_bounded
 from log_format.delta.actions import CommitInfo, decode_commit, encode_commit
@@ -106,7 +108,7 @@ class Committer(Generic[StateT]):
                 if looked:
                     raise
                 proposal = None
-            if proposal is not None and proposal.actions:
+            if proposal is not None and (proposal.actions or proposal.tags):
                 if not self._segment_is_ready(proposal.segment):
                     continue
                 attempts += 1
@@ -142,6 +144,7 @@ class Committer(Generic[StateT]):
             operation_parameters={},
             engine_info=self._engine_info,
             txn_id=commit_id,
+            tags=msgspec.UNSET if proposal.tags is None else dict(proposal.tags),
         )
         data = encode_commit(info, proposal.actions)
         if len(data) > self._commit_bytes_max:

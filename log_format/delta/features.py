@@ -1,6 +1,6 @@
 """The Delta features that no table of Tidelog has. Readers and writers stop at them, since they would misread the table.
 
-A table has protocol 1/2 (reader, writer) or lower, and no partition columns, column mapping or deletion vectors. Any program may
+A table has protocol 1/3 (reader, writer) or lower, and no partition columns, column mapping or deletion vectors. Any program may
 commit to it by the protocol's rules within these bounds. A commit or checkpoint that says otherwise is where reading ends: the
 version before it is the last one, until that object is gone.
 """
@@ -13,7 +13,8 @@ from typing import Final
 from log_format.errors import UnsupportedTable
 
 READER_VERSION: Final = 1
-WRITER_VERSION: Final = 2
+WRITER_VERSION: Final = 3
+"""3: a topic that was ever at a journal. Releases before journals take 2 at most, so they never append beside one."""
 _COLUMN_MAPPING: Final = "delta.columnMapping.mode"
 
 

@@ -1,4 +1,4 @@
-"""Whether a store can carry a log, and whether its logs are maintained: ``tidelog doctor``.
+"""Whether a store can carry a log, and whether its logs are maintained and its journals drained: ``tidelog doctor``.
 
 1. Every check ends in one ``Finding``. A failed check does not stop the next one, unless that could only repeat the trouble.
 2. Probes lie below ``system/probes/`` under unique names, and are deleted again. With ``is_reader`` nothing is written.
@@ -17,11 +17,14 @@ from statistics import median
 from typing import Final
 
 from log_format import layout, limits
+from log_format.checkpoints.journal_log import journal_table
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
 from log_format.delta.checkpoint_hint import hinted_version
+from log_format.delta.log import TableLog
 from log_format.errors import CorruptData, ObjectExists, StoreError, UnsupportedTable
 from log_format.ids import NewId
+from log_format.journal.state import JournalState
 from log_format.store import ObjectStore
 from log_format.topic.retention import expired_offsets
 from log_format.topic.state import TopicState
@@ -43,6 +46,8 @@ SEGMENTS_MAX: Final = 10_000
 """Of one topic: they take 5 MB in each gateway, half a second to open, and as long in each batch of Spark."""
 COMMITS_MAX: Final = 2 * limits.CHECKPOINT_INTERVAL_MAX
 """After the newest checkpoint. Gateways write one after half as many at the latest."""
+DRAINS_LATE: Final = 3
+"""Times ``drain.ms``: gateways drain by then, and after twice the time maintenance does."""
 OVERDUE_MS: Final = 24 * 3_600_000
 """Maintenance enforces retention, and runs at least daily."""
 
@@ -89,6 +94,7 @@ def diagnose(store: ObjectStore, clock: Clock, new_id: NewId, *, is_reader: bool
             yield _deleting(store, [key, f"{key}-clock", *(f"{key}-{number}" for number in range(PUTS))])
         yield _gateways(store, clock)
     yield from _topics(store, clock)
+    yield from _journals(store, clock)
 
 
 def _listing(store: ObjectStore) -> Finding:
@@ -282,6 +288,59 @@ def _neglect(state: TopicState, commits: int, now_ms: int) -> str:
     if commits > COMMITS_MAX:
         return f"{commits:,} commits came after its newest checkpoint."
     return f"{overdue} of its partitions keep records that expired more than a day ago." if overdue else ""
+
+
+def _journals(store: ObjectStore, clock: Clock) -> Iterator[Finding]:
+    """One finding for each journal that the store has."""
+    try:
+        numbers = sorted(int(name) for name in store.list_directories(layout.JOURNALS) if name.isdecimal())
+    except StoreError as error:
+        yield _refused(
+            store, "journals", "The journals can't be listed", "s3:ListBucket on the bucket, for the prefix", error
+        )
+        return
+    for number in numbers:
+        yield _journal(store, clock, number)
+
+
+def _journal(store: ObjectStore, clock: Clock, number: int) -> Finding:
+    what = f"journal {number}"
+    try:
+        log = TableLog(store, journal_table(number), clock)
+        state = log.refresh()
+        checkpoint = hinted_version(store, layout.table_last_checkpoint_key(log.table.root))
+    except StoreError as error:
+        return _refused(store, what, "Its log can't be read", "s3:GetObject below the prefix", error)
+    except (CorruptData, UnsupportedTable) as error:
+        advice = "Stop its producers and restore the object (docs/operations.md, Restoring)."
+        return Finding(what=what, verdict=Verdict.BAD, said=f"Its log is damaged: {error.detail}", advice=advice)
+    said = _undrained(state, clock.now_ms())
+    commits = state.version - (-1 if checkpoint is None else checkpoint)
+    if not said and commits > COMMITS_MAX:
+        said = f"{commits:,} commits came after its newest checkpoint."
+    if said:
+        advice = "Run tidelog maintain, and look in the gateways' logs for topics that can't be drained."
+        return Finding(what=what, verdict=Verdict.POOR, said=said, advice=advice)
+    topics = len(state.topics.by_id)
+    return Finding(what=what, verdict=Verdict.GOOD, said=f"It serves {topics:,} topics, and their tables keep up.")
+
+
+def _undrained(state: JournalState, now_ms: int) -> str:
+    """Which topics' tables are behind by more than maintenance allows; empty when none is."""
+    waiting = [
+        (now_ms - topic.undrained_since_ms, topic)
+        for topic in state.topics.by_id.values()
+        if topic.undrained_since_ms is not None
+    ]
+    late = [(age_ms, topic) for age_ms, topic in waiting if age_ms > DRAINS_LATE * topic.drain_ms]
+    if not late:
+        return ""
+    age_ms, oldest = max(late, key=lambda each: each[0])
+    who = "Nothing drains it" if len(late) == len(waiting) else "Some of its topics are not drained"
+    return (
+        f"{who}: the tables of {len(late):,} topics are behind their drain.ms, that of {oldest.name!r} "
+        f"by {age_ms // 60_000:,} minutes."
+    )
 
 
 def _refused(store: ObjectStore, what: str, said: str, needed: str, error: StoreError) -> Finding:

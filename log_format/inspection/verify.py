@@ -6,7 +6,8 @@
    records are those of its runs: partition, offsets, count, stored bytes, smallest and largest timestamp.
 3. What each ``add`` tells other readers is right: its ``stats``, and a ``modificationTime`` that grows with the offsets.
 4. Tidelog's commits have unique ids, back to the newest checkpoint: a committer recognizes its own commit by its id.
-5. Objects under ``segments/`` and ``compacted/`` that no commit names are counted. They are no damage: a flush or rewrite that
+5. What only the topic's journal has goes on where its own table ends, and is there (``inspection.journal``).
+6. Objects under ``segments/`` and ``compacted/`` that no commit names are counted. They are no damage: a flush or rewrite that
    failed leaves one, and one may be about to be committed.
 
 Memory is bounded by the table's list of segments and one row group. Gateways may write the topic meanwhile: the report is about
@@ -22,12 +23,15 @@ import pyarrow.compute as pc
 
 from log_format import layout, limits
 from log_format.checkpoints import checkpoint
+from log_format.checkpoints.journal_log import JournalLogs
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock, SystemClock
 from log_format.delta.actions import Commit
 from log_format.delta.checkpoint_schema import present
 from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable, UnknownTopic
 from log_format.inspection.add_checks import times_that_go_back, wrong_statistics
+from log_format.inspection.journal import VerifiedTail, verify_tail
+from log_format.journal.state import JournalState
 from log_format.segments.footer import Footer, decode_footer, decode_magic
 from log_format.segments.run import Run, SegmentRef
 from log_format.segments.segment import decode_row_group
@@ -81,7 +85,7 @@ def verify_topic(
     # Listed before the log is read, so that a segment committed meanwhile is no orphan.
     stored = _stored_paths(store, topic)
     try:
-        log = _read_log(store, topic, clock)
+        log, journal = _read_logs(store, topic, clock)
     except CorruptData as problem:
         return VerifyReport(
             ok=False,
@@ -93,6 +97,7 @@ def verify_topic(
             partitions=(),
         )
     state, segments = log.state, log.segments
+    tail = verify_tail(store, state, journal)
     finding = _Finding(state)
     for index, ((segment, runs), stats) in enumerate(zip(segments, log.stats, strict=True)):
         if progress is not None:
@@ -110,8 +115,9 @@ def verify_topic(
     if progress is not None:
         progress(len(segments), len(segments))
     finding.settle(topic, store, clock)
+    finding.problems += tail.problems
     orphans = stored - log.removed - {segment.path for segment, _ in segments}
-    partitions = tuple(finding.verified(partition) for partition in range(state.partition_count))
+    partitions = tuple(finding.verified(partition, tail) for partition in range(state.partition_count))
     return VerifyReport(
         ok=not finding.problems,
         problems=tuple(finding.problems[:problems_max]),
@@ -165,13 +171,13 @@ class _Finding:
         for partition, spans in enumerate(self._partitions):
             self.problems += _gaps(partition, spans.spans, self.state)
 
-    def verified(self, partition: int) -> VerifiedPartition:
+    def verified(self, partition: int, tail: VerifiedTail) -> VerifiedPartition:
         """The partition's entry in the report."""
         return VerifiedPartition(
             partition=partition,
             log_start_offset=self.state.log_start(partition),
-            next_offset=self.state.high_watermark(partition),
-            record_count=self._partitions[partition].record_count,
+            next_offset=int(tail.next_offsets[partition]),
+            record_count=self._partitions[partition].record_count + tail.counts.get(partition, 0),
         )
 
 
@@ -195,6 +201,22 @@ class _Log:
     removed: set[str]
     """The paths that tombstones name."""
     id_problems: list[str]
+
+
+def _read_logs(store: ObjectStore, topic: str, clock: Clock) -> tuple[_Log, JournalState]:
+    """The topic's log, and its journal as it was a moment before: so the table has what the journal has forgotten.
+
+    Raises as ``_read_log``.
+    """
+    journals = JournalLogs(store, clock)
+    here = TopicLog(store, topic, clock).refresh().attachment
+    for _ in range(limits.LOAD_ATTEMPTS_MAX):
+        journal = JournalState(journal=-1) if here is None else journals.get(here.journal).refresh()
+        log = _read_log(store, topic, clock)
+        here = log.state.attachment
+        if here is None or here.journal == journal.journal:
+            return log, journal
+    raise StoreUnavailable(layout.log_prefix(topic), "the topic moves all the time", may_have_happened=False)
 
 
 def _read_log(store: ObjectStore, topic: str, clock: Clock) -> _Log:

@@ -30,6 +30,8 @@ class Located:
     segment: SegmentRef
     base_offset: int
     end_offset: int
+    journal: int | None = None
+    """The journal whose object the segment is; None: it is the topic's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,7 +40,7 @@ _UINT32_MAX: Final = 2**32 - 1
 _UINT64_MAX: Final = 2**64 - 1
 _MIXER: Final = 0x9E3779B97F4A7C15
 """2**64 / golden ratio: spreads neighbouring numbers (Knuth, multiplicative hashing)."""
-_SLOTS_MIN: Final = 64
+_SLOTS_MIN: Final = 8
 _GONE_MIN: Final = 64
 """With fewer gaps, closing them does not pay."""
 

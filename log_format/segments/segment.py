@@ -191,7 +191,7 @@ def checked_file(footer: Footer, indices: range, data: bytes | memoryview) -> pa
     for group in groups:
         if zlib.crc32(view[group.start - origin : group.end - origin]) != group.crc32:
             corrupt(ref, f"bytes [{group.start}, {group.end}) of it do not match their checksum")
-    return _sparse(view, start) if origin else pa.BufferReader(data)
+    return sparse_file(view, start) if origin else pa.BufferReader(data)
 
 
 def _narrowed(columns: Sequence[str]) -> pa.Schema:
@@ -371,7 +371,7 @@ def _write(
     return view[: sink.tell()].tobytes(), positions
 
 
-def _sparse(data: memoryview, start: int) -> pa.BufferReader:
+def sparse_file(data: memoryview, start: int) -> pa.BufferReader:
     """A file with ``data`` at ``start`` and zeros before it: Parquet's positions are the object's."""
     end = start + len(data)
     if start <= _ZEROS_PER_BYTE_MAX * len(data) and end <= _HEAP_BYTES_MAX:

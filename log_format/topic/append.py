@@ -13,7 +13,8 @@ before the commit's turn. ``propose`` encodes again when another committer was f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -28,12 +29,37 @@ from log_format.records.schema import BATCH_SCHEMA, RECORD_SCHEMA
 from log_format.segments.segment import encode_segment
 from log_format.topic.appended import Appended, Duplicate
 from log_format.topic.applied_transactions import TransactionStamp, named, tagged
+from log_format.topic.attachment import Attached
 from log_format.topic.change import StagedSegment
 from log_format.topic.producers import ProducerStamp, SequenceCheck, StampedBatch, out_of_order
 from log_format.topic.segment_tags import add_segment
 from log_format.topic.state import EMPTY_REQUEST_APP_ID, Offsets, TopicState
 
 Partitions = npt.NDArray[np.int32]
+
+
+class Asked(Protocol):
+    """What of a batch is judged at the log's head; see ``Batch``."""
+
+    @property
+    def counts(self) -> Sequence[tuple[int, int]]:
+        """(partition, count) of each partition with records."""
+        ...
+
+    @property
+    def stamp(self) -> ProducerStamp | None:
+        """See ``Batch``."""
+        ...
+
+    @property
+    def expected_offset(self) -> int | None:
+        """See ``Batch``."""
+        ...
+
+    @property
+    def transaction(self) -> TransactionStamp | None:
+        """See ``Batch``."""
+        ...
 
 
 class Batch:
@@ -185,7 +211,9 @@ class Append:
         counts: dict[int, int] = {}
         verdicts: list[_Verdict] = []
         for index, batch in enumerate(self.batches):
-            verdict: _Verdict = _absence(batch, state)
+            verdict: _Verdict = absence(batch, state)
+            if verdict is None and state.attachment is not None:
+                verdict = Attached(state.topic)
             if verdict is None and batch.stamp is not None:
                 same = taken.get(batch.stamp)
                 verdict = same if same is not None else check.judge(batch.stamp)
@@ -196,7 +224,7 @@ class Append:
                 same = applied.get(batch.transaction.transaction_id)
                 verdict = same if same is not None else state.transactions.judge(batch.transaction)
             if verdict is None:
-                verdict = _refusal(batch, state) or _mismatch(batch, next_offsets, counts)
+                verdict = refusal(batch, state) or mismatch(batch, next_offsets, counts)
             if verdict is None:
                 for partition, count in batch.counts:
                     counts[partition] = counts.get(partition, 0) + count
@@ -226,7 +254,8 @@ class Append:
         return self._staged
 
 
-def _absence(batch: Batch, state: TopicState) -> TidelogError | None:
+def absence(batch: Batch, state: TopicState) -> TidelogError | None:
+    """Why the batch can't be in this topic at all: it is gone, or another one."""
     if not state.exists:
         return UnknownTopic(state.topic)
     if batch.topic_id != state.topic_id:
@@ -234,8 +263,10 @@ def _absence(batch: Batch, state: TopicState) -> TidelogError | None:
     return None
 
 
-def _refusal(batch: Batch, state: TopicState) -> TidelogError | None:
-    if batch.partition_count not in {None, state.partition_count}:
+def refusal(batch: Batch, state: TopicState) -> TidelogError | None:
+    """Why the topic's settings refuse the batch."""
+    is_beyond = bool(batch.counts) and batch.counts[-1][0] >= state.partition_count
+    if is_beyond or batch.partition_count not in {None, state.partition_count}:
         # Other gateways may already send the same keys to other partitions: their order would be lost.
         return TopicReplaced(
             f"Topic {state.topic!r} was given {state.partition_count} partitions meanwhile.", topic=state.topic
@@ -255,7 +286,8 @@ def _refusal(batch: Batch, state: TopicState) -> TidelogError | None:
     return None
 
 
-def _mismatch(batch: Batch, next_offsets: Offsets, counts: dict[int, int]) -> TidelogError | None:
+def mismatch(batch: Asked, next_offsets: Offsets, counts: Mapping[int, int]) -> TidelogError | None:
+    """Why the batch does not continue its partition as its producer expects; ``counts``: records before it in the flush."""
     if batch.expected_offset is None or not batch.counts:
         return None
     ((partition, _),) = batch.counts
@@ -292,7 +324,7 @@ def _counts(partitions: Partitions) -> tuple[tuple[int, int], ...]:
 
 def _place(batches: Sequence[Batch], next_offsets: Offsets, *, log_append_time: bool) -> pa.Table:
     """All records in order of partition and arrival, with their offsets: ``RECORD_SCHEMA``."""
-    tables = [_at_append_time(batch) if log_append_time else batch.records for batch in batches]
+    tables = [at_append_time(batch) if log_append_time else batch.records for batch in batches]
     records = (pa.concat_tables(tables) if len(tables) > 1 else tables[0]).combine_chunks()
     partitions = np.concatenate([batch.partitions for batch in batches]) if len(batches) > 1 else batches[0].partitions
     if len(batches) == 1 and len(batches[0].counts) == 1:
@@ -311,7 +343,7 @@ def _place(batches: Sequence[Batch], next_offsets: Offsets, *, log_append_time: 
     return pa.Table.from_arrays([*columns, *records.columns], schema=RECORD_SCHEMA)
 
 
-def _at_append_time(batch: Batch) -> pa.Table:
+def at_append_time(batch: Batch) -> pa.Table:
     """The batch's records, with the append time as timestamp where they have none yet."""
     if batch.append_time_ms is None:
         return batch.records

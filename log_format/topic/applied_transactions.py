@@ -80,6 +80,12 @@ class AppliedTransactions:
                 floor = max(floor, newer.floor)
         return self if by_id == self.by_id else _above(by_id, floor)
 
+    def with_applied(self, applied: Mapping[TransactionStamp, tuple[Appended, ...]]) -> AppliedTransactions:
+        """The memory after a commit that applies these."""
+        by_id = dict(self.by_id)
+        by_id |= {stamp.transaction_id: AppliedTransaction(stamp.decided_version, at) for stamp, at in applied.items()}
+        return _above(by_id, max(self.floor, *(stamp.floor for stamp in applied)))
+
     def needs(self, app_id: str) -> bool:
         """Whether a checkpoint must keep the ``txn`` of this appId, as far as transactions are concerned."""
         return not app_id.startswith(TRANSACTION_APP_ID) or app_id.removeprefix(TRANSACTION_APP_ID) in self.by_id

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from log_format import limits
 from log_format.delta.actions import Action, MetaData, Protocol, Remove, Txn
 from log_format.delta.change import Proposal
+from log_format.delta.features import WRITER_VERSION
 from log_format.errors import ErrorCode, OffsetOutOfRange, RequestRefused, UnknownPartition, UnknownTopic
+from log_format.topic.attachment import STAYS, Attachment, Move, Moved
 from log_format.topic.config import ConfigValue, TopicConfig, check_topic_name
 from log_format.topic.segment_tags import remove_segment
 from log_format.topic.state import (
@@ -32,6 +34,7 @@ class CreateTopic:
     partition_count: int
     config: TopicConfig
     topic_id: str
+    attachment: Attachment | None = None
 
     def __post_init__(self) -> None:
         """Refuse names and counts that a topic can't have."""
@@ -49,9 +52,9 @@ class CreateTopic:
                 code=ErrorCode.TOPIC_ALREADY_EXISTS,
                 topic=self.name,
             )
-        metadata = _metadata(self.topic_id, self.name, self.partition_count, self.config, now_ms)
-        actions: list[Action] = [metadata] if state.version >= 0 else [Protocol(), metadata]
-        return Proposal(operation="CREATE TOPIC", actions=actions, result=True)
+        metadata = _metadata(self.topic_id, self.name, self.partition_count, self.config, now_ms, self.attachment, None)
+        protocol = _protocol(self.attachment) or ([] if state.version >= 0 else [Protocol()])
+        return Proposal(operation="CREATE TOPIC", actions=[*protocol, metadata], result=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +64,10 @@ class AlterTopic:
     partition_count: int | None
     config: Mapping[str, ConfigValue | None]
     request_bytes_max: int = limits.REQUEST_BYTES_MAX
+    move: Move = STAYS
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[None]:
-        """New metadata. Raises ``UnknownTopic``, ``RequestRefused`` (``INVALID_CONFIG``, ``INVALID_REQUEST``)."""
+        """New metadata. Raises ``UnknownTopic``, ``Attached``, ``RequestRefused`` (``INVALID_CONFIG``, ``INVALID_REQUEST``)."""
         del now_ms
         if state.topic_id is None:
             raise UnknownTopic(state.topic)
@@ -73,10 +77,31 @@ class AlterTopic:
             what = f"must not be below {state.partition_count}: partitions can only be added"
             raise RequestRefused(f"partition_count {what}.", errors=[{"where": "/partition_count", "what": what}])
         config = state.config.altered(self.config, request_bytes_max=self.request_bytes_max)
-        if count == state.partition_count and config == state.config:
+        if count == state.partition_count and config == state.config and not self.move.changes(state):
             return Proposal(operation="ALTER TOPIC", actions=(), result=None)
-        metadata = _metadata(state.topic_id, state.topic, count, config, state.created_at_ms)
-        return Proposal(operation="ALTER TOPIC", actions=[metadata], result=None)
+        self.move.check(state)
+        moved = self.move.moved or state.moved
+        metadata = _metadata(state.topic_id, state.topic, count, config, state.created_at_ms, self.move.to, moved)
+        return Proposal(operation="ALTER TOPIC", actions=[*_protocol(self.move.to), metadata], result=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveTopic:
+    """Take a topic to a journal, to another number there, or back to its own commits. Its settings stay."""
+
+    topic_id: str
+    move: Move
+
+    def propose(self, state: TopicState, now_ms: int) -> Proposal[None]:
+        """New metadata; nothing where it is there already. Raises ``UnknownTopic`` for another incarnation, ``Attached``."""
+        del now_ms
+        if state.topic_id != self.topic_id:
+            raise UnknownTopic(state.topic)
+        if not self.move.changes(state):
+            return Proposal(operation="MOVE TOPIC", actions=(), result=None)
+        self.move.check(state)
+        metadata = moved_metadata(state, self.move)
+        return Proposal(operation="MOVE TOPIC", actions=[*_protocol(self.move.to), metadata], result=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,11 +112,14 @@ class DeleteTopic:
     delete all records (``DeleteAllRecords``). The result is the paths of the segments.
     """
 
+    move: Move = STAYS
+
     def propose(self, state: TopicState, now_ms: int) -> Proposal[tuple[str, ...]]:
-        """All segments removed, the metadata marked, the offsets' ``txn`` set to 0. Raises ``UnknownTopic``."""
+        """All segments removed, the metadata marked, the offsets' ``txn`` set to 0. Raises ``UnknownTopic``, ``Attached``."""
         if state.topic_id is None:
             raise UnknownTopic(state.topic)
-        metadata = _metadata(state.topic_id, state.topic, state.partition_count, state.config, state.created_at_ms)
+        self.move.check(state)
+        metadata = moved_metadata(state, STAYS)
         metadata.configuration[DELETED_PROPERTY] = "true"
         segments = state.manifest.segments()
         removes = [remove_segment(segment, deletion_timestamp_ms=now_ms, data_change=True) for segment in segments]
@@ -119,15 +147,17 @@ class DeleteRecords:
     """
 
     before: Mapping[int, int]
+    move: Move = STAYS
     removes_max: int = limits.REMOVES_PER_COMMIT_MAX
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[dict[int, int]]:
         """Log starts as ``txn``, and removes of segments without readable records.
 
-        Raises ``UnknownTopic``, ``UnknownPartition``, ``OffsetOutOfRange`` (416).
+        Raises ``UnknownTopic``, ``Attached``, ``UnknownPartition``, ``OffsetOutOfRange`` (416).
         """
         if not state.exists:
             raise UnknownTopic(state.topic)
+        self.move.check(state)
         result: dict[int, int] = {}
         moved: dict[int, int] = {}
         for partition, offset in self.before.items():
@@ -143,7 +173,8 @@ class DeleteRecords:
         if not moved:
             return Proposal(operation="DELETE RECORDS", actions=(), result=result)
         starts, removes, _ = log_start_actions(state, moved, now_ms, self.removes_max)
-        return Proposal(operation="DELETE RECORDS", actions=[*starts, *removes], result=result)
+        metadata = [moved_metadata(state, self.move)] if self.move.changes(state) else []
+        return Proposal(operation="DELETE RECORDS", actions=[*metadata, *starts, *removes], result=result)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,12 +203,14 @@ class DeleteAllRecords:
     """
 
     topic_id: str
+    move: Move = STAYS
     removes_max: int = limits.REMOVES_PER_COMMIT_MAX
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[bool]:
         """As ``DeleteRecords``. Raises ``UnknownTopic`` for another incarnation."""
         if state.topic_id != self.topic_id:
             raise UnknownTopic(state.topic)
+        self.move.check(state)
         partitions = (state.log_starts < state.next_offsets).nonzero()[0].tolist()
         moved = {partition: state.high_watermark(partition) for partition in partitions}
         starts, removes, _ = log_start_actions(state, moved, now_ms, self.removes_max)
@@ -206,7 +239,29 @@ def _check_partition_count(count: object) -> None:
         raise RequestRefused(f"partition_count {what}.", errors=[{"where": "/partition_count", "what": what}])
 
 
-def _metadata(topic_id: str, name: str, partition_count: int, config: TopicConfig, created_at_ms: int) -> MetaData:
+def moved_metadata(state: TopicState, move: Move) -> MetaData:
+    """The topic's metadata at its new place."""
+    assert state.topic_id is not None
+    moved = move.moved or state.moved
+    return _metadata(
+        state.topic_id, state.topic, state.partition_count, state.config, state.created_at_ms, move.to, moved
+    )
+
+
+def _protocol(attachment: Attachment | None) -> list[Action]:
+    """For a topic at a journal: releases that know nothing of journals stop at this protocol."""
+    return [] if attachment is None else [Protocol(min_writer_version=WRITER_VERSION)]
+
+
+def _metadata(  # noqa: PLR0917
+    topic_id: str,
+    name: str,
+    partition_count: int,
+    config: TopicConfig,
+    created_at_ms: int,
+    attachment: Attachment | None,
+    moved: Moved | None,
+) -> MetaData:
     return MetaData(
         id=topic_id,
         name=name,
@@ -216,6 +271,8 @@ def _metadata(topic_id: str, name: str, partition_count: int, config: TopicConfi
             "delta.enableExpiredLogCleanup": "false",
             PARTITION_COUNT_PROPERTY: str(partition_count),
             **config.properties(),
+            **({} if attachment is None else attachment.properties()),
+            **({} if moved is None else moved.properties()),
         },
         created_time=created_at_ms,
     )

@@ -73,6 +73,8 @@ SETTINGS: Final[Mapping[str, IntegerSetting | ChoiceSetting]] = MappingProxyType
         "message.timestamp.type": ChoiceSetting("CreateTime", ("CreateTime", "LogAppendTime")),
         "producer.id.expiration.ms": IntegerSetting(limits.PRODUCER_EXPIRATION_MS, 1),
         "owners": IntegerSetting(1, 1, limits.TOPIC_OWNERS_MAX),
+        "commit.mode": ChoiceSetting("auto", ("auto", "own", "shared")),
+        "drain.ms": IntegerSetting(limits.DRAIN_MS, 1_000, 86_400_000),
         "deleted.file.retention.ms": IntegerSetting(
             limits.DELETED_FILE_RETENTION_MS, 0, limits.DELETED_FILE_RETENTION_MS_MAX
         ),

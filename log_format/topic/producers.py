@@ -90,6 +90,10 @@ class Producers:
             forgotten = max(forgotten, issued_ms(producer_id))
         return Producers(MappingProxyType(by_id), forgotten, size)
 
+    def with_forgotten(self, issued_ms_max: int) -> Producers:
+        """Ids issued up to then that are not here may have been used."""
+        return Producers(self.by_id, max(self.forgotten_issued_ms, issued_ms_max), self.memory_bytes)
+
     def encoded(self) -> bytes:
         """As JSON, for a checkpoint."""
         rows = [

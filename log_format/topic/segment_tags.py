@@ -6,6 +6,8 @@ Tags are JSON. Readers of Delta ignore them, and checkpoints keep them:
 ``tidelog.footer``  JSON ``[position of the Parquet footer, its CRC-32]``
 ``tidelog.rewritten``  JSON ``[times merged, ms at which its keys were compacted or null, tombstones left then]``, if rewritten
 ``tidelog.producers``  JSON ``[[producer id, epoch, sequence, [[partition, base offset, records], …]], …]``, where there are any
+
+A drain without records has ``tidelog.producers`` as a tag of the commit (``commitInfo.tags``).
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ TAG_RUNS: Final = "tidelog.runs"
 TAG_FOOTER: Final = "tidelog.footer"
 TAG_PRODUCERS: Final = "tidelog.producers"
 TAG_REWRITTEN: Final = "tidelog.rewritten"
+TAG_FORGOTTEN: Final = "tidelog.forgotten"
+"""Of a commit (``commitInfo.tags``): producers issued up to then (ms) that it does not know may have been used here."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PATH_SAFE: Final = "/-_.~"

@@ -31,9 +31,10 @@ from log_format.delta.table import NO_LOG
 from log_format.errors import CorruptData
 from log_format.manifest.manifest import Manifest
 from log_format.topic.applied_transactions import NO_TRANSACTIONS, AppliedTransactions
+from log_format.topic.attachment import Attachment, Moved, attachment_of, moved_of
 from log_format.topic.config import PROPERTY_PREFIX, TopicConfig
 from log_format.topic.producers import NO_PRODUCERS, Producers, ProducerStamp, StampedBatch
-from log_format.topic.segment_tags import TAG_FOOTER, TAG_RUNS, segment_of_add, stamped_batches
+from log_format.topic.segment_tags import TAG_FOOTER, TAG_FORGOTTEN, TAG_RUNS, segment_of_add, stamped_batches
 
 PARTITION_COUNT_PROPERTY: Final = PROPERTY_PREFIX + "partition.count"
 DELETED_PROPERTY: Final = PROPERTY_PREFIX + "deleted"
@@ -41,6 +42,7 @@ LOG_START_APP_ID: Final = "log-start-"
 EMPTY_REQUEST_APP_ID: Final = "empty-request-"
 KEYS_COMPACTED_APP_ID: Final = "keys-compacted-"
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
+_TIME: Final = re.compile(r"[0-9]{1,18}")
 _OFFSETS: Final = ("next_offsets", "log_starts", "keys_compacted")
 
 Offsets = npt.NDArray[np.int64]
@@ -67,6 +69,14 @@ class TopicState:
     manifest: Manifest
     producers: Producers
     transactions: AppliedTransactions = NO_TRANSACTIONS
+    attachment: Attachment | None = None
+    """The journal that its appends go by; None: the topic has its own commits."""
+    moved: Moved | None = None
+    """Why it is there; None: since its creation."""
+    undrained_count: int = 0
+    """Records that only its journal has. (0 in the state of its own log.)"""
+    undrained_since_ms: int | None = None
+    """Not after the first of them was committed."""
 
     @classmethod
     def absent(cls, topic: str, version: int = NO_LOG) -> TopicState:
@@ -138,18 +148,13 @@ class TopicState:
         if log_starts is not state.log_starts:
             for partition in np.flatnonzero(log_starts != state.log_starts):
                 state.manifest.trim(int(partition), int(log_starts[partition]))
-        stamped = stamped_requests(commit)
-        producers = state.producers
-        if stamped:
-            used_ms = max([time for time in commit_times(commit) if time is not None], default=newest)
-            producers = producers.with_batches(stamped, used_ms, state.config.integer("producer.id.expiration.ms"))
         return replace(
             state,
             next_offsets=_frozen(next_offsets),
             log_starts=_frozen(log_starts),
             keys_compacted=_frozen(keys_compacted),
             modification_time_ms=newest,
-            producers=producers,
+            producers=producers_after(commit, state.producers, state.config),
             transactions=state.transactions.after(commit),
         )
 
@@ -179,8 +184,10 @@ class TopicState:
 
     def _with_metadata(self, metadata: MetaData) -> Self:
         properties = metadata.configuration
-        changes: dict[str, Any] = {"config": TopicConfig.from_properties(properties)}
         deleted = properties.get(DELETED_PROPERTY) == "true"
+        changes: dict[str, Any] = {"config": TopicConfig.from_properties(properties)}
+        changes["attachment"] = None if deleted else attachment_of(self.topic, properties)
+        changes["moved"] = moved_of(properties)
         if deleted or metadata.id != self.topic_id:
             changes |= {name: _frozen(np.zeros(0, np.int64)) for name in _OFFSETS}
             changes |= {"manifest": Manifest(), "topic_id": None if deleted else metadata.id}
@@ -235,20 +242,27 @@ class TopicState:
         )
 
 
+def producers_after(commit: Commit, producers: Producers, config: TopicConfig) -> Producers:
+    """The memory of producers after a commit to a topic with this ``config``. Raises ``CorruptData``."""
+    stamped = stamped_requests(commit)
+    if stamped:
+        times = [*(add.modification_time for add in commit.adds), *(txn.last_updated for txn in commit.txns)]
+        used_ms = max([time for time in times if time is not None], default=commit.timestamp or 0)
+        producers = producers.with_batches(stamped, used_ms, config.integer("producer.id.expiration.ms"))
+    forgotten = commit.tags.get(TAG_FORGOTTEN, "")
+    return producers.with_forgotten(int(forgotten)) if _TIME.fullmatch(forgotten) else producers
+
+
 def stamped_requests(commit: Commit) -> list[StampedBatch]:
     """The idempotent requests in a commit, with and without records. Raises ``CorruptData``."""
-    stamped = [batch for add in commit.adds if add.data_change for batch in stamped_batches(add.path, add.tags or {})]
+    stamped = stamped_batches("", commit.tags)
+    stamped += [batch for add in commit.adds if add.data_change for batch in stamped_batches(add.path, add.tags or {})]
     for txn in commit.txns:
         if txn.app_id.startswith(EMPTY_REQUEST_APP_ID):
             producer_id, _, epoch = txn.app_id.removeprefix(EMPTY_REQUEST_APP_ID).rpartition("-")
             if _NUMBER.fullmatch(epoch):
                 stamped.append(StampedBatch(ProducerStamp(producer_id, int(epoch), txn.version), ()))
     return stamped
-
-
-def commit_times(commit: Commit) -> list[int | None]:
-    """The times that a commit gives for itself."""
-    return [*(add.modification_time for add in commit.adds), *(txn.last_updated for txn in commit.txns)]
 
 
 def _frozen(offsets: Offsets) -> Offsets:

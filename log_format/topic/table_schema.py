@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 
-def schema_string() -> str:
-    """The table's schema as Delta writes it, for ``metaData.schemaString``."""
+def schema_string(before: Sequence[str] = ()) -> str:
+    """The table's schema as Delta writes it, for ``metaData.schemaString``; ``before``: columns of text ahead of a topic's."""
     binary_nullable = {"type": "binary", "nullable": True, "metadata": {}}
     header = {
         "type": "struct",
@@ -18,6 +18,7 @@ def schema_string() -> str:
         ],
     }
     fields: Iterable[dict[str, object]] = [
+        *({"name": name, "type": "string", "nullable": True, "metadata": {}} for name in before),
         {"name": "partition", "type": "integer", "nullable": True, "metadata": {}},
         {"name": "offset", "type": "long", "nullable": True, "metadata": {}},
         {"name": "timestamp", "type": "timestamp", "nullable": True, "metadata": {}},

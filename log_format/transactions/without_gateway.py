@@ -15,14 +15,16 @@ from typing import Any, Final, TypeVar
 from log_format import limits
 from log_format.bounded_read import read_bounded
 from log_format.checkpoints.checkpoint import hinted_checkpoint, is_due, write_table_checkpoint
+from log_format.checkpoints.journal_log import JournalLogs
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
 from log_format.delta.committer import Committer
 from log_format.delta.log import Map, TableLog
 from log_format.errors import BackOff, CorruptData, ObjectMissing, OutcomeUnknown, StoreUnavailable, TidelogError
 from log_format.ids import NewId
+from log_format.journal.reader import JournalReader
+from log_format.journal.without_gateway import TopicsAnywhere
 from log_format.store import ObjectStore
-from log_format.topic.append import Append
 from log_format.topic.appended import Appended, Duplicate
 from log_format.transactions.batch import transaction_batch
 from log_format.transactions.changes import Decide, Decision, Finish
@@ -38,6 +40,8 @@ PAUSE_MS: Final = 500
 """The first pause between two tries; each next one is longer by as much."""
 FILES_MIN: Final = 400
 """Live data files of the table that are rewritten into one. Gateways, where there are any, do so at half as many."""
+JOURNAL_CACHE_BYTES: Final = 32 * 1024 * 1024
+"""Decoded objects of journals: used only where a large transaction drains its topic."""
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -61,7 +65,12 @@ class TransactionFinishing:
         self._clock = clock
         self._new_id = new_id
         self._log_of = log_of
-        self._engine = engine
+        self._topics = TopicsAnywhere(
+            JournalLogs(store, clock, fetch_all=fetch_all).get,
+            JournalReader(store, cache_bytes=JOURNAL_CACHE_BYTES),
+            new_id=new_id,
+            engine=engine,
+        )
         self._committer = Committer(self.log, new_id=new_id, engine=engine)
 
     def decide(self, decision: Decision) -> TransactionRow:
@@ -113,9 +122,7 @@ class TransactionFinishing:
     async def append(self, row: TransactionRow, requests: Sequence[StagedRecords]) -> Sequence[Appended] | Duplicate:
         """See ``Means``."""
         batch = transaction_batch(row, requests, self.log.state.floor, self._clock.now_ms())
-        committer = Committer(self._log_of(requests[0].topic), new_id=self._new_id, engine=self._engine)
-        append = Append([batch], self._new_id)
-        (outcome,) = self._tried(lambda: committer.commit(append).result)
+        outcome = self._tried(lambda: self._topics.append(self._log_of(requests[0].topic), batch))
         if isinstance(outcome, TidelogError):
             raise outcome
         return outcome

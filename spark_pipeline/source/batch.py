@@ -13,9 +13,10 @@ from spark_pipeline.source.loss import readable_starts
 from spark_pipeline.source.options import SourceOptions
 from spark_pipeline.source.planning import planned
 from spark_pipeline.source.positions import ending_positions, starting_positions
+from spark_pipeline.source.reading import part_reader
 from spark_pipeline.source.task import ReadTask, read_task
 from spark_pipeline.source.topics import Topics
-from spark_pipeline.store_access import opened, segment_reader
+from spark_pipeline.store_access import opened
 
 
 class BatchReader(DataSourceReader):
@@ -34,7 +35,7 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[ReadTask]:
         """The tasks. Raises ``OptionRefused``, ``UnknownTopic``, ``DataLoss``, ``StoreUnavailable``, ``CorruptData``."""
         options = self._options
-        reader = segment_reader(options.store)
+        reader = part_reader(options.store)
         topics = Topics(opened(options.store), options.subscription)
         try:
             view = topics.look()

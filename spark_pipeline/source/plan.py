@@ -1,7 +1,8 @@
 """Offsets -> tasks: which ranges of which segments each task reads. Pure.
 
 1. Every offset in the ranges is in exactly one task, and within a task the records of a partition are in order.
-2. One task reads a segment as far as its size allows, so that it is opened once; small segments share a task.
+2. One task reads a segment as far as its size allows, so that it is opened once; small segments share a task. So do the topics
+   of a journal's object.
 3. The cost is that of the ranges, not of the topic's history: each run is found by binary search.
 """
 
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from typing import Final
 
+from log_format.manifest.manifest import Located
 from log_format.segments.reader import OffsetRange
 from log_format.segments.run import SegmentRef
 from log_format.topic.state import TopicState
@@ -30,6 +32,10 @@ class SegmentPart:
     timestamp_type: int
     segment: SegmentRef
     ranges: tuple[OffsetRange, ...]
+    journal: int | None = None
+    """The journal whose object the segment is; None: it is in the topic's own table."""
+    bases: tuple[tuple[int, int], ...] = ()
+    """Of a journal's object: partitions, and the offset of each one's first record there."""
 
     @property
     def offset_count(self) -> int:
@@ -44,7 +50,8 @@ def parts_of(
 
     With ``first_timestamp_ms``, parts before the first segment that may hold such a record are left out.
     """
-    segments: dict[str, SegmentRef] = {}
+    segments: dict[str, Located] = {}
+    bases: dict[str, list[tuple[int, int]]] = {}
     found: dict[str, list[OffsetRange]] = {}
     order: TopologicalSorter[str] = TopologicalSorter()
     for each in ranges:
@@ -59,14 +66,42 @@ def parts_of(
                 break
             path = located.segment.path
             end = min(located.end_offset, each.end_offset)
-            segments[path] = located.segment
+            segments[path] = located
+            bases.setdefault(path, []).append((each.partition, located.base_offset))
             found.setdefault(path, []).append(OffsetRange(each.partition, max(offset, located.base_offset), end))
             order.add(path, *([] if before is None else [before]))
             before, offset = path, end
-    return [
-        SegmentPart(state.topic, str(state.topic_id), timestamp_type, segments[path], tuple(found[path]))
-        for path in order.static_order()
-    ]
+    parts = []
+    for path in order.static_order():
+        segment, journal = segments[path].segment, segments[path].journal
+        of_journal = () if journal is None else tuple(bases[path])
+        ranges_there = tuple(found[path])
+        parts.append(
+            SegmentPart(state.topic, str(state.topic_id), timestamp_type, segment, ranges_there, journal, of_journal)
+        )
+    return parts
+
+
+def by_object(parts: Sequence[SegmentPart]) -> list[SegmentPart]:
+    """The parts of many topics: those of the topics' own segments, then those of each journal's object together.
+
+    Each topic's stay in order. A journal's object has records of many topics: so a task fetches it once for all of them.
+    """
+    objects: dict[str, list[SegmentPart]] = {}
+    order: TopologicalSorter[str] = TopologicalSorter()
+    before: SegmentPart | None = None
+    for part in parts:
+        if part.journal is None:
+            continue
+        path = part.segment.path
+        same = objects.setdefault(path, [])
+        # One reference for all: pickled once.
+        same.append(replace(part, segment=same[0].segment) if same else part)
+        follows = before is not None and before.topic == part.topic
+        order.add(path, *([before.segment.path] if before is not None and follows else []))
+        before = part
+    own = [part for part in parts if part.journal is None]
+    return [*own, *(part for path in order.static_order() for part in objects[path])]
 
 
 def tasks_of(

@@ -13,7 +13,7 @@ from spark_pipeline.source.filters import Wanted
 from spark_pipeline.source.loss import DataLoss
 from spark_pipeline.source.offsets import Positions
 from spark_pipeline.source.options import SourceOptions
-from spark_pipeline.source.plan import SegmentPart, parts_of, tasks_of
+from spark_pipeline.source.plan import SegmentPart, by_object, parts_of, tasks_of
 from spark_pipeline.source.task import ReadTask
 from spark_pipeline.source.topics import TopicsView
 
@@ -43,7 +43,7 @@ def planned(
         first_ms = None if timestamps is None else timestamps.first_ms
         parts += parts_of(state, timestamp_type(state), within, first_timestamp_ms=first_ms)
     tasks = tasks_of(
-        parts,
+        by_object(parts),
         parallelism=parallelism(os.environ),
         tasks_min=options.tasks_min,
         rows_per_task_max=options.rows_per_task_max,

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from log_format.segments.reader import SegmentReader
 from log_format.topic.state import TopicState
 from spark_pipeline.option_refused import OptionRefused
 from spark_pipeline.source.offsets import EARLIEST, LATEST, Positions
 from spark_pipeline.source.options import Boundary, SourceOptions
+from spark_pipeline.source.reading import PartReader
 from spark_pipeline.source.topics import TopicsView
 
 
-def starting_positions(options: SourceOptions, view: TopicsView, reader: SegmentReader) -> Positions:
+def starting_positions(options: SourceOptions, view: TopicsView, reader: PartReader) -> Positions:
     """Where the query begins; given offsets as they are, ``EARLIEST`` and ``LATEST`` resolved.
 
     Raises ``OptionRefused`` for options that do not fit the topics, and as ``offset_at``.
@@ -25,12 +25,12 @@ def starting_positions(options: SourceOptions, view: TopicsView, reader: Segment
     return _resolved(options.starting, "starting", view, reader, latest_if_missing=not fails)
 
 
-def ending_positions(options: SourceOptions, view: TopicsView, reader: SegmentReader) -> Positions:
+def ending_positions(options: SourceOptions, view: TopicsView, reader: PartReader) -> Positions:
     """Where a batch query ends (exclusive). Raises as ``starting_positions``."""
     return _resolved(options.ending, "ending", view, reader, latest_if_missing=True)
 
 
-def offset_at(state: TopicState, partition: int, timestamp_ms: int, reader: SegmentReader) -> int | None:
+def offset_at(state: TopicState, partition: int, timestamp_ms: int, reader: PartReader) -> int | None:
     """The partition's first offset whose record has ``timestamp_ms`` or later; None: there is none.
 
     Raises ``CorruptData``, ``StoreUnavailable``.
@@ -38,7 +38,7 @@ def offset_at(state: TopicState, partition: int, timestamp_ms: int, reader: Segm
     offset = state.log_start(partition)
     while (located := state.manifest.find_timestamp(partition, offset, timestamp_ms)) is not None:
         start = max(offset, located.base_offset)
-        found = reader.find_timestamp(state.topic, located.segment, partition, start, timestamp_ms)
+        found = reader.find_timestamp(state, located, partition, start, timestamp_ms)
         if found is not None:
             return found
         offset = located.end_offset
@@ -46,7 +46,7 @@ def offset_at(state: TopicState, partition: int, timestamp_ms: int, reader: Segm
 
 
 def _resolved(
-    boundary: Boundary, side: str, view: TopicsView, reader: SegmentReader, *, latest_if_missing: bool
+    boundary: Boundary, side: str, view: TopicsView, reader: PartReader, *, latest_if_missing: bool
 ) -> Positions:
     def by_time(option: str, time_of: Callable[[str, int], int]) -> Positions:
         found: Positions = {}

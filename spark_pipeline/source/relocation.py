@@ -6,7 +6,8 @@ behind the last record that it returned.
 
 1. Nothing of another incarnation of the topic is read.
 2. Offsets below the log start are data loss, as when a query is planned. Other gaps are key compaction's and none.
-3. A log that still names the segment is corrupt, not newer: nothing is looked for elsewhere.
+3. Records that a journal's object had are in the topic's table by now, since the object went only after that.
+4. A log that still names the segment is corrupt, not newer: nothing is looked for elsewhere.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ def relocated(
     if not state.exists or state.topic_id != part.topic_id:
         lost(f"topic {part.topic!r} was deleted, or made anew, while it was read", fail=fail_on_data_loss)
         return []
+    if any(each.end_offset > state.high_watermark(each.partition) for each in ranges):
+        return None  # of a journal's object that was lost before the records were in the table
     there: list[OffsetRange] = []
     for each in ranges:
         log_start = state.log_start(each.partition)

@@ -30,9 +30,10 @@ from spark_pipeline.source.offsets import Positions, count, from_json, to_json
 from spark_pipeline.source.options import SourceOptions
 from spark_pipeline.source.planning import planned
 from spark_pipeline.source.positions import starting_positions
+from spark_pipeline.source.reading import part_reader
 from spark_pipeline.source.task import ReadTask, read_task
 from spark_pipeline.source.topics import Topics, TopicsView
-from spark_pipeline.store_access import opened, segment_reader
+from spark_pipeline.store_access import opened
 
 if TYPE_CHECKING:
     from spark_pipeline.source.progress import GroupProgress
@@ -57,7 +58,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> _Stored:  # noqa: N802 - Spark's names
         """Where a query without a checkpoint begins. Raises as ``starting_positions``, ``Topics.look``."""
-        return to_json(starting_positions(self._options, self._look(), segment_reader(self._options.store)))
+        return to_json(starting_positions(self._options, self._look(), part_reader(self._options.store)))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """What the options bound a micro-batch to."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
 import pyarrow as pa
@@ -16,13 +17,17 @@ from log_format.errors import CorruptData, ObjectMissing
 from log_format.segments.reader import TimestampRange
 from spark_pipeline.source.plan import SegmentPart
 from spark_pipeline.source.read_ahead import read_ahead
+from spark_pipeline.source.reading import part_reader
 from spark_pipeline.source.relocation import behind, relocated
-from spark_pipeline.store_access import segment_reader, topic_log
+from spark_pipeline.store_access import topic_log
 
 _log = logging.getLogger("spark_pipeline.source")
 
 BATCH_ROWS: Final = 65_536
 """Records in one Arrow batch at most: enough that a batch costs nothing, few enough to be in memory twice."""
+
+JOINED_ROWS_MIN: Final = 4_096
+"""Smaller batches are joined: a journal's object has a few records of each of many topics."""
 
 LOOKS_MAX: Final = 5
 """Times that a task looks for the same records: more would mean that maintenance deletes what it has just written."""
@@ -48,8 +53,10 @@ def read_task(
     if not isinstance(task, ReadTask):
         return  # Spark makes up a task for a plan without any
     columns = to_arrow_schema(schema, timezone="UTC")
-    for records, part in read_ahead(_tables(task, store, columns.names, fail_on_data_loss=fail_on_data_loss)):
-        yield from _batches(records, part, columns)
+    tables = read_ahead(_tables(task, store, columns.names, fail_on_data_loss=fail_on_data_loss))
+    for by_journal, some in groupby(tables, lambda each: each[1].journal is not None):
+        batches = (batch for records, part in some for batch in _batches(records, part, columns))
+        yield from _joined(batches) if by_journal else batches
 
 
 def _tables(
@@ -59,13 +66,13 @@ def _tables(
 
     If a part's segment is gone, the task looks for the records elsewhere.
     """
-    reader = segment_reader(store)
+    reader = part_reader(store)
     parts = deque((part, 0) for part in task.parts)
     while parts:
         part, looks = parts.popleft()
         left = part.ranges
         try:
-            for records in reader.scan(part.topic, part.segment, left, timestamps=task.timestamps, columns=columns):
+            for records in reader.scan(part, left, timestamps=task.timestamps, columns=columns):
                 yield records, part
                 left = behind(left, *(records.column(name)[-1].as_py() for name in ("partition", "offset")))
         except CorruptData as problem:
@@ -81,6 +88,27 @@ def _tables(
                 raise
             else:
                 _log.warning("%s Going on without it (failOnDataLoss is false).", problem.detail)
+
+
+def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same records in the same order, small batches together: each costs Spark as much as some hundred records."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= JOINED_ROWS_MIN:
+            yield from _as_one(waiting)
+            waiting, rows = [], 0
+    yield from _as_one(waiting)
+
+
+def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    if len(batches) < 2:
+        return batches
+    # A large one stays as it is: what came before it is small.
+    small = batches[:-1] if batches[-1].num_rows >= JOINED_ROWS_MIN else batches
+    return [pa.concat_batches(small), *batches[len(small) :]]
 
 
 def _batches(records: pa.Table, part: SegmentPart, columns: pa.Schema) -> Iterator[pa.RecordBatch]:

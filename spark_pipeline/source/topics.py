@@ -2,7 +2,8 @@
 
 1. A look costs one request for each topic when nothing changed, and with a pattern one listing of the topics' names. A topic's
    first look loads its newest checkpoint and the commits behind it.
-2. A re-created topic has nothing to do with the one that was read before: ``TopicsView.replaced`` names it.
+2. Topics at a journal cost one request for all of them (``log_format.journal.look``). A state has what only the journal has.
+3. A re-created topic has nothing to do with the one that was read before: ``TopicsView.replaced`` names it.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from log_format import layout
+from log_format.checkpoints.journal_log import JournalLogs
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from log_format.errors import RequestRefused, UnknownPartition, UnknownTopic
+from log_format.journal.look import look_at
 from log_format.store import ObjectStore
 from log_format.topic.config import check_topic_name
 from log_format.topic.state import TopicState
@@ -61,6 +64,7 @@ class Topics:
         self._ids: dict[str, str] = {}
         self._pool = ThreadPoolExecutor(_REQUESTS_AT_ONCE, thread_name_prefix="tidelog-topics")
         self._commits = ThreadPoolExecutor(_REQUESTS_AT_ONCE, thread_name_prefix="tidelog-commits")
+        self._journals = JournalLogs(store, SystemClock(), fetch_all=self._commits.map)
 
     def close(self) -> None:
         """End the threads."""
@@ -75,9 +79,7 @@ class Topics:
         """
         wanted = dict.fromkeys([*self._names(), *also])
         logs = [self._log(topic) for topic in wanted]
-        states = (
-            list(self._pool.map(lambda log: log.refresh(), logs)) if len(logs) > 1 else [log.refresh() for log in logs]
-        )
+        states = look_at(logs, self._journals.get, self._pool.map)
         found = {state.topic: state for state in states if state.exists}
         for topic in self._subscription.topics:
             if topic not in found:

@@ -113,11 +113,13 @@ def _use(url: str) -> None:
     with Admin(url) as admin, Producer(url, transactional_id="roles") as producer:
         for name in ("orders", "gone", "appended"):
             admin.create_topic(name, 2)
+        admin.create_topic("quiet", 1, {"commit.mode": "shared"})
         for number in range(RECORDS):
             with producer.transaction():
                 producer.send("orders", str(number), key=str(number))
         with producer.transaction():
             producer.send("gone", "x")
+            producer.send("quiet", "x")
         admin.delete_topic("gone")
     with Consumer("orders", bootstrap_servers=url) as consumer:
         read = 0
@@ -166,6 +168,9 @@ def test_a_reader_reads_everything_and_writes_nothing(
     report = verify_topic(store, "orders", clock=SystemClock())
     assert (report.ok, report.record_count) == (True, RECORDS)
     client = roles.client("reader")
+    journal = f"{PREFIX}/system/journals/0"
+    assert client.get_object(Bucket=roles.bucket, Key=f"{journal}/_delta_log/{0:020d}.json")["ContentLength"] > 0
+    assert refused(client.put_object, Bucket=roles.bucket, Key=f"{journal}/segments/x.parquet", Body=b"")
     assert refused(client.put_object, Bucket=roles.bucket, Key=f"{PREFIX}/topics/orders/segments/x", Body=b"")
     assert refused(client.delete_object, Bucket=roles.bucket, Key=segment)
     assert refused(client.get_object, Bucket=roles.bucket, Key=f"{PREFIX}/system/cluster.json")
@@ -198,6 +203,10 @@ def test_a_job_that_writes_appends_and_does_nothing_else(roles: Roles, segment: 
     log = f"{PREFIX}/topics/appended/_delta_log"
     assert client.get_object(Bucket=roles.bucket, Key=f"{log}/{1:020d}.json")["ContentLength"] > 0
     assert refused(client.delete_object, Bucket=roles.bucket, Key=segment)
+    journal = f"{PREFIX}/system/journals/0"
+    client.put_object(Bucket=roles.bucket, Key=f"{journal}/segments/x.parquet", Body=b"")
+    assert refused(client.delete_object, Bucket=roles.bucket, Key=f"{journal}/segments/x.parquet")
+    assert refused(client.put_object, Bucket=roles.bucket, Key=f"{journal}/_delta_log/_last_checkpoint", Body=b"")
     for below in (f"topics/appended/_delta_log/{1:020d}.json", f"system/transactions/_delta_log/{0:020d}.json"):
         assert refused(client.delete_object, Bucket=roles.bucket, Key=f"{PREFIX}/{below}")
     for below in (
@@ -234,6 +243,9 @@ def test_maintenance_does_its_work_and_leaves_gateways_alone(roles: Roles, tmp_p
         "topics/orders/_delta_log",
         "topics/orders/compacted",
         "topics/orders/segments",
+        "system/journals/0/_cleaned",
+        "system/journals/0/_delta_log",
+        "system/journals/0/segments",
         "system/transactions/_cleaned",
         "system/transactions/_delta_log",
         "system/transactions/decisions",

@@ -63,13 +63,33 @@ def older_commits() -> Iterator[str]:
     yield "HEAD"
 
 
+def _extracted(commit: str, directory: Path) -> Path:
+    with tarfile.open(fileobj=io.BytesIO(_git("archive", commit, "gateway", "log_format"))) as archive:
+        archive.extractall(directory, filter="data")
+    return directory
+
+
+@pytest.fixture(scope="module")
+def before_journals(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sources of the last version without journals; where the history does not go back so far, this one with that version's
+    bound on a table's protocol."""
+    directory = tmp_path_factory.mktemp("before_journals")
+    first = _git("log", "-1", "--format=%H", "--diff-filter=A", "--", "log_format/journal/__init__.py").decode().strip()
+    parents = _git("rev-list", "--parents", "-1", first).decode().split()[1:] if first else []
+    if parents:
+        return _extracted(parents[0], directory)
+    features = _extracted("HEAD", directory) / "log_format/delta/features.py"
+    text = features.read_text()
+    assert "WRITER_VERSION: Final = 3" in text
+    features.write_text(text.replace("WRITER_VERSION: Final = 3", "WRITER_VERSION: Final = 2"))
+    return directory
+
+
 @pytest.fixture(scope="module")
 def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sources of the older version."""
     for commit in older_commits():
-        directory = tmp_path_factory.mktemp("older")
-        with tarfile.open(fileobj=io.BytesIO(_git("archive", commit, "gateway", "log_format"))) as archive:
-            archive.extractall(directory, filter="data")
+        directory = _extracted(commit, tmp_path_factory.mktemp("older"))
         command = [sys.executable, "-c", "import gateway.__main__"]
         environment = {**os.environ, "PYTHONPATH": str(directory)}
         tried = subprocess.run(command, cwd=directory, env=environment, capture_output=True, timeout=120, check=False)
@@ -86,16 +106,17 @@ class Gateways:
     logs: Path
     running: list[GatewayProcess]
 
-    def start(self, sources: Path, port: int = 0) -> str:
-        """One more, of these sources; its URL once it is ready."""
-        environment = {**os.environ, "PYTHONPATH": str(sources)}
+    def start(self, sources: Path, port: int = 0, **settings: str) -> str:
+        """One more, of these sources; its URL once it is ready. Settings that the sources don't know are passed over."""
+        given = {f"TIDELOG_{name.upper()}": value for name, value in settings.items()}
+        environment = {**os.environ, "PYTHONPATH": str(sources), **given}
         check = "import gateway, sys; assert gateway.__file__.startswith(sys.argv[1]), gateway.__file__"
         subprocess.run(
             [sys.executable, "-c", check, str(sources)], cwd=sources, env=environment, check=True, timeout=60
         )
         log = self.logs / f"{len(list(self.logs.iterdir()))}.log"
-        settings = ("--heartbeat-ms", "500", "--port", str(port))
-        gateway = GatewayProcess(self.store_uri, log, *settings, environment=environment, directory=sources)
+        options = ("--heartbeat-ms", "500", "--port", str(port))
+        gateway = GatewayProcess(self.store_uri, log, *options, environment=environment, directory=sources)
         self.running.append(gateway)
         assert gateway.http.get("/readyz").status_code == 200
         return gateway.url
@@ -104,7 +125,7 @@ class Gateways:
         """SIGTERM to the one that runs longest, which must drain and end well; then another at its address."""
         gateway = self.running.pop(0)
         assert gateway.end() == 0
-        self.start(sources, gateway.port)
+        self.start(sources, gateway.port, journals="off")
 
 
 @pytest.fixture
@@ -188,7 +209,8 @@ class Load:
 def test_gateways_are_replaced_one_after_another(gateways: Gateways, older: Path) -> None:
     """Two of the older version give way to two of this one, and, as when a release is taken back, to the older one again: no
     request fails in the SDK, none is lost, none is there twice, and each producer's records keep their order. The same of what a
-    consumer group copies in transactions: its offsets and its records stay together."""
+    consumer group copies in transactions: its offsets and its records stay together. An operator who may take the release back
+    keeps topics from journals (docs/operations.md, "Journals")."""
     urls = [gateways.start(older), gateways.start(older)]
     with Admin(urls) as admin:
         for name in ("orders", "copied"):
@@ -223,3 +245,67 @@ def _read_all(urls: list[str], topic: str, count: int) -> list[str]:
             idle = idle + 1 if not found else 0
             assert idle < 20, (len(read), count)
     return read
+
+
+def _unlike(gateway: GatewayProcess, method: str, path: str, status: int, code: str, **more: object) -> None:
+    """The call is refused with this code, and nothing happened."""
+    answer = gateway.http.request(method, path, **more)  # type: ignore[arg-type]
+    assert (answer.status_code, answer.json()["error_code"]) == (status, code), answer.text
+    assert answer.json()["may_have_happened"] is False
+
+
+def test_no_topic_goes_to_a_journal_beside_an_older_gateway(gateways: Gateways, before_journals: Path) -> None:
+    """Its heartbeat does not say that it serves such topics. When it is gone, they go."""
+    gateways.start(before_journals, journals="off")
+    gateways.start(ROOT)
+    old, new = gateways.running
+    deadline = time.monotonic() + SECONDS_MAX
+    while len(new.http.get("/v1/cluster").json()["gateways"]) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    wanted = {"name": "quiet", "config": {"commit.mode": "shared"}}
+    _unlike(new, "POST", "/v1/topics", 503, "UNAVAILABLE", json=wanted)
+    assert new.http.get("/v1/topics/quiet").status_code == 404
+    assert old.end() == 0
+    while (made := new.http.post("/v1/topics", json=wanted)).status_code == 503:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert made.json()["commit"]["mode"] == "shared"
+
+
+def test_an_older_gateway_never_appends_beside_a_journal(
+    gateways: Gateways, before_journals: Path, tmp_path: Path
+) -> None:
+    """One that the new gateway does not see, since it has another key, and that knows the topic with its own commits. It refuses
+    the topic once that is at a journal, and also when the topic has left; its other topics go on."""
+    key = tmp_path / "cluster.key"
+    key.write_text("k" * 64)
+    key.chmod(0o600)
+    gateways.start(before_journals, forwarding="off", cluster_key_file=str(key))
+    gateways.start(ROOT)
+    old, new = gateways.running
+    old.topic("quiet")
+    old.topic("other")
+    assert old.produce("quiet", "0").status_code == 200
+    store = open_store(gateways.store_uri)
+
+    def refuses() -> None:
+        commits = [info.key for info in store.list("topics/quiet/_delta_log/")]
+        body = {"records": [{"value": "lost"}]}
+        for _ in range(2):
+            _unlike(old, "POST", "/v1/topics/quiet/records", 500, "UNSUPPORTED_TABLE", json=body)
+            _unlike(old, "GET", "/v1/topics/quiet/partitions/0/offsets", 500, "UNSUPPORTED_TABLE")
+        assert [info.key for info in store.list("topics/quiet/_delta_log/")] == commits
+        assert old.produce("other", "x").status_code == 200
+
+    changed = new.http.patch("/v1/topics/quiet", json={"config": {"commit.mode": "shared"}}).json()
+    assert changed["commit"]["mode"] == "shared", changed
+    refuses()
+    assert new.produce("quiet", "1").json()["partitions"][0]["base_offset"] == 1
+    refuses()
+    changed = new.http.patch("/v1/topics/quiet", json={"config": {"commit.mode": "own"}}).json()
+    assert changed["commit"]["mode"] == "own", changed
+    refuses()
+    assert new.produce("quiet", "2").json()["partitions"][0]["base_offset"] == 2
+    assert [value for _, value in new.read("quiet")] == ["0", "1", "2"]
+    assert new.http.get("/v1/topics").json()["topics"][0]["name"] == "other"

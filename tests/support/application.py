@@ -18,6 +18,15 @@ from log_format.errors import BackOff, ErrorCode
 from tests.support.lone_gateway import lone_gateway
 
 
+class StubJournals:
+    """None is in use."""
+
+    held_back = None
+
+    def in_use(self) -> tuple[int, int]:
+        return 0, 0
+
+
 class StubEngine:
     """Does nothing, and says of the store what it was told."""
 
@@ -25,6 +34,7 @@ class StubEngine:
         self.draining = False
         self.topics = None
         self.owned_topic_count = 3
+        self.journals = StubJournals()
         self.events: list[str] = []
         self.store_error: Exception | None = None
 

@@ -13,10 +13,11 @@ from prometheus_client import CollectorRegistry
 
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peers
+from gateway.engine.appending import PendingBatch
 from gateway.engine.bounds import EngineBounds
 from gateway.engine.fetch_answer import FetchAnswer, Fetched, FetchFrom, FetchLimits, StartWord
+from gateway.engine.journal_peers import JournalPeers, NoPeers
 from gateway.engine.open_topic import OpenTopic
-from gateway.engine.writer import PendingBatch
 from gateway.groups.bounds import GroupBounds
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import Memory, MemoryBudget
@@ -45,6 +46,7 @@ class Gateway:
     store: FaultyStore
     engine: LogEngine
     request_memory: MemoryBudget
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     memory: MemoryBudget = field(default_factory=lambda: MemoryBudget(1 << 28, "answers"))
 
     async def topic(self, name: str = "t", partition_count: int = 1, **config: object) -> OpenTopic:
@@ -72,7 +74,7 @@ class Gateway:
         *,
         keys: Sequence[bytes] | None = None,
     ) -> Any:
-        return await topic.writer.acknowledged(self.submit(topic, values, partitions, keys=keys))
+        return await topic.appending.acknowledged(self.submit(topic, values, partitions, keys=keys))
 
     async def fetch_all(
         self,
@@ -128,19 +130,23 @@ def make_gateway(
     objects: ObjectStore | None = None,
     ownership: Ownership | None = None,
     group_bounds: GroupBounds = GroupBounds(),  # noqa: B008 - frozen
+    journal_peers: JournalPeers = NoPeers(),  # noqa: B008 - it has no state
+    *,
+    journals: bool = True,
     **bounds: int,
 ) -> Gateway:
     """A gateway of its own; several may share ``objects``."""
     store = store or FaultyStore(objects)
-    clock, request_memory = SystemClock(), MemoryBudget(1 << 30, "tests")
+    clock, request_memory, registry = SystemClock(), MemoryBudget(1 << 30, "tests"), CollectorRegistry()
     engine = LogEngine(
         store,
         store,
-        bounds=EngineBounds(write_threads=4, read_threads=4, **bounds),
+        bounds=EngineBounds(write_threads=4, read_threads=4, journals=journals, **bounds),
         ownership=ownership or Ownership("a", Peers(clock), "preferred"),
         clock=clock,
-        registry=CollectorRegistry(),
+        registry=registry,
         request_memory=request_memory,
         group_bounds=group_bounds,
+        journal_peers=journal_peers,
     )
-    return Gateway(store, engine, request_memory)
+    return Gateway(store, engine, request_memory, registry)

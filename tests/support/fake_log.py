@@ -20,6 +20,7 @@ from tidelog.bodies.partitioner import partition_for_key
 from tidelog.types.record import Record
 
 DEFAULTS = {"max.message.bytes": 1048576, "message.timestamp.type": "CreateTime", "retention.ms": 604800000}
+OWN_COMMITS = {"mode": "own", "since": 1763683200000, "reason": "created so"}
 COLUMNS = {"partition", "timestamp", "key", "value", "headers", "offset", "topic", "timestampType"}
 """The last three are ignored."""
 
@@ -54,6 +55,7 @@ class FakeTopic:
     records: list[list[Record]] = field(default_factory=list)
     requests: dict[str, dict[int, Any]] = field(default_factory=dict)
     """By producer id and sequence: what each idempotent request was answered."""
+    commit: dict[str, Any] = field(default_factory=lambda: dict(OWN_COMMITS))
 
     def __post_init__(self) -> None:
         self.grow(self.partition_count)
@@ -86,6 +88,8 @@ class FakeLog:
         """Other gateways of the same store, which hold the same topics and groups."""
         self.topics: dict[str, FakeTopic] = {}
         self.request_bytes_max = 16 * 1024 * 1024
+        self.journals: dict[str, Any] | None = None
+        """What it says of journals; None: nothing, as a release before them."""
         self.busy_produces: dict[str, int] = {}
         self.most_busy_produces: dict[str, int] = {}
         self.commit_seconds = 0.0
@@ -106,7 +110,8 @@ class FakeLog:
                     {"id": one.id, "url": one.url, "started_at": 1, "owned_topics": sorted(one.topics)}
                     for one in (self, *self.peers)
                 ]
-                return answer_json(200, {"gateways": gateways, "store": "memory://", "version": "1", "limits": limits})
+                told = {"gateways": gateways, "store": "memory://", "version": "1", "limits": limits}
+                return answer_json(200, told | ({} if self.journals is None else {"journals": self.journals}))
             case "POST", ["producers"]:
                 with self.changed:
                     self.producer_ids.append(f"producer-{len(self.producer_ids)}")
@@ -180,7 +185,7 @@ class FakeLog:
         return {
             "name": name, "partition_count": topic.partition_count, "partitions": partitions,
             "config": {**DEFAULTS, **topic.config}, "table_uri": f"memory:///topics/{name}",
-            "table_version": 1, "created_at": 1763683200000,
+            "table_version": 1, "created_at": 1763683200000, "commit": topic.commit,
         }  # fmt: skip
 
     def _delete_records(self, name: str, body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:

@@ -27,6 +27,7 @@ from gateway.process.server import GatewayServer, server_config
 from gateway.routes.typed_route import TypedRoute
 from gateway.settings import Settings
 from log_format.errors import BackOff, StoreUnavailable
+from tests.support.application import StubJournals
 from tests.support.lone_gateway import lone_gateway
 
 router = APIRouter(route_class=TypedRoute)
@@ -39,6 +40,7 @@ class StubEngine:
         self.draining = False
         self.topics = None
         self.owned_topic_count = 0
+        self.journals = StubJournals()
         self.store_is_up = True
         self.waiting_count = 0
         self.ended = asyncio.Event()

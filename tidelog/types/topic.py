@@ -17,6 +17,24 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TopicCommit:
+    """Where a topic's commits go. ``mode``: ``own``, or ``shared`` by the ``journal`` of this number.
+
+    Times are milliseconds since the epoch.
+    """
+
+    mode: str = "own"
+    journal: int | None = None
+    since: int = 0
+    reason: str = ""
+    """Why it is there, for people."""
+    undrained_records: int = 0
+    """Records that only the journal has; the topic's own table gets them within ``drain.ms``."""
+    drained_until_ms: int = 0
+    """The topic's own table has every record that was committed before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
     """A topic, its partitions and every setting, defaults included."""
 
@@ -28,6 +46,7 @@ class Topic:
     table_version: int = 0
     created_at: int = 0
     """Milliseconds since the epoch."""
+    commit: TopicCommit = field(default_factory=TopicCommit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +69,15 @@ class Gateway:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Journals:
+    """Journals with topics, as the gateway that was asked knows them. ``held_back``: why no further topic may go to one."""
+
+    in_use: int = 0
+    topics: int = 0
+    held_back: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """The gateways, their store and their limits."""
 
@@ -57,3 +85,4 @@ class Cluster:
     store: str
     version: str
     limits: Mapping[str, int | float | str | None] = field(default_factory=dict)
+    journals: Journals = field(default_factory=Journals)

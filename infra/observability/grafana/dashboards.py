@@ -109,6 +109,44 @@ ROWS: Final = {
             {"{{group}}, {{topic}}": "topk(10, max by (group, topic) (tidelog_group_lag_seconds))"},
         ),
     ],
+    "Journals": [
+        Panel("Topics at journals", "short", {"journal {{journal}}": "max by (journal) (tidelog_journal_topics)"}),
+        Panel(
+            "Behind: the oldest record that a table lacks",
+            "s",
+            {
+                "journal {{journal}}": "max by (journal) (tidelog_journal_undrained_seconds)",
+                "beyond drain.ms, journal {{journal}}": "max by (journal) (tidelog_journal_overdue_seconds)",
+            },
+        ),
+        Panel(
+            "Bytes that tables lack",
+            "bytes",
+            {"journal {{journal}}": "max by (journal) (tidelog_journal_undrained_bytes)"},
+        ),
+        Panel(
+            "Records that tables lack",
+            "short",
+            {"journal {{journal}}": "max by (journal) (tidelog_journal_undrained_records)"},
+        ),
+        Panel(
+            "Topics and bytes of a journal's flush",
+            "short",
+            {
+                "topics": f"{rate('tidelog_journal_flush_topics_sum')} / {rate('tidelog_journal_flush_topics_count')}",
+                "bytes": f"{rate('tidelog_journal_flush_bytes_sum')} / {rate('tidelog_journal_flush_bytes_count')}",
+            },
+        ),
+        Panel(
+            "Drains and moves",
+            "cps",
+            {
+                "drains": rate("tidelog_drains_total"),
+                "drains that failed": rate("tidelog_drain_failures_total"),
+                "topics moved, to {{to}}": rate("tidelog_topic_moves_total", "to"),
+            },
+        ),
+    ],
     "Gateways": [
         Panel("Alive, as each sees it", "short", {"{{instance}}": "tidelog_cluster_gateways"}),
         Panel(

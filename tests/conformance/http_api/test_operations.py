@@ -56,7 +56,8 @@ def test_the_openapi_document_and_its_page(api: Api) -> None:
 def test_the_cluster(api: Api) -> None:
     """Who serves the store, and the limits of this one."""
     cluster = api.http.get("/v1/cluster").json()
-    assert {"gateways", "store", "version", "limits"} <= cluster.keys()
+    assert {"gateways", "store", "version", "limits", "journals"} <= cluster.keys()
+    assert {"in_use", "topics", "held_back"} <= cluster["journals"].keys()
     assert {"id", "url", "started_at", "owned_topics"} <= cluster["gateways"][0].keys()
     assert isinstance(cluster["limits"]["request_bytes_max"], int)
     # Where the store is, is nothing that clients need; which one it is, is.

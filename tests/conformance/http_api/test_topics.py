@@ -15,6 +15,8 @@ DEFAULTS = {
     "retention.bytes": -1,
     "cleanup.policy": "delete",
     "delete.retention.ms": 86400000,
+    "commit.mode": "auto",
+    "drain.ms": 240000,
     "min.compaction.lag.ms": 0,
     "max.message.bytes": 1048576,
     "flush.ms": 250,

@@ -27,8 +27,11 @@ READ_AGAIN_SHARE = 0.3
 class Janitor:
     """Deletes commits and checkpoints that a kept checkpoint has covered for long enough, the oldest first."""
 
-    def __init__(self, store: ObjectStore, clock: MachineClock, is_over: Callable[[], bool]) -> None:
+    def __init__(
+        self, store: ObjectStore, clock: MachineClock, is_over: Callable[[], bool], root: str = layout.topic_root(TOPIC)
+    ) -> None:
         self._store = store
+        self._root = root
         self._clock = clock
         self._is_over = is_over
 
@@ -42,7 +45,7 @@ class Janitor:
                 continue
 
     def _clean(self) -> None:
-        objects = list(self._store.list(layout.log_prefix(TOPIC)))
+        objects = list(self._store.list(layout.table_log_prefix(self._root)))
         old_enough_ms = self._clock.now_ms() - limits.LOG_KEPT_MS_MIN
         kept = max(
             (
@@ -53,7 +56,7 @@ class Janitor:
             default=0,
         )
         if kept:
-            note_cleaned(self._store, layout.topic_root(TOPIC), kept)
+            note_cleaned(self._store, self._root, kept)
         for info in objects:
             version = layout.commit_version(info.key)
             version = layout.checkpoint_version(info.key) if version is None else version

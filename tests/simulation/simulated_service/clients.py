@@ -33,6 +33,10 @@ class Surroundings:
     new_value: Callable[[], bytes]
     topics: tuple[str, ...]
     partitions_max: int
+    """Clients use so many partitions; a topic is made with ``partitions_made``."""
+    partitions_made: int
+    new_config: Callable[[], dict[str, Any]]
+    """What a topic is made with beside ``flush.ms``."""
     turns: int
     outside: Machine
     """Where clients run."""
@@ -55,7 +59,10 @@ class Surroundings:
 
 
 def _values(around: Surroundings) -> dict[int, list[bytes]]:
-    partitions = around.rng.sample(range(around.partitions_max), around.rng.randrange(1, around.partitions_max + 1))
+    count = around.partitions_made
+    if around.partitions_max > count and around.rng.random() < 0.15:
+        count = around.partitions_max
+    partitions = around.rng.sample(range(count), around.rng.randrange(1, count + 1))
     return {p: [around.new_value() for _ in range(around.rng.randrange(1, 4))] for p in sorted(partitions)}
 
 
@@ -330,8 +337,8 @@ def make(around: Surroundings, topic: str) -> None:
     """See to it that the topic exists."""
     body = {
         "name": topic,
-        "partition_count": around.partitions_max,
-        "config": {"flush.ms": around.rng.choice((0, 50, 250))},
+        "partition_count": around.partitions_made,
+        "config": {"flush.ms": around.rng.choice((0, 50, 250)), **around.new_config()},
     }
     for _ in range(RETRIES_MAX):
         reply = around.call("POST", "/v1/topics", body)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from unittest import mock
@@ -160,6 +160,16 @@ class Service:
             self._waiting.clear()
 
         self._starting = self.loop.create_task(start())
+
+    def do(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Have its loop do this, as work beside requests. What it raises is lost."""
+
+        def begin() -> None:
+            if self._ready:
+                self.loop.create_task(work()).add_done_callback(_seen)
+
+        if self.machine.alive:
+            self.loop.call_soon_threadsafe(begin)
 
     def crash(self) -> None:
         """End it where it stands."""

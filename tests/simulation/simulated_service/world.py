@@ -9,6 +9,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from gateway.cluster.ownership import Mode
 from log_format import layout
@@ -57,14 +58,24 @@ def simulate_service(
 class ServiceWorld(GatewaysWorld):
     """Two topics, and the clients that write, read and administer them."""
 
+    partitions_max = PARTITIONS
+
     def __init__(self, rng: random.Random, profile: Profile) -> None:
         super().__init__(rng, Faults(rng, profile))
         mode: Mode = rng.choice(("off", "off", "preferred", "random"))
         self.cluster = Cluster(scheduler=self.scheduler, rng=rng, faults=self.faults, mode=mode)
-        self.judge = Judge(self._segment)
+        self.judge = self.make_judge()
         self._next_value = 0
         self._is_quiet = profile is QUIET
         self.faults.active = not self._is_quiet
+
+    def make_judge(self) -> Judge:
+        """Of what clients are told."""
+        return Judge(self.object_of)
+
+    def new_config(self) -> dict[str, Any]:
+        """Settings of a topic that is made."""
+        return {}
 
     def begin(self) -> None:
         """Start gateways and actors."""
@@ -77,14 +88,16 @@ class ServiceWorld(GatewaysWorld):
             judge=self.judge,
             any_service=lambda: self.rng.choice(self.services),
             think=self.think,
-            new_value=self._new_value,
+            new_value=self.new_value,
             topics=TOPICS,
-            partitions_max=PARTITIONS,
+            partitions_max=self.partitions_max,
+            partitions_made=PARTITIONS,
+            new_config=self.new_config,
             turns=self.profile.turns,
             outside=self.outside,
             is_quiet=lambda: self._is_quiet,
         )
-        self._around = around
+        self.around = around
         self.actor("administrator", partial(administrator, around, self.profile.administration))
         for index in range(2):
             self.actor(f"plain-{index}", partial(plain_producer, around, f"plain-{index}"))
@@ -112,10 +125,11 @@ class ServiceWorld(GatewaysWorld):
         self._is_quiet = True
         rounds = QUIET_ROUNDS if self.profile is QUIET else 1
         for service in self.services:
-            body = partial(last_words, self._around, service, rounds)
+            body = partial(last_words, self.around, service, rounds)
             self.scheduler.start(f"last words to {service.machine.name}", self.outside, body)
 
-    def _new_value(self) -> bytes:
+    def new_value(self) -> bytes:
+        """One that no record had before."""
         self._next_value += 1
         return f"value-{self._next_value}".encode()
 
@@ -127,7 +141,8 @@ class ServiceWorld(GatewaysWorld):
             self.scheduler.note(f"version {version} of {topic} stands: {data[:60]!r}")
             self.judge.landed(topic, version, data, self.scheduler.now_ms)
 
-    def _segment(self, topic: str, path: str) -> bytes:
+    def object_of(self, topic: str, path: str) -> bytes:
+        """An object of a topic's table. Raises ``KeyError``."""
         try:
             return self.server.objects.get(f"{layout.topic_root(topic)}{path}")
         except ObjectMissing:

@@ -31,7 +31,8 @@ Line = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Line]]:
-    """What a gateway logs that takes records, and maintenance that finds an orphan and a topic whose log is damaged."""
+    """What a gateway logs that takes records and can't drain a topic, and maintenance that finds an orphan and topics whose log
+    is damaged."""
     directory = tmp_path_factory.mktemp("measured")
     store = directory / "store"
     with running_gateway(store, directory / "log", "--log-level", "info") as gateway:
@@ -40,6 +41,13 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Line]]:
         for path in ("topics/t/records", "topics/t/partitions/0/records"):
             assert http.post(f"/v1/{path}", json={"records": [{"value": "x"}]}).status_code == 200
         assert http.get("/v1/topics/t/partitions/0/records?offset=0").status_code == 200
+        gateway.topic("quiet", commit_mode="shared", drain_ms=1000)
+        assert http.post("/v1/topics/quiet/records", json={"records": [{"value": "x"}]}).status_code == 200
+        (store / "topics/quiet/_delta_log" / f"{1:020d}.json").write_text("damaged")
+        deadline = time.monotonic() + 60
+        while "drained" not in (directory / "log").read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
     orphan = store / "topics/t" / layout.SEGMENTS / "orphan.parquet"
     orphan.write_bytes(b"x")
     os.utime(orphan, (time.time() - DAYS_2,) * 2)
@@ -57,8 +65,9 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Line]]:
 
 MEANT: dict[str, Callable[[Line], bool]] = {
     "acknowledgement_ms": lambda line: line.get("method") == "POST" and "/records" in line["path"],
+    "drain_failures": lambda line: line["event"].startswith("topic quiet "),
     "maintenance_rounds": lambda line: line["event"] == "round",
-    "maintenance_failures": lambda line: line.get("topic") == "damaged",
+    "maintenance_failures": lambda line: line.get("topic") in {"damaged", "quiet"},
     "waiting_segments": lambda line: line["event"] == "round",
     "orphans": lambda line: "orphan" in line.get("key", ""),
 }

@@ -20,6 +20,7 @@ from prometheus_client import generate_latest
 
 from compaction.metrics import Metrics
 from gateway.settings import PROCESS_BYTES_MAX, Settings
+from log_format import limits
 from log_format.clock import SystemClock
 from log_format.version import __version__
 from tests.support.gateway_process import running_gateway
@@ -258,6 +259,8 @@ def test_costs_are_computed() -> None:
     for side in ("tidelog", "kafka"):
         bills = [sum(program[side](load).values()) for load in (one, ten, hundred)]
         assert bills == sorted(bills)
+    assert program["DRAIN_MS"] == limits.DRAIN_MS
+    assert program["shared_puts"](1_000, 1) < program["own_puts"](1_000, 1) / 50
 
 
 @pytest.mark.parametrize(("option", "status"), [("--help", 0), ("--what", 2)])

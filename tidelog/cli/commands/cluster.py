@@ -16,6 +16,7 @@ from tidelog.cli.terminal.console import (
     print_json,
     reporting,
 )
+from tidelog.types.topic import Journals
 
 
 def cluster(url: UrlOption = None, timeout: TimeoutOption = ADMIN_TIMEOUT_S, as_json: JsonOption = False) -> None:
@@ -34,6 +35,7 @@ def cluster(url: UrlOption = None, timeout: TimeoutOption = ADMIN_TIMEOUT_S, as_
         console = output()
         console.print(f"store    {found.store}", markup=False)
         console.print(f"version  {found.version}", markup=False)
+        console.print(f"journals {_said_of(found.journals)}", markup=False)
         gateways = Table("gateway", "address", "started", box=None, pad_edge=False)
         gateways.add_column("topics", justify="right")
         for each in found.gateways:
@@ -48,3 +50,9 @@ def cluster(url: UrlOption = None, timeout: TimeoutOption = ADMIN_TIMEOUT_S, as_
         console.print(gateways)
         console.print()
         console.print(limits)
+
+
+def _said_of(journals: Journals) -> str:
+    """How many are in use, with how many topics, and why there can't be more."""
+    said = f"{journals.in_use:,} in use, with {journals.topics:,} topics" if journals.in_use else "none in use"
+    return said if journals.held_back is None else f"{said}; no topic may go to one: {journals.held_back}"

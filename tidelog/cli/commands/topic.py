@@ -25,7 +25,7 @@ from tidelog.cli.terminal.console import (
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import TopicArgument
 from tidelog.errors import TopicAlreadyExists
-from tidelog.types.topic import Topic
+from tidelog.types.topic import Topic, TopicCommit
 
 app = Commands(help="Create, list, describe, alter and delete topics.")
 
@@ -142,6 +142,7 @@ def alter(
     Examples:
       tidelog topic alter orders --partitions 16
       tidelog topic alter orders -c retention.ms=-1 --reset-config flush.ms
+      tidelog topic alter orders -c commit.mode=shared
     """
     with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
         changes: dict[str, int | str | None] = {**_settings(config), **dict.fromkeys(reset_config or ())}
@@ -210,11 +211,11 @@ def _show(topic: Topic, as_json: bool) -> None:
     if as_json:
         print_json(topic)
         return
-    created = datetime.fromtimestamp(topic.created_at / 1000, UTC).isoformat(timespec="seconds")
     console = output()
     console.print(f"topic    {topic.name}", markup=False)
-    console.print(f"created  {created}", markup=False)
+    console.print(f"created  {_time(topic.created_at)}", markup=False)
     console.print(f"table    {topic.table_uri} (version {topic.table_version})", markup=False)
+    console.print(f"commits  {_commits(topic.commit)}", markup=False)
     settings = Table("setting", "value", box=None, pad_edge=False)
     for name, value in topic.config.items():
         settings.add_row(name, str(value))
@@ -228,6 +229,20 @@ def _show(topic: Topic, as_json: bool) -> None:
     console.print(settings)
     console.print()
     console.print(partitions)
+
+
+def _commits(commit: TopicCommit) -> str:
+    """Where they go, since when and why, and how far the table is behind."""
+    where = "its own" if commit.journal is None else f"by journal {commit.journal}"
+    said = f"{where} since {_time(commit.since)} ({commit.reason})" if commit.reason else where
+    if not commit.undrained_records:
+        return said
+    behind = _count(commit.undrained_records, "record")
+    return f"{said}; {behind} not in the table yet, since {_time(commit.drained_until_ms)}"
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")
 
 
 def _differences(topic: Topic, partitions: int, settings: Mapping[str, int | str]) -> str:

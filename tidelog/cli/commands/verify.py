@@ -1,7 +1,9 @@
-"""``tidelog verify``: prove a topic from what lies on the store, without a gateway."""
+"""``tidelog verify``: prove a topic or a journal from what lies on the store, without a gateway."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,47 +20,80 @@ from tidelog.cli.terminal.console import (
     reporting,
 )
 from tidelog.cli.terminal.exit_code import ExitCode
-from tidelog.cli.terminal.names import TopicArgument
+from tidelog.cli.terminal.names import complete_topics
 
 if TYPE_CHECKING:
+    from log_format.inspection.journal import JournalReport
     from log_format.inspection.verify import VerifyReport
 
 
 def verify(
-    topic: TopicArgument,
     store: Annotated[
         str, typer.Option(envvar="TIDELOG_STORE", help="Where the log lies: a directory, s3://bucket/prefix, …")
     ],
+    topic: Annotated[
+        str | None, typer.Argument(help="The topic's name.", autocompletion=complete_topics, show_default=False)
+    ] = None,
+    journal: Annotated[
+        int | None, typer.Option("--journal", min=0, metavar="NUMBER", help="Verify a journal instead of a topic.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Read a whole topic from its store and prove it.
+    """Read a whole topic, or a journal, from its store and prove it.
 
     Every segment that a commit names is there with the size, checksums and rows that the commit says; offsets are dense
-    from the log start on; no offset is there twice; the statistics by which other readers choose files are right. Objects
-    that no commit names are counted, and are no fault. Exit code 1 when anything is wrong.
+    from the log start on, also from the topic's table to what only its journal has; no offset is there twice; the statistics
+    by which other readers choose files are right. Objects that no commit names are counted, and are no fault. Exit code 1
+    when anything is wrong.
 
     \b
     Examples:
       tidelog verify orders --store ./log
       tidelog verify orders --store s3://bucket/prefix --json
+      tidelog verify --journal 0 --store ./log
     """
     with reporting(as_json=as_json):
+        if (topic is None) == (journal is None):
+            raise ValueError("give either a topic or --journal")
         with reading_a_store():
+            from log_format.inspection.journal import verify_journal  # noqa: PLC0415 - needs pyarrow
             from log_format.inspection.verify import verify_topic  # noqa: PLC0415 - needs pyarrow
             from log_format.stores import open_store  # noqa: PLC0415 - only here the store itself is read
-        with progress(f"verifying {topic}", shown=not as_json) as bar:
+        what = topic if topic is not None else f"journal {journal}"
+        with progress(f"verifying {what}", shown=not as_json) as bar:
             task = bar.add_task("segments", total=None)
+
+            def advance(done: int, total: int) -> None:
+                bar.update(task, completed=done, total=total)
+
+            opened = open_store(store, must_exist=True)
             try:
-                report = verify_topic(
-                    open_store(store, must_exist=True),
-                    topic,
-                    progress=lambda done, total: bar.update(task, completed=done, total=total),
-                )
+                if journal is not None:
+                    of_journal = verify_journal(opened, journal, progress=advance)
+                    is_ok = of_journal.ok
+                elif topic is not None:
+                    report = verify_topic(opened, topic, progress=advance)
+                    is_ok = report.ok
             except StoreError as error:
                 raise CommandFailed(f"The store can't be read: {error}") from error
-        _show(report, topic, as_json)
-    if not report.ok:
+        if journal is not None:
+            _show_journal(of_journal, journal, as_json)
+        elif topic is not None:
+            _show(report, topic, as_json)
+    if not is_ok:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _show_journal(report: JournalReport, journal: int, as_json: bool) -> None:
+    if as_json:
+        print_json({"journal": journal, **asdict(report)})
+        return
+    console = output()
+    console.print(
+        f"{report.topic_count:,} topics, {report.object_count:,} objects, {report.undrained_count:,} records that are in no "
+        f"topic's table yet, {report.orphan_count:,} orphans"
+    )
+    _conclude(f"journal {journal}", report.problems)
 
 
 def _show(report: VerifyReport, topic: str, as_json: bool) -> None:
@@ -95,10 +130,15 @@ def _show(report: VerifyReport, topic: str, as_json: bool) -> None:
     console.print(
         f"{report.segment_count:,} segments, {report.record_count:,} records, {report.orphan_count:,} orphans"
     )
-    for problem in report.problems:
+    _conclude(topic, report.problems)
+
+
+def _conclude(what: str, problems: Sequence[str]) -> None:
+    console = output()
+    for problem in problems:
         console.print(f"problem: {problem}", style="red", markup=False)
-    if report.ok:
-        console.print(f"{topic} is whole: every record that was committed is there, once.", style="green", markup=False)
+    if problems:
+        count = len(problems)
+        console.print(f"{what} is damaged: {count:,} problem{'s' if count != 1 else ''}.", style="red", markup=False)
     else:
-        count = len(report.problems)
-        console.print(f"{topic} is damaged: {count:,} problem{'s' if count != 1 else ''}.", style="red", markup=False)
+        console.print(f"{what} is whole: every record that was committed is there, once.", style="green", markup=False)

@@ -21,6 +21,12 @@ locals {
       value   = "1"
       unit    = "Count"
     }
+    drain_failures = {
+      group   = var.gateway_log_group_name
+      pattern = "{ $.event = \"topic * can't be drained*\" }"
+      value   = "1"
+      unit    = "Count"
+    }
     maintenance_rounds = {
       group   = var.maintenance_log_group_name
       pattern = "{ $.event = \"round\" }"
@@ -63,6 +69,11 @@ locals {
       measure    = "failures", statistic = "Sum", percentile = null, period = 300, periods = 1
       comparison = "GreaterThanThreshold", threshold = 0, missing = "notBreaching"
       says       = "Requests ended with 500 or 504."
+    }
+    drains-fail = {
+      measure    = "drain_failures", statistic = "Sum", percentile = null, period = 900, periods = 2
+      comparison = "GreaterThanThreshold", threshold = 0, missing = "notBreaching"
+      says       = "Gateways can't bring records from a journal into topics' tables."
     }
     maintenance-behind = {
       measure    = "maintenance_rounds", statistic = "Sum", percentile = null, period = 3600, periods = 1
@@ -245,6 +256,10 @@ locals {
     {
       title   = "Memory of the gateways, %", stat = "Maximum"
       metrics = [concat(["AWS/ECS", "MemoryUtilization"], local.service)]
+    },
+    {
+      title   = "Drains that failed", stat = "Sum"
+      metrics = [[local.namespace, "drain_failures"]]
     },
     {
       title   = "Segments that wait to be merged", stat = "Maximum"

@@ -7,9 +7,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace as replace_struct
 
 from gateway.cluster.heartbeat import CLOCK_ERROR_MS_MAX, Heartbeat, decode_heartbeat, encode_heartbeat, heartbeat_key
-from gateway.cluster.keys import ClusterKeys, cluster_keys
+from gateway.cluster.keys import HEARTBEAT, ClusterKeys, cluster_keys
 from log_format.cluster.identity import Cluster
 
 NOW_MS = 1_700_000_000_000
@@ -53,6 +54,19 @@ def test_heartbeats_round_trip(url: str) -> None:
     assert read(encode_heartbeat(heartbeat, KEYS)) == heartbeat
 
 
+def test_a_release_before_journals_does_not_take_them() -> None:
+    """Its heartbeat has no such member; one that has members of a later release is read all the same."""
+    told = json.loads(encode_heartbeat(replace_struct(beat(), journals=True), KEYS))
+    assert told["journals"] is True
+    for members, journals in (({}, True), ({"journals": None}, False), ({"later": [1]}, True)):
+        known = {name: value for name, value in {**told, **members}.items() if value is not None and name != "mac"}
+        data = json.dumps(known, separators=(",", ":")).encode()
+        signed = data[:-1] + b',"mac":"' + KEYS.sign(HEARTBEAT, data).encode() + b'"}'
+        heartbeat = read(signed)
+        assert heartbeat is not None
+        assert heartbeat.journals is journals
+
+
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"\xff", b'{"id":"a"}', b" " * 5_000])
 def test_what_is_no_heartbeat_is_passed_over(data: bytes) -> None:
     """Nor is one that lies under another's name."""
@@ -80,7 +94,7 @@ def test_what_is_not_signed_is_passed_over() -> None:
 def test_members_of_a_later_release_are_no_forgery() -> None:
     """What a later release adds is signed with the rest, and ignored."""
     later = b'{"added":1,' + encode_heartbeat(beat(), KEYS)[1:-74] + b"}"
-    assert read(later[:-1] + b',"mac":"' + KEYS.sign_heartbeat(later).encode() + b'"}') == beat()
+    assert read(later[:-1] + b',"mac":"' + KEYS.sign(HEARTBEAT, later).encode() + b'"}') == beat()
 
 
 def test_a_recorded_heartbeat_is_soon_worth_nothing() -> None:

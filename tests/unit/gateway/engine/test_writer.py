@@ -26,7 +26,7 @@ async def test_nothing_is_acknowledged_before_its_commit_stands(gateway: Gateway
         await gate.wait_until_reached()
         assert not pending.settled.done()
         gate.open()
-        assert await topic.writer.acknowledged(pending) == (Appended(0, 0, 2),)
+        assert await topic.appending.acknowledged(pending) == (Appended(0, 0, 2),)
     assert topic.state.high_watermark(0) == 2
 
 
@@ -107,7 +107,7 @@ async def test_a_batch_for_a_topic_that_was_replaced_is_refused_alone() -> None:
     await other.topic(flush_ms=0)
     pending = topic.submit(stale, None)
     with pytest.raises(TopicReplaced):
-        await topic.writer.acknowledged(pending)
+        await topic.appending.acknowledged(pending)
     assert await gateway.append(topic, [b"new"]) == (Appended(0, 0, 1),)
     assert values_of(await gateway.fetch()) == [b"new"]
     await gateway.engine.drain()
@@ -120,7 +120,7 @@ async def test_a_store_that_is_down_refuses_and_then_everything_goes_on(gateway:
     gateway.store.go_down()
     pending = topic.submit(batch_of(topic, [b"lost"]), memory.reserve(100))
     with pytest.raises(BackOff):
-        await topic.writer.acknowledged(pending)
+        await topic.appending.acknowledged(pending)
     assert memory.used_bytes == 0
     gateway.store.come_back()
     assert await gateway.append(topic, [b"kept"]) == (Appended(0, 0, 1),)
@@ -155,7 +155,7 @@ async def test_who_waits_too_long_is_withdrawn_and_never_written() -> None:
         await asyncio.sleep(0.1)
         waiting = gateway.submit(topic, [b"withdrawn"])
         with pytest.raises(BackOff):
-            await topic.writer.acknowledged(waiting)
+            await topic.appending.acknowledged(waiting)
         gate.open()
         await asyncio.wait([first.settled, staged.settled])
     await gateway.append(topic, [b"last"])
@@ -192,13 +192,13 @@ async def test_a_changed_setting_reaches_what_waits(gateway: Gateway) -> None:
     first = gateway.submit(topic, [b"a"])
     await asyncio.sleep(0.02)
     await gateway.engine.administration.alter("t", None, {"flush.ms": 1})
-    assert await topic.writer.acknowledged(first) == (Appended(0, 0, 1),)
+    assert await topic.appending.acknowledged(first) == (Appended(0, 0, 1),)
     await gateway.engine.administration.alter("t", None, {"flush.ms": 3_600_000})
     second = gateway.submit(topic, [b"b"])
     await asyncio.sleep(0.02)
     await gateway.engine.administration.delete("t")
     with pytest.raises(UnknownTopic):
-        await topic.writer.acknowledged(second)
+        await topic.appending.acknowledged(second)
 
 
 async def test_who_loses_commits_in_a_row_says_so() -> None:

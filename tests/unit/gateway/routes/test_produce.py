@@ -12,10 +12,10 @@ from prometheus_client import CollectorRegistry
 from gateway.app import create_app
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peers
+from gateway.engine.appending import Appending, PendingBatch
 from gateway.engine.bounds import EngineBounds
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.sequencing import Sequencing
-from gateway.engine.writer import PendingBatch, Writer
 from gateway.gateway import Gateway
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
@@ -63,19 +63,19 @@ async def test_what_waits_again_is_counted_again(drains_second: bool, monkeypatc
         if drains_second and len(used_bytes) == 2:
             engine.refuse_work()
 
-    real = Writer.acknowledged
+    real = Appending.acknowledged
 
-    async def acknowledged(self: Writer, pending: PendingBatch) -> Any:
+    async def acknowledged(self: Appending, pending: PendingBatch) -> Any:
         if len(used_bytes) > 1:
             return await real(self, pending)
         pending.settle(out_of_order(ProducerStamp("p", 0, 1), 0))
-        assert self._commits.withdraw(pending)
+        assert pending.withdraw()
         await asyncio.sleep(0)
         assert gateway.request_memory.used_bytes == 0
         return pending.settled.result()
 
     monkeypatch.setattr(Sequencing, "turn", turn)
-    monkeypatch.setattr(Writer, "acknowledged", acknowledged)
+    monkeypatch.setattr(Appending, "acknowledged", acknowledged)
     async with client_of(gateway) as http:
         await http.post("/v1/topics", json={"name": "t", "config": {"flush.ms": 50}})
         producer = (await http.post("/v1/producers")).json()["producer_id"]

@@ -22,6 +22,8 @@ DEFAULTS = {
     "flush.bytes": 8_388_608,
     "compression.type": "zstd",
     "message.timestamp.type": "CreateTime",
+    "commit.mode": "auto",
+    "drain.ms": 240_000,
 }
 """docs/http-api.md section 3.6."""
 

@@ -20,7 +20,7 @@ from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from log_format.delta.committer import Committer
 from log_format.delta.log import TableLog
-from log_format.segments.reader import SegmentReader
+from log_format.segments.reader import OffsetRange, SegmentReader
 from log_format.topic.changes import CreateTopic, DeleteTopic
 from log_format.topic.config import TopicConfig
 from log_format.topic.producer_id import JOB, issue
@@ -34,8 +34,11 @@ from spark_pipeline.sink.batch_name import BatchName, BatchRefused
 from spark_pipeline.sink.commit import commit_staged, transactions_of
 from spark_pipeline.sink.options import SinkOptions
 from spark_pipeline.sink.stage import StagedTask
+from spark_pipeline.source.plan import parts_of
+from spark_pipeline.source.reading import PartReader
 from tests.support.clocks import ManualClock
 from tests.support.faulty_store import FaultyStore
+from tests.support.shared_bench import SharedBench
 
 OPTIONS = SinkOptions(store="memory://under-test")
 QUERY = "a-query"
@@ -117,12 +120,13 @@ def staged(number: int | None, topics: tuple[str, ...] = TOPICS, what: str = "")
 
 
 def values(store: DyingStore, topic: str) -> list[str]:
-    reader = SegmentReader(store)
-    state = TopicLog(store, topic, SystemClock()).refresh()
+    bench = SharedBench(store)
+    reader = PartReader(SegmentReader(store), bench.reader)
+    state = bench.look(topic)
+    ranges = [OffsetRange(partition, 0, int(end)) for partition, end in enumerate(state.next_offsets) if end]
     found = []
-    for partition in range(state.partition_count):
-        for run in state.manifest.runs(partition):
-            records = reader.read(topic, run.segment, partition, 0, bytes_max=2**30, records_max=2**30)
+    for part in parts_of(state, 0, ranges):
+        for records in reader.scan(part, part.ranges, timestamps=None, columns=["value"]):
             found += [value.decode() for value in records.column("value").to_pylist()]
     return sorted(found)
 
@@ -155,28 +159,30 @@ def test_with_log_append_time_rows_have_the_time_of_the_commit(store: DyingStore
 
 
 @pytest.mark.parametrize("is_behind", [False, True])
-@pytest.mark.parametrize("somebody_comes_by", [False, True])
+@pytest.mark.parametrize("another_comes_by", [False, True])
+@pytest.mark.parametrize("topics", [TOPICS, ("a", "shared"), ("shared", "shared-too")])
 def test_a_driver_that_dies_anywhere_writes_each_batch_once(
-    store: DyingStore, is_behind: bool, somebody_comes_by: bool
+    store: DyingStore, is_behind: bool, another_comes_by: bool, topics: tuple[str, ...]
 ) -> None:
     """For each change of a commit: the driver dies there, and a reader finds all of the batch or nothing of it.
 
-    A new process repeats the batch from the start, and goes on with the next.
+    A new process repeats the batch from the start, and goes on with the next. Topics with their own commits or at a journal.
     """
+    SharedBench(store).create(*[topic for topic in topics if "shared" in topic])
     store.is_behind = is_behind
     number = died = 0
     while True:
-        tasks = [staged(number)]
+        tasks = [staged(number, topics)]
         store.calls_left = died
         try:
             commit_staged(tasks, OPTIONS)
         except Died:
             store.calls_left = None
             forget()
-            if somebody_comes_by:
+            if another_comes_by:
                 bring_to_an_end(store)
-                assert {len(values(store, topic)) - 2 * number for topic in TOPICS} in ({0}, {2})
-            commit_staged([staged(number)], OPTIONS)
+                assert {len(values(store, topic)) - 2 * number for topic in topics} in ({0}, {2})
+            commit_staged([staged(number, topics)], OPTIONS)
             died += 1
         else:
             break
@@ -184,8 +190,9 @@ def test_a_driver_that_dies_anywhere_writes_each_batch_once(
             store.calls_left = None
             number += 1
     assert died > 8
-    for topic in TOPICS:
+    for topic in topics:
         assert values(store, topic) == expected(topic, range(number))
+        assert ("shared" in topic) == (not TopicLog(store, topic, SystemClock()).refresh().next_offsets.any())
     assert not any(row.state == "committing" for row in transactions(store).transactions.values())
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from log_format.journal.reader import JournalReader
 from log_format.segments.reader import SegmentReader
 from spark_pipeline import store_access
-from spark_pipeline.source import batch, stream, task
+from spark_pipeline.source import batch, reading, stream
 from tests.support.source_bench import SourceBench
 
 
@@ -17,7 +18,8 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> SourceBench:
     segments = SegmentReader(made.store)
     for module in (batch, stream, store_access):
         monkeypatch.setattr(module, "opened", lambda _uri: made.store)
-    for module in (batch, stream, task):
-        monkeypatch.setattr(module, "segment_reader", lambda _uri: segments)
+    journals = JournalReader(made.store, cache_bytes=store_access.JOURNAL_CACHE_BYTES)
+    monkeypatch.setattr(reading, "segment_reader", lambda _uri: segments)
+    monkeypatch.setattr(reading, "journal_reader", lambda _uri: journals)
     store_access.topic_log.cache_clear()
     return made

@@ -9,7 +9,7 @@ import pytest
 
 from log_format.errors import CorruptData
 from log_format.segments.reader import OffsetRange, SegmentReader
-from spark_pipeline.source import task as task_module
+from spark_pipeline.source import reading
 from spark_pipeline.source.loss import DataLoss
 from spark_pipeline.source.relocation import behind
 from tests.support.source_bench import SourceBench
@@ -47,7 +47,7 @@ def test_reading_goes_on_behind_the_last_record(bench: SourceBench, monkeypatch:
     """A segment that goes while it is read: what was given is not given again."""
     # Each span is a request of its own.
     spans = SegmentReader(bench.store, whole_object_bytes_max=0, span_bytes_max=1)
-    monkeypatch.setattr(task_module, "segment_reader", lambda _uri: spans)
+    monkeypatch.setattr(reading, "segment_reader", lambda _uri: spans)
     bench.append(100)
     bench.collect(bench.merge())
     reader = bench.batch_reader(minPartitions="1")

@@ -40,6 +40,41 @@ def test_topics_from_creation_to_deletion(run: Run, gateway: FakeGateway) -> Non
     assert "no topics" in run("topic", "list").stderr
 
 
+def test_a_description_says_where_a_topics_commits_go(run: Run, gateway: FakeGateway) -> None:
+    """Its own or a journal's, since when, why, and how far the table is behind: for people and, with ``--json``, for programs."""
+    assert run("topic", "create", "orders", "--config", "commit.mode=shared").exit_code == 0
+    assert gateway.topics["orders"].config == {"commit.mode": "shared"}
+    shown = run("topic", "describe", "orders").stdout
+    assert "commits  its own since 2025-11-21T00:00:00+00:00 (created so)\n" in shown
+    place = {"mode": "shared", "journal": 0, "since": 1763683200000, "reason": "commit.mode is shared"}
+    gateway.topics["orders"].commit = {**place, "undrained_records": 1200, "drained_until_ms": 1763683260000}
+    shown = run("topic", "describe", "orders").stdout
+    assert "commits  by journal 0 since 2025-11-21T00:00:00+00:00 (commit.mode is shared); " in shown
+    assert "1,200 records not in the table yet, since 2025-11-21T00:01:00+00:00" in shown.replace("\n", " ")
+    told = json.loads(run("topic", "describe", "orders", "--json").stdout)["commit"]
+    assert told == gateway.topics["orders"].commit
+    assert run("topic", "alter", "orders", "--config", "commit.mode=own").exit_code == 0
+    assert gateway.topics["orders"].config == {"commit.mode": "own"}
+
+
+def test_a_gateway_before_journals_is_understood(run: Run, gateway: FakeGateway) -> None:
+    """It does not say where commits go: they are the topic's own."""
+    run("topic", "create", "orders")
+    gateway.topics["orders"].commit = {}
+    assert "commits  its own\n" in run("topic", "describe", "orders").stdout
+    assert "journals none in use\n" in run("cluster").stdout
+
+
+def test_the_cluster_says_what_is_at_journals(run: Run, gateway: FakeGateway) -> None:
+    """How many, and why there can't be more; programs get the same."""
+    gateway.journals = {"in_use": 2, "topics": 10_007, "held_back": None}
+    assert "journals 2 in use, with 10,007 topics\n" in run("cluster").stdout
+    gateway.journals["held_back"] = "this gateway has the setting journals=off"
+    said = run("cluster").stdout.replace("\n", " ")
+    assert "10,007 topics; no topic may go to one: this gateway has the setting journals=off " in said
+    assert json.loads(run("cluster", "--json").stdout)["journals"] == gateway.journals
+
+
 def test_places_are_named_behind_the_sentence(run: Run, gateway: FakeGateway) -> None:
     """Each where it is; what is wrong with the whole request was said by the sentence."""
     errors = [{"where": "", "what": "all of it"}, {"where": "/config/a", "what": "is not a setting"}]

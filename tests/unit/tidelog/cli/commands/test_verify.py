@@ -48,3 +48,24 @@ def test_verify_of_what_is_not_there(run: Run, tmp_path: Path) -> None:
     """A topic or a store that does not exist is an error, not a whole topic."""
     assert run("verify", "t", "--store", str(tmp_path)).exit_code == ExitCode.REFUSED
     assert run("verify", "t", "--store", "ftp://x").exit_code == ExitCode.USAGE
+
+
+def test_a_journal_is_verified_by_its_number(run: Run, tmp_path: Path) -> None:
+    """With how much of it no topic's table has yet; a journal that is not there is no whole one."""
+    from log_format.stores import open_store
+    from tests.support.shared_bench import SharedBench
+
+    bench = SharedBench(open_store(str(tmp_path)))
+    bench.create("a")
+    bench.append("a", b"0", b"1")
+    result = run("verify", "--journal", "0", "--store", str(tmp_path))
+    assert result.exit_code == 0
+    assert "1 topics, 1 objects, 2 records that are in no topic's table yet, 0 orphans" in " ".join(
+        result.stdout.split()
+    )
+    assert "journal 0 is whole" in result.stdout
+    result = run("verify", "--journal", "1", "--store", str(tmp_path), "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["problems"] == ["There is no journal 1."]
+    assert run("verify", "a", "--journal", "0", "--store", str(tmp_path)).exit_code == 2
+    assert run("verify", "--store", str(tmp_path)).exit_code == 2

@@ -1,0 +1,122 @@
+"""Journals are drained where gateways don't, topics that left are released, and objects that no reader needs leave the table.
+
+Gateways do all of this. Maintenance does what they leave undone for twice ``drain.ms``. Doing it at the same time does no harm.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from compaction.report import Reporter, Totals
+from log_format import layout
+from log_format.checkpoints.checkpoint import hinted_checkpoint, is_due, write_table_checkpoint
+from log_format.checkpoints.journal_log import JournalLogs
+from log_format.checkpoints.topic_log import TopicLog
+from log_format.clock import Clock
+from log_format.errors import StoreError, TidelogError
+from log_format.ids import NewId
+from log_format.journal.entries import Entry, Release
+from log_format.journal.reader import JournalReader
+from log_format.journal.state import JournalState
+from log_format.journal.topics import JournalTopic
+from log_format.journal.view import is_its_stay
+from log_format.journal.without_gateway import TopicsAnywhere
+from log_format.store import ObjectStore
+
+CACHE_BYTES: Final = 128 * 1024 * 1024
+"""Decoded objects of journals: minutes of flushes, which are drained topic by topic."""
+_REMOVES_ROUNDS_MAX: Final = 100
+"""Commits of one round that let go of objects; each takes ``JOURNAL_REMOVES_MAX``."""
+
+
+def journals_of(store: ObjectStore) -> list[int]:
+    """The journals that the store has. Raises ``StoreUnavailable``."""
+    return sorted(int(name) for name in store.list_directories(layout.JOURNALS) if name.isdecimal())
+
+
+class JournalUpkeep:
+    """One journal; keeps its state between rounds."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        number: int,
+        *,
+        clock: Clock,
+        new_id: NewId,
+        report: Reporter,
+        is_dry_run: bool = False,
+    ) -> None:
+        journals = JournalLogs(store, clock)
+        self._store = store
+        self._number = number
+        self._clock = clock
+        self._report = report
+        self._is_dry_run = is_dry_run
+        self._log = journals.get(number)
+        reader = JournalReader(store, cache_bytes=CACHE_BYTES)
+        self._anywhere = TopicsAnywhere(journals.get, reader, new_id=new_id, engine="tidelog-maintenance")
+
+    def run(self, totals: Totals, *, collect: bool) -> None:
+        """One round. A topic that can't be drained is reported, and the others go on. ``collect``: look at closed topics, too.
+
+        Raises ``TidelogError`` or ``StoreError`` when the journal itself can't be kept.
+        """
+        state = self._log.refresh()
+        self._write_checkpoint(state, totals)
+        entries: list[Entry] = []
+        for topic in list(state.topics.by_id.values()):
+            if not _is_overdue(topic, self._clock.now_ms()) and not (collect and not topic.is_open):
+                continue
+            try:
+                entries += self._settled(topic, totals)
+            except (TidelogError, StoreError) as problem:
+                totals.failed_topics += 1
+                totals.failed_drains += 1
+                self._report.event("failed", topic=topic.name, journal=self._number, problem=str(problem))
+        self._note(entries)
+
+    def _settled(self, topic: JournalTopic, totals: Totals) -> list[Entry]:
+        """Drain the topic, or let it go; what the journal is to be told."""
+        log = TopicLog(self._store, topic.name, self._clock)
+        if not is_its_stay(log.refresh(), topic, self._number):
+            # It left wholly drained, or was deleted.
+            return [] if topic.is_open else [Release(topic.topic_id, topic.number)]
+        if topic.undrained_since_ms is None:
+            return []
+        behind_ms = self._clock.now_ms() - topic.undrained_since_ms
+        self._report.event(
+            "would drain" if self._is_dry_run else "drain", topic=topic.name, journal=self._number, behind_ms=behind_ms
+        )
+        if self._is_dry_run:
+            return []
+        drained = self._anywhere.drain(log)
+        totals.drains += 1
+        return [] if drained is None else [drained]
+
+    def _note(self, entries: list[Entry]) -> None:
+        """Tell the journal, and have unneeded objects leave its table."""
+        if self._is_dry_run:
+            return
+        for _ in range(_REMOVES_ROUNDS_MAX):
+            if not entries and not self._log.state.runs.unneeded(1):
+                return
+            self._anywhere.note(self._number, entries)
+            entries = []
+
+    def _write_checkpoint(self, state: JournalState, totals: Totals) -> None:
+        root = self._log.table.root
+        newest = hinted_checkpoint(self._store, root)
+        if self._is_dry_run or not is_due(state.version, newest, state.runs.file_count()):
+            return
+        write_table_checkpoint(self._store, root, state.version, self._clock.now_ms())
+        self._report.event("checkpoint", journal=self._number, version=state.version)
+        totals.checkpoints += 1
+
+
+def _is_overdue(topic: JournalTopic, now_ms: int) -> bool:
+    """Whether gateways have left it undone: by time, or since nothing drains a topic that was closed and left."""
+    since_ms = topic.undrained_since_ms
+    if since_ms is None:
+        return False
+    return not topic.is_open or now_ms - since_ms >= 2 * topic.drain_ms

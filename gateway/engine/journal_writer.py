@@ -1,0 +1,246 @@
+"""A journal's writer: requests to many topics gather, are flushed (one object, one commit), and are acknowledged.
+
+As ``writer``, whose rules hold here too, but a flush has the batches of all topics at the journal. It is due when one of them has
+waited for its topic's ``flush.ms``. The object has no offsets, so a flush is encoded and uploaded once, beside those before it.
+
+The gateway that is preferred for the journal takes the object up: this one (``journal_takes``), or another (``journal_peers``).
+Where that one does not, because a batch is refused or because it does not answer, this one commits the flush by itself.
+
+Belongs to the event loop; blocking calls run in the pool.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from math import inf
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from gateway.engine.bounds import BATCHES_WAITING_MAX, FLUSH_BATCHES_CAP, FLUSH_BYTES_CAP, JOURNAL_FLUSH_BYTES
+from gateway.engine.group_commit import AT_ONCE, Group, GroupCommit, Pending, Waiting
+from gateway.engine.journal_peers import JournalPeers, OfferLost
+from gateway.engine.journal_takes import JournalTakes
+from gateway.engine.open_table import OpenTable, ResultT, TableAccess
+from gateway.engine.tail_cache import TailCache
+from gateway.engine.writer import Acknowledgement
+from log_format.delta.change import TableChange
+from log_format.errors import OutcomeUnknown, TidelogError
+from log_format.journal.append import JournalAppend, Routed
+from log_format.journal.entries import Entry
+from log_format.journal.journal_object import EncodedObject
+from log_format.journal.offer import Offer
+from log_format.journal.placed import TopicRuns
+from log_format.journal.reclaim import Reclaim, taken_bases
+from log_format.journal.state import JournalState
+from log_format.limits import JOURNAL_RUNS_MAX
+from log_format.records.schema import BATCH_SCHEMA, RECORD_SCHEMA
+from log_format.topic.append import AppendResult
+from log_format.topic.appended import Appended
+
+_log = logging.getLogger("gateway.journal")
+
+_AHEAD_MAX: Final = 2
+"""Flushes that are encoded and have not ended: one commits, the next uploads."""
+
+PendingRouted = Pending[Routed, Acknowledgement]
+
+
+class JournalSchedule:
+    """When the next flush is due, and how much it takes. ``ahead``: flushes that are encoded and have not ended."""
+
+    def __init__(self, ahead: list[Group[Routed, Acknowledgement]]) -> None:
+        self._ahead = ahead
+        self._seen = 0
+        self._earliest = inf
+        """The deadline of the first ``_seen`` batches that wait."""
+
+    def due(self, waiting: Waiting[Any], now: float) -> float:
+        """``flush.ms`` of its topic after a batch came, for the first of them. O(batches that came since)."""
+        del now
+        if waiting.size_bytes >= JOURNAL_FLUSH_BYTES:
+            return AT_ONCE
+        if len(waiting.entries) < self._seen:
+            self._seen, self._earliest = 0, inf
+        for pending in waiting.entries[self._seen :]:
+            config = pending.item.state.config
+            is_full = pending.size_bytes >= config.integer("flush.bytes")
+            deadline = AT_ONCE if is_full else pending.arrived + config.integer("flush.ms") / 1000
+            self._earliest = min(self._earliest, deadline)
+        self._seen = len(waiting.entries)
+        return self._earliest
+
+    def has_room(self, waiting: Waiting[Any]) -> bool:
+        """Whether another flush may be encoded beside those that have not ended."""
+        del waiting
+        return len(self._ahead) < _AHEAD_MAX
+
+    def take(self, waiting: Waiting[Any], now: float) -> int:
+        """As many batches as a flush may have."""
+        del now
+        size = count = runs = 0
+        for pending in waiting.entries:
+            size += pending.size_bytes
+            runs += len(pending.item.batch.counts)
+            if count and (size > FLUSH_BYTES_CAP or count == FLUSH_BATCHES_CAP or runs > JOURNAL_RUNS_MAX):
+                break
+            count += 1
+        self._seen, self._earliest = 0, inf
+        return count
+
+
+class JournalWriter:
+    """``tail`` gets the flushes that stand."""
+
+    def __init__(
+        self, table: OpenTable[JournalState], access: TableAccess, *, tail: TailCache, peers: JournalPeers
+    ) -> None:
+        self._number = table.state.journal
+        self._table = table
+        self._store = access.store
+        self._peers = peers
+        self.takes = JournalTakes(table, access.metrics, take_notes=self.take_notes)
+        self._pool = access.write_pool
+        self._clock = access.clock
+        self._new_id = access.new_id
+        self._metrics = access.metrics
+        self._tail = tail
+        self._ahead: list[Group[Routed, Acknowledgement]] = []
+        self._notes: list[Entry] = []
+        self.commits: GroupCommit[Routed, Acknowledgement] = GroupCommit(
+            self._flush,
+            schedule=JournalSchedule(self._ahead),
+            label=table.label,
+            waiting_max=BATCHES_WAITING_MAX,
+        )
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no batch waits and no flush is under way."""
+        return self.commits.is_idle and self.takes.is_idle
+
+    @property
+    def has_notes(self) -> bool:
+        """Whether something is to be said."""
+        return bool(self._notes)
+
+    def note(self, entry: Entry) -> None:
+        """Have the next flush say this, too. It may be lost: say it again then."""
+        self._notes.append(entry)
+
+    def take_notes(self) -> list[Entry]:
+        """What no flush has said yet."""
+        notes, self._notes = self._notes, []
+        return notes
+
+    async def drain(self) -> None:
+        """Flush all that waits; return when all is settled."""
+        await self.commits.drain()
+        await self.takes.drain()
+
+    async def _flush(self, group: Group[Routed, Acknowledgement]) -> None:
+        """Encode, upload, commit, acknowledge."""
+        self._metrics.flush_bytes.observe(group.size_bytes)
+        self._metrics.flush_batches.observe(len(group.pending))
+        append = JournalAppend(group.items, self._new_id)
+        try:
+            await self._upload(group, append)
+            result = await self._committed(append)
+        except TidelogError as error:
+            _log.warning("a flush of %s failed: %s: %s", self._table.label, error.code, error.detail)
+            self._metrics.flush_failures.labels(str(error.code)).inc()
+            raise
+        finally:
+            if group in self._ahead:
+                self._ahead.remove(group)
+        group.settle(result)
+        self._remember(group, append)
+
+    async def _upload(self, group: Group[Routed, Acknowledgement], append: JournalAppend) -> None:
+        """Encode in turn, upload side by side, and return when it is this flush's turn to commit."""
+        started = asyncio.get_running_loop().time()
+        staged = await self._pool.run(append.stage, self._table.state, self._clock.now_ms())
+        self._ahead.append(group)
+        group.make_way()
+        try:
+            if staged is not None:
+                await self._table.stage(staged)
+                self._metrics.stage_seconds.observe(asyncio.get_running_loop().time() - started)
+        finally:
+            await group.turn()
+
+    async def _committed(self, append: JournalAppend) -> AppendResult:
+        """The outcomes, once the commit stands."""
+        offer = append.offer
+        if offer is None:
+            return await self._commit(append)
+        if not self._peers.is_elsewhere(self._number):
+            taken = await self.takes.take(offer)
+        else:
+            try:
+                taken = await self._peers.offer(self._number, offer)
+            except OfferLost:
+                return await self._reclaim(append, offer)
+            if taken is not None:
+                await self._catch_up(taken.version)
+        return await self._commit(append) if taken is None else append.taken(taken.bases)
+
+    async def _commit(self, change: TableChange[JournalState, ResultT]) -> ResultT:
+        started = asyncio.get_running_loop().time()
+        committed = await self._table.commit_in_turn(change)
+        self._metrics.commit_seconds.observe(asyncio.get_running_loop().time() - started)
+        if committed.attempts:
+            self._metrics.commit_attempts.observe(committed.attempts)
+        return committed.result
+
+    async def _reclaim(self, append: JournalAppend, offer: Offer) -> AppendResult:
+        """Commit what another gateway may have taken up, unless it has."""
+        try:
+            result = await self._commit(Reclaim(append, offer))
+            if isinstance(result, int):
+                bases = await self._pool.run(taken_bases, self._store, self._table.log.table.root, result, offer.path)
+                result = append.taken(bases)
+        except OutcomeUnknown:
+            raise
+        except TidelogError as error:
+            raise OutcomeUnknown(f"Another gateway may have stored these records: {error.detail}") from error
+        return result
+
+    async def _catch_up(self, version: int) -> None:
+        """See the commit, so that what is acknowledged is in the state here; a failure changes nothing."""
+        if self._table.state.version < version:
+            with suppress(TidelogError):
+                await self._table.fresh()
+
+    def _remember(self, group: Group[Routed, Acknowledgement], append: JournalAppend) -> None:
+        """Keep the committed records for readers, and count them."""
+        now = asyncio.get_running_loop().time()
+        for pending in group.pending:
+            self._metrics.acknowledgement_seconds.observe(now - pending.arrived)
+        if append.placed and append.staged is not None:
+            records = placed_flush(append.staged.encoded, append.placed)
+            runs = [
+                (of_topic.topic_id, Appended(run.partition, run.base_offset, run.record_count))
+                for of_topic in append.placed
+                for run in of_topic.runs
+            ]
+            self._tail.add_shared(records, runs, records.nbytes)
+            self._metrics.journal_flush_bytes.observe(group.size_bytes)
+            self._metrics.journal_flush_topics.observe(len(append.placed))
+            self._metrics.appended_records.inc(records.num_rows)
+
+
+def placed_flush(encoded: EncodedObject, placed: Sequence[TopicRuns]) -> pa.Table:
+    """All records of an object in their places: ``RECORD_SCHEMA``, in the object's order."""
+    runs = [run for of_topic in placed for run in of_topic.runs]
+    counts = np.array([run.record_count for run in runs], np.int64)
+    bases = np.array([run.base_offset for run in runs], np.int64)
+    firsts = np.cumsum(counts) - counts
+    offsets = np.arange(len(encoded.partitions), dtype=np.int64) + np.repeat(bases - firsts, counts)
+    columns = [pa.array(encoded.partitions), pa.array(offsets)]
+    columns += [encoded.records.column(name) for name in BATCH_SCHEMA.names]
+    return pa.table(columns, schema=RECORD_SCHEMA)

@@ -1,0 +1,213 @@
+"""A topic between its own commits and a journal: changed while it is there, drained, followed (docs/decisions/035-journals.md).
+
+Belongs to the event loop; what blocks runs in the pools.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+import pyarrow as pa
+
+from gateway.call import unasked
+from gateway.engine.open_journal import Journals, OpenJournal
+from gateway.engine.open_table import OpenTable, TableAccess
+from gateway.engine.pool import Pool
+from gateway.engine.tail_cache import TailCache
+from log_format.delta.change import TableChange
+from log_format.delta.committer import Committed
+from log_format.errors import BackOff, StoreUnavailable, UnknownTopic
+from log_format.journal.drain import Drain, drainable
+from log_format.journal.entries import Close, Drained, Release
+from log_format.journal.reader import JournalReader, JournalRunPlace
+from log_format.journal.view import journal_topic
+from log_format.records.schema import RECORD_SCHEMA
+from log_format.segments.run import Run, SegmentRef
+from log_format.topic.attachment import Attached, Attachment, Move, Moved
+from log_format.topic.changes import MoveTopic
+from log_format.topic.state import TopicState
+
+ResultT = TypeVar("ResultT")
+
+_ROUNDS_MAX: Final = 10
+"""How often a change begins again because another one was faster."""
+_LOOK_PAUSE_MS: Final = 100
+
+
+class Moving:
+    """``table``: the topic's own. Its ``look`` looks at that table alone."""
+
+    def __init__(
+        self,
+        table: OpenTable[TopicState],
+        access: TableAccess,
+        journals: Journals,
+        *,
+        tail: TailCache,
+        reader: JournalReader,
+        read_pool: Pool,
+    ) -> None:
+        self._table = table
+        self._access = access
+        self._journals = journals
+        self._tail = tail
+        self._reader = reader
+        self._read_pool = read_pool
+        self._draining = asyncio.Lock()
+
+    async def change(
+        self,
+        make: Callable[[Move], TableChange[TopicState, ResultT]],
+        *,
+        joins: int | None = None,
+        leaves: bool = False,
+        is_drained: bool = False,
+        reason: str = "asked",
+    ) -> Committed[TopicState, ResultT]:
+        """Commit what ``make`` gives for the topic's present place.
+
+        At a journal its number is closed first. ``joins``: the journal that a topic with its own commits goes to. ``leaves``: the
+        topic gets its own commits. ``is_drained``: the change needs all records in the table. ``reason``: why it moves, for
+        people. Raises as ``OpenTable.commit``.
+        """
+        for _ in range(_ROUNDS_MAX):
+            await self._table.look()
+            own = self._table.log.state
+            here, topic_id = own.attachment, own.topic_id
+            if topic_id is None:
+                raise UnknownTopic(own.topic)
+            journal = None if here is None else self._journals.get(here.journal)
+            if here is None or journal is None:
+                to = await self._new_place(topic_id, joins)
+                move = Move(None, to, None if to is None else self._moved(reason))
+            else:
+                trial = make(Move(here, None if leaves else here)).propose(
+                    self._table.state, self._access.clock.now_ms()
+                )
+                if not trial.actions:
+                    return Committed(state=own, result=trial.result, attempts=0)
+                with unasked():
+                    await journal.say(Close(topic_id, here.number))
+                    if is_drained or leaves:
+                        await self.drain_whole()
+                number = journal.state.topics.next_number(topic_id)
+                move = Move(here, None, self._moved(reason))
+                if not leaves:
+                    move = Move(here, here.following(number))
+            try:
+                committed = await self._table.commit(make(move))
+            except Attached:
+                continue
+            if journal is not None and here is not None and committed.state.attachment is None:
+                journal.writer.note(Release(topic_id, here.number))
+            return committed
+        raise BackOff(f"Others change topic {self._table.log.state.topic!r} all the time: this change was not made.")
+
+    async def reopened(self) -> None:
+        """Return once the topic takes appends again, at its own writer or its journal's: see its log's state.
+
+        A change that does not come to its end is overtaken. Raises ``BackOff``.
+        """
+        clock = self._access.clock
+        closed: Attachment | None = None
+        deadline_ms = 0
+        while True:
+            await self._table.look()
+            own = self._table.log.state
+            here = own.attachment
+            if here is None or own.topic_id is None:
+                return
+            journal = self._journals.get(here.journal)
+            await journal.look()
+            if journal.state.topics.closed_number(own.topic_id) < here.number:
+                return
+            if here != closed:
+                closed, deadline_ms = here, clock.monotonic_ms() + self._access.bounds.overtake_ms
+            elif clock.monotonic_ms() >= deadline_ms:
+                await self._overtake(own.topic_id, here, journal)
+                continue
+            await asyncio.sleep(_LOOK_PAUSE_MS / 1000)
+
+    async def drain_whole(self) -> None:
+        """Return when the topic's table has all that its journal had when this was called. Raises as ``OpenTable.commit``."""
+        while await self.drain():
+            pass
+
+    async def drain(self) -> bool:
+        """Put records that only the journal has into the topic's table; False when there was nothing to do.
+
+        Raises as ``OpenTable.commit``, ``CorruptData``.
+        """
+        async with self._draining:
+            own = self._table.log.state
+            here = own.attachment
+            if here is None:
+                return False
+            journal = self._journals.get(here.journal)
+            at = journal.state
+            known = journal_topic(own, at)
+            if known is None:
+                return False
+            bytes_max = self._access.bounds.drain_bytes_max
+            ends, parts = drainable(known, at.runs.of(known.topic_id), own.next_offsets, bytes_max=bytes_max)
+            records = await self._records(here.journal, known.topic_id, parts)
+            with unasked():
+                committed = await self._table.commit(Drain(known, records, ends, self._access.new_id))
+            if not committed.result:
+                return False
+            is_whole = bool((ends == known.next_offsets).all())
+            offsets = [(partition, int(end)) for partition, end in enumerate(ends) if end > known.drained[partition]]
+            if offsets:
+                journal.writer.note(Drained(known.topic_id, offsets, at.modification_time_ms if is_whole else 0))
+            return committed.attempts > 0 or not is_whole
+
+    def _moved(self, reason: str) -> Moved:
+        return Moved(self._access.clock.now_ms(), reason)
+
+    async def _new_place(self, topic_id: str, journal_number: int | None) -> Attachment | None:
+        if journal_number is None:
+            return None
+        journal = self._journals.get(journal_number)
+        await journal.fresh()
+        number = journal.state.topics.next_number(topic_id)
+        return Attachment(journal_number, number, number)
+
+    async def _overtake(self, topic_id: str, here: Attachment, journal: OpenJournal) -> None:
+        move = Move(here, here.following(journal.state.topics.next_number(topic_id)))
+        try:
+            with unasked():
+                await self._table.commit(MoveTopic(topic_id=topic_id, move=move))
+        except (Attached, UnknownTopic):
+            return
+
+    async def _records(
+        self, journal: int, topic_id: str, parts: Sequence[tuple[SegmentRef, Sequence[Run]]]
+    ) -> pa.Table:
+        """The records of these runs: ``RECORD_SCHEMA``, by partition and offset."""
+        tables: list[tuple[int, int, pa.Table]] = []
+        cold: list[JournalRunPlace] = []
+        for ref, runs in parts:
+            for run in runs:
+                table = self._in_memory(topic_id, run)
+                if table is None:
+                    cold.append(JournalRunPlace(journal, ref, topic_id, run.partition, run.base_offset))
+                else:
+                    tables.append((run.partition, run.base_offset, table))
+        for place in cold:
+            try:
+                table = await self._read_pool.run(self._reader.read, place)
+            except StoreUnavailable as problem:
+                raise BackOff(f"The store did not give what is to be drained: {problem.detail}.") from problem
+            tables.append((place.partition, place.base_offset, table))
+        if not tables:
+            return RECORD_SCHEMA.empty_table()
+        tables.sort(key=lambda one: one[:2])
+        return pa.concat_tables([table for _, _, table in tables]).combine_chunks()
+
+    def _in_memory(self, topic_id: str, run: Run) -> pa.Table | None:
+        found = self._tail.find(topic_id, run.partition, run.base_offset)
+        if found is None or found.end_offset < run.end_offset:
+            return None
+        return found.flush.records.slice(found.first_row + run.base_offset - found.base_offset, run.record_count)

@@ -1,0 +1,53 @@
+"""How far the tables of topics at journals are behind: measured when the metrics are scraped, by what this gateway knows.
+
+Every gateway that has a journal open measures it, so a query takes the largest of them. Labels: the journal's number, below
+``JOURNALS``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gateway.engine.metrics import EngineMetrics
+from gateway.engine.open_journal import Journals
+from log_format.delta.table import NO_LOG
+from log_format.journal.state import JournalState
+
+
+class JournalLag(NamedTuple):
+    """Of one journal. ``oldest_ms``: the age of the oldest commit with records that a topic's table lacks. ``overdue_ms``: by how
+    much the topic that is furthest behind exceeds its ``drain.ms``."""
+
+    topics: int
+    records: int
+    size_bytes: int
+    oldest_ms: int
+    overdue_ms: int
+
+
+def lag_of(state: JournalState, now_ms: int) -> JournalLag:
+    """O(topics)."""
+    records = size_bytes = oldest_ms = overdue_ms = 0
+    for topic in state.topics.by_id.values():
+        if topic.undrained_since_ms is None:
+            continue
+        age_ms = now_ms - topic.undrained_since_ms
+        oldest_ms, overdue_ms = max(oldest_ms, age_ms), max(overdue_ms, age_ms - topic.drain_ms)
+        undrained = state.runs.of(topic.topic_id)
+        if undrained is not None:
+            records += undrained.record_count
+            size_bytes += undrained.size_bytes
+    return JournalLag(len(state.topics.by_id), records, size_bytes, oldest_ms, overdue_ms)
+
+
+def measure(journals: Journals, metrics: EngineMetrics, now_ms: int) -> None:
+    """Set the metrics of each journal that this gateway has read."""
+    for journal in journals:
+        if journal.state.version == NO_LOG:
+            continue
+        lag, number = lag_of(journal.state, now_ms), str(journal.number)
+        metrics.journal_topics.labels(number).set(lag.topics)
+        metrics.undrained_records.labels(number).set(lag.records)
+        metrics.undrained_bytes.labels(number).set(lag.size_bytes)
+        metrics.undrained_seconds.labels(number).set(lag.oldest_ms / 1000)
+        metrics.overdue_seconds.labels(number).set(lag.overdue_ms / 1000)

@@ -1,0 +1,183 @@
+"""Moves topics with ``commit.mode`` ``auto`` between their own commits and a journal, by what this gateway measures.
+
+1. A gateway keeps up with ``OWN_COMMITS_MAX`` own commits a second at little cost. When the topics here want more, those with the
+   fewest bytes a flush go to a journal, until the rest want less than ``OWN_COMMITS_LEFT``.
+2. A topic at a journal whose flushes would be ``OWN_FLUSH_BYTES`` or more, for ``OWN_AGAIN_MS``, gets its own commits again.
+3. No topic moves more than once in ``MOVED_AGAIN_MS``. Each move is logged, and its reason is in the topic's description.
+4. A topic that is made while many others are made begins at a journal (``engine.administration``).
+
+Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from gateway.call import unasked
+from gateway.engine.open_journal import Journals
+from gateway.engine.open_table import TableAccess
+from gateway.engine.open_topic import OpenTopic
+from gateway.engine.registry import TopicRegistry
+from gateway.supervised import supervised
+from log_format.errors import TidelogError
+from log_format.topic.attachment import Move
+from log_format.topic.changes import MoveTopic
+
+_log = logging.getLogger("gateway.journal")
+
+OWN_COMMITS_MAX: Final = 25.0
+OWN_COMMITS_LEFT: Final = 15.0
+OWN_FLUSH_BYTES: Final = 1024 * 1024
+SMALL_FLUSH_BYTES: Final = 256 * 1024
+"""Flushes above it are not worth a move: their own commits cost little beside their bytes."""
+OWN_AGAIN_MS: Final = 120_000
+MOVED_AGAIN_MS: Final = 600_000
+_ROUND_MS: Final = 1_000
+_MOVES_AT_ONCE: Final = 256
+"""They wait for threads behind the flushes that they are to end."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What one topic had sent and flushed at the last round, and since when its flushes would be large."""
+
+    flushes: int = 0
+    sent_bytes: int = 0
+    large_since_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """An own topic's flushes since the last round: how many a second it made or would make, and their size."""
+
+    topic: OpenTopic
+    per_second: float
+    flush_bytes: float
+
+
+class Modes:
+    """``journals`` and ``topics`` of this gateway."""
+
+    def __init__(self, journals: Journals, topics: TopicRegistry, access: TableAccess) -> None:
+        self._journals = journals
+        self._topics = topics
+        self._clock = access.clock
+        self._metrics = access.metrics
+        self._seen: dict[str, _Seen] = {}
+        self._held_back: str | None = None
+        self._last_ms = access.clock.monotonic_ms()
+        self._running: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Measure and move from now on."""
+        self._running = asyncio.create_task(supervised(self._round, "the moves between journals and own commits"))
+
+    def stop(self) -> None:
+        """Stop."""
+        if self._running is not None:
+            self._running.cancel()
+
+    async def move_once(self) -> None:
+        """Look at what the topics did since the last time, and move those that should be elsewhere."""
+        now_ms = self._clock.monotonic_ms()
+        seconds = max(0.001, (now_ms - self._last_ms) / 1000)
+        self._last_ms = now_ms
+        wishes, large = self._measured(seconds, now_ms)
+        wanted = sum(wish.per_second for wish in wishes)
+        joining: list[_Wish] = []
+        if wanted > OWN_COMMITS_MAX and self._may_join(wanted):
+            left = wanted
+            for wish in sorted(wishes, key=lambda one: one.flush_bytes):
+                if left <= OWN_COMMITS_LEFT:
+                    break
+                if wish.flush_bytes <= SMALL_FLUSH_BYTES and self._may_move(wish.topic):
+                    joining.append(wish)
+                    left -= wish.per_second
+        if joining:
+            reason = f"{wanted:.0f} own commits a second were wanted here, {OWN_COMMITS_MAX:.0f} are kept up with"
+            await self._move_all([wish.topic for wish in joining], joins=True, reason=reason)
+        if large:
+            minutes = OWN_AGAIN_MS // 60_000
+            reason = f"its flushes were {OWN_FLUSH_BYTES >> 20} MiB or more for {minutes} minutes"
+            await self._move_all(large, joins=False, reason=reason)
+
+    async def _round(self) -> None:
+        await asyncio.sleep(_ROUND_MS / 1000)
+        await self.move_once()
+
+    def _measured(self, seconds: float, now_ms: int) -> tuple[list[_Wish], list[OpenTopic]]:
+        """What own topics want, and the topics at journals that are large enough for their own commits."""
+        wishes: list[_Wish] = []
+        large: list[OpenTopic] = []
+        if len(self._seen) > 2 * len(self._topics) + 1_000:
+            self._seen.clear()
+        for topic in self._topics:
+            appending, flush_count = topic.appending, topic.writer.flush_count
+            seen = self._seen.get(topic.name)
+            if seen is None:
+                seen = self._seen[topic.name] = _Seen()
+            sent, flushes = appending.sent_bytes - seen.sent_bytes, flush_count - seen.flushes
+            if not sent and not flushes and appending.is_idle:
+                seen.large_since_ms = None
+                continue
+            seen.sent_bytes, seen.flushes = appending.sent_bytes, flush_count
+            state = topic.log.state
+            flush_seconds = max(0.001, state.config.integer("flush.ms") / 1000)
+            if state.attachment is None:
+                waits = 0 if appending.is_idle else 1
+                per_second = min((flushes + waits) / seconds, 1 / flush_seconds)
+                wishes.append(_Wish(topic, per_second, sent / max(1, flushes + waits)))
+            elif sent / seconds * flush_seconds < OWN_FLUSH_BYTES:
+                seen.large_since_ms = None
+            elif seen.large_since_ms is None:
+                seen.large_since_ms = now_ms
+            elif now_ms - seen.large_since_ms >= OWN_AGAIN_MS and self._may_move(topic):
+                large.append(topic)
+        return wishes, large
+
+    def _may_join(self, wanted: float) -> bool:
+        """Whether topics may go to a journal; that they may not is logged when it begins to matter."""
+        why = self._journals.held_back
+        if why is not None and why != self._held_back:
+            _log.warning("%.0f own commits a second are wanted, and no topic may go to a journal: %s", wanted, why)
+        self._held_back = why
+        return why is None
+
+    def _may_move(self, topic: OpenTopic) -> bool:
+        state = topic.log.state
+        is_long_ago = state.moved is None or self._clock.now_ms() - state.moved.at_ms >= MOVED_AGAIN_MS
+        return state.config.choice("commit.mode") == "auto" and is_long_ago
+
+    async def _move_all(self, topics: Sequence[OpenTopic], *, joins: bool, reason: str) -> None:
+        waiting = iter(topics)
+
+        async def move() -> None:
+            for topic in waiting:
+                await self._move(topic, joins=joins, reason=reason)
+
+        await asyncio.gather(*(move() for _ in range(_MOVES_AT_ONCE)))
+
+    async def _move(self, topic: OpenTopic, *, joins: bool, reason: str) -> None:
+        topic_id = topic.log.state.topic_id
+        if topic_id is None:
+            return
+        try:
+            journal = await self._journals.with_room() if joins else None
+            with unasked():
+                await topic.moving.change(
+                    partial(_move_topic, topic_id), joins=journal, leaves=not joins, reason=reason
+                )
+        except TidelogError as error:
+            _log.warning("topic %s was not moved: %s", topic.name, error.detail)
+            return
+        self._metrics.topic_moves.labels("journal" if joins else "own").inc()
+        _log.info("topic %s %s: %s", topic.name, "went to a journal" if joins else "got its own commits", reason)
+
+
+def _move_topic(topic_id: str, move: Move) -> MoveTopic:
+    return MoveTopic(topic_id=topic_id, move=move)

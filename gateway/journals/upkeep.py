@@ -1,0 +1,136 @@
+"""Keeps journals short: topics are drained when it is time, and what was drained or left is said in the journal.
+
+Each gateway looks after the journals that it owns, as it sees its peers. What the owner leaves undone for twice the time, any
+other gateway does: several at once do no harm. A drain that fails is tried again, and stops no other.
+
+Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from gateway.cluster.ownership import Ownership
+from gateway.engine.open_journal import Journals, OpenJournal
+from gateway.engine.open_table import TableAccess
+from gateway.engine.registry import TopicRegistry
+from gateway.supervised import supervised
+from log_format import layout
+from log_format.errors import StoreUnavailable, TidelogError
+from log_format.journal.entries import Release
+from log_format.journal.topics import JournalTopic
+
+_log = logging.getLogger("gateway.journal")
+
+_ROUND_MS: Final = 1_000
+_QUIET_MS: Final = 10_000
+"""How often a journal with nothing to drain is looked at."""
+_DRAINS_AT_ONCE: Final = 4
+_FOUND_EVERY_ROUNDS: Final = 30
+"""How often journals that other gateways began are looked for."""
+_EARLY: Final = 0.75
+"""Of ``drain.ms``: a drain begins then, so that it has ended in time."""
+_LEFT_ROUNDS: Final = 60
+"""How often closed topics are looked at, whether they are gone."""
+
+
+class JournalUpkeep:
+    """``journals`` and ``topics`` of this gateway."""
+
+    def __init__(self, journals: Journals, topics: TopicRegistry, access: TableAccess, ownership: Ownership) -> None:
+        self._journals = journals
+        self._topics = topics
+        self._access = access
+        self._ownership = ownership
+        self._rounds = 0
+        self._running: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Look after journals from now on."""
+        self._running = asyncio.create_task(supervised(self._round, "the upkeep of journals"))
+
+    def stop(self) -> None:
+        """Stop."""
+        if self._running is not None:
+            self._running.cancel()
+
+    async def keep_once(self) -> None:
+        """Drain what is due, say what is to be said. Raises ``TidelogError`` where a journal can't be read."""
+        if self._rounds % _FOUND_EVERY_ROUNDS == 0:
+            await self._find()
+        self._rounds += 1
+        for journal in self._journals:
+            is_owner = self._ownership.of_journal(journal.number) is None
+            age_ms_max = _ROUND_MS if journal.state.runs.file_count() else _QUIET_MS
+            state = await journal.recent(age_ms_max)
+            now_ms = self._access.clock.now_ms()
+            share = _EARLY if is_owner else 2.0
+            due = [topic for topic in state.topics.by_id.values() if _is_due(journal, topic, now_ms, share)]
+            await self._drain_all(due, (journal.log.observed_ms or 0) - 1)
+            if is_owner and self._rounds % _LEFT_ROUNDS == 0:
+                await self._release(journal, state.topics.by_id.values())
+            # The owner's next commit says it; what others commit, they commit by the owner.
+            if (journal.writer.is_idle or not is_owner) and (journal.writer.has_notes or state.runs.unneeded(1)):
+                await journal.say()
+
+    async def _round(self) -> None:
+        try:
+            await self.keep_once()
+        except TidelogError as error:
+            _log.warning("journals can't be looked after: %s", error.detail)
+        await asyncio.sleep(_ROUND_MS / 1000)
+
+    async def _find(self) -> None:
+        """Open the journals that the store has."""
+        try:
+            names = await self._access.look_pool.run(lambda: list(self._access.store.list_directories(layout.JOURNALS)))
+        except StoreUnavailable as error:
+            _log.warning("journals can't be listed: %s", error.detail)
+            return
+        for name in names:
+            if name.isdecimal():
+                self._journals.get(int(name))
+
+    async def _drain_all(self, due: Iterable[JournalTopic], since_ms: int) -> None:
+        waiting = iter(list(due))
+
+        async def drain() -> None:
+            for topic in waiting:
+                await self._drain(topic, since_ms)
+
+        await asyncio.gather(*(drain() for _ in range(_DRAINS_AT_ONCE)))
+
+    async def _drain(self, topic: JournalTopic, since_ms: int) -> None:
+        """``since_ms``: the look at the journal at which the drain was due. Where the topic is not known as the journal has it,
+        another gateway has changed it."""
+        try:
+            opened = self._topics.get(topic.name, always=True)
+            await opened.fresh(since_ms)
+            if opened.log.state.topic_id == topic.topic_id:
+                await opened.moving.drain()
+                self._access.metrics.drains.inc()
+        except TidelogError as error:
+            self._access.metrics.drain_failures.inc()
+            _log.warning("topic %s can't be drained: %s", topic.name, error.detail)
+
+    async def _release(self, journal: OpenJournal, topics: Iterable[JournalTopic]) -> None:
+        """Forget closed topics that are not at the journal any more."""
+        for topic in [topic for topic in topics if not topic.is_open]:
+            opened = self._topics.get(topic.name, always=True)
+            await opened.look()
+            own = opened.log.state
+            stays = own.topic_id == topic.topic_id and own.attachment is not None
+            if not stays or (own.attachment is not None and own.attachment.first != topic.first):
+                journal.writer.note(Release(topic.topic_id, topic.number))
+
+
+def _is_due(journal: OpenJournal, topic: JournalTopic, now_ms: int, share: float) -> bool:
+    if topic.undrained_since_ms is None:
+        return False
+    if now_ms - topic.undrained_since_ms >= share * topic.drain_ms:
+        return True
+    undrained = journal.state.runs.of(topic.topic_id)
+    return undrained is not None and undrained.size_bytes >= share * topic.drain_bytes

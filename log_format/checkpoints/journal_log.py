@@ -1,0 +1,94 @@
+"""The log of a journal: the table below ``system/journals/<n>/``, and how a checkpoint of it becomes a ``JournalState``."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from log_format import layout
+from log_format.checkpoints.checkpoint import decode_checkpoint
+from log_format.checkpoints.memory import memory_of
+from log_format.clock import Clock
+from log_format.delta.actions import Add
+from log_format.delta.checkpoint_schema import present
+from log_format.delta.log import Map, TableLog
+from log_format.delta.table import Table
+from log_format.errors import CorruptData
+from log_format.journal.placed import PlacedObject, placed_object
+from log_format.journal.state import JournalState
+from log_format.journal.taken import TakenObjects
+from log_format.store import ObjectStore
+
+
+def journal_table(journal: int) -> Table[JournalState]:
+    """The root of a journal's table and how it is read."""
+
+    def state_of(data: bytes, version: int) -> JournalState:
+        return _read_checkpoint(data, journal, version)
+
+    return Table(
+        root=layout.journal_root(journal),
+        label=f"journal {journal}",
+        fields={"journal": journal},
+        absent=lambda: JournalState(journal=journal),
+        read_checkpoint=state_of,
+    )
+
+
+class JournalLogs:
+    """The logs of a store's journals, each made when it is asked for and kept. Nothing is read here."""
+
+    def __init__(self, store: ObjectStore, clock: Clock, *, fetch_all: Map = map) -> None:
+        self._store = store
+        self._clock = clock
+        self._fetch_all = fetch_all
+        self._logs: dict[int, TableLog[JournalState]] = {}
+
+    def get(self, number: int) -> TableLog[JournalState]:
+        """The log of this journal."""
+        log = self._logs.get(number)
+        if log is None:
+            log = self._logs[number] = TableLog(
+                self._store, journal_table(number), self._clock, fetch_all=self._fetch_all
+            )
+        return log
+
+
+def _read_checkpoint(data: bytes, journal: int, version: int) -> JournalState:
+    table = decode_checkpoint(data, layout.journal_root(journal), version, with_tombstones=False)
+    topics = memory_of(table).journal
+    adds = _adds(table)
+    newest_ms = adds[-1].modification_time if adds else 0
+    state = JournalState(
+        journal=journal,
+        version=version,
+        topics=topics,
+        modification_time_ms=newest_ms,
+        taken=TakenObjects(version),
+    )
+    try:
+        for add in adds:
+            state.runs.add(placed_object(add), topics)
+    except IndexError as problem:
+        raise CorruptData(
+            f"The checkpoint {version} of journal {journal} has records of unknown partitions."
+        ) from problem
+    return state
+
+
+def live_objects(table: pa.Table) -> list[PlacedObject]:
+    """The objects of a reconciled log (``checkpoint.SCHEMA``) of a journal, oldest first. Raises ``CorruptData``."""
+    return [placed_object(add) for add in _adds(table)]
+
+
+def _adds(table: pa.Table) -> list[Add]:
+    adds = [
+        Add(
+            path=row["path"],
+            size=row["size"],
+            modification_time=row["modificationTime"],
+            data_change=False,
+            tags=dict(row["tags"] or ()),
+        )
+        for row in present(table, "add").to_pylist()
+    ]
+    return sorted(adds, key=lambda add: add.modification_time)

@@ -1,0 +1,251 @@
+"""Appending records of many topics: batches -> one object, and the commit that gives them their offsets.
+
+Each batch comes with its topic as its own log has it, attached to this journal. The journal takes the batch where it has the
+topic open under the same number. A topic that the journal does not have yet is attached by the same commit. A batch of a closed
+number is refused with ``Attached``: the caller looks at the topic again.
+
+The object has no offsets. So it is uploaded once, whoever else commits meanwhile; only where another batch is refused than was
+foreseen it is encoded again without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
+
+from log_format.delta.actions import Add
+from log_format.delta.change import Proposal
+from log_format.ids import NewId
+from log_format.journal.entries import Attach, EmptyRequest, Entry, attach
+from log_format.journal.journal_object import EncodedObject, JournalRun, TopicRecords, encode_object
+from log_format.journal.judging import Judging, Verdict
+from log_format.journal.notes import JournalNotes
+from log_format.journal.offer import Offer, OfferedBatch, OfferedTopic
+from log_format.journal.placed import TopicRuns, placed_tags
+from log_format.journal.state import JournalState
+from log_format.layout import segment_path
+from log_format.segments.run import Run, SegmentRef
+from log_format.topic.append import AppendResult, Batch, Outcome, absence, at_append_time, refusal
+from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.applied_transactions import TransactionStamp
+from log_format.topic.attachment import Attached
+from log_format.topic.producers import StampedBatch
+from log_format.topic.state import TopicState
+
+
+class Routed(NamedTuple):
+    """A batch, and its topic as its own log has it: attached to the journal."""
+
+    state: TopicState
+    batch: Batch
+
+
+@dataclass(slots=True)
+class StagedObject:
+    """An encoded object under a unique path; see ``StagedFile``."""
+
+    path: str
+    encoded: EncodedObject
+    uploaded_at_ms: int | None = None
+    is_too_old: bool = False
+
+    @property
+    def data(self) -> bytes:
+        """The object's bytes."""
+        return self.encoded.data
+
+
+class _Judgement(NamedTuple):
+    """A flush at one state: the outcome of each batch, and the entries that go before them."""
+
+    outcomes: Sequence[Outcome]
+    entries: Sequence[Entry]
+
+
+class JournalAppend:
+    """A flush: batches that share one object and one commit. Holds its staged object, so only one thread may propose it."""
+
+    def __init__(self, routed: Sequence[Routed], new_id: NewId, *, notes: Sequence[Entry] = ()) -> None:
+        """``notes``: entries that go with it, before its batches, where they still say something new."""
+        assert routed
+        self._notes = tuple(notes)
+        self.placed: Sequence[TopicRuns] = ()
+        """The runs of the newest proposal, in the staged object's order."""
+        self.routed = tuple(routed)
+        self._new_id = new_id
+        self._staged: StagedObject | None = None
+        self._staged_for: tuple[int, ...] = ()
+        self.offer: Offer | None = None
+        """What another committer needs to take the staged object up; None where a batch was refused."""
+
+    @property
+    def staged(self) -> StagedObject | None:
+        """The newest staged object: its records are those of the flush."""
+        return self._staged
+
+    def stage(self, state: JournalState, now_ms: int) -> StagedObject | None:
+        """Encode the batches that ``state`` allows if those before them are committed; None without any."""
+        judged = self._judge(state, now_ms, assume_order=True)
+        standing = self._standing(judged.outcomes)
+        self.offer = None
+        if not standing:
+            return None
+        staged = self._stage(standing)
+        if all(isinstance(outcome, tuple) for outcome in judged.outcomes):
+            attached = {entry.topic_id: entry for entry in judged.entries if isinstance(entry, Attach)}
+            self.offer = self._offered(staged, attached, state.version, now_ms)
+        return staged
+
+    def taken(self, bases: Sequence[int]) -> AppendResult:
+        """The outcomes, where the object was taken up as it was offered."""
+        assert self._staged is not None
+        runs = self._staged.encoded.runs
+        self.placed = [
+            TopicRuns(topic_id, runs_of_topic, (), {}) for topic_id, runs_of_topic in _placed(runs, bases).items()
+        ]
+        ends = {(run.topic_id, run.partition): base for run, base in zip(runs, bases, strict=True)}
+        result: list[Outcome] = []
+        for _, batch in self.routed:
+            places = []
+            for partition, count in batch.counts:
+                base = ends[batch.topic_id, partition]
+                places.append(Appended(partition, base, count))
+                ends[batch.topic_id, partition] = base + count
+            result.append(tuple(places))
+        return result
+
+    def propose(self, state: JournalState, now_ms: int) -> Proposal[AppendResult]:
+        """One ``add`` and the topics' runs. Refusals are in the result."""
+        judged = self._judge(state, now_ms, assume_order=False)
+        stamped: dict[str, list[StampedBatch]] = {}
+        applied: dict[str, dict[TransactionStamp, tuple[Appended, ...]]] = {}
+        for (_, batch), outcome in zip(self.routed, judged.outcomes, strict=True):
+            if isinstance(outcome, tuple) and batch.stamp is not None:
+                stamped.setdefault(batch.topic_id, []).append(StampedBatch(batch.stamp, outcome))
+            if isinstance(outcome, tuple) and batch.transaction is not None:
+                applied.setdefault(batch.topic_id, {})[batch.transaction] = outcome
+        standing = self._standing(judged.outcomes)
+        self.placed = ()
+        if not standing and not stamped:
+            return Proposal(operation="WRITE", actions=(), result=judged.outcomes)
+        entries = [*judged.entries]
+        if not standing:
+            entries += [_empty(topic_id, one) for topic_id, many in stamped.items() for one in many]
+            return JournalNotes(entries).proposed(state, now_ms, judged.outcomes)
+        staged = self._stage(standing)
+        runs = _placed(staged.encoded.runs, self._bases(staged.encoded.runs, judged.outcomes))
+        topics = [
+            TopicRuns(topic_id, runs.get(topic_id, ()), stamped.get(topic_id, ()), applied.get(topic_id, {}))
+            for topic_id in sorted({*runs, *stamped})
+        ]
+        self.placed = topics
+        encoded = staged.encoded
+        modification_ms = max(now_ms, state.modification_time_ms + 1)
+        add = object_add(encoded.ref(staged.path), encoded.records.num_rows, topics, modification_ms)
+        return replace(JournalNotes(entries).proposed(state, now_ms, judged.outcomes, [add]), segment=staged)
+
+    def _judge(self, state: JournalState, now_ms: int, *, assume_order: bool) -> _Judgement:
+        """The outcome of each batch at ``state``, given those before it."""
+        judging = Judging(state, now_ms, notes=self._notes, assume_order=assume_order)
+        outcomes: list[Outcome] = []
+        for index, (own, batch) in enumerate(self.routed):
+            verdict: Verdict = absence(batch, own)
+            of_topic = None
+            here = own.attachment
+            if verdict is None and here is not None and here.journal == state.journal:
+                of_topic = judging.topic(batch.topic_id, here.number, partial(attach, own))
+            if verdict is None and of_topic is not None:
+                verdict = judging.verdict(batch, of_topic, refusal(batch, own))
+            if verdict is None:
+                places = None if of_topic is None else judging.take(index, batch, of_topic)
+                outcomes.append(Attached(own.topic) if places is None else places)
+            elif isinstance(verdict, int):
+                same = outcomes[verdict]
+                assert isinstance(same, tuple)
+                outcomes.append(Duplicate(same))
+            else:
+                outcomes.append(verdict)
+        return _Judgement(outcomes, judging.entries)
+
+    def _offered(
+        self, staged: StagedObject, attached: Mapping[str, Attach], offered_at: int, staged_at_ms: int
+    ) -> Offer:
+        encoded = staged.encoded
+        runs: dict[str, list[JournalRun]] = {}
+        for run in encoded.runs:
+            runs.setdefault(run.topic_id, []).append(run)
+        routed: dict[str, list[Routed]] = {}
+        for one in self.routed:
+            routed.setdefault(one.batch.topic_id, []).append(one)
+        topics = []
+        for topic_id in sorted(routed):
+            here = routed[topic_id][0].state.attachment
+            assert here is not None
+            batches = tuple(
+                OfferedBatch(batch.counts, batch.stamp, batch.expected_offset, batch.transaction)
+                for _, batch in routed[topic_id]
+            )
+            rows = tuple((run.partition, *run[3:]) for run in runs.get(topic_id, ()))
+            topics.append(OfferedTopic(topic_id, here.number, attached.get(topic_id), rows, batches))
+        return Offer(
+            path=staged.path,
+            size_bytes=len(encoded.data),
+            footer_start=encoded.footer_start,
+            footer_crc32=encoded.footer_crc32,
+            record_count=encoded.records.num_rows,
+            offered_at=offered_at,
+            staged_at_ms=staged_at_ms,
+            topics=tuple(topics),
+        )
+
+    def _standing(self, outcomes: Sequence[Outcome]) -> list[int]:
+        """The batches with records that are appended."""
+        return [i for i, outcome in enumerate(outcomes) if isinstance(outcome, tuple) and outcome]
+
+    def _bases(self, runs: Sequence[JournalRun], outcomes: Sequence[Outcome]) -> list[int]:
+        """The base offset of each run: that of its first batch."""
+        first: dict[tuple[str, int], int] = {}
+        for (_, batch), outcome in zip(self.routed, outcomes, strict=True):
+            if isinstance(outcome, tuple):
+                for place in outcome:
+                    first.setdefault((batch.topic_id, place.partition), place.base_offset)
+        return [first[run.topic_id, run.partition] for run in runs]
+
+    def _stage(self, standing: Sequence[int]) -> StagedObject:
+        wanted = tuple(standing)
+        if self._staged is None or self._staged.is_too_old or self._staged_for != wanted:
+            parts = []
+            for own, batch in (self.routed[index] for index in standing):
+                is_append_time = own.config.choice("message.timestamp.type") == "LogAppendTime"
+                records = at_append_time(batch) if is_append_time else batch.records
+                parts.append(TopicRecords(own.topic, batch.topic_id, records, batch.partitions))
+            self._staged = StagedObject(segment_path(self._new_id()), encode_object(parts))
+            self._staged_for = wanted
+        return self._staged
+
+
+def object_add(ref: SegmentRef, record_count: int, topics: Sequence[TopicRuns], modification_time_ms: int) -> Add:
+    """The ``add`` of an object."""
+    return Add(
+        path=ref.path,
+        size=ref.size_bytes,
+        modification_time=modification_time_ms,
+        data_change=True,
+        stats=f'{{"numRecords":{record_count}}}',
+        tags=placed_tags(ref, topics),
+    )
+
+
+def _placed(runs: Sequence[JournalRun], bases: Sequence[int]) -> dict[str, list[Run]]:
+    """The runs of an object with their offsets, by topic."""
+    placed: dict[str, list[Run]] = {}
+    for one, base in zip(runs, bases, strict=True):
+        run = Run(one.partition, base, base + one.record_count, one.record_count, one.size_bytes, *one[5:])
+        placed.setdefault(one.topic_id, []).append(run)
+    return placed
+
+
+def _empty(topic_id: str, stamped: StampedBatch) -> EmptyRequest:
+    return EmptyRequest(topic_id, *stamped.stamp)

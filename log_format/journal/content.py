@@ -1,0 +1,36 @@
+"""What one commit of a journal says: entries, then objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from log_format.delta.actions import Commit
+from log_format.errors import CorruptData
+from log_format.journal.entries import Entry, entries_of
+from log_format.journal.placed import PlacedObject, placed_object
+from log_format.journal.topics import JournalTopics
+
+JOURNAL_TABLE_PROPERTY: Final = "tidelog.is.journal"
+"""``true`` in the table properties of a journal."""
+
+
+class JournalCommit(NamedTuple):
+    """A commit of a journal. ``commit_ms``: its writer's clock."""
+
+    entries: Sequence[Entry]
+    objects: Sequence[PlacedObject]
+    commit_ms: int
+
+    def applied_to(self, topics: JournalTopics) -> JournalTopics:
+        """The topics after it. Raises ``CorruptData`` where it contradicts them."""
+        try:
+            return topics.after(self.entries, self.objects, self.commit_ms)
+        except ValueError as problem:
+            raise CorruptData(f"The log of a journal is damaged: {problem}.") from problem
+
+
+def content_of(commit: Commit) -> JournalCommit:
+    """The content of a commit. Raises ``CorruptData``."""
+    objects = [placed_object(add) for add in commit.adds if add.data_change]
+    return JournalCommit(entries_of(commit), objects, commit.timestamp or 0)

@@ -1,0 +1,145 @@
+"""A drain: records that came by a journal enter their topic's own table, with the offsets that they have.
+
+One ordinary commit of a flush. It also brings what the topic must know of the producers and transactions of these records.
+Records that the table has already are left out, so a second drain of the same does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from log_format.delta.actions import Action, Txn
+from log_format.delta.change import Proposal
+from log_format.errors import CorruptData
+from log_format.ids import NewId
+from log_format.journal.topics import JournalTopic
+from log_format.journal.undrained import Undrained
+from log_format.layout import segment_path
+from log_format.segments.run import Run, SegmentRef
+from log_format.segments.segment import encode_segment
+from log_format.topic.appended import Appended
+from log_format.topic.applied_transactions import TransactionStamp, named, tagged
+from log_format.topic.change import StagedSegment
+from log_format.topic.producers import ProducerStamp, StampedBatch, encode_stamps
+from log_format.topic.segment_tags import TAG_FORGOTTEN, TAG_PRODUCERS, add_segment
+from log_format.topic.state import Offsets, TopicState
+
+DRAIN_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Stored bytes of journal objects that one drain takes."""
+
+
+def drainable(
+    known: JournalTopic, undrained: Undrained | None, there: Offsets, *, bytes_max: int = DRAIN_BYTES_MAX
+) -> tuple[Offsets, list[tuple[SegmentRef, Sequence[Run]]]]:
+    """Whole commits of the journal, from the first that is not drained, and where they end.
+
+    ``there``: the next offsets of the topic's own table. Runs that it has are left out. ``bytes_max``: stored bytes with which no
+    further commit is taken.
+    """
+    ends = known.drained.copy()
+    parts: list[tuple[SegmentRef, Sequence[Run]]] = []
+    size_bytes = 0
+    for ref, runs in list(undrained.parts) if undrained is not None else ():
+        if any(run.end_offset > known.next_offsets[run.partition] for run in runs):
+            break  # of a later state
+        for run in runs:
+            ends[run.partition] = max(ends[run.partition], run.end_offset)
+        missing = [run for run in runs if run.partition >= len(there) or run.end_offset > there[run.partition]]
+        if missing:
+            parts.append((ref, missing))
+            size_bytes += sum(run.size_bytes for run in missing)
+        if size_bytes > bytes_max:
+            break
+    else:
+        ends = known.next_offsets.copy()
+    return ends, parts
+
+
+class Drain:
+    """``topic``: as a version of the journal has it. ``records`` (``RECORD_SCHEMA``, by partition and offset): the topic's
+    records below ``ends`` that its table may not have, whole commits of the journal. The result is whether the table has them
+    now; it is False where the topic is at that journal no more."""
+
+    def __init__(self, topic: JournalTopic, records: pa.Table, ends: Offsets, new_id: NewId) -> None:
+        self._topic = topic
+        self._records = records
+        self._ends = ends
+        self._new_id = new_id
+        self._staged: StagedSegment | None = None
+        self._staged_for: tuple[list[int], str] | None = None
+
+    def propose(self, state: TopicState, now_ms: int) -> Proposal[bool]:
+        """The commit of a flush. Raises ``CorruptData`` where records between the table and these are missing."""
+        here = state.attachment
+        if state.topic_id != self._topic.topic_id or here is None or here.first != self._topic.first:
+            return Proposal(operation="WRITE", actions=(), result=False)
+        stamped = list(self._stamped(state))
+        records = self._missing(state)
+        forgotten = self._topic.producers.forgotten_issued_ms
+        tags = {TAG_FORGOTTEN: str(forgotten)} if forgotten > state.producers.forgotten_issued_ms else {}
+        if not records.num_rows:
+            tags |= {TAG_PRODUCERS: encode_stamps(stamped)} if stamped else {}
+            return Proposal(operation="WRITE", actions=(), result=True, tags=tags)
+        segment = self._stage(records, state)
+        add = add_segment(
+            segment.encoded.ref(segment.path),
+            segment.encoded.runs,
+            modification_time_ms=max(now_ms, state.modification_time_ms + 1),
+            data_change=True,
+            stamped=stamped,
+        )
+        ends = {run.partition: run.end_offset for run in segment.encoded.runs}
+        txns = [Txn(app_id=str(partition), version=end, last_updated=now_ms) for partition, end in ends.items()]
+        applied, floor = self._applied(state), state.transactions.floor
+        actions: list[Action] = [tagged(add, applied, floor), *txns, *named(applied, floor, now_ms)]
+        return Proposal(operation="WRITE", actions=actions, result=True, segment=segment, tags=tags)
+
+    def _missing(self, state: TopicState) -> pa.Table:
+        """The records that the table does not have. An older state may lack what is before them: the committer looks again."""
+        partitions = self._records.column("partition").to_numpy()
+        offsets = self._records.column("offset").to_numpy()
+        is_known = not len(partitions) or partitions.max() < state.partition_count
+        next_offsets = state.next_offsets[partitions] if is_known else offsets + 1
+        missing = offsets >= next_offsets
+        records = self._records if missing.all() else self._records.filter(pa.array(missing))
+        starts = np.flatnonzero(np.diff(partitions[missing], prepend=-1))
+        if not is_known or (offsets[missing][starts] != next_offsets[missing][starts]).any():
+            raise CorruptData(
+                f"The table of topic {state.topic!r} lacks records or partitions before those that its journal still has.",
+                topic=state.topic,
+            )
+        return records
+
+    def _stage(self, records: pa.Table, state: TopicState) -> StagedSegment:
+        compression = state.config.choice("compression.type")
+        wanted = (state.next_offsets.tolist(), compression)
+        if self._staged is None or self._staged.is_too_old or self._staged_for != wanted:
+            self._staged = StagedSegment(segment_path(self._new_id()), encode_segment(records, compression=compression))
+            self._staged_for = wanted
+        return self._staged
+
+    def _stamped(self, state: TopicState) -> Iterator[StampedBatch]:
+        """The producers' newest requests that the table has not seen, up to the first whose records are not among these."""
+        known = state.producers.by_id
+        for producer_id, producer in self._topic.producers.by_id.items():
+            before = known.get(producer_id)
+            seen = (-1, -1) if before is None else (before.epoch, before.last_sequence)
+            for sequence, places in takewhile(lambda one: self._has(one.places), producer.newest):
+                if (producer.epoch, sequence) > seen:
+                    yield StampedBatch(ProducerStamp(producer_id, producer.epoch, sequence), places)
+
+    def _applied(self, state: TopicState) -> dict[TransactionStamp, tuple[Appended, ...]]:
+        known, floor = state.transactions.by_id, self._topic.transactions.floor
+        return {
+            TransactionStamp(transaction_id, one.decided_version, floor): one.places
+            for transaction_id, one in self._topic.transactions.by_id.items()
+            if transaction_id not in known and self._has(one.places)
+        }
+
+    def _has(self, places: tuple[Appended, ...]) -> bool:
+        return all(place.base_offset + place.count <= self._ends[place.partition] for place in places)

@@ -1,0 +1,101 @@
+"""Looks at topics and their journals, for programs without a gateway: each topic with what only its journal has.
+
+1. A journal is looked at once for all its topics, and before them. What moves into a topic's table meanwhile is then in both.
+2. A topic whose number its journal has not closed is as it was at its last look, but for drains and maintenance. So it is looked
+   at again only after ``HEAD_TRUSTED_MS``, or when the journal has forgotten records that it lacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from log_format import limits
+from log_format.delta.log import TableLog
+from log_format.errors import BackOff
+from log_format.journal.state import JournalState
+from log_format.journal.view import AheadOfTable, journal_topic, view_of
+from log_format.topic.state import TopicState
+
+JournalOf = Callable[[int], TableLog[JournalState]]
+"""The log of a journal, by its number: the same object each time."""
+Each = Callable[[Callable[[TableLog[TopicState]], TopicState], Iterable[TableLog[TopicState]]], Iterator[TopicState]]
+"""``map``, perhaps with several calls at once."""
+
+_ROUNDS_MAX: Final = 5
+"""Looks at a topic and at its journal until both agree. The second one suffices unless the topic moves at every look."""
+
+
+def look_at(logs: Sequence[TableLog[TopicState]], journal_of: JournalOf, each: Each = map) -> list[TopicState]:
+    """The topics, in order, with every record that was acknowledged before this call.
+
+    Raises ``StoreUnavailable``, ``CorruptData``; ``BackOff`` where a topic moves all the time.
+    """
+    journals: dict[int, JournalState] = {}
+    found: dict[int, TopicState] = {}
+    _look_at_journals(logs, journal_of, journals)
+    behind = [index for index, log in enumerate(logs) if not _is_current(log, journals)]
+    found |= _views(logs, set(range(len(logs))) - set(behind), journals, frozenset())
+    behind = [index for index in range(len(logs)) if index not in found]
+    for _ in range(_ROUNDS_MAX):
+        if not behind:
+            return [found[index] for index in range(len(logs))]
+        looked = [logs[index] for index in behind]
+        for _state in each(TableLog.refresh, looked) if len(looked) > 1 else map(TableLog.refresh, looked):
+            pass
+        late = _look_at_journals(looked, journal_of, journals)
+        found |= _views(logs, behind, journals, late)
+        behind = [index for index in behind if index not in found]
+    raise BackOff(f"Topic {logs[behind[0]].state.topic!r} is moved too often to be read.")
+
+
+def look_at_one(log: TableLog[TopicState], journal_of: JournalOf) -> TopicState:
+    """``look_at`` of one topic."""
+    (state,) = look_at([log], journal_of)
+    return state
+
+
+def _look_at_journals(
+    logs: Iterable[TableLog[TopicState]], journal_of: JournalOf, journals: dict[int, JournalState]
+) -> frozenset[int]:
+    """Look at the topics' journals that were not looked at yet; which ones."""
+    wanted = {log.state.attachment.journal for log in logs if log.state.attachment is not None}
+    late = frozenset(wanted - journals.keys())
+    for number in late:
+        journals[number] = journal_of(number).refresh()
+    return late
+
+
+def _is_current(log: TableLog[TopicState], journals: dict[int, JournalState]) -> bool:
+    """Whether the topic's log needs no look: the journal would have closed its number before anything changed."""
+    state, observed_ms = log.state, log.observed_ms
+    here = state.attachment
+    if here is None or state.topic_id is None or observed_ms is None:
+        return False
+    is_recent = log.clock.monotonic_ms() - observed_ms <= limits.HEAD_TRUSTED_MS
+    return is_recent and journals[here.journal].topics.closed_number(state.topic_id) < here.number
+
+
+def _views(
+    logs: Sequence[TableLog[TopicState]],
+    indices: Iterable[int],
+    journals: dict[int, JournalState],
+    late: frozenset[int],
+) -> dict[int, TopicState]:
+    """The topics with their journals' records, where both agree. ``late``: journals looked at after the topics."""
+    found = {}
+    for index in indices:
+        own = logs[index].state
+        here = own.attachment
+        if here is None or own.topic_id is None:
+            found[index] = own
+            continue
+        journal = journals[here.journal]
+        is_closed = journal.topics.closed_number(own.topic_id) >= here.number
+        if here.journal in late and is_closed and journal_topic(own, journal) is None:
+            continue  # the topic may have left the journal since its look
+        try:
+            found[index] = view_of(own, journal)
+        except AheadOfTable:
+            continue
+    return found

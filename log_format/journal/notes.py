@@ -1,0 +1,94 @@
+"""A commit of a journal without records: topics closed, drained and released."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from log_format import limits
+from log_format.delta.actions import Action, Add, MetaData, Protocol, Remove
+from log_format.delta.change import Proposal
+from log_format.delta.table import NO_LOG
+from log_format.journal.content import JOURNAL_TABLE_PROPERTY
+from log_format.journal.entries import TAG_ENTRIES, Attach, Close, Drained, Entry, Release, encode_entries
+from log_format.journal.state import JournalState
+from log_format.journal.topics import TopicsEdit
+from log_format.topic.table_schema import schema_string
+
+ResultT = TypeVar("ResultT")
+
+
+class JournalNotes:
+    """Make these entries, those that still say something new. Idempotent."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._entries = tuple(entries)
+
+    def propose(self, state: JournalState, now_ms: int) -> Proposal[None]:
+        """The entries as the commit's tag, and removes of objects that nobody needs. Without entries: the removes alone."""
+        entries = news(self._entries, TopicsEdit(state.topics), now_ms)
+        if not entries and (self._entries or not state.runs.unneeded(1)):
+            return Proposal(operation="WRITE", actions=(), result=None)
+        return JournalNotes(entries).proposed(state, now_ms, None)
+
+    def proposed(
+        self, state: JournalState, now_ms: int, result: ResultT, objects: Sequence[Add | Remove] = ()
+    ) -> Proposal[ResultT]:
+        """The commit with these entries, and with objects."""
+        first: list[Action] = []
+        if state.version == NO_LOG:
+            first = [Protocol(), _metadata(state.journal, now_ms)]
+        actions = [*first, *objects, *_removes(state, now_ms)]
+        tags = {TAG_ENTRIES: encode_entries(self._entries)} if self._entries else None
+        return Proposal(operation="WRITE", actions=actions, result=result, tags=tags)
+
+
+def news(entries: Sequence[Entry], edit: TopicsEdit, now_ms: int) -> list[Entry]:
+    """Those that say something new, one after the other; ``edit`` has them then. None contradicts what is known."""
+    found = []
+    for entry in entries:
+        if _is_news(entry, edit):
+            edit.take([entry], now_ms)
+            found.append(entry)
+    return found
+
+
+def _is_news(entry: Entry, edit: TopicsEdit) -> bool:
+    topic = edit.by_id.get(entry.topic_id)
+    match entry:
+        case Close():
+            return edit.closed_number(entry.topic_id) < entry.number
+        case Drained():
+            return topic is not None and topic.can_be(entry)
+        case Release():
+            return topic is not None and topic.number == entry.number and not topic.is_open
+        case Attach():
+            return edit.closed_number(entry.topic_id) < entry.number and (topic is None or not topic.is_open)
+    return topic is not None and topic.is_open
+
+
+def _metadata(journal: int, now_ms: int) -> MetaData:
+    return MetaData(
+        id=f"journal-{journal}",
+        name=f"journals/{journal}",
+        schema_string=schema_string(("topic", "topic_id")),
+        configuration={"delta.enableExpiredLogCleanup": "false", JOURNAL_TABLE_PROPERTY: "true"},
+        created_time=now_ms,
+    )
+
+
+def _removes(state: JournalState, now_ms: int) -> list[Remove]:
+    """Objects whose records are all in the topics' own tables. ``dataChange`` is false: the rows are elsewhere, not gone."""
+    return [remove(path, size_bytes, now_ms) for path, size_bytes in state.runs.unneeded(limits.JOURNAL_REMOVES_MAX)]
+
+
+def remove(path: str, size_bytes: int, now_ms: int) -> Remove:
+    """The ``remove`` of an object."""
+    return Remove(
+        path=path,
+        deletion_timestamp=now_ms,
+        data_change=False,
+        extended_file_metadata=True,
+        partition_values={},
+        size=size_bytes,
+    )

@@ -1,0 +1,112 @@
+"""What one gateway tells another of an object that it has put into a journal's table: all that a commit needs but the records.
+
+JSON arrays. The gateway that offers the object has judged its batches by their topics' settings. The one that commits judges all
+that depends on the journal. Topics are in the order of the object's records; so are a topic's runs, and its batches by arrival.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated, Final
+
+import msgspec
+
+from log_format.journal.entries import Attach
+from log_format.topic.applied_transactions import TransactionStamp
+from log_format.topic.producers import ProducerStamp
+
+OFFER_BYTES_MAX: Final = 2 * 1024 * 1024
+"""An object of so many runs that its offer is longer is committed by the gateway that has put it."""
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Positive = Annotated[int, msgspec.Meta(ge=1, le=2**62)]
+_Version = Annotated[int, msgspec.Meta(ge=-1, le=2**53)]
+
+
+class OfferedBatch(msgspec.Struct, frozen=True, array_like=True):
+    """One request's records, as ``topic.append.Batch`` names its parts."""
+
+    counts: tuple[tuple[_Count, _Positive], ...]
+    stamp: ProducerStamp | None
+    expected_offset: _Count | None
+    transaction: TransactionStamp | None
+
+
+class OfferedTopic(msgspec.Struct, frozen=True, array_like=True):
+    """The records of one topic. ``attach``: where the sender knows of no attachment under ``number``."""
+
+    topic_id: str
+    number: _Positive
+    attach: Attach | None
+    runs: tuple[tuple[_Count, _Positive, _Count, _Count, _Count], ...]
+    """Partition, records, stored bytes, oldest and newest timestamp."""
+    batches: tuple[OfferedBatch, ...]
+
+    def attaching(self) -> Attach:
+        """See ``Judging.topic``."""
+        assert self.attach is not None
+        return self.attach
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the batches fill the runs."""
+        counts: Counter[int] = Counter()
+        for batch in self.batches:
+            counts.update(dict(batch.counts))
+        is_attached = self.attach is None or (self.attach.topic_id, self.attach.number) == (self.topic_id, self.number)
+        return is_attached and counts == {partition: count for partition, count, *_ in self.runs}
+
+
+class Offer(msgspec.Struct, frozen=True, array_like=True):
+    """An object in the store, named by its path in the journal's table."""
+
+    path: str
+    size_bytes: _Positive
+    footer_start: _Count
+    footer_crc32: _Count
+    record_count: _Positive
+    offered_at: _Version
+    """A version of the journal that the sender knew before it named the object."""
+    staged_at_ms: _Count
+    """By the sender's clock, before the object was put."""
+    topics: tuple[OfferedTopic, ...]
+
+    @property
+    def run_count(self) -> int:
+        """Runs of the object."""
+        return sum(len(one.runs) for one in self.topics)
+
+
+class Taken(msgspec.Struct, frozen=True, array_like=True):
+    """A commit took the object up whole: the base offset of each of its runs, in their order."""
+
+    version: _Count
+    bases: tuple[_Count, ...]
+
+
+_ENCODER: Final = msgspec.json.Encoder()
+_OFFER: Final = msgspec.json.Decoder(tuple[Annotated[int, msgspec.Meta(ge=0, le=10_000)], Offer])
+_TAKEN: Final = msgspec.json.Decoder(Taken)
+
+
+def encode_offer(journal: int, offer: Offer) -> bytes:
+    """The offer to a journal."""
+    return _ENCODER.encode((journal, offer))
+
+
+def decode_offer(data: bytes) -> tuple[int, Offer]:
+    """The journal, and what it is offered. Raises ``ValueError``."""
+    journal, offer = _OFFER.decode(data)
+    if not all(one.is_whole for one in offer.topics):
+        raise ValueError("the batches are not those of the runs")
+    return journal, offer
+
+
+def encode_taken(taken: Taken) -> bytes:
+    """The answer."""
+    return _ENCODER.encode(taken)
+
+
+def decode_taken(data: bytes) -> Taken:
+    """The answer. Raises ``ValueError``."""
+    return _TAKEN.decode(data)

@@ -1,0 +1,117 @@
+"""What a journal's commit says of one object: whose records it has, and which offsets they get.
+
+The tag ``tidelog.runs`` of its ``add`` is a JSON array with one entry for each topic, in the order of the object's records:
+``[topic id, runs, stamped requests, applied transactions]``. A run is as in a segment (docs/format.md, section 5.1); its stored
+bytes are its share of the object. Stamped requests are as in ``tidelog.producers``. An applied transaction is ``[transaction id,
+decided version, floor, places]``. A long array is compressed with zlib, as base64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+
+from log_format.delta.actions import Add, plain_path
+from log_format.errors import CorruptData
+from log_format.journal.packed import packed, unpacked
+from log_format.segments.run import Run, SegmentRef
+from log_format.topic.appended import Appended
+from log_format.topic.applied_transactions import TransactionStamp
+from log_format.topic.producer_id import issued_ms
+from log_format.topic.producers import ProducerStamp, StampedBatch
+from log_format.topic.segment_tags import TAG_FOOTER, TAG_RUNS
+
+Applied = Mapping[TransactionStamp, tuple[Appended, ...]]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Places = list[tuple[_Count, _Count, _Count]]
+_RunBytes = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
+_RunRow = tuple[_Count, _Count, _Count, _Count, _RunBytes, _Count, _Count]
+_StampRow = tuple[str, _Count, _Count, _Places]
+_Floor = Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)]
+_AppliedRow = tuple[str, _Count, _Floor, _Places]
+_TopicRow = tuple[str, list[_RunRow], list[_StampRow], list[_AppliedRow]]
+_ENCODER: Final = msgspec.json.Encoder()
+_DECODER: Final = msgspec.json.Decoder(list[_TopicRow])
+_FOOTER_DECODER: Final = msgspec.json.Decoder(tuple[_Count, _Count])
+
+
+class TopicRuns(NamedTuple):
+    """The records of one topic in an object, in order of partition; the idempotent requests and transactions among them."""
+
+    topic_id: str
+    runs: Sequence[Run]
+    stamped: Sequence[StampedBatch]
+    applied: Applied
+
+
+class PlacedObject(NamedTuple):
+    """A journal's object, and whose records it has, in order."""
+
+    ref: SegmentRef
+    topics: Sequence[TopicRuns]
+
+
+def placed_tags(ref: SegmentRef, topics: Sequence[TopicRuns]) -> dict[str, str | None]:
+    """The tags of the object's ``add``."""
+    rows = [
+        (
+            of_topic.topic_id,
+            [
+                (
+                    run.partition,
+                    run.base_offset,
+                    run.end_offset,
+                    run.record_count,
+                    run.size_bytes,
+                    run.min_timestamp_ms,
+                    run.max_timestamp_ms,
+                )
+                for run in of_topic.runs
+            ],
+            [(*stamp, _plain(places)) for stamp, places in of_topic.stamped],
+            [(*stamp, _plain(places)) for stamp, places in of_topic.applied.items()],
+        )
+        for of_topic in topics
+    ]
+    return {TAG_RUNS: packed(_ENCODER.encode(rows)), TAG_FOOTER: f"[{ref.footer_start},{ref.footer_crc32}]"}
+
+
+def placed_object(add: Add) -> PlacedObject:
+    """The object that an ``add`` names. Raises ``CorruptData``."""
+    path, tags = plain_path(add.path), add.tags or {}
+    try:
+        rows = _DECODER.decode(unpacked(tags.get(TAG_RUNS) or ""))
+        footer_start, footer_crc32 = _FOOTER_DECODER.decode(tags.get(TAG_FOOTER) or "")
+        topics = [
+            TopicRuns(
+                topic_id,
+                [Run(*run) for run in runs],
+                [StampedBatch(ProducerStamp(*row[:3]), _places(row[3])) for row in stamped],
+                {TransactionStamp(*row[:3]): _places(row[3]) for row in applied},
+            )
+            for topic_id, runs, stamped, applied in rows
+        ]
+        for of_topic in topics:
+            _check(of_topic)
+    except ValueError as problem:
+        raise CorruptData(f"The log's entry for {path} can't be used: {problem}.", segment=path) from problem
+    return PlacedObject(SegmentRef(path, add.size, footer_start, footer_crc32), topics)
+
+
+def _check(of_topic: TopicRuns) -> None:
+    """Raise ``ValueError`` for what no flush gives."""
+    for run in of_topic.runs:
+        if run.record_count != run.end_offset - run.base_offset:
+            raise ValueError(f"{run} is no run of a flush")
+    for (producer_id, _, _), _ in of_topic.stamped:
+        issued_ms(producer_id)
+
+
+def _plain(places: Sequence[Appended]) -> _Places:
+    return [(place.partition, place.base_offset, place.count) for place in places]
+
+
+def _places(plain: _Places) -> tuple[Appended, ...]:
+    return tuple(Appended(*place) for place in plain)

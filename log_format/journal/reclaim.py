@@ -1,0 +1,67 @@
+"""A flush whose object was offered to another gateway, which did not answer: that one may have taken it up, or still may.
+
+1. A commit has the object: then the flush is there.
+2. No commit has it: then this change commits it. Either commit goes to the next version of the log, so one of the two
+   meets the other and finds the object there.
+3. A batch of it is refused meanwhile: then the object must not be taken up any more. The commit says so by a ``remove``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from log_format import layout
+from log_format.bounded_read import read_bounded
+from log_format.delta.actions import decode_commit, plain_path
+from log_format.delta.change import Proposal
+from log_format.errors import ObjectMissing, OutcomeUnknown
+from log_format.journal.append import JournalAppend
+from log_format.journal.notes import JournalNotes, remove
+from log_format.journal.offer import Offer
+from log_format.journal.placed import placed_object
+from log_format.journal.state import JournalState
+from log_format.journal.taken import Forgotten
+from log_format.limits import COMMIT_BYTES_MAX
+from log_format.store import ObjectStore
+from log_format.topic.append import AppendResult
+
+
+class Reclaim:
+    """``append``: the flush. ``offer``: its object, as it was offered."""
+
+    def __init__(self, append: JournalAppend, offer: Offer) -> None:
+        self._append = append
+        self._offer = offer
+
+    def propose(self, state: JournalState, now_ms: int) -> Proposal[AppendResult | int]:
+        """The flush; or no actions, and the version that has it. Raises ``OutcomeUnknown`` where that is forgotten."""
+        offer = self._offer
+        try:
+            version = state.taken.version_of(offer.path, offer.offered_at)
+        except Forgotten:
+            raise OutcomeUnknown("Whether another gateway has stored these records is forgotten here.") from None
+        if version is not None:
+            return Proposal(operation="WRITE", actions=(), result=version)
+        own: Proposal[AppendResult | int] = self._append.propose(state, now_ms)
+        if own.segment is not None and own.segment.path == offer.path:
+            return own
+        given_up = remove(offer.path, offer.size_bytes, now_ms)
+        if own.actions or own.tags:
+            return replace(own, actions=[*own.actions, given_up])
+        return JournalNotes(()).proposed(state, now_ms, own.result, [given_up])
+
+
+def taken_bases(store: ObjectStore, root: str, version: int, path: str) -> tuple[int, ...]:
+    """The base offset of each run of an object that this version of the journal at ``root`` has.
+
+    Raises ``OutcomeUnknown``, ``StoreUnavailable``, ``CorruptData``.
+    """
+    key = layout.table_commit_key(root, version)
+    try:
+        commit = decode_commit(read_bounded(store, key, COMMIT_BYTES_MAX), key)
+    except ObjectMissing:
+        commit = None
+    for add in () if commit is None else commit.adds:
+        if plain_path(add.path) == path:
+            return tuple(run.base_offset for of_topic in placed_object(add).topics for run in of_topic.runs)
+    raise OutcomeUnknown(f"Version {version} does not say any more where these records are.")

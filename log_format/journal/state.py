@@ -1,0 +1,152 @@
+"""The state of a journal at one version: its topics, and where the records are that are not in the topics' own tables yet.
+
+1. A run continues its partition exactly. A commit that breaks this makes the log corrupt.
+2. An object is needed while one of its runs is undrained. Others may be removed by any commit.
+3. ``runs`` is shared with later states, like a topic's manifest: it only says more, or forgets what is drained. So is ``taken``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from log_format.delta.actions import Commit, plain_path
+from log_format.delta.table import NO_LOG
+from log_format.errors import CorruptData
+from log_format.journal.content import content_of
+from log_format.journal.placed import PlacedObject
+from log_format.journal.taken import TakenObjects
+from log_format.journal.topics import NO_TOPICS, JournalTopic, JournalTopics
+from log_format.journal.undrained import Part, Undrained
+from log_format.segments.run import Run
+
+
+@dataclass(slots=True)
+class _File:
+    """A live object: its size, and how many of its topics are not drained."""
+
+    size_bytes: int
+    topics_left: int
+
+
+class JournalRuns:
+    """Where undrained records are, over all topics; and which objects nobody needs. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_topic: dict[str, Undrained] = {}
+        self._files: dict[str, _File] = {}
+        self._unneeded: dict[str, int] = {}
+        self.run_count = 0
+        """Undrained runs, over all topics."""
+
+    def of(self, topic_id: str) -> Undrained | None:
+        """Those of one topic; None where all its records are in its own table."""
+        return self._by_topic.get(topic_id)
+
+    @property
+    def memory_bytes(self) -> int:
+        """About how much memory this takes. O(topics)."""
+        with self._lock:
+            return 300 * len(self._files) + sum(one.memory_bytes for one in self._by_topic.values())
+
+    def file_count(self) -> int:
+        """Live objects."""
+        return len(self._files)
+
+    def has_file(self, path: str) -> bool:
+        """Whether the object is live."""
+        return path in self._files
+
+    def unneeded(self, count_max: int) -> list[tuple[str, int]]:
+        """Paths and sizes of live objects whose records are all in the topics' tables, oldest first."""
+        with self._lock:
+            return [pair for pair, _ in zip(self._unneeded.items(), range(count_max), strict=False)]
+
+    def add(self, placed: PlacedObject, topics: JournalTopics) -> None:
+        """An object came in; of it the runs count that are not below ``drained``. Raises ``CorruptData``."""
+        left = 0
+        with self._lock:
+            for content in placed.topics:
+                topic = topics.by_id.get(content.topic_id)
+                if topic is None or not _has_undrained(content.runs, topic):
+                    continue
+                left += 1
+                undrained = self._by_topic.get(content.topic_id)
+                if undrained is None:
+                    undrained = self._by_topic[content.topic_id] = Undrained(topic.drained)
+                undrained.add(Part(placed.ref, content.runs))
+                self.run_count += len(content.runs)
+            path = placed.ref.path
+            if path in self._files:
+                raise CorruptData(f"The log of a journal adds {path} twice.", segment=path)
+            self._files[path] = _File(placed.ref.size_bytes, left)
+            if not left:
+                self._unneeded[path] = placed.ref.size_bytes
+
+    def remove(self, path: str) -> None:
+        """An object left the table."""
+        with self._lock:
+            self._files.pop(path, None)
+            self._unneeded.pop(path, None)
+
+    def forget_drained(self, topic_id: str, topic: JournalTopic | None) -> None:
+        """Forget the runs of the topic that its own table has; all of them where it is None."""
+        with self._lock:
+            undrained = self._by_topic.pop(topic_id, None)
+            if undrained is None:
+                return
+            kept = []
+            for part in undrained.parts:
+                if topic is not None and _has_undrained(part.runs, topic):
+                    kept.append(part)
+                    continue
+                self.run_count -= len(part.runs)
+                if (file := self._files.get(part.ref.path)) is not None:
+                    file.topics_left -= 1
+                    if not file.topics_left:
+                        self._unneeded[part.ref.path] = file.size_bytes
+            if topic is not None and kept:
+                self._by_topic[topic_id] = Undrained(topic.drained, kept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalState:
+    """One journal at one version. Immutable but for ``runs`` and ``taken``."""
+
+    journal: int
+    version: int = NO_LOG
+    topics: JournalTopics = NO_TOPICS
+    modification_time_ms: int = 0
+    runs: JournalRuns = field(default_factory=JournalRuns, compare=False)
+    taken: TakenObjects = field(default_factory=TakenObjects, compare=False)
+
+    def topic(self, topic_id: str | None) -> JournalTopic | None:
+        """What the journal knows of a topic."""
+        return None if topic_id is None else self.topics.by_id.get(topic_id)
+
+    def apply(self, commit: Commit, version: int) -> Self:
+        """The state after the next commit. Call it once per commit. Raises ``CorruptData``."""
+        if version != self.version + 1:
+            raise ValueError(f"commit {version} does not follow version {self.version}")
+        content = content_of(commit)
+        topics = content.applied_to(self.topics)
+        for topic_id in {entry.topic_id for entry in content.entries}:
+            before, after = self.topics.by_id.get(topic_id), topics.by_id.get(topic_id)
+            if before is not None and (after is None or after.drained is not before.drained):
+                self.runs.forget_drained(topic_id, after if after is not None and after.first == before.first else None)
+        for one in content.objects:
+            self.runs.add(one, topics)
+            self.taken.add(one.ref.path, version)
+        for remove in commit.removes:
+            self.runs.remove(plain_path(remove.path))
+            self.taken.add(plain_path(remove.path), version)
+        newest_ms = max([self.modification_time_ms, *(add.modification_time for add in commit.adds)])
+        return replace(self, version=version, topics=topics, modification_time_ms=newest_ms)
+
+
+def _has_undrained(runs: Sequence[Run], topic: JournalTopic) -> bool:
+    drained = topic.drained
+    return any(run.end_offset > drained[run.partition] for run in runs)

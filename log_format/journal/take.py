@@ -1,0 +1,131 @@
+"""Taking up objects that several gateways have put: one commit with an ``add`` for each.
+
+An object is taken up whole or not at all: where one of its batches is refused or is a duplicate, it is not, and its sender puts
+another without it. No object is taken up twice, nor one that lies there for longer than ``SEGMENT_AGE_MAX_MS``: maintenance may
+be about to delete it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from log_format.delta.actions import Add
+from log_format.delta.change import Proposal
+from log_format.errors import OutcomeUnknown, TidelogError
+from log_format.journal.append import object_add
+from log_format.journal.entries import Entry
+from log_format.journal.judging import Judging
+from log_format.journal.notes import JournalNotes
+from log_format.journal.offer import Offer, OfferedTopic, Taken
+from log_format.journal.placed import TopicRuns
+from log_format.journal.state import JournalState
+from log_format.journal.taken import Forgotten
+from log_format.limits import SEGMENT_AGE_MAX_MS
+from log_format.segments.run import Run, SegmentRef
+from log_format.topic.appended import Appended
+from log_format.topic.applied_transactions import TransactionStamp
+from log_format.topic.producers import StampedBatch
+
+TakeResult = Sequence[Taken | TidelogError | None]
+"""For each object. None: it is not taken up, and never will be by this change."""
+
+
+class _Standing(NamedTuple):
+    """What one proposal has: the objects that it takes up, by their numbers, and the entries before them."""
+
+    topics: dict[int, list[TopicRuns]]
+    entries: Sequence[Entry]
+
+
+class JournalTake:
+    """Take up these objects, those that can be. ``notes``: as ``JournalAppend``'s."""
+
+    def __init__(self, offers: Sequence[Offer], *, notes: Sequence[Entry] = ()) -> None:
+        self._offers = tuple(offers)
+        self._notes = tuple(notes)
+
+    def propose(self, state: JournalState, now_ms: int) -> Proposal[TakeResult]:
+        """One ``add`` for each object, in the order given."""
+        result: list[Taken | TidelogError | None] = [None] * len(self._offers)
+        candidates: dict[str, int] = {}
+        for number, offer in enumerate(self._offers):
+            why_not = _why_not(offer, state, now_ms)
+            if isinstance(why_not, TidelogError):
+                result[number] = why_not
+            elif not why_not:
+                candidates.setdefault(offer.path, number)
+        standing = self._standing(list(candidates.values()), state, now_ms)
+        if not standing.topics:
+            return Proposal(operation="WRITE", actions=(), result=result)
+        adds: list[Add] = []
+        modification_ms = max(now_ms, state.modification_time_ms + 1)
+        for number, topics in standing.topics.items():
+            offer = self._offers[number]
+            ref = SegmentRef(offer.path, offer.size_bytes, offer.footer_start, offer.footer_crc32)
+            # Each has a later time than the one before: a checkpoint keeps no other order.
+            adds.append(object_add(ref, offer.record_count, topics, modification_ms + len(adds)))
+            bases = tuple(run.base_offset for of_topic in topics for run in of_topic.runs)
+            result[number] = Taken(state.version + 1, bases)
+        return JournalNotes(standing.entries).proposed(state, now_ms, result, adds)
+
+    def _standing(self, left: list[int], state: JournalState, now_ms: int) -> _Standing:
+        """Judge the objects together; without one that does not stand again from the beginning, which is rare."""
+        while True:
+            judging = Judging(state, now_ms, notes=self._notes)
+            found: dict[int, list[TopicRuns]] = {}
+            for number in left:
+                topics = _placed(number, self._offers[number], judging)
+                if topics is None:
+                    left.remove(number)
+                    break
+                found[number] = topics
+            else:
+                return _Standing(found, judging.entries)
+
+
+def _why_not(offer: Offer, state: JournalState, now_ms: int) -> TidelogError | bool:
+    """Whether the object must not be taken up; an error where a commit has it: its sender looks there."""
+    try:
+        version = state.taken.version_of(offer.path, offer.offered_at)
+    except Forgotten:
+        return True
+    if version is not None:
+        return OutcomeUnknown(f"Version {version} has the object, or says that none will.")
+    return abs(now_ms - offer.staged_at_ms) > SEGMENT_AGE_MAX_MS
+
+
+def _placed(number: int, offer: Offer, judging: Judging) -> list[TopicRuns] | None:
+    """Whose records the object has, with their offsets; None where one of its batches is refused."""
+    topics = []
+    for one in offer.topics:
+        content = _placed_topic(number, one, judging)
+        if content is None:
+            return None
+        topics.append(content)
+    return topics
+
+
+def _placed_topic(number: int, one: OfferedTopic, judging: Judging) -> TopicRuns | None:
+    try:
+        of_topic = judging.topic(one.topic_id, one.number, None if one.attach is None else one.attaching)
+    except ValueError:  # an entry that contradicts itself
+        return None
+    if of_topic is None or any(partition >= len(of_topic.topic.next_offsets) for partition, *_ in one.runs):
+        return None
+    runs = [
+        Run(partition, base, base + count, count, *rest)
+        for partition, count, *rest in one.runs
+        for base in (of_topic.base(partition),)
+    ]
+    stamped: list[StampedBatch] = []
+    applied: dict[TransactionStamp, tuple[Appended, ...]] = {}
+    for batch in one.batches:
+        if judging.verdict(batch, of_topic) is not None:
+            return None
+        places = judging.take(number, batch, of_topic)
+        if batch.stamp is not None:
+            stamped.append(StampedBatch(batch.stamp, places))
+        if batch.transaction is not None:
+            applied[batch.transaction] = places
+    return TopicRuns(one.topic_id, runs, stamped, applied)

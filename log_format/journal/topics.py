@@ -1,0 +1,319 @@
+"""What a journal knows of each topic whose appends it takes or took: the part of its state that a checkpoint keeps.
+
+1. Of a topic's numbers at most one is open. Appends count only under it.
+2. A closed number is never opened again. The journal remembers a topic's closed number until the topic is released and long
+   forgotten; ``floor`` is the largest number ever forgotten, and no number up to it is opened for a topic that is not known.
+3. Next offsets never go back while the topic stays (``first``).
+
+Follows from the commits alone; no clock takes part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Annotated, Final
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from log_format.journal.entries import Attach, Close, Drained, EmptyRequest, Entry, Release
+from log_format.journal.placed import PlacedObject, TopicRuns
+from log_format.limits import JOURNAL_CLOSED_REMEMBERED
+from log_format.topic.applied_transactions import AppliedTransactions, decode_applied
+from log_format.topic.producers import Producers, ProducerStamp, StampedBatch, decode_producers
+from log_format.topic.state import Offsets
+
+
+class JournalTopic(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """One topic. Immutable. ``next_offsets`` and ``drained`` have one number for each partition."""
+
+    topic_id: str
+    name: str
+    number: int
+    first: int
+    is_open: bool
+    settings: tuple[int, int, int]
+    next_offsets: Offsets
+    drained: Offsets
+    """The offsets up to which the topic's own table has the records."""
+    producers: Producers
+    transactions: AppliedTransactions
+    undrained_since_ms: int | None = None
+    """Not after the first commit with records that are not in the topic's table; None without any."""
+
+    @property
+    def drain_ms(self) -> int:
+        """The topic's ``drain.ms``."""
+        return self.settings[1]
+
+    @property
+    def drain_bytes(self) -> int:
+        """The topic's ``flush.bytes``: with as many undrained bytes a drain is due."""
+        return self.settings[2]
+
+    @property
+    def memory_bytes(self) -> int:
+        """About how much memory it takes."""
+        return 600 + 16 * len(self.next_offsets) + self.producers.memory_bytes + self.transactions.memory_bytes
+
+    def with_runs(self, content: TopicRuns, commit_ms: int) -> JournalTopic:
+        """After records of the topic came in. Raises ``ValueError`` where they don't continue it."""
+        if not self.is_open:
+            raise ValueError(f"topic {self.name!r} is closed")
+        next_offsets = self.next_offsets.copy()
+        for run in content.runs:
+            if run.partition >= len(next_offsets) or run.base_offset != next_offsets[run.partition]:
+                raise ValueError(f"{run} does not continue topic {self.name!r}")
+            next_offsets[run.partition] = run.end_offset
+        next_offsets.flags.writeable = False
+        since_ms = commit_ms if self.undrained_since_ms is None and content.runs else self.undrained_since_ms
+        topic = replace(self, next_offsets=next_offsets, undrained_since_ms=since_ms)
+        if content.applied:
+            topic = replace(topic, transactions=self.transactions.with_applied(content.applied))
+        return topic.with_stamped(content.stamped, commit_ms)
+
+    def with_stamped(self, stamped: Sequence[StampedBatch], commit_ms: int) -> JournalTopic:
+        """After these idempotent requests."""
+        if not stamped:
+            return self
+        return replace(self, producers=self.producers.with_batches(stamped, commit_ms, self.settings[0]))
+
+    def can_be(self, entry: Drained) -> bool:
+        """Whether the entry can follow, and says something new. One from another stay may say more than was here."""
+        return all(
+            partition < len(self.drained) and offset <= self.next_offsets[partition]
+            for partition, offset in entry.offsets
+        ) and any(offset > self.drained[partition] for partition, offset in entry.offsets)
+
+    def with_drained(self, entry: Drained) -> JournalTopic:
+        """After the topic's own table has its records below these offsets."""
+        drained = self.drained.copy()
+        for partition, offset in entry.offsets:
+            if partition >= len(drained) or offset > self.next_offsets[partition]:
+                raise ValueError(f"topic {self.name!r} can't be drained up to {offset} of partition {partition}")
+            drained[partition] = max(offset, drained[partition])
+        drained.flags.writeable = False
+        is_all = np.array_equal(drained, self.next_offsets)
+        since_ms = None if is_all or self.undrained_since_ms is None else max(entry.up_to_ms, self.undrained_since_ms)
+        return replace(self, drained=drained, undrained_since_ms=since_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalTopics:
+    """Every topic, by id. Immutable."""
+
+    by_id: Mapping[str, JournalTopic]
+    closed: Mapping[str, int]
+    """Topics that the journal has no more, or never had: id -> the largest closed number. Oldest first."""
+    floor: int = 0
+
+    def closed_number(self, topic_id: str) -> int:
+        """The largest number that is closed for the topic. A number above it may be open, or not attached yet."""
+        return _closed_number(self.by_id.get(topic_id), self.closed.get(topic_id, self.floor))
+
+    def next_number(self, topic_id: str) -> int:
+        """A number under which the topic can be attached."""
+        topic = self.by_id.get(topic_id)
+        return 1 + max(self.floor, self.closed.get(topic_id, 0), 0 if topic is None else topic.number)
+
+    def after(self, entries: Sequence[Entry], objects: Sequence[PlacedObject], commit_ms: int) -> JournalTopics:
+        """After a commit with this content. Raises ``ValueError`` where it contradicts what is known."""
+        edit = TopicsEdit(self)
+        edit.take(entries, commit_ms)
+        for one in objects:
+            for content in one.topics:
+                topic = edit.by_id.get(content.topic_id)
+                if topic is None:
+                    raise ValueError(f"it has records of topic {content.topic_id}, which is not attached")
+                edit.by_id[content.topic_id] = topic.with_runs(content, commit_ms)
+        return edit.topics()
+
+    def encoded(self) -> bytes:
+        """As JSON, for a checkpoint."""
+        rows = [_row(topic) for topic in self.by_id.values()]
+        return msgspec.json.encode(_Encoded(floor=self.floor, closed=dict(self.closed), topics=rows))
+
+
+NO_TOPICS: Final = JournalTopics(by_id=MappingProxyType({}), closed=MappingProxyType({}))
+
+
+class TopicsEdit:
+    """The topics under change, one entry after another."""
+
+    def __init__(self, before: JournalTopics) -> None:
+        self.by_id = dict(before.by_id)
+        self._before = before
+        self._closed: dict[str, int] | None = None
+        self._floor = before.floor
+
+    def topics(self) -> JournalTopics:
+        """The topics as they are now."""
+        closed = self._before.closed if self._closed is None else MappingProxyType(self._closed)
+        return JournalTopics(by_id=MappingProxyType(self.by_id), closed=closed, floor=self._floor)
+
+    def closed_number(self, topic_id: str) -> int:
+        """See ``JournalTopics``."""
+        return _closed_number(self.by_id.get(topic_id), self._closed_now().get(topic_id, self._floor))
+
+    def take(self, entries: Iterable[Entry], commit_ms: int) -> None:
+        """Apply these. Raises ``ValueError``."""
+        for entry in entries:
+            topic = self.by_id.get(entry.topic_id)
+            match entry:
+                case Attach():
+                    self.by_id[entry.topic_id] = self._attached(entry, topic)
+                case Close():
+                    self._close(entry, topic)
+                case Drained() if topic is not None:
+                    self.by_id[entry.topic_id] = topic.with_drained(entry)
+                case Release() if topic is not None and topic.number == entry.number and not topic.is_open:
+                    del self.by_id[entry.topic_id]
+                    self._remember(entry.topic_id, entry.number)
+                case EmptyRequest() if topic is not None and topic.is_open:
+                    stamp = ProducerStamp(entry.producer_id, entry.epoch, entry.sequence)
+                    self.by_id[entry.topic_id] = topic.with_stamped([StampedBatch(stamp, ())], commit_ms)
+                case _:
+                    raise ValueError(f"{entry} contradicts what the journal knows of that topic")
+
+    def _attached(self, entry: Attach, topic: JournalTopic | None) -> JournalTopic:
+        if topic is None and entry.number <= self.closed_number(entry.topic_id):
+            raise ValueError(f"topic {entry.name!r} is attached under {entry.number}, which is closed")
+        if topic is not None and (topic.is_open or entry.number <= topic.number):
+            raise ValueError(f"topic {entry.name!r} is attached under {entry.number} after {topic.number}")
+        if topic is None and entry.topic_id in self._closed_now():
+            self._changed_closed().pop(entry.topic_id)
+        if topic is not None and topic.first == entry.first:
+            return replace(
+                topic,
+                number=entry.number,
+                is_open=True,
+                settings=entry.settings,
+                next_offsets=_grown(topic.next_offsets, entry.partition_count),
+                drained=_grown(topic.drained, entry.partition_count),
+            )
+        if len(entry.next_offsets) > entry.partition_count:
+            raise ValueError(f"topic {entry.name!r} has {entry.partition_count} partitions, and offsets of more")
+        offsets = _grown(np.array(entry.next_offsets, np.int64), entry.partition_count)
+        return JournalTopic(
+            topic_id=entry.topic_id,
+            name=entry.name,
+            number=entry.number,
+            first=entry.first,
+            is_open=True,
+            settings=entry.settings,
+            next_offsets=offsets,
+            drained=offsets,
+            producers=decode_producers(bytes(entry.producers)),
+            transactions=decode_applied(bytes(entry.transactions)),
+        )
+
+    def _close(self, entry: Close, topic: JournalTopic | None) -> None:
+        if topic is None:
+            self._remember(entry.topic_id, entry.number)
+        elif entry.number >= topic.number:
+            self.by_id[entry.topic_id] = replace(topic, number=entry.number, is_open=False)
+
+    def _remember(self, topic_id: str, number: int) -> None:
+        closed = self._changed_closed()
+        closed[topic_id] = max(number, closed.pop(topic_id, self._floor))
+        while len(closed) > JOURNAL_CLOSED_REMEMBERED:
+            self._floor = max(self._floor, closed.pop(next(iter(closed))))
+
+    def _closed_now(self) -> Mapping[str, int]:
+        return self._before.closed if self._closed is None else self._closed
+
+    def _changed_closed(self) -> dict[str, int]:
+        if self._closed is None:
+            self._closed = dict(self._before.closed)
+        return self._closed
+
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
+class _Row(msgspec.Struct, array_like=True):
+    """A topic in a checkpoint."""
+
+    topic_id: str
+    name: str
+    number: _Count
+    first: _Count
+    is_open: bool
+    settings: tuple[_Count, _Count, _Count]
+    next_offsets: list[_Count]
+    drained: list[_Count]
+    undrained_since_ms: int | None
+    producers: msgspec.Raw
+    transactions: msgspec.Raw
+
+
+class _Encoded(msgspec.Struct):
+    """The topics in a checkpoint."""
+
+    floor: _Count
+    closed: dict[str, _Count]
+    topics: list[_Row]
+
+
+_DECODER: Final = msgspec.json.Decoder(_Encoded)
+
+
+def decode_topics(data: bytes) -> JournalTopics:
+    """The topics from ``JournalTopics.encoded``. Raises ``ValueError`` for anything else."""
+    try:
+        found = _DECODER.decode(data)
+        by_id = {row.topic_id: _topic(row) for row in found.topics}
+    except RecursionError as problem:
+        raise ValueError(f"a journal's topics are damaged: {problem!r}") from problem
+    return JournalTopics(by_id=MappingProxyType(by_id), closed=MappingProxyType(found.closed), floor=found.floor)
+
+
+def _row(topic: JournalTopic) -> _Row:
+    return _Row(
+        topic.topic_id,
+        topic.name,
+        topic.number,
+        topic.first,
+        topic.is_open,
+        topic.settings,
+        topic.next_offsets.tolist(),
+        topic.drained.tolist(),
+        topic.undrained_since_ms,
+        msgspec.Raw(topic.producers.encoded()),
+        msgspec.Raw(topic.transactions.encoded()),
+    )
+
+
+def _topic(row: _Row) -> JournalTopic:
+    next_offsets, drained = (np.array(offsets, np.int64) for offsets in (row.next_offsets, row.drained))
+    if len(next_offsets) != len(drained) or (drained > next_offsets).any():
+        raise ValueError(f"topic {row.name!r} is drained up to {row.drained} of {row.next_offsets}")
+    return JournalTopic(
+        topic_id=row.topic_id,
+        name=row.name,
+        number=row.number,
+        first=row.first,
+        is_open=row.is_open,
+        settings=row.settings,
+        next_offsets=_grown(next_offsets, 0),
+        drained=_grown(drained, 0),
+        producers=decode_producers(bytes(row.producers)),
+        transactions=decode_applied(bytes(row.transactions)),
+        undrained_since_ms=row.undrained_since_ms,
+    )
+
+
+def _closed_number(topic: JournalTopic | None, closed: int) -> int:
+    if topic is None:
+        return closed
+    return topic.number - 1 if topic.is_open else topic.number
+
+
+def _grown(offsets: Offsets, count: int) -> Offsets:
+    """The offsets of ``count`` partitions, new ones at 0; read-only."""
+    grown = np.concatenate([offsets, np.zeros(max(0, count - len(offsets)), np.int64)])
+    grown.flags.writeable = False
+    return grown

@@ -1,0 +1,147 @@
+"""A topic at a journal as readers see it: its own log's state, and on top of it what only the journal has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from log_format.journal.state import JournalState
+from log_format.journal.topics import JournalTopic
+from log_format.journal.undrained import Undrained
+from log_format.manifest.manifest import Located, Manifest
+from log_format.segments.run import SegmentRef
+from log_format.topic.state import Offsets, TopicState
+
+
+class AheadOfTable(Exception):
+    """The journal has forgotten records that the state does not have: the topic's own log has gone on. Look at it again."""
+
+
+def view_of(state: TopicState, journal: JournalState) -> TopicState:
+    """The topic's state with the journal's records, producers and transactions.
+
+    ``state`` is its own log's; where that is at no journal, or the journal does not know of this stay, it is the answer. Raises
+    ``AheadOfTable``.
+    """
+    topic = journal_topic(state, journal)
+    if topic is None:
+        return state
+    undrained = journal.runs.of(topic.topic_id)
+    count = min(len(topic.drained), state.partition_count)
+    # The runs may be those of a later state: they can lack what only that one knows to be drained.
+    forgotten = topic.next_offsets if undrained is None else undrained.drained[:count]
+    if (np.maximum(topic.drained[:count], forgotten[:count]) > state.next_offsets[:count]).any():
+        raise AheadOfTable
+    next_offsets = state.next_offsets.copy()
+    next_offsets[:count] = np.maximum(next_offsets[:count], topic.next_offsets[:count])
+    next_offsets.flags.writeable = False
+    manifest = state.manifest
+    if undrained is not None:
+        manifest = OverlaidManifest(state.manifest, state.next_offsets, undrained, journal.journal)
+    return replace(
+        state,
+        next_offsets=next_offsets,
+        producers=topic.producers,
+        transactions=topic.transactions,
+        manifest=manifest,
+        undrained_count=0 if undrained is None else undrained.record_count,
+        undrained_since_ms=topic.undrained_since_ms,
+    )
+
+
+def journal_topic(state: TopicState, journal: JournalState) -> JournalTopic | None:
+    """What the journal knows of the topic's present stay there; None: nothing yet, or the topic is elsewhere."""
+    topic = journal.topic(state.topic_id)
+    return topic if topic is not None and is_its_stay(state, topic, journal.journal) else None
+
+
+def is_its_stay(state: TopicState, topic: JournalTopic, journal: int) -> bool:
+    """Whether the topic is at this journal, and still on the stay that the journal knows: else it left, or was deleted."""
+    here = state.attachment
+    is_here = here is not None and here.journal == journal and here.first == topic.first
+    return is_here and state.topic_id == topic.topic_id
+
+
+def is_open(state: TopicState, journal: JournalState) -> bool:
+    """Whether the journal has the topic open under the number of ``state``: then nothing else changed in the topic's log."""
+    topic = journal_topic(state, journal)
+    return (
+        topic is not None and state.attachment is not None and topic.is_open and topic.number == state.attachment.number
+    )
+
+
+class OverlaidManifest(Manifest):
+    """A topic's own manifest, and the runs that only the journal has. Nothing is added to it: ask for it anew.
+
+    Below ``ends``, the table's next offsets, the topic's own table counts alone.
+    """
+
+    def __init__(self, own: Manifest, ends: Offsets, undrained: Undrained, journal: int) -> None:
+        super().__init__()
+        self._own = own
+        self._ends = ends
+        self._over = undrained
+        self._journal = journal
+
+    def find(self, partition: int, offset: int) -> Located | None:
+        """See ``Manifest``."""
+        own = self._own.find(partition, offset)
+        return self._of_journal(self._over.find(partition, self._past(partition, offset))) if own is None else own
+
+    def find_timestamp(self, partition: int, offset: int, timestamp_ms: int) -> Located | None:
+        """See ``Manifest``."""
+        own = self._own.find_timestamp(partition, offset, timestamp_ms)
+        if own is not None:
+            return own
+        return self._of_journal(self._over.find_timestamp(partition, self._past(partition, offset), timestamp_ms))
+
+    def newest_timestamp_ms(self, partition: int, offset: int) -> int | None:
+        """See ``Manifest``."""
+        own = self._own.newest_timestamp_ms(partition, offset)
+        return self._over.newest_timestamp_ms(partition, self._past(partition, offset)) if own is None else own
+
+    def size_bytes(self, partition: int) -> int:
+        """See ``Manifest``."""
+        return self._own.size_bytes(partition) + self._over.stored_bytes(partition, self._past(partition, 0))
+
+    def retained_from(self, partition: int, *, oldest_ms: int | None, bytes_max: int | None) -> int:
+        """See ``Manifest``: of the topic's own table."""
+        return self._own.retained_from(partition, oldest_ms=oldest_ms, bytes_max=bytes_max)
+
+    def has_all(self, paths: Iterable[str]) -> bool:
+        """See ``Manifest``: of the topic's own table."""
+        return self._own.has_all(paths)
+
+    def paths_within(self, partition: int, start_offset: int, end_offset: int) -> set[str]:
+        """See ``Manifest``: of the topic's own table."""
+        return self._own.paths_within(partition, start_offset, end_offset)
+
+    def runs(self, partition: int) -> list[Located]:
+        """See ``Manifest``."""
+        over = self._over.runs(partition, self._past(partition, 0))
+        return [*self._own.runs(partition), *(replace(run, journal=self._journal) for run in over)]
+
+    def segments(self) -> list[SegmentRef]:
+        """See ``Manifest``: of the topic's own table."""
+        return self._own.segments()
+
+    def segment_count(self) -> int:
+        """See ``Manifest``: of the topic's own table."""
+        return self._own.segment_count()
+
+    @property
+    def memory_bytes(self) -> int:
+        """See ``Manifest``: of the topic's own table."""
+        return self._own.memory_bytes
+
+    def segments_below(self, log_starts: Mapping[int, int], *, count_max: int | None = None) -> Sequence[SegmentRef]:
+        """See ``Manifest``: of the topic's own table."""
+        return self._own.segments_below(log_starts, count_max=count_max)
+
+    def _past(self, partition: int, offset: int) -> int:
+        return max(offset, int(self._ends[partition]))
+
+    def _of_journal(self, run: Located | None) -> Located | None:
+        return None if run is None else replace(run, journal=self._journal)

@@ -1,0 +1,202 @@
+"""Appends to topics and drains them wherever they are, for programs other than the gateway: Spark's jobs, maintenance. Blocks.
+
+1. A batch goes by the topic's own commits or by its journal. Where the topic moves meanwhile, it follows.
+2. A change that has closed the topic's number and does not come to its end is overtaken, as by a gateway.
+3. A large batch does not go by a journal: a gateway that drains it would hold all of it in memory. The topic gets its own commits
+   for so long. A program that dies meanwhile leaves it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+import pyarrow as pa
+
+from log_format.delta.committer import Committer
+from log_format.delta.log import TableLog
+from log_format.delta.table import StateT
+from log_format.errors import BackOff, StoreUnavailable, UnknownTopic
+from log_format.ids import NewId
+from log_format.journal.append import JournalAppend, Routed
+from log_format.journal.drain import DRAIN_BYTES_MAX, Drain, drainable
+from log_format.journal.entries import Close, Drained, Entry, Release
+from log_format.journal.look import JournalOf
+from log_format.journal.notes import JournalNotes
+from log_format.journal.reader import JournalReader, JournalRunPlace
+from log_format.journal.state import JournalState
+from log_format.journal.view import journal_topic
+from log_format.limits import HEAD_TRUSTED_MS
+from log_format.records.schema import RECORD_SCHEMA
+from log_format.segments.run import Run, SegmentRef
+from log_format.topic.append import Append, Batch, Outcome
+from log_format.topic.attachment import Attached, Attachment, Move
+from log_format.topic.changes import MoveTopic
+from log_format.topic.state import TopicState
+
+OVERTAKE_MS: Final = 2_000
+"""How long a topic whose journal has closed its number is left to the program that changes it."""
+_LOOK_PAUSE_MS: Final = 100
+_ROUNDS_MAX: Final = 200
+"""Looks at a topic that moves, or is being changed."""
+
+
+class TopicsAnywhere:
+    """For one thread at a time. ``engine``: the program's name in the tables' histories."""
+
+    def __init__(
+        self,
+        journal_of: JournalOf,
+        reader: JournalReader,
+        *,
+        new_id: NewId,
+        engine: str,
+        direct_bytes_min: int = DRAIN_BYTES_MAX,
+        drain_bytes_max: int = DRAIN_BYTES_MAX,
+    ) -> None:
+        """``direct_bytes_min``: a batch of so many bytes does not go by a journal. ``drain_bytes_max``: see ``drainable``."""
+        self._journal_of = journal_of
+        self._reader = reader
+        self._new_id = new_id
+        self._engine = engine
+        self._direct_bytes_min = direct_bytes_min
+        self._drain_bytes_max = drain_bytes_max
+
+    def append(self, log: TableLog[TopicState], batch: Batch) -> Outcome:
+        """Append the batch; its outcome. Costs no look at the topic where it was looked at lately.
+
+        Raises ``BackOff`` (nothing happened), ``OutcomeUnknown``, ``CorruptData``.
+        """
+        observed_ms = log.observed_ms
+        if observed_ms is None or log.clock.monotonic_ms() - observed_ms > HEAD_TRUSTED_MS:
+            _look(log)
+        if log.state.attachment is not None and batch.records.nbytes >= self._direct_bytes_min:
+            return self._append_directly(log, batch)
+        return self._appended(log, batch)
+
+    def drain(self, log: TableLog[TopicState]) -> Drained | None:
+        """Put all that only the topic's journal has into its table; what the journal is to be told, if anything is new.
+
+        Raises as ``append``.
+        """
+        here = _look(log).attachment
+        if here is None:
+            return None
+        journal = self._journal_of(here.journal)
+        while True:
+            at = _look(journal)
+            own = _look(log)  # after the journal: so it has what the journal has forgotten
+            known = journal_topic(own, at)
+            if known is None:
+                return None
+            undrained = at.runs.of(known.topic_id)
+            ends, parts = drainable(known, undrained, own.next_offsets, bytes_max=self._drain_bytes_max)
+            records = self._records(here.journal, known.topic_id, parts)
+            if not self._committer(log).commit(Drain(known, records, ends, self._new_id)).result:
+                return None
+            if (ends == known.next_offsets).all():
+                break
+        offsets = [(partition, int(end)) for partition, end in enumerate(ends) if end > known.drained[partition]]
+        return Drained(known.topic_id, offsets, at.modification_time_ms) if offsets else None
+
+    def note(self, journal: int, entries: Sequence[Entry]) -> JournalState:
+        """Commit what is still new of these; objects that nobody needs leave the journal with it. Raises as ``append``."""
+        return self._committer(self._journal_of(journal)).commit(JournalNotes(entries)).state
+
+    def _appended(self, log: TableLog[TopicState], batch: Batch) -> Outcome:
+        """Append at the topic's place, once it takes appends."""
+        closed: Attachment | None = None
+        closed_ms = 0
+        for _ in range(_ROUNDS_MAX):
+            own = log.state
+            here = own.attachment
+            if here is None:
+                (outcome,) = self._committer(log).commit(Append([batch], self._new_id)).result
+            else:
+                journal = self._journal_of(here.journal)
+                append = JournalAppend([Routed(own, batch)], self._new_id)
+                (outcome,) = self._committer(journal).commit(append).result
+            if not isinstance(outcome, Attached):
+                return outcome
+            _look(log)
+            if here is None or own.topic_id is None or log.state.attachment != here:
+                continue
+            topics = _look(self._journal_of(here.journal)).topics
+            if topics.closed_number(own.topic_id) < here.number:
+                continue
+            now_ms = log.clock.monotonic_ms()
+            if here != closed:
+                closed, closed_ms = here, now_ms
+            elif now_ms - closed_ms >= OVERTAKE_MS:
+                move = Move(here, here.following(topics.next_number(own.topic_id)))
+                with suppress(Attached, UnknownTopic):
+                    self._committer(log).commit(MoveTopic(topic_id=own.topic_id, move=move))
+                continue
+            log.clock.sleep_ms(_LOOK_PAUSE_MS)
+        raise Attached(log.state.topic)
+
+    def _append_directly(self, log: TableLog[TopicState], batch: Batch) -> Outcome:
+        """Append by a commit of the topic's own, between leaving its journal and joining it again."""
+        before = self._leave(log)
+        try:
+            return self._appended(log, batch)
+        finally:
+            if before is not None:
+                self._join(log, before)
+
+    def _leave(self, log: TableLog[TopicState]) -> Attachment | None:
+        """Give the topic its own commits; where it was. Raises as ``append``."""
+        for _ in range(_ROUNDS_MAX):
+            own = _look(log)
+            here = own.attachment
+            if here is None or own.topic_id is None:
+                return None
+            self.drain(log)  # most of it before the topic is closed
+            self.note(here.journal, [Close(own.topic_id, here.number)])
+            drained = self.drain(log)
+            try:
+                change = MoveTopic(topic_id=own.topic_id, move=Move(here, None))
+                self._committer(log).commit(change)
+            except Attached:
+                continue
+            notes = [Release(own.topic_id, here.number)]
+            self.note(here.journal, notes if drained is None else [drained, *notes])
+            return here
+        raise Attached(log.state.topic)
+
+    def _join(self, log: TableLog[TopicState], before: Attachment) -> None:
+        """Bring the topic back to its journal, where it has its own commits still. Raises as ``append``."""
+        own = _look(log)
+        if own.topic_id is None or own.attachment is not None:
+            return
+        number = _look(self._journal_of(before.journal)).topics.next_number(own.topic_id)
+        move = Move(None, Attachment(before.journal, number, number))
+        with suppress(Attached, UnknownTopic):
+            self._committer(log).commit(MoveTopic(topic_id=own.topic_id, move=move))
+
+    def _committer(self, log: TableLog[StateT]) -> Committer[StateT]:
+        return Committer(log, new_id=self._new_id, engine=self._engine)
+
+    def _records(self, journal: int, topic_id: str, parts: Sequence[tuple[SegmentRef, Sequence[Run]]]) -> pa.Table:
+        """The records of these runs: ``RECORD_SCHEMA``, by partition and offset."""
+        places = [
+            JournalRunPlace(journal, ref, topic_id, run.partition, run.base_offset)
+            for ref, runs in parts
+            for run in runs
+        ]
+        if not places:
+            return RECORD_SCHEMA.empty_table()
+        try:
+            read = {place: self._reader.read(place) for place in places}
+        except StoreUnavailable as problem:
+            raise BackOff(f"The store does not serve journal {journal}: {problem.detail}.") from problem
+        in_order = sorted(places, key=lambda place: (place.partition, place.base_offset))
+        return pa.concat_tables([read[place] for place in in_order]).combine_chunks()
+
+
+def _look(log: TableLog[StateT]) -> StateT:
+    try:
+        return log.refresh()
+    except StoreUnavailable as problem:
+        raise BackOff(f"The store did not show {log.table.label}: {problem.detail}.") from problem

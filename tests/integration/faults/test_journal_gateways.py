@@ -1,0 +1,135 @@
+"""Real gateways that share a journal: records stay where they arrive, no client can speak for a gateway, and a frozen owner."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from log_format.cluster.preferred import preferred
+from tests.support.gateway_process import GatewayProcess, running_gateways
+
+IDS = ("one", "two")
+
+
+@pytest.fixture
+def gateways(tmp_path: Path) -> Iterator[list[GatewayProcess]]:
+    """The journal's owner, and another."""
+    with running_gateways() as started:
+        names = sorted(IDS, key=lambda name: name != preferred("journals/0", IDS))
+        started += [
+            GatewayProcess(
+                tmp_path / "store", tmp_path / f"log-{name}", "--gateway-id", name, "--heartbeat-ms", "500",
+            )
+            for name in names
+        ]  # fmt: skip
+        deadline = time.monotonic() + 20
+        while any(len(gateway.http.get("/v1/cluster").json()["gateways"]) < 2 for gateway in started):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        yield started
+
+
+def metric(gateway: GatewayProcess, name: str) -> float:
+    """The sum over all labels."""
+    lines = gateway.http.get("/metrics").text.splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
+
+
+def topic_of(gateway: GatewayProcess, owner: str) -> str:
+    """A topic at the journal whose requests the gateway would pass on."""
+    names = (f"t{number}" for number in range(100))
+    name = next(name for name in names if preferred(name, IDS) == owner)
+    return gateway.topic(name, commit_mode="shared")
+
+
+def test_records_stay_where_they_arrive(gateways: list[GatewayProcess]) -> None:
+    """Only what an object is called goes to the owner, which makes all commits."""
+    owner, other = gateways
+    name = topic_of(owner, preferred("journals/0", IDS) or "")
+    body = {"records": [{"value": "v" * 1000}]}
+    deadline = time.monotonic() + 10
+    forwarded = -1.0
+    while forwarded != metric(other, "tidelog_forwarded_requests_total"):  # until it knows of the topic
+        assert time.monotonic() < deadline
+        forwarded = metric(other, "tidelog_forwarded_requests_total")
+        assert other.http.post(f"/v1/topics/{name}/records", json=body).status_code == 200
+        time.sleep(0.1)
+    appended = metric(owner, "tidelog_appended_records_total"), metric(other, "tidelog_appended_records_total")
+    commits = metric(owner, "tidelog_commit_attempts_count"), metric(other, "tidelog_commit_attempts_count")
+    for number in range(10):
+        assert other.http.post(f"/v1/topics/{name}/records", json=body).status_code == 200
+        assert len(owner.read(name)) == len(other.read(name)) == owner.read(name)[-1][0] + 1, number
+    assert metric(other, "tidelog_forwarded_requests_total") == forwarded
+    assert metric(other, "tidelog_appended_records_total") - appended[1] == 10
+    assert metric(owner, "tidelog_appended_records_total") == appended[0]
+    assert metric(owner, "tidelog_commit_attempts_count") - commits[0] >= 10
+    assert metric(other, "tidelog_commit_attempts_count") == commits[1]
+
+
+def test_no_client_speaks_for_a_gateway(gateways: list[GatewayProcess]) -> None:
+    """Without the cluster's MAC there is no such route, and no body is held that is too long."""
+    owner, _ = gateways
+    for path in ("/gateways/journal-offers", "/gateways/journal-news"):
+        for headers in ({}, {"x-tidelog-mac": "0" * 64}, {b"x-tidelog-mac": b"\xff"}):
+            answer = owner.http.post(path, content=b"[0,1]", headers=headers)
+            assert (answer.status_code, answer.json()["error_code"]) == (404, "NOT_FOUND")
+        answer = owner.http.post(path, content=b"x" * (3 << 20), headers={"x-tidelog-mac": "0" * 64})
+        assert answer.status_code == 413
+    assert "gateways/journal" not in owner.http.get("/openapi.json").text
+
+
+def test_a_frozen_owner_costs_a_wait_and_no_record(gateways: list[GatewayProcess]) -> None:
+    """The sender gives up and commits by itself; the owner wakes up and takes nothing twice."""
+    owner, other = gateways
+    name = topic_of(other, preferred("journals/0", IDS) or "")
+    assert other.http.get(f"/v1/topics/{name}/partitions/0/records?offset=earliest").status_code == 200
+    assert other.produce(name, "before").status_code == 200
+    os.kill(owner.process.pid, signal.SIGSTOP)
+    try:
+        started = time.monotonic()
+        assert other.produce(name, "frozen").status_code == 200
+        assert other.produce(name, "still frozen").status_code == 200
+        assert time.monotonic() - started < 10
+    finally:
+        os.kill(owner.process.pid, signal.SIGCONT)
+    time.sleep(1)
+    assert other.produce(name, "after").status_code == 200
+    values = [value for _, value in owner.read(name)]
+    assert values == ["before", "frozen", "still frozen", "after"] == [value for _, value in other.read(name)]
+
+
+def woken_after(writer: GatewayProcess, reader: GatewayProcess, name: str, offset: int) -> float:
+    """Seconds from an acknowledgement at one gateway to the answer at the other, where a reader waits."""
+    found: list[float] = []
+
+    def read() -> None:
+        with httpx.Client(base_url=reader.url, timeout=20) as client:
+            wanted = {"offset": offset, "max_wait_ms": 5_000}
+            answer = client.get(f"/v1/topics/{name}/partitions/0/records", params=wanted)
+            assert len(answer.json()["records"]) == 1
+            found.append(time.monotonic())
+
+    waiting = threading.Thread(target=read)
+    waiting.start()
+    time.sleep(0.3)
+    assert writer.produce(name, "next").status_code == 200
+    produced = time.monotonic()
+    waiting.join(10)
+    return found[0] - produced
+
+
+def test_news_reach_a_waiting_reader_before_it_looks(gateways: list[GatewayProcess]) -> None:
+    """A look comes once a second; news within a tenth of one, on a machine that has time."""
+    owner, other = gateways
+    name = topic_of(owner, preferred("journals/0", IDS) or "")
+    assert owner.produce(name, "first").status_code == 200
+    assert len(other.read(name)) == 1
+    waits = [woken_after(owner, other, name, 1 + turn) for turn in range(6)]
+    assert sorted(waits)[3] < 0.2, waits

@@ -1,0 +1,79 @@
+"""Journals under misfortune: topics that come, change, move between journals and their own commits, are drained and deleted.
+
+``make simulate SEEDS=10000`` runs more histories; ``TIDELOG_JOURNAL_SEED=123`` runs that one alone and prints what happened in
+it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from log_format.errors import CorruptData
+from tests.simulation.simulated.replay import assert_replays
+from tests.simulation.simulated.seeds import Seeds
+from tests.simulation.simulated.truth import Violation
+from tests.simulation.simulated_journals.world import PROFILES, simulate_journals
+
+SEEDS = Seeds("JOURNAL", 120, parts=10)
+OFFER_SEEDS = 60
+OFFERS = ("tests.simulation.simulated_journals.gateway.OFFERED", 0.6)
+EVENTFUL_SEEDS = 12
+"""Of each profile, at most."""
+
+
+@pytest.mark.parametrize("part", SEEDS.parts)
+def test_journals_keep_the_guarantees(part: int) -> None:
+    """What an acknowledgement says holds in either mode, and while a topic moves (G1 to G5, G8).
+
+    A record has one offset, the next one of its partition. Nothing that was refused appears. What the journal takes obeys the
+    topic's newest change. A topic's table is a prefix at every version. A look shows all that was acknowledged before it, each
+    record once. A repeated request has its first places. In the end the tables alone have everything.
+    """
+    for seed in SEEDS.of(part):
+        simulate_journals(seed, on_note=SEEDS.on_note)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_offers_keep_the_guarantees(part: int) -> None:
+    """The same where gateways offer each other their objects, and offers and answers come late or never."""
+    for seed in range(part, OFFER_SEEDS, 4):
+        simulate_journals(seed, planted=[OFFERS])
+
+
+def test_a_gateway_that_takes_up_twice_is_found() -> None:
+    """An owner that does not know what was taken up or given up stores records twice, or what was refused."""
+
+    plant = ("log_format.journal.taken.TakenObjects.version_of", lambda *_: None)
+    found = None
+    for seed in range(OFFER_SEEDS):
+        try:
+            simulate_journals(seed, planted=[OFFERS, plant])
+        except (Violation, CorruptData) as problem:
+            found = problem
+            break
+    assert found is not None
+
+
+def test_offers_meet_in_one_commit() -> None:
+    """The histories have commits with several objects."""
+    assert any(simulate_journals(seed, planted=[OFFERS]).seen["taken together"] for seed in range(OFFER_SEEDS))
+
+
+def test_the_histories_are_eventful() -> None:
+    """The simulation is not empty: within a few histories of each profile everything that it is about does happen."""
+    entries = ["attach", "close", "drained", "release", "empty"]
+    outcomes = ["acknowledged", "duplicate", "looked", "read", "changed", "checkpoint"]
+    refusals = ["UNAVAILABLE", "UNKNOWN_TOPIC", "RECORD_TOO_LARGE", "EXPECTED_OFFSET_MISMATCH"]
+    others = ["old release: appended", "old release: stopped", "pause", "crash", "outage", "answer lost", "late"]
+    expected = {*entries, *outcomes, *refusals, *others}
+    for seed in range(EVENTFUL_SEEDS):
+        for profile in PROFILES:
+            expected -= simulate_journals(seed, profile=profile).seen.keys()
+        if not expected:
+            return
+    assert expected == set()
+
+
+def test_a_seed_is_a_history() -> None:
+    """The same seed gives the same history byte for byte, also in another process with other hashes."""
+    assert_replays(simulate_journals, 3)

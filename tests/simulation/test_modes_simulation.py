@@ -1,0 +1,49 @@
+"""Whole gateways under misfortune, with topics that come and go between their own commits and journals (decision 035).
+
+As ``test_service_simulation``. ``TIDELOG_MODES_SEED=123`` runs that history alone and prints what happened in it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.simulation.simulated.faults import Fault
+from tests.simulation.simulated.replay import assert_replays
+from tests.simulation.simulated.seeds import Seeds
+from tests.simulation.simulated_modes.world import PROFILES, simulate_modes
+
+SEEDS = Seeds("MODES", 100, parts=10)
+EVENTFUL_SEEDS = 12
+
+
+@pytest.mark.parametrize("part", SEEDS.parts)
+def test_journals_keep_the_guarantees(part: int) -> None:
+    """What clients are told over HTTP is true wherever a topic is, and while it moves (G1 to G6, G8).
+
+    A topic's own table holds a prefix of each partition at each version, and everything after the drains.
+    """
+    for seed in SEEDS.of(part):
+        simulate_modes(seed, on_note=SEEDS.on_note)
+
+
+def test_the_histories_are_eventful() -> None:
+    """Within a few histories of each profile all that this is about does happen."""
+    names = [fault.value for fault in Fault if fault is not Fault.NONE]
+    names += ["pause", "pause at a request", "crash", "by a journal", "closed", "altered", "expected", "duplicate"]
+    names += ["transaction committed", "at once", "RECORD_TOO_LARGE", "EXPECTED_OFFSET_MISMATCH", "forwarded"]
+    seen: Counter[str] = Counter()
+    for seed in range(EVENTFUL_SEEDS):
+        for profile in PROFILES:
+            seen += simulate_modes(seed, profile=profile).seen
+        missing = [name for name in names if not seen[name]]
+        if not missing:
+            break
+    assert missing == []
+
+
+@pytest.mark.parametrize("seed", [3, 17])
+def test_a_seed_is_a_history(seed: int) -> None:
+    """The same seed gives the same history byte for byte, also in another process with other hashes."""
+    assert_replays(simulate_modes, seed)

@@ -1,0 +1,228 @@
+"""Topics at a journal, for programs without a gateway: appended to, looked at, drained, wherever they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from log_format.delta.committer import Committer
+from log_format.inspection.verify import verify_topic
+from log_format.journal.entries import Close
+from log_format.journal.look import look_at
+from log_format.limits import HEAD_TRUSTED_MS
+from log_format.stores.memory import MemoryStore
+from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.applied_transactions import TransactionStamp
+from log_format.topic.attachment import Attachment, Move
+from log_format.topic.changes import DeleteTopic, MoveTopic
+from tests.support.clocks import ManualClock
+from tests.support.faulty_store import FaultyStore, nothing
+from tests.support.records import batch_of
+from tests.support.shared_bench import SharedBench, new_id
+
+
+@pytest.fixture
+def bench() -> SharedBench:
+    made = SharedBench(MemoryStore(), ManualClock())
+    made.create("t")
+    return made
+
+
+def test_a_batch_goes_where_the_topic_is(bench: SharedBench) -> None:
+    """The topic's own table is untouched while it is at a journal; offsets go on across its moves."""
+    bench.create("own", is_shared=False)
+    assert bench.append("own", b"0") == (Appended(0, 0, 1),)
+    assert bench.own("own") == [1, 0]
+    assert bench.append("t", b"0", b"1") == (Appended(0, 0, 2),)
+    assert bench.append("t", b"2", partition=1) == (Appended(1, 0, 1),)
+    assert bench.own("t") == [0, 0]
+    assert bench.look("t").next_offsets.tolist() == [2, 1]
+    bench.drain("t")
+    assert bench.own("t") == bench.look("t").next_offsets.tolist() == [2, 1]
+    assert bench.append("t", b"3") == (Appended(0, 2, 1),)
+    assert [one.end_offset for one in bench.look("t").manifest.runs(0)] == [2, 3]
+
+
+def test_a_drain_that_the_journal_does_not_know_of_changes_nothing_for_readers(bench: SharedBench) -> None:
+    """Each record once, in the table where both have it; a second drain commits nothing."""
+    bench.append("t", b"0", b"1")
+    bench.drain("t", note=False)
+    bench.append("t", b"2")
+    runs = bench.look("t").manifest.runs(0)
+    assert [(one.base_offset, one.end_offset, one.journal) for one in runs] == [(0, 2, None), (2, 3, 0)]
+    bench.drain("t")
+    version = bench.log("t").state.version
+    bench.drain("t")
+    assert bench.log("t").refresh().version == version
+
+
+def test_a_drain_takes_as_many_steps_as_its_bound_asks_for(bench: SharedBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step is a commit, and goes on behind the one before, though the journal is told at the end only."""
+    bench = SharedBench(MemoryStore(), ManualClock(), drain_bytes_max=1)
+    bench.create("t")
+    for number in range(4):
+        bench.append("t", b"%d" % number)
+    version = bench.log("t").state.version
+    bench.drain("t")
+    assert bench.own("t") == [4, 0]
+    assert bench.log("t").state.version == version + 4
+
+
+def test_a_reader_copes_with_a_topic_that_was_looked_at_before_its_journal(bench: SharedBench) -> None:
+    """The journal has forgotten what the known state of the topic lacks: the topic is looked at again."""
+    bench.append("t", b"0")
+    reader = SharedBench(bench.store, bench.clock)
+    assert reader.look("t").high_watermark(0) == 1
+    bench.drain("t")
+    bench.append("t", b"1")
+    assert reader.look("t").high_watermark(0) == 2
+    assert [one.journal for one in reader.look("t").manifest.runs(0)] == [None, 0]
+
+
+def test_many_topics_cost_one_look_at_their_journal(bench: SharedBench) -> None:
+    """Those that nobody changed are not looked at, for a while."""
+    names = [f"t{number}" for number in range(20)]
+    bench.create(*names)
+    bench.append("t", b"0")
+    store = FaultyStore(bench.store)
+    reader = SharedBench(store, bench.clock)
+    logs = [reader.log(name) for name in names]
+    look_at(logs, reader.journals.get)
+    for name in names:
+        bench.append(name, b"0")
+    store.calls.clear()
+    assert {state.high_watermark(0) for state in look_at(logs, reader.journals.get)} == {1}
+    assert store.calls == {"get": 21}  # the commits of the journal, and the probe for the next one
+    store.calls.clear()
+    look_at(logs, reader.journals.get)
+    assert store.calls == {"get": 1}
+    bench.clock.sleep_ms(HEAD_TRUSTED_MS + 1)
+    store.calls.clear()
+    look_at(logs, reader.journals.get)
+    assert store.calls["get"] >= 21
+
+
+@pytest.mark.parametrize("moves", ["leaves", "is deleted", "is closed"])
+def test_a_topic_that_moves_between_looks(bench: SharedBench, moves: str) -> None:
+    """A reader that knows the topic at the journal sees what was acknowledged elsewhere since."""
+    bench.append("t", b"0")
+    reader = SharedBench(bench.store, bench.clock)
+    reader.look("t")
+    state = bench.log("t").refresh()
+    assert state.topic_id is not None
+    bench.anywhere.note(0, [Close(state.topic_id, 1)])
+    bench.drain("t")
+    if moves == "leaves":
+        Committer(bench.log("t"), new_id=new_id).commit(
+            MoveTopic(topic_id=state.topic_id, move=Move(Attachment(0, 1, 1), None))
+        )
+        bench.append("t", b"1")
+        assert bench.own("t") == [2, 0]
+        assert reader.look("t").high_watermark(0) == 2
+    elif moves == "is deleted":
+        Committer(bench.log("t"), new_id=new_id).commit(DeleteTopic(move=Move(Attachment(0, 1, 1), None)))
+        assert not reader.look("t").exists
+    else:
+        assert reader.look("t").high_watermark(0) == 1
+
+
+def test_a_changer_that_died_is_overtaken(bench: SharedBench) -> None:
+    """The number is closed and nothing follows: after two seconds the topic gets the next one, and the batch is appended."""
+    bench.append("t", b"0")
+    state = bench.log("t").refresh()
+    assert state.topic_id is not None
+    bench.anywhere.note(0, [Close(state.topic_id, 1)])
+    before = bench.clock.monotonic_ms()
+    assert bench.append("t", b"1") == (Appended(0, 1, 1),)
+    assert 2_000 <= bench.clock.monotonic_ms() - before <= 3_000
+    assert bench.log("t").state.attachment == Attachment(0, 2, 1)
+
+
+def test_a_transaction_is_applied_once_wherever_the_topic_went(bench: SharedBench) -> None:
+    """By the journal, drained, by the topic's own commits, by the journal again: the places are the first ones."""
+    state = bench.log("t").refresh()
+    stamp = TransactionStamp("x", 5, 0)
+
+    def apply() -> object:
+        return bench.anywhere.append(bench.log("t"), batch_of(state.topic_id, [b"0"], 1, transaction=stamp))
+
+    places = (Appended(1, 0, 1),)
+    assert apply() == places
+    assert apply() == Duplicate(places)
+    bench.drain("t")
+    assert apply() == Duplicate(places)
+    assert state.topic_id is not None
+    bench.anywhere.note(0, [Close(state.topic_id, 1)])
+    Committer(bench.log("t"), new_id=new_id).commit(
+        MoveTopic(topic_id=state.topic_id, move=Move(Attachment(0, 1, 1), None))
+    )
+    assert apply() == Duplicate(places)
+    back = Attachment(0, 2, 2)
+    Committer(bench.log("t"), new_id=new_id).commit(MoveTopic(topic_id=state.topic_id, move=Move(None, back)))
+    assert apply() == Duplicate(places)
+    assert bench.append("t", b"1", partition=1) == (Appended(1, 1, 1),)
+
+
+def test_a_large_batch_does_not_go_by_the_journal() -> None:
+    """It would be held in memory by whatever drains it. The topic is back at its journal afterwards."""
+    bench = SharedBench(MemoryStore(), ManualClock(), direct_bytes_min=1_000)
+    bench.create("t")
+    bench.append("t", b"0")
+    assert bench.append("t", b"1" * 2_000) == (Appended(0, 1, 1),)
+    assert bench.own("t") == [2, 0]
+    assert bench.log("t").state.attachment == Attachment(0, 2, 2)
+    assert bench.append("t", b"2") == (Appended(0, 2, 1),)
+    assert bench.own("t") == [2, 0]
+    assert bench.look("t").next_offsets.tolist() == [3, 0]
+    bench.drain("t")
+    assert verify_topic(bench.store, "t", clock=bench.clock).ok
+    (known,) = bench.journal().topics.by_id.values()
+    assert np.array_equal(known.drained, known.next_offsets)
+
+
+@pytest.mark.parametrize("is_behind", [False, True])
+def test_a_program_that_dies_in_a_large_append_leaves_a_whole_topic(is_behind: bool) -> None:
+    """At each of its changes: the batch is there once after a repeat, and so is all that others appended."""
+    died = 0
+    while True:
+        store = FaultyStore(MemoryStore())
+        bench = SharedBench(store, ManualClock(), direct_bytes_min=1_000)
+        bench.create("t")
+        bench.append("t", b"0")
+        stamp = TransactionStamp("x", 5, 0)
+        batch = batch_of(bench.log("t").state.topic_id, [b"1" * 2_000], transaction=stamp)
+        steps = Dying(died)
+        store.before, store.after = (nothing, steps) if is_behind else (steps, nothing)
+        try:
+            bench.anywhere.append(bench.log("t"), batch)
+        except Died:
+            store.before = store.after = nothing
+            bench = SharedBench(store, bench.clock, direct_bytes_min=1_000)
+            assert bench.append("t", b"2") in {(Appended(0, 1, 1),), (Appended(0, 2, 1),)}
+            bench.anywhere.append(bench.log("t"), batch)
+            died += 1
+        else:
+            break
+        assert bench.look("t").next_offsets.tolist() == [3, 0]
+        bench.drain("t")
+        assert bench.own("t") == [3, 0]
+        report = verify_topic(store, "t", clock=bench.clock)
+        assert report.ok, report
+    assert died >= 8
+
+
+class Died(BaseException):
+    """The program is gone: no handler runs."""
+
+
+class Dying:
+    """A hook that ends the program at its ``calls_left``-th change."""
+
+    def __init__(self, calls_left: int) -> None:
+        self._calls_left = calls_left
+
+    def __call__(self, operation: str, _key: str) -> None:
+        if operation.startswith("put"):
+            self._calls_left -= 1
+            if self._calls_left < 0:
+                raise Died
