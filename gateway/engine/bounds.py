@@ -150,6 +150,8 @@ class EngineBounds:
     """How often the log is looked at for other gateways' commits while a reader waits for records."""
     journal_poll_ms: int = 1_000
     """As ``log_poll_ms``, for all topics at a journal together."""
+    own_look_ms: int = 300_000
+    """How old the known table of a topic may be while its journal alone is looked at."""
     undrained_runs_max: int = 300_000
     """Runs of one journal that are not in the topics' tables: some 700 bytes of memory each."""
     overtake_ms: int = 2_000

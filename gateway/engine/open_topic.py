@@ -99,21 +99,35 @@ class OpenTopic(OpenTable[TopicState]):
     @property
     def state(self) -> TopicState:
         """The newest known state: the table's, with what only its journal has."""
+        try:
+            return self._viewed()
+        except AheadOfTable:  # the next look at the table brings them together
+            own, view = self.log.state, self._view
+            return own if view is None or view[0].topic_id != own.topic_id else view[2]
+
+    def _viewed(self) -> TopicState:
         own, journal = self.log.state, self.journal
         if journal is None:
             return own
         known = journal.state.topic(own.topic_id)
         if self._view is None or self._view[0] is not own or self._view[1] is not known:
-            try:
-                self._view = (own, known, view_of(own, journal.state))
-            except AheadOfTable:  # the next look at the table brings them together
-                return own if self._view is None else self._view[2]
+            self._view = (own, known, view_of(own, journal.state))
         return self._view[2]
 
+    async def looked_at(self) -> TopicState:
+        """As ``fresh``, after a look at the table, whatever the journal says. Raises as ``fresh``."""
+        since_ms = self._access.clock.monotonic_ms()
+        await super().fresh(since_ms)
+        return await self.fresh(since_ms)
+
     async def fresh(self, arrival_ms: int | None = None) -> TopicState:
-        """See ``OpenTable``. Of a topic whose journal has it open as it was known, only the journal is looked at."""
-        since_ms = self._access.clock.monotonic_ms() if arrival_ms is None else arrival_ms
-        if self.journal is None:
+        """See ``OpenTable``. Of a topic whose journal has it open as it was known, only the journal is looked at.
+
+        What retention and rewrites do to the table meanwhile is seen within ``own_look_ms``.
+        """
+        now_ms = self._access.clock.monotonic_ms()
+        since_ms = now_ms if arrival_ms is None else arrival_ms
+        if self.journal is None or now_ms - (self.log.observed_ms or 0) > self._access.bounds.own_look_ms:
             await super().fresh(since_ms)
         for _ in range(_LOOKS_MAX):
             journal, own = self.journal, self.log.state
@@ -124,14 +138,12 @@ class OpenTopic(OpenTable[TopicState]):
                 await super().fresh(since_ms)
             if self.log.state.attachment != own.attachment:
                 continue
-            try:
-                view_of(self.log.state, journal.state)
-            except AheadOfTable:
-                await super().fresh()
-                continue
             assert own.topic_id is not None
             journal.follow(own.topic_id, self)
-            return self.state
+            try:
+                return self._viewed()
+            except AheadOfTable:
+                await super().fresh()
         raise BackOff(f"Topic {self.name!r} is moved too often to be read.", topic=self.name)
 
     @property

@@ -269,7 +269,7 @@ class Reading:
         try:
             return await self._on_store(read, located), located
         except CorruptData:
-            await topic.fresh(self._clock.monotonic_ms())
+            await topic.looked_at()
             if topic.state.topic_id != state.topic_id:
                 raise UnknownTopic(topic.name) from None
             again = find_again()

@@ -65,6 +65,18 @@ async def test_replaced_segments_are_read_by_who_knew_the_old_ones() -> None:
     await gateway.engine.drain()
 
 
+async def test_replaced_segments_of_a_topic_at_a_journal_are_read() -> None:
+    """Fetches look at the journal alone while it has the topic open. A segment that is gone makes them look at the topic."""
+    gateway, topic = await filled()
+    await gateway.engine.administration.alter("t", None, {"commit.mode": "shared"})
+    await gateway.append(topic, [b"last"])
+    gateway.forget_tail()
+    assert values_of(await gateway.fetch(11)) == [b"last"]
+    await asyncio.to_thread(maintain, gateway)
+    assert values_of(await gateway.fetch(0)) == [*VALUES, b"last"]
+    await gateway.engine.drain()
+
+
 async def test_a_segment_that_goes_while_it_is_read_is_read_from_its_successor() -> None:
     """Neither an error nor a gap, also when the log was loaded anew meanwhile; and nothing beyond what the read began with."""
     gateway, topic = await filled()
