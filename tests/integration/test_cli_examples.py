@@ -91,6 +91,8 @@ def _fill(url: str, directory: Path) -> None:
         for partition in range(8):
             for number in range(4):
                 producer.send("orders", f"order {number}", key=f"user-{number}", partition=partition)
+        admin.create_topic("quiet", 1, {"flush.ms": 0, "commit.mode": "shared"})
+        producer.send("quiet", "at a journal")
     (directory / "access.log").write_text("GET / 200\nGET /orders 200\n")
     (directory / "orders.csv").write_text("user,amount,time\nuser-7,3,2025-01-31T08:00:00Z\n")
     pq.write_table(pa.table({"user": ["user-7"], "amount": [3]}), directory / "orders.parquet.in")

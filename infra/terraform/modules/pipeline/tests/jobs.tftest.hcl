@@ -81,8 +81,8 @@ run "a_job_that_appends_to_topics" {
   }
 
   assert {
-    condition     = toset(flatten([for each in jsondecode(aws_iam_role_policy.topics.policy).Statement : each.Resource if strcontains(each.Sid, "Append")])) == toset(["arn:aws:s3:::tidelog-test/log/topics/*/segments/*.parquet", "arn:aws:s3:::tidelog-test/log/topics/*/_delta_log/*.json"])
-    error_message = "It appends segments and commits to topics: no checkpoint, nothing that is merged."
+    condition     = toset(flatten([for each in jsondecode(aws_iam_role_policy.topics.policy).Statement : each.Resource if strcontains(each.Sid, "Append")])) == toset(["arn:aws:s3:::tidelog-test/log/topics/*/segments/*.parquet", "arn:aws:s3:::tidelog-test/log/topics/*/_delta_log/*.json", "arn:aws:s3:::tidelog-test/log/system/journals/*/segments/*.parquet", "arn:aws:s3:::tidelog-test/log/system/journals/*/_delta_log/*.json"])
+    error_message = "It appends segments and commits to topics and journals: no checkpoint, nothing that is merged."
   }
 }
 
