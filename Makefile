@@ -2,7 +2,7 @@
 #
 #   PYTHON=python3.12     use this interpreter instead of the newest of 3.13, 3.12, 3.11
 #   TIDELOG_CACHE=dir     where MinIO is kept (default ~/.cache/tidelog)
-#   WORKERS=3             processes that share the tests; two cores are busy with three, as many tests wait
+#   WORKERS=2             processes that share the tests: as many as cores, since some tests watch the time
 #   ARGS="..."            passed on to demo, gateway, test (pytest) and bench
 
 SHELL := /bin/sh
@@ -27,7 +27,7 @@ demo: $(STAMP) ## Replay 336,776 flights: HTTP in, Delta on disk, HTTP and Spark
 	.venv/bin/tidelog demo $(ARGS)
 
 test: minio-server $(STAMP) lint ## Run every check and every test (needs Go once, to build MinIO)
-	.venv/bin/pytest -n $(or $(WORKERS),3) --dist loadfile $(ARGS)
+	.venv/bin/pytest -n $(or $(WORKERS),2) --dist loadfile $(ARGS)
 
 simulate: $(STAMP) ## Run SEEDS (default 10000) histories of the log's core and of whole gateways under misfortune, and without any
 	TIDELOG_SIMULATION_SEEDS=$(or $(SEEDS),10000) TIDELOG_SERVICE_SEEDS=$(or $(SEEDS),10000) TIDELOG_GROUP_SEEDS=$(or $(SEEDS),10000) \

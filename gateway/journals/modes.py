@@ -2,6 +2,7 @@
 
 1. A gateway keeps up with ``OWN_COMMITS_MAX`` own commits a second at little cost. When the topics here want more, those with the
    fewest bytes a flush go to a journal, until the rest want less than ``OWN_COMMITS_LEFT``.
+   Few topics stay as they are, however often each flushes: a journal saves what topics share.
 2. A topic at a journal whose flushes would be ``OWN_FLUSH_BYTES`` or more, for ``OWN_AGAIN_MS``, gets its own commits again.
 3. No topic moves more than once in ``MOVED_AGAIN_MS``. Each move is logged, and its reason is in the topic's description.
 4. A topic that is made while many others are made begins at a journal (``engine.administration``).
@@ -32,6 +33,8 @@ _log = logging.getLogger("gateway.journal")
 
 OWN_COMMITS_MAX: Final = 25.0
 OWN_COMMITS_LEFT: Final = 15.0
+TOPICS_MIN: Final = 20
+"""Fewer topics at once are not moved."""
 OWN_FLUSH_BYTES: Final = 1024 * 1024
 SMALL_FLUSH_BYTES: Final = 256 * 1024
 """Flushes above it are not worth a move: their own commits cost little beside their bytes."""
@@ -98,7 +101,7 @@ class Modes:
                 if wish.flush_bytes <= SMALL_FLUSH_BYTES and self._may_move(wish.topic):
                     joining.append(wish)
                     left -= wish.per_second
-        if joining:
+        if len(joining) >= TOPICS_MIN:
             reason = f"{wanted:.0f} own commits a second were wanted here, {OWN_COMMITS_MAX:.0f} are kept up with"
             await self._move_all([wish.topic for wish in joining], joins=True, reason=reason)
         if large:

@@ -26,6 +26,9 @@ async def test_few_topics_keep_their_own_commits(gateway: Gateway) -> None:
         await produce(gateway, topics)
         await asyncio.sleep(1)
         await gateway.engine.modes.move_once()
+    for _ in range(100):
+        await produce(gateway, topics)
+    await gateway.engine.modes.move_once()
     assert not any(at_journal(topics))
 
 
