@@ -1,7 +1,7 @@
 """Moves topics with ``commit.mode`` ``auto`` between their own commits and a journal, by what this gateway measures.
 
-1. A gateway keeps up with ``OWN_COMMITS_MAX`` own commits a second at little cost. When the topics here want more, those with the
-   fewest bytes a flush go to a journal, until the rest want less than ``OWN_COMMITS_LEFT``.
+1. A gateway keeps up with ``OWN_COMMITS_MAX`` own commits a second at little cost. When the topics here want more, those with few
+   bytes a flush go to a journal. While many topics here write to a journal, others join them from ``OWN_COMMITS_LEFT`` on.
    Few topics stay as they are, however often each flushes: a journal saves what topics share.
 2. A topic at a journal whose flushes would be ``OWN_FLUSH_BYTES`` or more, for ``OWN_AGAIN_MS``, gets its own commits again.
 3. No topic moves more than once in ``MOVED_AGAIN_MS``. Each move is logged, and its reason is in the topic's description.
@@ -32,7 +32,7 @@ from log_format.topic.changes import MoveTopic
 _log = logging.getLogger("gateway.journal")
 
 OWN_COMMITS_MAX: Final = 25.0
-OWN_COMMITS_LEFT: Final = 15.0
+OWN_COMMITS_LEFT: Final = 5.0
 TOPICS_MIN: Final = 20
 """Fewer topics at once are not moved."""
 OWN_FLUSH_BYTES: Final = 1024 * 1024
@@ -90,18 +90,12 @@ class Modes:
         now_ms = self._clock.monotonic_ms()
         seconds = max(0.001, (now_ms - self._last_ms) / 1000)
         self._last_ms = now_ms
-        wishes, large = self._measured(seconds, now_ms)
+        wishes, large, shared_count = self._measured(seconds, now_ms)
         wanted = sum(wish.per_second for wish in wishes)
-        joining: list[_Wish] = []
-        if wanted > OWN_COMMITS_MAX and self._may_join(wanted):
-            left = wanted
-            for wish in sorted(wishes, key=lambda one: one.flush_bytes):
-                if left <= OWN_COMMITS_LEFT:
-                    break
-                if wish.flush_bytes <= SMALL_FLUSH_BYTES and self._may_move(wish.topic):
-                    joining.append(wish)
-                    left -= wish.per_second
-        if len(joining) >= TOPICS_MIN:
+        joining = [wish for wish in wishes if wish.flush_bytes <= SMALL_FLUSH_BYTES and self._may_move(wish.topic)]
+        is_many = wanted > OWN_COMMITS_MAX and len(joining) >= TOPICS_MIN
+        is_late = wanted > OWN_COMMITS_LEFT and shared_count >= TOPICS_MIN
+        if joining and (is_many or is_late):
             reason = f"{wanted:.0f} own commits a second were wanted here, {OWN_COMMITS_MAX:.0f} are kept up with"
             await self._move_all([wish.topic for wish in joining], joins=True, reason=reason)
         if large:
@@ -113,8 +107,9 @@ class Modes:
         await asyncio.sleep(_ROUND_MS / 1000)
         await self.move_once()
 
-    def _measured(self, seconds: float, now_ms: int) -> tuple[list[_Wish], list[OpenTopic]]:
-        """What own topics want, and the topics at journals that are large enough for their own commits."""
+    def _measured(self, seconds: float, now_ms: int) -> tuple[list[_Wish], list[OpenTopic], int]:
+        """What own topics want; the topics at journals that should have their own commits; how many write to journals."""
+        shared_count = 0
         wishes: list[_Wish] = []
         large: list[OpenTopic] = []
         if len(self._seen) > 2 * len(self._topics) + 1_000:
@@ -130,6 +125,7 @@ class Modes:
                 continue
             seen.sent_bytes, seen.flushes = appending.sent_bytes, flush_count
             state = topic.log.state
+            shared_count += state.attachment is not None
             flush_seconds = max(0.001, state.config.integer("flush.ms") / 1000)
             if state.attachment is None:
                 waits = 0 if appending.is_idle else 1
@@ -141,7 +137,7 @@ class Modes:
                 seen.large_since_ms = now_ms
             elif now_ms - seen.large_since_ms >= OWN_AGAIN_MS and self._may_move(topic):
                 large.append(topic)
-        return wishes, large
+        return wishes, large, shared_count
 
     def _may_join(self, wanted: float) -> bool:
         """Whether topics may go to a journal; that they may not is logged when it begins to matter."""
