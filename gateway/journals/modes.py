@@ -95,7 +95,7 @@ class Modes:
         joining = [wish for wish in wishes if wish.flush_bytes <= SMALL_FLUSH_BYTES and self._may_move(wish.topic)]
         is_many = wanted > OWN_COMMITS_MAX and len(joining) >= TOPICS_MIN
         is_late = wanted > OWN_COMMITS_LEFT and shared_count >= TOPICS_MIN
-        if joining and (is_many or is_late):
+        if joining and (is_many or is_late) and self._may_join(wanted):
             reason = f"{wanted:.0f} own commits a second were wanted here, {OWN_COMMITS_MAX:.0f} are kept up with"
             await self._move_all([wish.topic for wish in joining], joins=True, reason=reason)
         if large:

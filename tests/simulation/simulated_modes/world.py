@@ -35,6 +35,7 @@ EAGER = {
     "gateway.journals.upkeep._FOUND_EVERY_ROUNDS": 2,
     "gateway.journals.upkeep._LEFT_ROUNDS": 2,
     "gateway.journals.modes.OWN_COMMITS_MAX": 1.0,
+    "gateway.journals.modes.TOPICS_MIN": 1,
     "gateway.journals.modes.OWN_COMMITS_LEFT": 0.5,
     "gateway.journals.modes.OWN_FLUSH_BYTES": 12,
     "gateway.journals.modes.OWN_AGAIN_MS": 1_000,
