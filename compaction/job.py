@@ -11,7 +11,7 @@ from typing import Final
 
 from compaction.collection import Deletion, plan_probes, plan_staged
 from compaction.deletions import delete_all
-from compaction.journals import JournalUpkeep, journals_of
+from compaction.journals import JournalUpkeep
 from compaction.left_transactions import finish_left
 from compaction.policy import Policy
 from compaction.report import Reporter, Totals
@@ -19,6 +19,7 @@ from compaction.system_tables import TABLES, TablePlan, plan_journal, plan_table
 from compaction.topic_upkeep import TopicUpkeep
 from compaction.workers import Workers
 from log_format import layout
+from log_format.checkpoints.journal_log import journals_of
 from log_format.clock import Clock
 from log_format.errors import StoreError, TidelogError
 from log_format.store import ObjectStore

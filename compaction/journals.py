@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 from compaction.report import Reporter, Totals
-from log_format import layout
 from log_format.checkpoints.checkpoint import hinted_checkpoint, is_due, write_table_checkpoint
 from log_format.checkpoints.journal_log import JournalLogs
 from log_format.checkpoints.topic_log import TopicLog
@@ -27,11 +26,6 @@ CACHE_BYTES: Final = 128 * 1024 * 1024
 """Decoded objects of journals: minutes of flushes, which are drained topic by topic."""
 _REMOVES_ROUNDS_MAX: Final = 100
 """Commits of one round that let go of objects; each takes ``JOURNAL_REMOVES_MAX``."""
-
-
-def journals_of(store: ObjectStore) -> list[int]:
-    """The journals that the store has. Raises ``StoreUnavailable``."""
-    return sorted(int(name) for name in store.list_directories(layout.JOURNALS) if name.isdecimal())
 
 
 class JournalUpkeep:

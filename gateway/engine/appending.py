@@ -15,13 +15,13 @@ from functools import partial
 from typing import TypeVar
 
 from gateway.call import stands, unasked
-from gateway.engine.group_commit import GroupCommit
+from gateway.engine.group_commit import GroupCommit, outcome_in_time, settle
 from gateway.engine.open_journal import Journals
 from gateway.engine.open_table import TableAccess
 from gateway.engine.writer import Acknowledgement, Writer
 from gateway.memory_budget import Reservation
 from log_format.delta.log import TableLog
-from log_format.errors import BackOff, OutcomeUnknown, TidelogError
+from log_format.errors import BackOff, TidelogError
 from log_format.journal.append import Routed
 from log_format.topic.append import Batch
 from log_format.topic.attachment import Attached
@@ -48,13 +48,7 @@ class PendingBatch:
 
     def settle(self, outcome: Acknowledgement | TidelogError) -> None:
         """Only the first call counts."""
-        if self.settled.done():
-            return
-        if isinstance(outcome, TidelogError):
-            self.settled.set_exception(outcome)
-            self.settled.exception()  # mark it as retrieved: its caller may have gone
-        else:
-            self.settled.set_result(outcome)
+        settle(self.settled, outcome)
 
 
 class Appending:
@@ -112,16 +106,13 @@ class Appending:
         """
         state = self._log.state
         flush_ms = state.config.integer("flush.ms") if state.exists else 0
-        taken_within_ms = flush_ms + self._bounds.produce_wait_ms_max
-        label = self._log.table.label
-        done, _ = await asyncio.wait((pending.settled,), timeout=taken_within_ms / 1000)
-        if not done and pending.withdraw():
-            pending.settle(BackOff(f"The store keeps {label} waiting: this was not written."))
-        elif not done:
-            done, _ = await asyncio.wait((pending.settled,), timeout=self._bounds.commit_wait_ms_max / 1000)
-            if not done:
-                raise OutcomeUnknown(f"The commit of {label} takes too long: its outcome is not known yet.")
-        acknowledgement = pending.settled.result()
+        acknowledgement = await outcome_in_time(
+            pending.settled,
+            lambda: pending.withdraw(),  # noqa: PLW0108 - the one of the moment: the batch may move meanwhile
+            label=self._log.table.label,
+            taken_within_ms=flush_ms + self._bounds.produce_wait_ms_max,
+            ends_within_ms=self._bounds.commit_wait_ms_max,
+        )
         stands()
         return acknowledgement
 

@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -32,6 +33,40 @@ AT_ONCE: Final = -inf
 """Due at any time."""
 
 
+def settle(settled: asyncio.Future[OutcomeT], outcome: OutcomeT | TidelogError) -> None:
+    """Only the first call counts."""
+    if settled.done():
+        return
+    if isinstance(outcome, TidelogError):
+        settled.set_exception(outcome)
+        settled.exception()  # mark it as retrieved: its caller may have gone
+    else:
+        settled.set_result(outcome)
+
+
+async def outcome_in_time(
+    settled: asyncio.Future[OutcomeT],
+    withdraw: Callable[[], bool],
+    *,
+    label: str,
+    taken_within_ms: float,
+    ends_within_ms: float,
+) -> OutcomeT:
+    """What it is settled with. ``withdraw`` takes the item back, and is False where a group has it.
+
+    Raises the item's error; ``BackOff`` where no group took it in time: then it is withdrawn; ``OutcomeUnknown`` where its group
+    takes longer than ``ends_within_ms`` beyond that.
+    """
+    done, _ = await asyncio.wait((settled,), timeout=taken_within_ms / 1000)
+    if not done and withdraw():
+        settle(settled, BackOff(f"The store keeps {label} waiting: this was not written."))
+    elif not done:
+        done, _ = await asyncio.wait((settled,), timeout=ends_within_ms / 1000)
+        if not done:
+            raise OutcomeUnknown(f"The commit of {label} takes too long: its outcome is not known yet.")
+    return settled.result()
+
+
 @dataclass(slots=True, eq=False)
 class Pending(Generic[ItemT, OutcomeT]):
     """An item under way. ``settled`` gets its outcome or its error. ``arrived``: in the loop's time."""
@@ -43,13 +78,7 @@ class Pending(Generic[ItemT, OutcomeT]):
 
     def settle(self, outcome: OutcomeT | TidelogError) -> None:
         """Only the first call counts."""
-        if self.settled.done():
-            return
-        if isinstance(outcome, TidelogError):
-            self.settled.set_exception(outcome)
-            self.settled.exception()  # mark it as retrieved: its caller may have gone
-        else:
-            self.settled.set_result(outcome)
+        settle(self.settled, outcome)
 
 
 @dataclass(slots=True, eq=False)
@@ -243,19 +272,14 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
     async def outcome(
         self, pending: Pending[ItemT, OutcomeT], *, taken_within_ms: float, ends_within_ms: float
     ) -> OutcomeT:
-        """The outcome of an item. The item goes on when the caller is cancelled.
-
-        Raises the item's error; ``BackOff`` where no group took it in time: then it is withdrawn; ``OutcomeUnknown`` where its
-        group takes longer than ``ends_within_ms`` beyond that.
-        """
-        done, _ = await asyncio.wait((pending.settled,), timeout=taken_within_ms / 1000)
-        if not done and self.withdraw(pending):
-            pending.settle(BackOff(f"The store keeps {self._label} waiting: this was not written."))
-        elif not done:
-            done, _ = await asyncio.wait((pending.settled,), timeout=ends_within_ms / 1000)
-            if not done:
-                raise OutcomeUnknown(f"The commit of {self._label} takes too long: its outcome is not known yet.")
-        return pending.settled.result()
+        """The outcome of an item. The item goes on when the caller is cancelled. Raises as ``outcome_in_time``."""
+        return await outcome_in_time(
+            pending.settled,
+            partial(self.withdraw, pending),
+            label=self._label,
+            taken_within_ms=taken_within_ms,
+            ends_within_ms=ends_within_ms,
+        )
 
     def withdraw(self, pending: Pending[ItemT, OutcomeT]) -> bool:
         """Take back an item that no group has taken; False when one has. The caller settles it."""

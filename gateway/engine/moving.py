@@ -19,8 +19,8 @@ from gateway.engine.tail_cache import TailCache
 from log_format.delta.change import TableChange
 from log_format.delta.committer import Committed
 from log_format.errors import BackOff, StoreUnavailable, UnknownTopic
-from log_format.journal.drain import Drain, drainable
-from log_format.journal.entries import Close, Drained, Release
+from log_format.journal.drain import Drain, drainable, drained_entry
+from log_format.journal.entries import Close, Release
 from log_format.journal.reader import JournalReader, JournalRunPlace
 from log_format.journal.view import journal_topic
 from log_format.records.schema import RECORD_SCHEMA
@@ -157,11 +157,10 @@ class Moving:
                 committed = await self._table.commit(Drain(known, records, ends, self._access.new_id))
             if not committed.result:
                 return False
-            is_whole = bool((ends == known.next_offsets).all())
-            offsets = [(partition, int(end)) for partition, end in enumerate(ends) if end > known.drained[partition]]
-            if offsets:
-                journal.writer.note(Drained(known.topic_id, offsets, at.modification_time_ms if is_whole else 0))
-            return committed.attempts > 0 or not is_whole
+            entry = drained_entry(known, ends, at.modification_time_ms)
+            if entry is not None:
+                journal.writer.note(entry)
+            return committed.attempts > 0 or bool((ends != known.next_offsets).any())
 
     def _moved(self, reason: str) -> Moved:
         return Moved(self._access.clock.now_ms(), reason)

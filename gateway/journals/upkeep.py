@@ -18,7 +18,7 @@ from gateway.engine.open_journal import Journals, OpenJournal
 from gateway.engine.open_table import TableAccess
 from gateway.engine.registry import TopicRegistry
 from gateway.supervised import supervised
-from log_format import layout
+from log_format.checkpoints.journal_log import journals_of
 from log_format.errors import StoreUnavailable, TidelogError
 from log_format.journal.entries import Release
 from log_format.journal.topics import JournalTopic
@@ -86,13 +86,12 @@ class JournalUpkeep:
     async def _find(self) -> None:
         """Open the journals that the store has."""
         try:
-            names = await self._access.look_pool.run(lambda: list(self._access.store.list_directories(layout.JOURNALS)))
+            numbers = await self._access.look_pool.run(journals_of, self._access.store)
         except StoreUnavailable as error:
             _log.warning("journals can't be listed: %s", error.detail)
             return
-        for name in names:
-            if name.isdecimal():
-                self._journals.get(int(name))
+        for number in numbers:
+            self._journals.get(number)
 
     async def _drain_all(self, due: Iterable[JournalTopic], since_ms: int) -> None:
         waiting = iter(list(due))

@@ -19,6 +19,11 @@ from log_format.journal.taken import TakenObjects
 from log_format.store import ObjectStore
 
 
+def journals_of(store: ObjectStore) -> list[int]:
+    """The journals that the store has. Raises ``StoreUnavailable``."""
+    return sorted(int(name) for name in store.list_directories(layout.JOURNALS) if name.isdecimal())
+
+
 def journal_table(journal: int) -> Table[JournalState]:
     """The root of a journal's table and how it is read."""
 

@@ -17,7 +17,7 @@ from statistics import median
 from typing import Final
 
 from log_format import layout, limits
-from log_format.checkpoints.journal_log import journal_table
+from log_format.checkpoints.journal_log import journal_table, journals_of
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
 from log_format.delta.checkpoint_hint import hinted_version
@@ -293,7 +293,7 @@ def _neglect(state: TopicState, commits: int, now_ms: int) -> str:
 def _journals(store: ObjectStore, clock: Clock) -> Iterator[Finding]:
     """One finding for each journal that the store has."""
     try:
-        numbers = sorted(int(name) for name in store.list_directories(layout.JOURNALS) if name.isdecimal())
+        numbers = journals_of(store)
     except StoreError as error:
         yield _refused(
             store, "journals", "The journals can't be listed", "s3:ListBucket on the bucket, for the prefix", error

@@ -17,6 +17,7 @@ from log_format.delta.actions import Action, Txn
 from log_format.delta.change import Proposal
 from log_format.errors import CorruptData
 from log_format.ids import NewId
+from log_format.journal.entries import Drained
 from log_format.journal.topics import JournalTopic
 from log_format.journal.undrained import Undrained
 from log_format.layout import segment_path
@@ -58,6 +59,13 @@ def drainable(
     else:
         ends = known.next_offsets.copy()
     return ends, parts
+
+
+def drained_entry(known: JournalTopic, ends: Offsets, whole_at_ms: int) -> Drained | None:
+    """What the journal is told after a drain up to ``ends``; None where it knows. ``whole_at_ms``: the newest object's time."""
+    offsets = [(partition, int(end)) for partition, end in enumerate(ends) if end > known.drained[partition]]
+    is_whole = bool((ends == known.next_offsets).all())
+    return Drained(known.topic_id, offsets, whole_at_ms if is_whole else 0) if offsets else None
 
 
 class Drain:

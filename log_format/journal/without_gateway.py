@@ -20,7 +20,7 @@ from log_format.delta.table import StateT
 from log_format.errors import BackOff, StoreUnavailable, UnknownTopic
 from log_format.ids import NewId
 from log_format.journal.append import JournalAppend, Routed
-from log_format.journal.drain import DRAIN_BYTES_MAX, Drain, drainable
+from log_format.journal.drain import DRAIN_BYTES_MAX, Drain, drainable, drained_entry
 from log_format.journal.entries import Close, Drained, Entry, Release
 from log_format.journal.look import JournalOf
 from log_format.journal.notes import JournalNotes
@@ -97,8 +97,7 @@ class TopicsAnywhere:
                 return None
             if (ends == known.next_offsets).all():
                 break
-        offsets = [(partition, int(end)) for partition, end in enumerate(ends) if end > known.drained[partition]]
-        return Drained(known.topic_id, offsets, at.modification_time_ms) if offsets else None
+        return drained_entry(known, ends, at.modification_time_ms)
 
     def note(self, journal: int, entries: Sequence[Entry]) -> JournalState:
         """Commit what is still new of these; objects that nobody needs leave the journal with it. Raises as ``append``."""

@@ -85,16 +85,7 @@ async def test_a_crash_before_the_decision_leaves_nothing(gateway: Gateway) -> N
 
 async def test_a_topic_deleted_between_decision_and_apply() -> None:
     """Records for a topic that goes after the decision go with it; the others appear, and the transaction ends."""
-    dying = make_gateway()
-    transaction_id = await _begun(dying)
-
-    def die(current: str, key: str) -> None:
-        if current == "put_if_absent" and key.startswith("topics/"):
-            raise StoreUnavailable(key, "the gateway died", may_have_happened=False)
-
-    dying.store.before = die
-    with pytest.raises(OutcomeUnknown):
-        await dying.engine.transactions.commit(transaction_id)
+    dying, transaction_id = await _left_in_the_middle()
     other = make_gateway(objects=dying.store.objects)
     await other.engine.administration.delete("b")
     row = await other.engine.transactions.commit(transaction_id)
