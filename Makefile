@@ -2,13 +2,15 @@
 #
 #   PYTHON=python3.12     use this interpreter instead of the newest of 3.13, 3.12, 3.11
 #   TIDELOG_CACHE=dir     where MinIO is kept (default ~/.cache/tidelog)
-#   WORKERS=2             processes that share the tests: as many as cores, since some tests watch the time
+#   WORKERS=3             processes that share the tests; every third takes only tests that can wait (tests/support/spread.py)
 #   ARGS="..."            passed on to demo, gateway, test (pytest) and bench
 
 SHELL := /bin/sh
+# Tests start hundreds of processes: each would compile what it imports.
+unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup demo test simulate torture torture-maintenance torture-spark torture-pipeline gateway minio minio-server lint lint-infra images compose bench clean
+.PHONY: help setup dist demo test conformance-auth kafka-clients kafka-suites browser simulate torture torture-modes torture-queues torture-rights torture-maintenance torture-spark torture-pipeline gateway minio minio-server lint lint-infra images compose bench clean
 
 STAMP := .venv/.tidelog-set-up
 PACKAGES := tidelog gateway log_format compaction spark_pipeline
@@ -26,8 +28,20 @@ $(STAMP): requirements.lock pyproject.toml
 demo: $(STAMP) ## Replay 336,776 flights: HTTP in, Delta on disk, HTTP and Spark out
 	.venv/bin/tidelog demo $(ARGS)
 
-test: minio-server $(STAMP) lint ## Run every check and every test (needs Go once, to build MinIO)
-	.venv/bin/pytest -n $(or $(WORKERS),2) --dist loadfile $(ARGS)
+test: minio-server browser $(STAMP) ## Run every check and every test (needs Go once, to build MinIO, and Chromium)
+	@nice $(MAKE) --no-print-directory lint & lint=$$!; \
+	.venv/bin/pytest -n $(or $(WORKERS),3) --dist loadfile $(ARGS); tests=$$?; \
+	wait $$lint && exit $$tests
+
+conformance-auth: $(STAMP) ## Run the black-box suite with auth=on, as a caller with the rights that it needs (part of test)
+	.venv/bin/pytest tests/conformance/http_api -k least-rights $(ARGS)
+
+kafka-clients: $(STAMP) ## Run programs written for Kafka, unchanged, against a gateway (needs Maven, a JDK and Go once; kcat)
+	@sh scripts/kafka_clients.sh install
+	.venv/bin/python -m tests.kafka_clients $(ARGS)
+
+kafka-suites: $(STAMP) ## Run franz-go's own tests against a gateway (needs Go), and kafka-python's with ARGS="--kafka-python CHECKOUT"
+	.venv/bin/python -m tests.kafka_clients.suites $(ARGS)
 
 simulate: $(STAMP) ## Run SEEDS (default 10000) histories of the log's core and of whole gateways under misfortune, and without any
 	TIDELOG_SIMULATION_SEEDS=$(or $(SEEDS),10000) TIDELOG_SERVICE_SEEDS=$(or $(SEEDS),10000) TIDELOG_GROUP_SEEDS=$(or $(SEEDS),10000) \
@@ -39,6 +53,15 @@ simulate: $(STAMP) ## Run SEEDS (default 10000) histories of the log's core and 
 torture: minio-server $(STAMP) ## Kill, freeze and cut off real processes for SECONDS (default 300), then judge
 	.venv/bin/python tests/torture --seconds $(or $(SECONDS),300) $(ARGS)
 
+torture-modes: minio-server $(STAMP) ## As torture, while topics move between their own commits and journals
+	.venv/bin/python tests/torture --modes --seconds $(or $(SECONDS),300) $(ARGS)
+
+torture-queues: minio-server $(STAMP) ## As torture, for the workers of a queue and delayed records
+	.venv/bin/python tests/torture --queues --seconds $(or $(SECONDS),300) $(ARGS)
+
+torture-rights: minio-server $(STAMP) ## Change rights and rotate tokens for SECONDS (default 300), kill gateways, then judge who was let in
+	.venv/bin/python tests/torture --rights --seconds $(or $(SECONDS),300) $(ARGS)
+
 torture-maintenance: minio-server $(STAMP) ## Kill maintenance for SECONDS (default 300) beside gateways, readers and Spark, then judge
 	.venv/bin/python tests/torture --maintenance --seconds $(or $(SECONDS),300) $(ARGS)
 
@@ -47,6 +70,11 @@ torture-spark: minio-server $(STAMP) ## Kill Spark's drivers RESTARTS (default 2
 
 torture-pipeline: minio-server $(STAMP) ## Kill a pipeline's driver RESTARTS (default 8) times, then judge silver, dead letters and gold
 	.venv/bin/python tests/torture --pipeline --restarts $(or $(RESTARTS),8) $(ARGS)
+
+dist: $(STAMP) ## Build the wheel and the source archive, and their checksums, in dist/
+	rm -rf dist
+	.venv/bin/python -m hatchling build -t sdist -t wheel -d dist
+	cd dist && if command -v sha256sum >/dev/null; then sha256sum tidelog-*; else shasum -a 256 tidelog-*; fi > SHA256SUMS
 
 gateway: $(STAMP) ## Serve the topics in ./data
 	.venv/bin/tidelog serve --store ./data $(ARGS)
@@ -71,6 +99,9 @@ compose: minio-server $(STAMP) ## Run compose.yaml's services without Docker, an
 
 minio-server:
 	@sh scripts/minio.sh install
+
+browser:
+	@sh scripts/chromium.sh install
 
 bench: minio-server $(STAMP) ## Measure (results and how to read them: benchmarks/README.md)
 	@sh scripts/kafka.sh install || echo "Without Kafka beside it." >&2

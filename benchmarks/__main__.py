@@ -19,16 +19,27 @@ import psutil
 
 from benchmarks import (
     acknowledgement,
+    delays,
     fetch,
     flush,
     gateways,
     groups,
+    history,
+    kafka_listener,
     maintenance,
     processes,
     produce,
+    queues,
+    quotas,
     sdk,
+    security,
+    small,
     spark,
     startup,
+    store_requests,
+    swarm,
+    workers,
+    zones,
 )
 from benchmarks.report import Table, with_results
 from log_format.stores import open_store
@@ -37,7 +48,7 @@ from log_format.version import __version__
 README = Path(__file__).with_name("README.md")
 
 
-def _on_directory(seconds: float, names: set[str], beside: Path | None) -> Iterator[Table]:
+def _on_directory(seconds: float, names: set[str], beside: Path | None, *, beside_rabbitmq: bool) -> Iterator[Table]:
     if "produce" in names:
         with processes.directory() as store, processes.gateway(store) as server, processes.floor_server() as floor:
             yield from produce.measure(server, [], floor, seconds, "directory store")
@@ -47,9 +58,15 @@ def _on_directory(seconds: float, names: set[str], beside: Path | None) -> Itera
     if "flush" in names:
         with processes.directory() as store:
             yield from flush.measure(store, {}, seconds, "directory store", beside)
+    if "small" in names:
+        with processes.directory() as store:
+            yield from small.measure(store, {}, seconds, "directory store", beside)
     if "fetch" in names:
         with processes.directory() as store:
             yield from fetch.measure(store, seconds * 2)
+    if "history" in names:
+        with processes.directory() as store:
+            yield from history.measure(store, {}, [], seconds * 2, "directory store")
     if "startup" in names:
         with processes.directory() as store:
             yield from startup.startup(store)
@@ -59,8 +76,14 @@ def _on_directory(seconds: float, names: set[str], beside: Path | None) -> Itera
     if "gateways" in names:
         with processes.directory() as store:
             yield from gateways.measure(store, min(seconds, gateways.SECONDS_MAX))
+    if "workers" in names:
+        yield from workers.measure(seconds)
     if "groups" in names:
         yield from groups.measure(seconds)
+    if names & {"groups", "swarm"}:
+        yield from swarm.measure(seconds)
+    if "queues" in names:
+        yield from queues.measure(seconds, beside, beside_rabbitmq=beside_rabbitmq)
 
 
 def _on_minio(seconds: float, names: set[str], beside: Path | None) -> Iterator[Table]:
@@ -68,7 +91,13 @@ def _on_minio(seconds: float, names: set[str], beside: Path | None) -> Iterator[
         uri, environment, minio = stack.enter_context(processes.minio())
         if "flush" in names:
             yield from flush.measure(uri, environment, seconds, "MinIO", beside)
-        if not names & {"produce", "ack", "requests"}:
+        if "small" in names:
+            yield from small.measure(uri, environment, seconds, "MinIO", beside)
+        if "requests" in names:
+            yield from store_requests.measure(uri, environment, minio, seconds, beside)
+        if "history" in names:
+            yield from history.measure(uri, environment, [minio], seconds * 2, "MinIO")
+        if not names & {"produce", "ack"}:
             return
         server = stack.enter_context(processes.gateway(uri, environment))
         if "produce" in names:
@@ -78,8 +107,6 @@ def _on_minio(seconds: float, names: set[str], beside: Path | None) -> Iterator[
             with mock.patch.dict(os.environ, environment):
                 raw = open_store(uri)
             yield from acknowledgement.measure(server, raw, seconds, "MinIO")
-        if "requests" in names:
-            yield from startup.store_requests(server, minio, seconds)
 
 
 def main() -> int:
@@ -87,27 +114,48 @@ def main() -> int:
     if sys.argv[1:2] == ["topics"]:
         # A program of its own: the processes that it starts need not import what all other benchmarks need.
         os.execv(sys.executable, [sys.executable, "-m", "benchmarks.topics", *sys.argv[2:]])
-    usual = ["produce", "ack", "flush", "fetch", "startup", "memory", "gateways", "groups", "requests", "sdk", "spark"]
-    known = [*usual, "maintenance", "maintenance-memory"]
+    usual = ["produce", "ack", "flush", "fetch", "startup", "memory", "gateways", "groups", "queues", "requests"]
+    usual += ["sdk", "spark"]
+    known = [*usual, "delays", "history", "kafka", "small", "swarm", "security", "workers", "zones", "maintenance"]
+    known += ["maintenance-memory"]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", default=usual, help=f"of {', '.join(known)}; without: {', '.join(usual)}")
     parser.add_argument("--store", choices=["directory", "minio", "both"], default="both")
     parser.add_argument("--seconds", type=float, default=3.0, help="of each load (default 3)")
     parser.add_argument(
-        "--beside", type=Path, metavar="DIRECTORY", help="flush: measure the source there, too, turn by turn"
+        "--beside",
+        type=Path,
+        metavar="DIRECTORY",
+        help="flush, queues, small: measure the source there, too, turn by turn",
+    )
+    parser.add_argument(
+        "--beside-rabbitmq", action="store_true", help="queues: measure RabbitMQ, too (needs rabbitmq-server and pika)"
     )
     parser.add_argument("--write", action="store_true", help="replace these results in benchmarks/README.md")
+    parser.add_argument("--waiting", type=int, default=200_000, help="delays: records that wait (default 200000)")
+    parser.add_argument("--rate", type=int, default=5_000, help="delays: records due a second (default 5000)")
     arguments = parser.parse_args()
     names = set(arguments.names)
     if unknown := names - set(known):
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     tables: list[Table] = []
     if arguments.store != "minio":
-        tables += _on_directory(arguments.seconds, names, arguments.beside)
-    if arguments.store != "directory" and names & {"produce", "ack", "flush", "requests"}:
+        tables += _on_directory(arguments.seconds, names, arguments.beside, beside_rabbitmq=arguments.beside_rabbitmq)
+    on_minio = {"produce", "ack", "flush", "history", "requests", "small"}
+    if arguments.store != "directory" and names & on_minio:
         tables += _on_minio(arguments.seconds, names, arguments.beside)
+    if "delays" in names:
+        with processes.directory() as store, processes.gateway(store) as server:
+            tables += delays.measure(server, arguments.waiting, arguments.rate, arguments.seconds)
+    if "security" in names:
+        tables += security.measure(arguments.seconds)
+        tables += quotas.measure()
+    if "zones" in names:
+        tables += zones.measure(arguments.seconds)
     if "sdk" in names:
         tables += sdk.measure()
+    if "kafka" in names:
+        tables += kafka_listener.measure()
     if "spark" in names:
         tables += spark.measure()
     if "maintenance" in names:

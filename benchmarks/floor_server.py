@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI, Request, Response
@@ -26,13 +27,19 @@ async def produce(request: Request) -> Response:
     return Response(ANSWER, media_type="application/json")
 
 
-if __name__ == "__main__":
+def serve(served: Any) -> None:
+    """Run an ASGI application on the port that the command line names, as a gateway runs its own."""
     uvicorn.run(
-        app,
+        served,
         host="127.0.0.1",
         port=int(sys.argv[1]),
         access_log=False,
         log_level="warning",
         loop="uvloop",
         http="httptools",
+        lifespan="off",
     )
+
+
+if __name__ == "__main__":
+    serve(app)

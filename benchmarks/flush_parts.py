@@ -18,17 +18,17 @@ import pyarrow as pa
 
 from gateway.codec.body_records import decode_body
 from gateway.codec.media_type import JSON
-from gateway.codec.route import route
+from gateway.routes.batch import Routing, batch_of
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from log_format.delta.actions import CommitInfo, decode_commit, encode_commit
 from log_format.delta.committer import Committer
 from log_format.layout import table_commit_key
-from log_format.records.size import record_bytes
 from log_format.stores import open_store
 from log_format.topic.append import Append, Batch
 from log_format.topic.changes import CreateTopic
 from log_format.topic.config import TopicConfig
+from log_format.topic.state import TopicState
 
 TIMES = 300
 WARM = 30
@@ -63,7 +63,7 @@ def flushes(store_uri: str) -> dict[str, float]:
         state = log.state
         now_ms = int(time.time() * 1000)
         with prices.of("decode and route the request"):
-            batch = _batch(state.topic_id or "", now_ms)
+            batch = _batch(state, now_ms)
         append = Append([batch], new_id)
         with prices.of("encode the segment"):
             segment = append.stage(state, state.next_offsets)
@@ -85,13 +85,11 @@ def flushes(store_uri: str) -> dict[str, float]:
     return prices.medians()
 
 
-def _batch(topic_id: str, now_ms: int) -> Batch:
+def _batch(state: TopicState, now_ms: int) -> Batch:
     incoming = decode_body(JSON, BODY, 1 << 20, {})
-    records, partitions = route(
-        incoming, partition_count=8, route_partition=3, sticky=0, now_ms=now_ms, log_append_time=False
-    )
-    size = int(record_bytes(records).max())
-    return Batch(topic_id=topic_id, records=records, partitions=partitions, record_bytes_max=size, partition_count=8)
+    batch = batch_of(incoming, state, Routing(partition=None, turn=0, arrived_at_ms=now_ms)).batch
+    assert batch is not None
+    return batch
 
 
 def new_id() -> str:

@@ -1,4 +1,4 @@
-"""Consumer groups: rebalancing, commits, a thousand members in one group, ten thousand groups on one gateway.
+"""Consumer groups: rebalancing, commits, a thousand members in one group.
 
 Beside each figure is its floor of the same run: the cost of its commits as raw PUTs to the same store. The table of offsets
 takes a few commits a second at most, and all waiting decisions share the next one. That is the floor for many groups.
@@ -26,18 +26,15 @@ REBALANCE_PARTITIONS = 12
 POLL_WAIT_MS = 2_000
 MEMBERS = 1_000
 MEMBER_PARTITIONS = 1_000
-GROUPS = 10_000
 GROUP_PARTITIONS = 8
 CONNECTIONS = 400
 FLOOR_ROUNDS = 50
-SETTINGS = ("--groups-bytes-max", str(128 * 1024 * 1024))
-"""Room for ten thousand groups, which take some 90 MB."""
 
 
 def measure(seconds: float) -> Iterator[Table]:
-    """Four tables; each on a store of its own."""
-    for one in (_rebalances, _commits, _many_members, _many_groups):
-        with directory() as store, gateway(store, settings=SETTINGS) as server:
+    """Three tables; each on a store of its own. Ten thousand groups are ``swarm``."""
+    for one in (_rebalances, _commits, _many_members):
+        with directory() as store, gateway(store) as server:
             yield one(server, store, seconds)
 
 
@@ -189,7 +186,7 @@ async def _commit(channel: Any, port: int, names: list[str], seconds: float) -> 
     return counted(connections.answers)
 
 
-# Many members, many groups
+# Many members
 
 _STEADY = [
     "seconds",
@@ -230,30 +227,6 @@ async def _crowd(channel: Any, port: int, seconds: float) -> dict[str, Any]:
     await _phase(channel, connections, "all join, until settled", storm())
     await _phase(channel, connections, "steady", steady(members, seconds, commits=True))
     await _phase(channel, connections, "one leaves, until settled", leave())
-    return {}
-
-
-def _many_groups(server: Server, store: str, seconds: float) -> Table:
-    table = Table(
-        f"{GROUPS:,} groups of one member on one gateway, {GROUP_PARTITIONS} partitions each",
-        ["what", *_STEADY, "table commits", "gateway RSS peak MiB"],
-        notes=["Steady: heartbeats in the gateway's interval, and each group commits all its offsets every 5 s."],
-    )
-    _make_topic(server, "many", GROUP_PARTITIONS)
-    running = Running(_swarm, server.port, seconds=max(seconds * 3, 15.0))
-    _phases(table, running, server, store)
-    return table
-
-
-async def _swarm(channel: Any, port: int, seconds: float) -> dict[str, Any]:
-    connections = Gateway(port, CONNECTIONS)
-    members = [Member(connections, f"group-{number}", "many") for number in range(GROUPS)]
-
-    async def storm() -> None:
-        await asyncio.gather(*(member.join() for member in members))
-
-    await _phase(channel, connections, "all join", storm())
-    await _phase(channel, connections, "steady", steady(members, seconds, commits=True))
     return {}
 
 

@@ -1,7 +1,7 @@
 """A client measured as a process of its own, so that its CPU is counted apart from the servers'.
 
-The client warms up, prints ``ready``, waits for a line, works, and prints a line of JSON with ``seconds`` and ``cpu_seconds``.
-The servers' CPU between that line and the answer counts as theirs.
+The client warms up, prints ``ready``, waits for a line, works, and prints a line of JSON with ``seconds`` and ``cpu_seconds``,
+and ``latencies_ms`` where it measures them. The servers' CPU between that line and the answer counts as theirs.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ class Sent:
     seconds: float
     client_cpu_seconds: float
     server_cpu_seconds: float
+    latencies_ms: tuple[float, ...] = ()
+    """From when a record was due to its acknowledgement, where the client says so."""
 
     @property
     def rate(self) -> float:
@@ -67,4 +69,5 @@ def run(system: str, command: Sequence[str], servers: Sequence[Server], *, recor
         seconds=measured["seconds"],
         client_cpu_seconds=measured["cpu_seconds"],
         server_cpu_seconds=after - before,
+        latencies_ms=tuple(measured.get("latencies_ms", ())),
     )

@@ -65,6 +65,11 @@ class Server:
         self._log.seek(0)
         raise RuntimeError("the server did not start:\n" + self._log.read().decode(errors="replace")[-2000:])
 
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
+
     def cpu_seconds(self) -> float:
         """User and system time so far."""
         times = self._seen.cpu_times()
@@ -124,6 +129,17 @@ def floor_server() -> Iterator[Server]:
     """FastAPI and uvicorn alone: reads each body and answers (``floor_server.py``)."""
     port = free_port()
     server = Server([sys.executable, "-m", "benchmarks.floor_server", str(port)], port, "/readyz")
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
+def bare_server() -> Iterator[Server]:
+    """uvicorn alone: reads each body and answers (``bare_server.py``)."""
+    port = free_port()
+    server = Server([sys.executable, "-m", "benchmarks.bare_server", str(port)], port, "/readyz")
     try:
         yield server
     finally:

@@ -1,10 +1,8 @@
-"""Start-up and first read by the number of commits in a topic's log; memory and store requests under load."""
+"""Start-up and first read by the number of commits in a topic's log; memory under load."""
 
 from __future__ import annotations
 
-import re
 import time
-import urllib.request
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -28,8 +26,6 @@ from log_format.topic.changes import CreateTopic
 from log_format.topic.config import TopicConfig
 
 COMMITS = (10, 1_000, 5_000)
-METRICS_KEPT_SECONDS = 12
-"""MinIO's counts are up to ten seconds old."""
 
 
 def _new_id() -> str:
@@ -91,38 +87,3 @@ def memory(gateway_server: Server, seconds: float) -> Iterator[Table]:
         run_load(gateway_server.port, requests, connections=64, seconds=seconds)
         table.add(name, f"{gateway_server.rss_peak_bytes() / 2**20:.0f}", f"{idle:.0f}")
     yield table
-
-
-def store_requests(gateway_server: Server, minio_server: Server, seconds: float) -> Iterator[Table]:
-    """Requests that MinIO counted per MiB produced, beside the floor of two PUTs a flush."""
-    table = Table(
-        "Requests to the store, MinIO",
-        ["load", "MiB produced", "PUT", "GET, HEAD, LIST", "requests/MiB", "floor: 2 x flushes"],
-    )
-    make_topic(gateway_server.port)
-    for name, requests, count in (
-        ("JSON x 1,000, 100 B, 16 connections", json_requests(1000, 100), 1000),
-        ("JSON x 1, 100 B, 1 connection", json_requests(1, 100), 1),
-    ):
-        before, version = _counts(minio_server), _version(gateway_server)
-        done = run_load(gateway_server.port, requests, connections=16 if count > 1 else 1, seconds=seconds)
-        after, flushes = _counts(minio_server), _version(gateway_server) - version
-        mib = done.answers * count * 100 / 2**20
-        puts = after.get("putobject", 0) - before.get("putobject", 0)
-        others = sum(after.values()) - sum(before.values()) - puts
-        table.add(name, f"{mib:.1f}", puts, others, f"{(puts + others) / mib:.1f}", 2 * flushes)
-    yield table
-
-
-def _version(server: Server) -> int:
-    version = call(server.port, "GET", "/v1/topics/bench")["table_version"]
-    assert isinstance(version, int)
-    return version
-
-
-def _counts(server: Server) -> dict[str, int]:
-    time.sleep(METRICS_KEPT_SECONDS)
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/minio/v2/metrics/cluster", timeout=10) as answer:
-        text = answer.read().decode()
-    found = re.findall(r'minio_s3_requests_total\{api="(\w+)"[^}]*\} ([0-9.e+]+)', text)
-    return {name: int(float(value)) for name, value in found}

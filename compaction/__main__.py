@@ -7,6 +7,7 @@ import signal
 if __name__ == "__main__":
     # Nothing has begun yet, so Ctrl-C may end the process at once, without a traceback from an import.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # tidelog/programs.py blocks it until here
 
 import argparse
 import logging

@@ -30,7 +30,7 @@ TOPICS_REMEMBERED_MAX: Final = 512
 
 @dataclass(slots=True, kw_only=True)
 class Job:
-    """Maintenance of one store. ``only``: when given, just these topics, no journals and no system tables."""
+    """Maintenance of one store. ``only``: when given, just these topics, drained and merged, and no system tables."""
 
     store: ObjectStore
     workers: Workers
@@ -50,11 +50,11 @@ class Job:
         listed.
         """
         totals = Totals()
-        if not self.only:
-            for number in journals_of(self.store):
-                # Before the topics: what is drained is merged in the same round.
-                journal = self._journal(number)
-                self._guarded(f"journal {number}", totals, partial(journal.run, totals, collect=collect))
+        for number in journals_of(self.store):
+            # Before the topics: what is drained is merged in the same round.
+            journal = self._journal(number)
+            run = partial(journal.run, totals, collect=collect, only=frozenset(self.only))
+            self._guarded(f"journal {number}", totals, run)
         names = list(self.only) or list(self.store.list_directories(layout.TOPICS))
         names.sort(key=lambda name: -self._topics[name].segment_count if name in self._topics else -1)
         for done, name in enumerate(names):

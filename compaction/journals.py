@@ -5,6 +5,7 @@ Gateways do all of this. Maintenance does what they leave undone for twice ``dra
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from compaction.report import Reporter, Totals
@@ -51,15 +52,19 @@ class JournalUpkeep:
         reader = JournalReader(store, cache_bytes=CACHE_BYTES)
         self._anywhere = TopicsAnywhere(journals.get, reader, new_id=new_id, engine="tidelog-maintenance")
 
-    def run(self, totals: Totals, *, collect: bool) -> None:
+    def run(self, totals: Totals, *, collect: bool, only: Collection[str] = ()) -> None:
         """One round. A topic that can't be drained is reported, and the others go on. ``collect``: look at closed topics, too.
+        ``only``: when given, topics of these names, and no checkpoint.
 
         Raises ``TidelogError`` or ``StoreError`` when the journal itself can't be kept.
         """
         state = self._log.refresh()
-        self._write_checkpoint(state, totals)
+        if not only:
+            self._write_checkpoint(state, totals)
         entries: list[Entry] = []
         for topic in list(state.topics.by_id.values()):
+            if only and topic.name not in only:
+                continue
             if not _is_overdue(topic, self._clock.now_ms()) and not (collect and not topic.is_open):
                 continue
             try:

@@ -11,7 +11,9 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -50,7 +52,11 @@ def session() -> SparkSession:
         builder = builder.master("local[*]")
         for name, value in _LOCAL.items():
             builder = builder.config(name, value)
+    ends_by = signal.getsignal(signal.SIGINT)
     started = builder.getOrCreate()
+    if threading.current_thread() is threading.main_thread():
+        # pyspark puts its own handler in place, with which Ctrl-C shows a traceback.
+        signal.signal(signal.SIGINT, ends_by)
     started.sparkContext.setLogLevel("ERROR")
     return started
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from compaction.collection import Deletion, Why, plan_segments
 from compaction.log_cleanup import cleaned_below, plan_log
 from log_format import layout, limits
+from log_format.access.state import access_table
 from log_format.checkpoints import checkpoint
 from log_format.checkpoints.journal_log import journal_table
 from log_format.clock import Clock
@@ -26,6 +27,7 @@ from log_format.delta.fence import Fence
 from log_format.delta.log import TableLog
 from log_format.delta.table import NO_LOG, Table
 from log_format.groups.state import consumer_offsets_table
+from log_format.queues.state import queues_table
 from log_format.store import ObjectStore
 from log_format.topic.live_segments import removed_segments
 from log_format.transactions.state import transactions_table
@@ -33,6 +35,8 @@ from log_format.transactions.state import transactions_table
 TABLES: Final[tuple[tuple[Table[Any], tuple[str, ...]], ...]] = (
     (transactions_table(), ("decisions/", "compacted/")),
     (consumer_offsets_table(), ("offsets/", "compacted/")),
+    (access_table(), ("rows/", "compacted/")),
+    (queues_table(), ("settlements/", "compacted/")),
 )
 """The tables, each with the folders of its data files."""
 

@@ -7,6 +7,7 @@ From the outside in; each folder knows only the folders below it:
 ``routes``        one file for each part of the API; ``openapi`` describes them
 ``gateway``       one gateway, whole: what routes and the server are given
 ``forwarding``    passes requests on to other gateways
+``history``       old records read by processes of lower priority
 ``log_engine``    what the routes call, put together from the next three
 ``transactions``, ``groups``, ``engine``
 ``cluster``       which other gateways live, and which owns what

@@ -12,8 +12,10 @@ import signal
 if __name__ == "__main__":
     # Until it serves there is nothing to finish: Ctrl-C ends it at once, without a traceback from an import.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # tidelog/programs.py blocks it until here
 
 import argparse
+import asyncio
 import contextlib
 import logging
 import os
@@ -23,10 +25,9 @@ from functools import partial
 from typing import Final
 
 from gateway import structured_log
-from gateway.app import create_app
-from gateway.process.assembly import assemble
-from gateway.process.server import GatewayServer, server_config
-from gateway.proven_store import UnsafeStore
+from gateway.hosts import is_loopback
+from gateway.process.supervisor import Supervisor
+from gateway.process.worker import Worker
 from gateway.settings import ENVIRONMENT_PREFIX, Settings, SettingsError
 from log_format.version import __version__
 
@@ -40,17 +41,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = vars(_parser().parse_args(arguments))
     try:
         settings = Settings.read(os.environ, given)
-        structured_log.configure(settings.log_level, settings.log_format)
+    except SettingsError as error:
+        return _refuse(error, 2)
+    structured_log.configure(settings.log_level, settings.log_format)
+    if settings.workers == 1:
+        return _serve(settings)
+    _warn(settings)
+    passed_on = sys.argv[1:] if arguments is None else arguments
+    supervisor = Supervisor(settings, passed_on, partial(_announce, settings.store))
+    status = asyncio.run(supervisor.run())
+    structured_log.WRITER.flush()
+    return status
+
+
+def _serve(settings: Settings) -> int:
+    # A supervisor needs none of these, and they take a hundred megabytes.
+    from gateway.app import create_app  # noqa: PLC0415
+    from gateway.process.assembly import assemble  # noqa: PLC0415
+    from gateway.process.server import GatewayServer, server_config  # noqa: PLC0415
+    from gateway.proven_store import UnsafeStore  # noqa: PLC0415
+
+    try:
         gateway = assemble(settings)
     except SettingsError as error:
-        sys.stderr.write(f"python -m gateway: {error}\n")
-        return 2
+        return _refuse(error, 2)
     except UnsafeStore as error:
-        sys.stderr.write(f"python -m gateway: {error}\n")
-        return 3
-    _warn_of_address(settings)
-    server = GatewayServer(server_config(create_app(gateway), gateway), gateway, partial(_announce, gateway.store_uri))
-    server.run()
+        return _refuse(error, 3)
+    worker = Worker.of(os.environ)
+    if worker is None:
+        _warn(settings)
+    config = server_config(create_app(gateway), gateway)
+    server = GatewayServer(config, gateway, partial(_announce, gateway.store_uri), worker=worker)
+    server.run(None if worker is None else [worker.shared, worker.own])
     structured_log.WRITER.flush()
     if not server.drained_whole:
         # Threads may still wait for the store, and an ordinary exit would wait for them.
@@ -58,8 +80,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _refuse(error: Exception, status: int) -> int:
+    sys.stderr.write(f"python -m gateway: {error}\n")
+    return status
+
+
+def _warn(settings: Settings) -> None:
+    """Say at each start what an operator may not have meant."""
+    _warn_of_address(settings)
+    if settings.auth == "off" and not all(is_loopback(host) for host in (settings.host, settings.kafka_host) if host):
+        _log.warning("auth is off and insecure is true: every program that reaches %s may do all", settings.url)
+
+
 def _warn_of_address(settings: Settings) -> None:
     """Warn when the advertised address leads each other gateway to itself."""
+    if settings.kafka_host in EVERY_ADDRESS and settings.kafka_advertised is None:
+        _log.warning(
+            "Kafka's clients are told %s, which leads each of them to itself: say by --kafka-advertised HOST:PORT how this"
+            " gateway is reached",
+            settings.kafka_listen,
+        )
     if settings.host in EVERY_ADDRESS and settings.advertised_url is None:
         _log.warning(
             "clients and other gateways are told %s://%s:%d, which leads each of them to itself: "

@@ -6,7 +6,7 @@ framework's (exit stacks, telemetry, error pages) would double their cost and ad
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
 
@@ -14,6 +14,10 @@ import msgspec
 from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp, Lifespan, Receive, Scope, Send
 
+from gateway.access.rights import Rights
+from gateway.asgi.auditing import AuditMiddleware
+from gateway.asgi.authentication import AuthenticationMiddleware, OpenPaths
+from gateway.asgi.authorization import AuthorizationMiddleware
 from gateway.asgi.compression import CompressionMiddleware
 from gateway.asgi.gatekeeper import GatekeeperMiddleware
 from gateway.asgi.observation import ObservationMiddleware
@@ -21,21 +25,36 @@ from gateway.asgi.pacing import PacingMiddleware
 from gateway.asgi.path import PathMiddleware
 from gateway.asgi.problems import ProblemMiddleware
 from gateway.asgi.request_id import RequestIdMiddleware
+from gateway.asgi.throttling import ThrottlingMiddleware
+from gateway.forwarding.arrival import ArrivalMiddleware
 from gateway.gateway import Gateway
 from gateway.hosts import AllowedHosts
 from gateway.http.dispatch import Dispatcher
 from gateway.openapi.document import document
 from gateway.routes import (
+    access,
+    access_acls,
+    access_quotas,
+    activity,
+    commits,
+    console,
+    credentials,
     fetch,
     group_offsets,
     group_poll,
     groups,
     journal_peers,
+    lag,
     offsets,
     operations,
+    own_rights,
     produce,
     producers,
+    queue_peers,
+    queues,
     records,
+    scheduled,
+    segments,
     topics,
     transactions,
 )
@@ -49,13 +68,26 @@ ROUTERS: Sequence[APIRouter] = (
     records.router,
     fetch.router,
     offsets.router,
+    segments.router,
+    commits.router,
     groups.router,
     group_offsets.router,
     group_poll.router,
+    lag.router,
+    queues.router,
+    scheduled.router,
     topics.router,
+    access.router,
+    access_acls.router,
+    access_quotas.router,
+    own_rights.router,
+    credentials.router,
     journal_peers.router,
+    queue_peers.router,
+    activity.router,
     operations.probes,
     operations.router,
+    console.router,
 )
 
 
@@ -76,9 +108,9 @@ class GatewayApplication(FastAPI):
         typed = [route for route in routes if isinstance(route, TypedRoute)]
         assert len(typed) == len(routes), "every router needs route_class=TypedRoute"
         self.router.routes.extend(typed)
-        self.state.gateway = gateway
+        self.gateway = gateway
         self.state.store_check = operations.StoreCheck()
-        self._handle = _with_middlewares(Dispatcher(typed, gateway.forwarding), gateway)
+        self._handle = _with_middlewares(Dispatcher(typed, gateway.forwarding), gateway, typed)
         self.operations = OperationsApplication(self, gateway)
 
     @cached_property
@@ -98,7 +130,7 @@ class GatewayApplication(FastAPI):
 
 
 class OperationsApplication:
-    """What the operations listener serves: the probes, the metrics, and what only operators may see.
+    """What the operations listener serves: the probes, the metrics, and what only operators may see. It asks for no credential.
 
     ``clients``: the application of the other listener.
 
@@ -112,10 +144,10 @@ class OperationsApplication:
         app: ASGIApp = _guarded(Dispatcher(routes), gateway, listens_on=gateway.settings.ops_host)
         self._handle = _observed(PacingMiddleware(app), gateway)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Handle a request."""
         scope["app"] = self._clients
-        await self._handle(scope, receive, send)
+        return self._handle(scope, receive, send)
 
 
 def create_app(gateway: Gateway, routers: Sequence[APIRouter] = ROUTERS) -> GatewayApplication:
@@ -130,32 +162,75 @@ def _lifespan(gateway: Gateway) -> Lifespan[FastAPI]:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         await gateway.engine.start()
+        if gateway.recording is not None:
+            gateway.recording.start()
+        gateway.activity.start()
         try:
             yield
         finally:
             # The server drains on a signal, with a time limit; the lifespan must not wait again.
             if not gateway.engine.draining:
                 await gateway.engine.drain()
+            if gateway.recording is not None:
+                await gateway.recording.stop()
+            await gateway.activity.stop()
             await gateway.membership.leave()
+            if gateway.lane is not None:
+                await gateway.lane.stop()
             gateway.forwarding.close()
+            gateway.vending.close()
             gateway.codec_pool.shutdown(wait=False, cancel_futures=True)
+            gateway.compression_pool.shutdown(wait=False, cancel_futures=True)
 
     return lifespan
 
 
-def _with_middlewares(innermost: ASGIApp, gateway: Gateway) -> ASGIApp:
+def _with_middlewares(dispatcher: Dispatcher, gateway: Gateway, routes: Sequence[TypedRoute]) -> ASGIApp:
     """Read from the bottom: the last is the outermost."""
-    app = _guarded(innermost, gateway, listens_on=gateway.settings.host)
-    app = CompressionMiddleware(app, pool=gateway.codec_pool)
+    app = _guarded(dispatcher, gateway, listens_on=gateway.settings.host, judged=_Judged(dispatcher, gateway, routes))
+    app = CompressionMiddleware(app, pool=gateway.compression_pool)
     app = PacingMiddleware(app)
     return _observed(app, gateway)
 
 
-def _guarded(innermost: ASGIApp, gateway: Gateway, *, listens_on: str) -> ASGIApp:
+class _Judged:
+    """Who asks, and whether it may, around what a request meets."""
+
+    def __init__(self, dispatcher: Dispatcher, gateway: Gateway, routes: Sequence[TypedRoute]) -> None:
+        self._find = dispatcher.find
+        self._gateway = gateway
+        opened = [route.path_format for route in routes if route.needs.is_open]
+        self._open = OpenPaths(
+            exact=frozenset(opened), prefixes=tuple(path.partition("{")[0] for path in opened if "{" in path)
+        )
+
+    def authorized(self, app: ASGIApp) -> ASGIApp:
+        """Inside of what decodes the path."""
+        rights: Rights = self._gateway.rights
+        return AuthorizationMiddleware(app, find=self._find, rights=rights) if rights.enforced else app
+
+    def throttled(self, app: ASGIApp) -> ASGIApp:
+        """Inside of what looks the route up."""
+        quotas = self._gateway.quotas
+        return app if quotas is None else ThrottlingMiddleware(app, quotas=quotas)
+
+    def authenticated(self, app: ASGIApp) -> ASGIApp:
+        """Outside of all that may refuse. What another gateway passes on brings its caller along."""
+        gateway = self._gateway
+        if gateway.authentication is not None:
+            app = AuthenticationMiddleware(app, authentication=gateway.authentication, open_paths=self._open)
+            if gateway.recording is not None:
+                app = AuditMiddleware(app, recording=gateway.recording, clock=gateway.clock, find=self._find)
+        return ArrivalMiddleware(app, gateway.hops, gateway.rights)
+
+
+def _guarded(innermost: ASGIApp, gateway: Gateway, *, listens_on: str, judged: _Judged | None = None) -> ASGIApp:
     settings = gateway.settings
     hosts = AllowedHosts(host=listens_on, names=settings.allowed_hosts, advertised_url=settings.advertised_url)
     app: ASGIApp = GatekeeperMiddleware(innermost, draining=lambda: gateway.engine.draining, hosts=hosts)
+    app = app if judged is None else judged.authorized(judged.throttled(app))
     app = PathMiddleware(app)
+    app = app if judged is None else judged.authenticated(app)
     return ProblemMiddleware(app)
 
 

@@ -24,9 +24,13 @@ class Call:
     __slots__ = ("has_second_part", "stands", "task")
 
     def __init__(self) -> None:
-        self.task = asyncio.current_task()
+        self.task: asyncio.Task[object] | None = asyncio.current_task()
         self.stands = False
         self.has_second_part = False
+
+    def end(self) -> None:
+        """It is answered. The task keeps the call by its context: a call that kept its task would wait for the collector."""
+        self.task = None
 
 
 _call: ContextVar[Call | None] = ContextVar("call", default=None)
@@ -54,7 +58,7 @@ def check_way_back() -> None:
     call = _call.get()
     if call is None or not call.stands or call.has_second_part:
         return
-    if asyncio.current_task() is call.task:
+    if call.task is not None and asyncio.current_task() is call.task:
         raise RuntimeError("a call asks the store for something after its change stands")
 
 

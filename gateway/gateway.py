@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import Final
 
 from starlette.requests import Request
 
-from gateway.certificate import Certificate
+from gateway.access.authentication import Authentication
+from gateway.access.caller import caller_of
+from gateway.access.rights import Rights
+from gateway.access.standing import Standing
+from gateway.activity.activity import Activity
+from gateway.audit.recording import Recording
+from gateway.certificate import Certificate, PeerTrust
 from gateway.cluster.membership import Membership
 from gateway.cluster.peers import Peers
 from gateway.forwarding.forwarding import Forwarding
+from gateway.forwarding.hop import Hops
+from gateway.forwarding.queue_peers import QueuePeering
+from gateway.history.lane import Lane
 from gateway.http.body import BodyLimits
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import Memory, MemoryBudget
 from gateway.metrics import Metrics
+from gateway.quotas.quotas import Quotas
 from gateway.settings import Settings
+from gateway.vending.vending import Vending
+from log_format.access.acls import CLUSTER, Operation, ResourceType
 from log_format.clock import Clock
+from log_format.cluster.proof import NOBODY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
-    """``request_memory`` is for bodies, ``answer_memory`` for what fetches hold, ``codec_pool`` for large bodies and answers."""
+    """``request_memory`` is for bodies, ``answer_memory`` for what fetches hold, ``codec_pool`` for large bodies and answers,
+    ``compression_pool`` for compressing answers."""
 
     settings: Settings
     store_uri: str
@@ -31,17 +47,32 @@ class Gateway:
     answer_memory: MemoryBudget
     body_limits: BodyLimits
     codec_pool: Executor
+    compression_pool: Executor
     engine: LogEngine
+    activity: Activity
     membership: Membership
     peers: Peers
     forwarding: Forwarding
+    queue_peers: QueuePeering
+    hops: Hops
+    rights: Rights
+    quotas: Quotas | None
+    """None: with ``auth=off``."""
+    recording: Recording | None
+    """Of audit events; None: with ``audit=off``."""
+    authentication: Authentication | None
+    """None: with ``auth=off``."""
+    vending: Vending
+    lane: Lane | None
+    """Of old records; None: with ``readers=0``."""
     certificate: Certificate | None
     """None: HTTP is plain."""
+    peer_trust: PeerTrust
 
 
 def gateway_of(request: Request) -> Gateway:
     """The gateway that serves the request."""
-    gateway: Gateway = request.scope["app"].state.gateway
+    gateway: Gateway = request.scope["app"].gateway
     return gateway
 
 
@@ -50,7 +81,63 @@ def engine_of(request: Request) -> LogEngine:
     return gateway_of(request).engine
 
 
+JUDGED: Final = "tidelog.judged"
+"""The right by a body that was judged last: operation, resource type, resource."""
+
+
+def require(request: Request, operation: Operation, resource_type: ResourceType, *resources: str) -> None:
+    """Raise ``Unauthorized`` for the first of the resources that the request's caller may not use so."""
+    rights = gateway_of(request).rights
+    if rights.enforced:
+        caller = caller_of(request)
+        for resource in resources:
+            rights.require(caller, operation, resource_type, resource)
+            request.scope[JUDGED] = (operation, resource_type, resource)
+
+
+def allowing(request: Request, operation: Operation, resource_type: ResourceType) -> Callable[[str], bool]:
+    """Whether the request's caller may use a resource so, as a function of the resource."""
+    return gateway_of(request).rights.allowing(caller_of(request), operation, resource_type)
+
+
+def standing_of(request: Request) -> Standing:
+    """What the request was let in by, to be judged again while it lasts."""
+    gateway = gateway_of(request)
+    return Standing(request.scope, gateway.rights, gateway.authentication, gateway.clock)
+
+
+def owner_of(request: Request) -> str:
+    """To whom ids belong that the request gets, and whose it may use."""
+    return caller_of(request).principal if gateway_of(request).rights.enforced else NOBODY
+
+
+async def check_transaction(request: Request, transaction_id: str) -> None:
+    """Raise ``RequestRefused`` (404) for another's transaction."""
+    await engine_of(request).transactions.check_owner(transaction_id, owner_of(request))
+
+
+async def check_member(request: Request, group: str, member_id: str | None) -> None:
+    """Raise ``RequestRefused`` (404) for another's member."""
+    if member_id is not None:
+        await engine_of(request).groups.member_ids.check(group, member_id, owner_of(request))
+
+
+def may_alter_cluster(request: Request) -> bool:
+    """Such a caller may end others' transactions and memberships."""
+    return gateway_of(request).rights.allows(caller_of(request), "Alter", "cluster", CLUSTER)
+
+
 def answer_memory(request: Request) -> Memory:
-    """The memory for answers, as this connection's client has it."""
-    client = request.client
-    return gateway_of(request).answer_memory.of("" if client is None else client.host)
+    """The memory for answers, as the caller has it: its principal, or without authentication its address."""
+    gateway, client = gateway_of(request), request.client
+    if gateway.rights.enforced:
+        return gateway.answer_memory.of(caller_of(request).principal)
+    return gateway.answer_memory.of("" if client is None else client.host)
+
+
+def request_memory(request: Request) -> Memory:
+    """The memory for request bodies, as the caller has it."""
+    gateway = gateway_of(request)
+    if gateway.rights.enforced:
+        return gateway.request_memory.of(caller_of(request).principal)
+    return gateway.request_memory

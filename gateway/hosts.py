@@ -20,6 +20,8 @@ from urllib.parse import urlsplit
 
 URL_PATTERN: Final = r"^https?://([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?/?$"
 """Where a gateway can be reached: no user, path, query or fragment."""
+ADDRESS_PATTERN: Final = r"^([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}$"
+"""``host:port``."""
 HOST_NAMES_PATTERN: Final = r"^\s*\.?[A-Za-z0-9_-][A-Za-z0-9._-]*(\s*,\s*\.?[A-Za-z0-9_-][A-Za-z0-9._-]*)*\s*$"
 """Of a comma-separated list of names; one that begins with a dot stands for everything below it."""
 

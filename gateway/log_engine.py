@@ -6,15 +6,19 @@ import asyncio
 import logging
 import random
 import uuid
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
 from prometheus_client import CollectorRegistry
 
+from gateway.access.rights import OPEN, Rights
+from gateway.access.watch import AccessWatch
 from gateway.cluster.ownership import Ownership
 from gateway.engine.administration import Administration
+from gateway.engine.at_one_journal import AtOneJournal
 from gateway.engine.bounds import (
     LARGE_BODIES_WAITING_MAX,
     LARGE_BODY_BYTES,
@@ -25,11 +29,13 @@ from gateway.engine.bounds import (
 )
 from gateway.engine.fetching import Fetching
 from gateway.engine.following import Following
+from gateway.engine.history import History
 from gateway.engine.journal_peers import JournalPeers, NoPeers
 from gateway.engine.locating import Locating
 from gateway.engine.maintenance_watch import MaintenanceWatch
 from gateway.engine.manifest_budget import ManifestBudget
 from gateway.engine.metrics import EngineMetrics
+from gateway.engine.moving import MovingParts
 from gateway.engine.open_journal import Journals
 from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topic import OpenTopic, TopicParts
@@ -46,12 +52,19 @@ from gateway.journals import lag
 from gateway.journals.modes import Modes
 from gateway.journals.upkeep import JournalUpkeep
 from gateway.memory_budget import MemoryBudget, Reservation
+from gateway.queues.bounds import QueueBounds
+from gateway.queues.queues import Queues, QueueSources
+from gateway.scheduled.delayed import Delayed
+from gateway.tables.access import AccessTable
+from gateway.transactions.check_back import CheckBack
+from gateway.transactions.of_kafka import KafkaTransactions
 from gateway.transactions.one_request import OneRequest
 from gateway.transactions.preparing import Preparing
 from gateway.transactions.sweeping import Sweeping
 from gateway.transactions.transactions import Transactions
 from log_format import layout
 from log_format.clock import Clock
+from log_format.cluster.proof import NOBODY
 from log_format.ids import NewId
 from log_format.journal.reader import JournalReader
 from log_format.records.schema import RECORD_SCHEMA
@@ -86,6 +99,7 @@ def _access(
     make_executor: MakeExecutor,
     metrics: EngineMetrics,
 ) -> TableAccess:
+    load_pool = Pool("load", LOAD_THREADS, make_executor)
     return TableAccess(
         store=store,
         clock=clock,
@@ -93,10 +107,40 @@ def _access(
         jitter=jitter,
         bounds=bounds,
         look_pool=Pool("look", LOOK_THREADS, make_executor),
-        load_pool=Pool("load", LOAD_THREADS, make_executor),
+        load_pool=load_pool,
         write_pool=Pool("write", bounds.write_threads, make_executor),
         metrics=metrics,
+        fetch_all=load_pool.map,
     )
+
+
+def _journals(
+    access: TableAccess,
+    tail: TailCache,
+    peers: JournalPeers,
+    ownership: Ownership,
+    topics: Mapping[str, OpenTopic],
+) -> Journals:
+    return Journals(
+        access,
+        tail=tail,
+        peers=peers,
+        laggards=ownership.peers.without_journals,
+        followers=topics,
+        budget=ManifestBudget(access.bounds.manifest_bytes_max, access.clock, access.metrics),
+    )
+
+
+def _tail(bounds: EngineBounds, metrics: EngineMetrics) -> TailCache:
+    tail = TailCache(bounds.tail_cache_bytes_max)
+    metrics.tail_cache_bytes.set_function(lambda: tail.size_bytes)
+    return tail
+
+
+def _places(bounds: EngineBounds, metrics: EngineMetrics) -> WaitingPlaces:
+    places = WaitingPlaces(bounds.waiting_polls_max)
+    metrics.waiting_polls.set_function(lambda: places.taken_count)
+    return places
 
 
 def _topic_parts(
@@ -111,13 +155,11 @@ def _topic_parts(
     return TopicParts(
         access=access,
         tail=journals.tail,
-        budget=ManifestBudget(bounds.manifest_bytes_max, access.clock, access.metrics),
+        budget=journals.budget,
         watch=MaintenanceWatch(access.clock, access.metrics, segments_behind=bounds.segments_behind),
         contended=ownership.contended,
         draining=draining,
-        journals=journals,
-        journal_reader=cold[0],
-        read_pool=cold[1],
+        moving=MovingParts(access=access, journals=journals, tail=journals.tail, reader=cold[0], read_pool=cold[1]),
     )
 
 
@@ -125,8 +167,8 @@ def _reading(access: TableAccess, parts: TopicParts, cold_store: ObjectStore) ->
     return Reading(
         parts.tail,
         SegmentReader(cold_store, footer_cache_bytes=access.bounds.footer_cache_bytes_max),
-        parts.journal_reader,
-        pool=parts.read_pool,
+        parts.moving.reader,
+        pool=parts.moving.read_pool,
         clock=access.clock,
         metrics=access.metrics,
         bounds=access.bounds,
@@ -148,61 +190,75 @@ class LogEngine:
         registry: CollectorRegistry,
         request_memory: MemoryBudget,
         group_bounds: GroupBounds = GroupBounds(),  # noqa: B008 - frozen
+        queue_bounds: QueueBounds = QueueBounds(),  # noqa: B008 - frozen
         journal_peers: JournalPeers = NoPeers(),  # noqa: B008 - it has no state
+        super_users: Collection[str] | None = None,
         new_id: NewId = _uuid,
         jitter: Callable[[], float] = random.random,
         make_executor: MakeExecutor = ThreadPoolExecutor,
     ) -> None:
-        """``request_memory``: for what transactions stage."""
-        self.clock = clock
-        self.bounds = bounds
-        self._draining = Draining()
-        self._store = store
+        """``request_memory``: for what is staged or published. ``super_users`` None: rights are not enforced."""
+        self.clock, self.bounds, self._draining = clock, bounds, Draining()
         self._metrics = EngineMetrics(registry)
         self._access = _access(
             store, clock, new_id, jitter=jitter, bounds=bounds, make_executor=make_executor, metrics=self._metrics
         )
+        self.access_table = AccessTable(self._access)
+        self.rights = OPEN if super_users is None else Rights(self.access_table, super_users)
+        self._tail, self._places = _tail(bounds, self._metrics), _places(bounds, self._metrics)
+        self._access_watch = AccessWatch(self.access_table, self._places)
         self._cold_pool = Pool("read", bounds.read_threads, make_executor)
-        self._tail = TailCache(bounds.tail_cache_bytes_max)
-        self._metrics.tail_cache_bytes.set_function(lambda: self._tail.size_bytes)
-        self._places = WaitingPlaces(bounds.waiting_polls_max)
-        self._metrics.waiting_polls.set_function(lambda: self._places.taken_count)
-        self.journals = Journals(
-            self._access, tail=self._tail, peers=journal_peers, laggards=ownership.peers.without_journals
-        )
+        topics: OrderedDict[str, OpenTopic] = OrderedDict()
+        self.journals = _journals(self._access, self._tail, journal_peers, ownership, topics)
         cold = JournalReader(cold_store, cache_bytes=bounds.journal_cache_bytes_max), self._cold_pool
         parts = _topic_parts(self._access, self.journals, cold, ownership=ownership, draining=self._draining)
-        self.topics = TopicRegistry(parts)
-        self.reading = reading = _reading(self._access, parts, cold_store)
-        self.locating = Locating(self.topics, reading)
-        self.fetching = Fetching(
-            self.locating, reading, clock=clock, places=self._places, draining=self._draining, bounds=bounds
-        )
-        self.following = Following(reading, places=self._places, draining=self._draining)
+        self.topics = TopicRegistry(parts, topics)
+        self._read_by(parts, cold_store)
         self.administration = Administration(
             self.topics, self._access, self.journals, cold_store=cold_store, cold_pool=self._cold_pool
         )
-        self.producer_ids = ProducerIds(store, pool=self._access.look_pool, clock=clock, new_id=new_id)
-        self._finishing = Finishing(self._access, self.topics, request_memory)
+        self.producer_ids = ids = ProducerIds(store, pool=self._access.look_pool, clock=clock, new_id=new_id)
+        self._finishing = finishing = Finishing(self._access, self.topics, request_memory)
         self.groups = Groups(
-            self._access,
-            self._finishing,
-            self.topics,
+            *(self._access, self._finishing, self.topics),
             administration=self.administration,
-            reading=reading,
+            reading=self.reading,
             fetching=self.fetching,
+            ids=self.producer_ids,
             ownership=ownership,
+            rights=self.rights,
             registry=registry,
             bounds=group_bounds,
         )
-        preparing = Preparing(self.groups.committed, self._finishing.groups, self.topics, clock=clock)
-        deciding = (self._finishing, preparing, self.producer_ids)
-        self.transactions, self.one_request = Transactions(*deciding, clock=clock), OneRequest(*deciding, clock=clock)
-        self.sweeping = Sweeping(self._finishing, clock=clock, bounds=bounds)
+        sources = QueueSources(self.topics, self.locating, self.reading, self._places, self._draining)
+        self.queues = Queues(self._access, finishing, sources, ids, ownership, registry=registry, bounds=queue_bounds)
+        deciding = (finishing, Preparing(self.groups.committed, finishing, self.topics, clock=clock), ids)
+        self.transactions = Transactions(*deciding, self.queues.coordinator, clock=clock, new_id=new_id)
+        self.kafka_transactions = KafkaTransactions(self.transactions, finishing, ids, clock=clock)
+        self.at_one_journal = AtOneJournal(self.journals, self._draining)
+        self.one_request = OneRequest(*deciding, clock=clock)
+        self.check_back = CheckBack(finishing, clock=clock, draining=self._draining)
+        self.sweeping = Sweeping(finishing, ownership, clock=clock, bounds=bounds)
         self.journal_upkeep = JournalUpkeep(self.journals, self.topics, self._access, ownership)
         self.modes = Modes(self.journals, self.topics, self._access)
+        delaying = (self._access, self.topics, ownership, finishing.transactions, make_executor)
+        self.delayed = Delayed(*delaying, memory=request_memory, registry=registry)
         self._large_bodies = MemoryBudget(bounds.large_bodies_bytes_max, "large bodies")
         self._drained: asyncio.Task[None] | None = None
+
+    def _read_by(self, parts: TopicParts, cold_store: ObjectStore) -> None:
+        self.reading = reading = _reading(self._access, parts, cold_store)
+        self.locating = Locating(self.topics, reading)
+        self.fetching = Fetching(
+            self.locating,
+            reading,
+            clock=self.clock,
+            places=self._places,
+            draining=self._draining,
+            bounds=self.bounds,
+        )
+        self.history = History(cold_store, pool=self._cold_pool, clock=self.clock)
+        self.following = Following(reading, clock=self.clock, places=self._places, draining=self._draining)
 
     @property
     def draining(self) -> bool:
@@ -212,18 +268,22 @@ class LogEngine:
     @property
     def owned_topic_count(self) -> int:
         """Topics that this gateway has open."""
-        return sum(1 for topic in self.topics if topic.state.exists)
+        return sum(1 for topic in self.topics if topic.log.state.exists)
 
     async def start(self) -> None:
         """Get ready, and begin the work beside requests.
 
         Nothing is read before a caller asks for it, so the start is quick with any number of topics.
         """
+        if self.rights.enforced:
+            await self._access_watch.start()
         await self.warm_up()
         self.sweeping.start()
         self.journal_upkeep.start()
         self.modes.start()
+        self.delayed.publishing.start()
         self.groups.start()
+        self.queues.start()
 
     async def warm_up(self) -> None:
         """Use the encoder once: Arrow's first use loads for a third of a second, for which no request shall wait."""
@@ -257,19 +317,19 @@ class LogEngine:
         Raises ``UnknownPartition``, and as ``TopicRegistry.growing``.
         """
         topic = await self.topics.growing(name, self.clock.monotonic_ms())
-        if partition is not None and partition >= topic.state.partition_count:
+        if partition is not None and partition >= topic.log.state.partition_count:
             await topic.fresh()
             topic.existing_with(partition)
         return topic
 
-    async def check_producer(self, stamp: ProducerStamp | None) -> None:
-        """Raise ``RequestRefused`` unless this store issued the stamp's producer id and its producer is not fenced."""
+    async def check_producer(self, stamp: ProducerStamp | None, owner: str = NOBODY) -> None:
+        """Raise ``RequestRefused`` unless this store issued the stamp's producer id, for this owner, and it is not fenced."""
         if stamp is None:
             return
         if kind_of(stamp.producer_id) == TRANSACTIONAL:
-            await self.transactions.check(stamp)
+            await self.transactions.check(stamp, owner)
         else:
-            await self.producer_ids.check(stamp)
+            await self.producer_ids.check(stamp, owner)
 
     async def turn_of(self, length_bytes: int) -> Reservation:
         """Wait until a request's body of this length may be read. The caller releases the result when the request is over.
@@ -284,13 +344,17 @@ class LogEngine:
 
     def _ask_store(self) -> None:
         # One LIST that ends at its first answer: it works without topics and without any certain object.
-        for _ in self._store.list_directories(layout.TOPICS):
+        for _ in self._access.store.list_directories(layout.TOPICS):
             return
 
     async def _drain(self) -> None:
         self._places.wake_all()
         await self.groups.drain()
+        await self.queues.drain()
+        await self.delayed.drain()
         await asyncio.gather(self.topics.drain(), self.journals.drain())
+        self._access_watch.stop()
+        await self.access_table.drain()
         self.sweeping.stop()
         self.journal_upkeep.stop()
         self.modes.stop()

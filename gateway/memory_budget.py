@@ -6,6 +6,8 @@
 4. A part may be kept (``kept_bytes``) for clients that hold little, and half of it for small or brief reservations of any client.
    These pass the waiting ones. So a client that never reads its answers holds up only itself. The caller names the client. Behind
    a proxy all clients are one, and share all but the kept part.
+5. With ``of_client_max`` a client has at most so much, but one reservation of any size while it has no other. What is beyond is
+   refused or waits, and holds up no other client. So it is for clients that are known for certain.
 
 Not thread-safe: everything here belongs to the event loop.
 """
@@ -61,8 +63,15 @@ class Reservation:
 
     def grow(self, by_bytes: int) -> None:
         """Reserve so many more bytes. Raises ``BackOff`` (``OVERLOADED``), and keeps what it had."""
-        self._budget.take(by_bytes, self._client, self._is_kept)
+        self._budget.take(by_bytes, self._client, self._is_kept, own_bytes=self.size_bytes)
         self.size_bytes += by_bytes
+
+    def split(self, size_bytes: int) -> Reservation:
+        """So many of its bytes as a reservation of their own; it grows first where it has fewer. Raises as ``grow``."""
+        if size_bytes > self.size_bytes:
+            self.grow(size_bytes - self.size_bytes)
+        self.size_bytes -= size_bytes
+        return Reservation(self._budget, size_bytes, self._client, self._is_kept)
 
     def cover(self, size_bytes: int) -> None:
         """Grow to ``size_bytes``, or to the whole budget if that is less. Raises ``BackOff``, and keeps what it had."""
@@ -117,11 +126,12 @@ class MemoryBudget:
 
     client: None = None
 
-    def __init__(self, bytes_max: int, purpose: str, *, kept_bytes: int = 0) -> None:
+    def __init__(self, bytes_max: int, purpose: str, *, kept_bytes: int = 0, of_client_max: int | None = None) -> None:
         assert 0 <= kept_bytes < bytes_max
         self.bytes_max = bytes_max
         self.purpose = purpose
         self.used_bytes = 0
+        self._of_client_max = of_client_max
         self._kept_max = kept_bytes
         self._kept_used = 0
         self._of_clients: dict[str, int] = {}
@@ -171,9 +181,13 @@ class MemoryBudget:
         it is alone. ``is_brief``: it soon shrinks to little, whatever its client does, and so counts as small. Raises ``BackOff``
         (``OVERLOADED``) when the time is over or ``waiting_max`` others wait already.
         """
-        waiting = _Waiting(min(size_bytes, self.largest_bytes), client, is_brief or size_bytes <= SMALL_BYTES)
-        is_kept = bool(self._waiting) or not self._has_room(waiting.wanted, is_kept=False)
-        if not is_kept or self._may_take_kept(waiting):
+        wanted = min(size_bytes, self.largest_bytes)
+        if not self._waiting and self._has_room(wanted, is_kept=False) and self._is_within_share(wanted, client):
+            self.count(wanted, client)
+            return Reservation(self, wanted, client)
+        waiting = _Waiting(wanted, client, is_brief or size_bytes <= SMALL_BYTES)
+        is_kept = self._next() is not None or not self._has_room(waiting.wanted, is_kept=False)
+        if self._is_within_share(waiting.wanted, client) and (not is_kept or self._may_take_kept(waiting)):
             return self._taken(waiting, is_kept)
         if len(self._waiting) >= waiting_max:
             raise self._full()
@@ -195,10 +209,12 @@ class MemoryBudget:
         finally:
             self._longest_wait_ms = max(self._longest_wait_ms, waiting.waited_ms())
 
-    def take(self, size_bytes: int, client: str | None = None, is_kept: bool = False) -> None:
-        """Count ``size_bytes`` as used. Raises ``BackOff`` (``OVERLOADED``)."""
+    def take(self, size_bytes: int, client: str | None = None, is_kept: bool = False, *, own_bytes: int = 0) -> None:
+        """Count ``size_bytes`` as used, by a reservation that has ``own_bytes``. Raises ``BackOff`` (``OVERLOADED``)."""
         if not self._has_room(size_bytes, is_kept):
             raise self._full()
+        if not self._is_within_share(size_bytes, client, own_bytes):
+            raise overloaded(f"The caller holds as much of {self.purpose} as one may ({self._of_client_max} bytes).")
         self.count(size_bytes, client, is_kept)
 
     def count(self, size_bytes: int, client: str | None = None, is_kept: bool = False) -> None:
@@ -228,8 +244,22 @@ class MemoryBudget:
             return self._kept_used + size_bytes <= self._kept_max
         return self.used_bytes - self._kept_used + size_bytes <= self.bytes_max - self._kept_max
 
+    def _is_within_share(self, size_bytes: int, client: str | None, own_bytes: int = 0) -> bool:
+        if self._of_client_max is None or client is None:
+            return True
+        held = self.held_by(client)
+        return held <= own_bytes or held + size_bytes <= self._of_client_max
+
+    def _next(self) -> _Waiting | None:
+        """The first that waits for room, and not for its own client."""
+        if self._of_client_max is None:
+            return self._waiting[0] if self._waiting else None
+        return next((one for one in self._waiting if self._is_within_share(one.wanted, one.client)), None)
+
     def _may_take_kept(self, waiting: _Waiting) -> bool:
         wanted = waiting.wanted
+        if not self._is_within_share(wanted, waiting.client):
+            return False
         if waiting.is_small and self._kept_used + wanted <= self._kept_max // 2:
             return True
         holds_little = waiting.client is not None and self.held_by(waiting.client) + wanted <= self._kept_max
@@ -240,8 +270,9 @@ class MemoryBudget:
         return Reservation(self, waiting.wanted, waiting.client, is_kept)
 
     def _serve(self) -> None:
-        while self._waiting and self._has_room(self._waiting[0].wanted, is_kept=False):
-            self._hand(self._waiting.popleft(), is_kept=False)
+        while (first := self._next()) is not None and self._has_room(first.wanted, is_kept=False):
+            self._waiting.remove(first)
+            self._hand(first, is_kept=False)
         if self._kept_max:
             for waiting in [one for one in self._waiting if self._may_take_kept(one)]:
                 if self._may_take_kept(waiting):

@@ -38,6 +38,10 @@ class _Requests(Collector):
         self.sent_bytes = 0
         self.in_flight_count = 0
 
+    def describe(self) -> Iterator[Metric]:
+        """The metrics by name, so that some can be read without the others."""
+        yield CounterMetricFamily("tidelog_http_sent_bytes", "Answer bodies, as sent.")
+
     def collect(self) -> Iterator[Metric]:
         """The metrics as they are now."""
         answered = CounterMetricFamily(

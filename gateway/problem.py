@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -85,9 +86,13 @@ def problem(error: TidelogError, request_id: str | None = None) -> dict[str, Any
 
 
 def problem_headers(error: TidelogError) -> dict[str, str]:
-    """``Retry-After`` with every 429 and 503, else nothing."""
+    """``Retry-After`` with every 429 and 503, what a 401 must say, else nothing."""
+    if error.status == 401:
+        return {"www-authenticate": 'Bearer error="invalid_token"', "cache-control": "no-store"}
     if error.status in (429, 503):
-        return {"retry-after": str(RETRY_AFTER_SECONDS.get(error.code, 1))}
+        wait_ms = error.fields.get("retry_after_ms")
+        seconds = RETRY_AFTER_SECONDS.get(error.code, 1) if wait_ms is None else math.ceil(wait_ms / 1000)
+        return {"retry-after": str(seconds)}
     return {}
 
 

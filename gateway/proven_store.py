@@ -11,12 +11,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from contextlib import suppress
 
+from gateway.wrapped_store import WrappedStore
 from log_format.errors import ObjectExists, StoreUnavailable
 from log_format.layout import PROBES
-from log_format.store import ObjectInfo, ObjectStore
+from log_format.store import ObjectStore
 
 
 class UnsafeStore(Exception):
@@ -29,22 +29,12 @@ class UnsafeStore(Exception):
         )
 
 
-class ProvenStore:
+class ProvenStore(WrappedStore):
     """The same store, proved before its first ``put_if_absent``. Safe from any thread."""
 
     def __init__(self, store: ObjectStore) -> None:
-        self._store = store
+        super().__init__(store)
         self._is_proven = False
-
-    @property
-    def uri(self) -> str:
-        """See ``ObjectStore.uri``."""
-        return self._store.uri
-
-    @property
-    def lists_from_key(self) -> bool:
-        """See ``ObjectStore.lists_from_key``."""
-        return self._store.lists_from_key
 
     def prove(self) -> None:
         """Return when the store is known to honour put-if-absent.
@@ -55,18 +45,6 @@ class ProvenStore:
             self._probe(f"{PROBES}{uuid.uuid4()}")
             self._is_proven = True
 
-    def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
-        """See ``ObjectStore.get``."""
-        return self._store.get(key, bytes_max=bytes_max)
-
-    def get_range(self, key: str, start: int, end: int) -> bytes:
-        """See ``ObjectStore.get_range``."""
-        return self._store.get_range(key, start, end)
-
-    def put(self, key: str, data: bytes) -> None:
-        """See ``ObjectStore.put``."""
-        self._store.put(key, data)
-
     def put_if_absent(self, key: str, data: bytes) -> None:
         """See ``ObjectStore.put_if_absent``. Raises ``StoreUnavailable`` for a store that fails the proof, too."""
         try:
@@ -76,22 +54,6 @@ class ProvenStore:
         except StoreUnavailable as error:
             raise StoreUnavailable(key, error.detail, may_have_happened=False) from error
         self._store.put_if_absent(key, data)
-
-    def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
-        """See ``ObjectStore.list``."""
-        return self._store.list(prefix, start_after=start_after)
-
-    def list_directories(self, prefix: str) -> Iterator[str]:
-        """See ``ObjectStore.list_directories``."""
-        return self._store.list_directories(prefix)
-
-    def delete(self, key: str) -> None:
-        """See ``ObjectStore.delete``."""
-        self._store.delete(key)
-
-    def head(self, key: str) -> ObjectInfo:
-        """See ``ObjectStore.head``."""
-        return self._store.head(key)
 
     def _probe(self, key: str) -> None:
         is_safe = False

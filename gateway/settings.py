@@ -10,19 +10,27 @@ produce requests in flight       ``in_flight_bytes_max`` x 2     the body's reco
 a body being decoded or encoded  ``codec_threads`` x 130 MiB     one request's working set per codec thread
 answers                          ``answer_bytes_max``            records read and the answer made of them
 tail of the log                  ``tail_cache_bytes_max``        evicted, oldest first
+delayed records that are due     ``SCHEDULED_CACHE_BYTES``       indexes, evicted; records count as requests in flight
 footers of segments              ``footer_cache_bytes_max``      evicted, least recently used first
 what is known of topics          ``manifest_bytes_max``          idle ones forgotten; then no records are taken
 consumer groups                  ``groups_bytes_max``            then no group, member or offset more is taken
+queues                           ``queues_bytes_max``            then no queue is made, and no record is given out
 transactions                     ``TRANSACTIONS_BYTES_MAX``      ended ones forgotten; then none begins
 transactional ids                ``TRANSACTIONAL_IDS_BYTES_MAX`` then no new one is taken
+own commits                      ``OWN_COMMITS_BYTES_MAX``       the oldest forgotten, then read again
 lists of partitions              ``bounds.FETCH_LISTS_BYTES_MAX``       long ones of fetches wait their turn
 connections                      ``connections_max`` x 32 KiB    what the protocol buffers; the operations' ones likewise
+Kafka's, with ``kafka_listen``   ``kafka_connections_max`` likewise, and what is kept encoded; above the 600 MiB
 their TLS, with ``tls_cert``     ``connections_max`` x 64 KiB    OpenSSL's state and buffers, above the 600 MiB
+rights, with ``auth=on``         ``access_bytes_max``            then nothing more is taken; above the 600 MiB
+quotas, with ``auth=on``         ``QUOTAS_BYTES_MAX``            idle principals forgotten; above the 600 MiB
+audit events, with ``audit=on``  ``AUDIT_BYTES_MAX`` x 2         what does not fit is dropped; above the 600 MiB
+answers of readers               ``readers`` x ``HELD_BYTES``    their pieces; each reader's own process is above the 600 MiB
 ===============================  ==============================  =====================================================
 
 The manifest of a topic in use grows with its unmerged segments: 50 bytes for each, and 32 for each of its runs
-(``log_format.manifest.manifest``). For the largest topic ``manifest_bytes_max`` allows some 450,000 flushes that touch one
-partition each, or 120,000 that touch eight. A topic under maintenance has some thousands.
+(``log_format.manifest.manifest``). For the largest topic ``manifest_bytes_max`` allows some 490,000 flushes that touch one
+partition each, or 130,000 that touch eight. A topic under maintenance has some thousands.
 """
 
 from __future__ import annotations
@@ -32,10 +40,22 @@ import secrets
 from collections.abc import Mapping
 from typing import Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
+from gateway.access.settings import AccessSettings
+from gateway.audit.trail import AUDIT_BYTES_MAX
+from gateway.console.settings import ConsoleSettings
 from gateway.engine import bounds
+from gateway.history.settings import HELD_BYTES, HistorySettings
 from gateway.hosts import HOST_NAMES_PATTERN, URL_PATTERN, is_loopback
+from gateway.kafka_settings import KAFKA_KEPT_BYTES, KafkaSettings
+from gateway.own_commits import OWN_COMMITS_BYTES_MAX
+from gateway.quotas.quotas import QUOTAS_BYTES_MAX
+from gateway.tls_settings import TlsSettings
+from gateway.topic_settings import TopicSettings
+from gateway.vending.settings import VendingSettings
+from gateway.worker_settings import WorkerSettings
+from gateway.zone_settings import ZoneSettings
 from log_format import limits
 
 ENVIRONMENT_PREFIX: Final = "TIDELOG_"
@@ -69,7 +89,17 @@ def _count(default: int, minimum: int, maximum: int, description: str) -> Any:
     return Field(default, ge=minimum, le=maximum, description=description)
 
 
-class Settings(BaseModel):
+class Settings(
+    AccessSettings,
+    ConsoleSettings,
+    HistorySettings,
+    KafkaSettings,
+    TlsSettings,
+    TopicSettings,
+    VendingSettings,
+    WorkerSettings,
+    ZoneSettings,
+):
     """Each field has its unit in its name, its default and range, and what changing it does."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
@@ -81,7 +111,7 @@ class Settings(BaseModel):
     host: str = Field(
         default="127.0.0.1",
         min_length=1,
-        description="Address to listen on. 0.0.0.0: reachable from anywhere; there is no authentication yet.",
+        description="Address to listen on. 0.0.0.0: reachable from anywhere; that needs auth=on, or insecure=true.",
     )
     port: int = _count(8080, 0, 65535, "TCP port. 0: any free one; it is printed.")
     ops_host: str = Field(
@@ -134,28 +164,8 @@ class Settings(BaseModel):
         default=None,
         min_length=1,
         description="File with the key by which gateways know each other's heartbeats, or two while it changes, one a line. The"
-        " same in all gateways. Default: a key that every reader of the store knows.",
-    )
-
-    tls_cert: str | None = Field(
-        default=None,
-        min_length=1,
-        description="PEM file of this gateway's certificate, with its chain behind it: the clients' port then speaks TLS (1.2"
-        " or 1.3) and no plain HTTP. Read again when it changes. The operations listener stays plain.",
-    )
-    tls_key: str | None = Field(
-        default=None, min_length=1, description="PEM file of the private key of tls_cert, without a password."
-    )
-    tls_ca: str | None = Field(
-        default=None,
-        min_length=1,
-        description="PEM file of the authorities that other gateways' certificates must come from. Default: the system's.",
-    )
-    tls_peer_name: str | None = Field(
-        default=None,
-        pattern=r"^[A-Za-z0-9._-]{1,253}$",
-        description="Name that other gateways' certificates must have, where they share one and are reached by addresses."
-        " Default: the host in the other's URL.",
+        " same in all gateways. Default: a key that every reader of the store knows; with auth=on gateways then send each other"
+        " nothing.",
     )
 
     request_bytes_max: int = _count(
@@ -200,6 +210,20 @@ class Settings(BaseModel):
         "What consumer groups, their members and offsets take in memory: about 8 KiB for a group of one member and 8 partitions."
         " Past it 503 OVERLOADED for what would make it more. The same in all gateways.",
     )
+    queues_bytes_max: int = _count(
+        bounds.QUEUES_BYTES,
+        MEBIBYTE,
+        1 << 40,
+        "What queues take in memory, with what of them is settled and leased: under 1 KiB for a queue, 1 KiB for a lease. Past it"
+        " 503 OVERLOADED for new queues and for records to be received. The same in all gateways.",
+    )
+    access_bytes_max: int = _count(
+        bounds.ACCESS_BYTES,
+        MEBIBYTE,
+        1 << 40,
+        "What tokens, roles, ACLs and quotas take in memory with auth=on: 100,000 ACLs some 40 MiB. Past it 503 OVERLOADED for"
+        " what would make it more. The same in all gateways.",
+    )
     waiting_polls_max: int = _count(
         10_000,
         0,
@@ -207,7 +231,10 @@ class Settings(BaseModel):
         "Long polls and event streams that wait at once. Past it 503 OVERLOADED; each costs a few KiB.",
     )
     connections_max: int = _count(
-        1_000, 1, 100_000, "Open client connections. Past it a connection gets 503 OVERLOADED and is closed."
+        1_000,
+        1,
+        100_000,
+        "Open client connections. Past it 503 OVERLOADED. Half as many requests begin a flush at once.",
     )
     connections_per_address_max: int | None = Field(
         default=None,
@@ -279,8 +306,18 @@ class Settings(BaseModel):
             )
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ValueError("tls_cert and tls_key are given both or not at all")
+        if self.tls_client_ca is not None and self.tls_cert is None:
+            raise ValueError("tls_client_ca needs tls_cert: only over TLS a client shows a certificate")
         if self.tls_cert is not None and self.advertised_url is not None and self.advertised_url.startswith("http://"):
             raise ValueError(f"advertised_url is {self.advertised_url}, but with tls_cert this gateway speaks https://")
+        reached = [host for host in (self.host, self.kafka_host) if host is not None and not is_loopback(host)]
+        if self.auth == "off" and not self.insecure and reached:
+            raise ValueError(
+                f"host {reached[0]} can be reached from other machines, and auth is off: set auth=on, or insecure=true to let"
+                " everyone do all"
+            )
+        if self.workers > 1 and self.store.startswith("memory:"):
+            raise ValueError("a store in memory can't be shared by workers")
         if self.port and self.operations_port == self.port:
             raise ValueError(f"port and ops_port are both {self.port}: give ops_port another (0: any free one)")
         return self
@@ -294,6 +331,10 @@ class Settings(BaseModel):
     def url(self) -> str:
         """The URL by which other gateways reach this one; with port 0 it is known only once the gateway listens."""
         return self.advertised_url or f"{self.scheme}://{self.host}:{self.port}"
+
+    @property
+    def _tls_connections_max(self) -> int:
+        return self.connections_max + (0 if self.kafka_listen is None else self.kafka_connections_max)
 
     @property
     def operations_port(self) -> int | None:
@@ -328,14 +369,21 @@ class Settings(BaseModel):
             + self.codec_threads * CODEC_WORKING_BYTES
             + self.answer_bytes_max
             + self.tail_cache_bytes_max
+            + bounds.SCHEDULED_CACHE_BYTES
             + self.footer_cache_bytes_max
             + self.manifest_bytes_max
             + self.groups_bytes_max
+            + self.queues_bytes_max
             + limits.TRANSACTIONS_BYTES_MAX
             + limits.TRANSACTIONAL_IDS_BYTES_MAX
+            + OWN_COMMITS_BYTES_MAX
             + bounds.FETCH_LISTS_BYTES_MAX
             + (self.connections_max + OPERATIONS_CONNECTIONS_MAX) * CONNECTION_BYTES
-            + (0 if self.tls_cert is None else self.connections_max * TLS_CONNECTION_BYTES)
+            + (0 if self.kafka_listen is None else self.kafka_connections_max * CONNECTION_BYTES + KAFKA_KEPT_BYTES)
+            + (0 if self.tls_cert is None else self._tls_connections_max * TLS_CONNECTION_BYTES)
+            + (0 if self.auth == "off" else self.access_bytes_max + QUOTAS_BYTES_MAX)
+            + (0 if self.audit_mode == "off" else 2 * AUDIT_BYTES_MAX)
+            + self.readers * HELD_BYTES
         )
 
 

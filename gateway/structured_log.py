@@ -14,10 +14,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 import msgspec
 
+LogFormat = Literal["auto", "json", "text"]
 LINES_MAX: Final = 20_000
 """Lines waiting for the writer: some MiB, and seconds of a busy gateway."""
 _BATCH_LINES: Final = 500
@@ -123,7 +125,7 @@ def access_line(members: dict[str, Any]) -> None:
     WRITER.write({"at": _now(), "level": "info", "logger": ACCESS, "event": "request", **members})
 
 
-def configure(level: str, log_format: Literal["auto", "json", "text"] = "json") -> None:
+def configure(level: str, log_format: LogFormat = "json") -> None:
     """Send every logger's lines of at least ``level`` to standard error; ``auto``: as text when that is a terminal."""
     as_text = os.isatty(_STDERR) if log_format == "auto" else log_format == "text"
     WRITER.form = plain_line if as_text else json_line
@@ -163,4 +165,9 @@ _FORMATTER: Final = logging.Formatter()
 
 def _now() -> str:
     seconds, milliseconds = divmod(time.time_ns() // 1_000_000, 1000)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{milliseconds:03d}Z"
+    return f"{_second(seconds)}.{milliseconds:03d}Z"
+
+
+@lru_cache(maxsize=2)
+def _second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))

@@ -17,6 +17,8 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
+from tidelog.cli.cost import prices
+
 ROOT: Final = Path(__file__).resolve().parents[1]
 TEMPLATE: Final = Path(__file__).parent / "cost.md.template"
 OUTPUT: Final = ROOT / "docs" / "cost.md"
@@ -28,9 +30,7 @@ RETENTION_DAYS: Final = 7
 ZONES: Final = 3
 
 PRICES: Final = {
-    "S3 Standard, GB-month": 0.023,
-    "S3 PUT, 1,000": 0.005,
-    "S3 GET, 1,000": 0.0004,
+    **prices.PRICES,
     "Fargate vCPU, hour": 0.04048,
     "Fargate GB, hour": 0.004445,
     "Load balancer, hour": 0.0225,
@@ -45,9 +45,9 @@ PRICES: Final = {
 }
 """US dollars, us-east-1, on demand, without taxes and discounts."""
 
-CHECKED: Final = "November 2026"
+CHECKED: Final = prices.CHECKED
 SEEN_IN: Final = {
-    "S3": "infracost `s3_bucket_test`; AWS's price list as fetched in October 2025",
+    "S3": prices.SOURCE,
     "Fargate": "infracost `ecs_service_test`; a guide of March 2026 (wring.co/blog/aws-fargate-pricing-guide)",
     "Load balancer": "infracost `lb_test`",
     "Traffic": "infracost `data_transfer_test`: 0.01 in each direction",
@@ -61,7 +61,6 @@ SEEN_IN: Final = {
 list: ``internal/providers/terraform/aws/testdata`` of its repository. AWS's own pages and price list were not reachable."""
 
 FLUSH_MS: Final = 250
-FLUSHES_MS: Final = (50, 250, 1_000, 5_000)
 FLUSH_MIB: Final = 8
 GATEWAY_MIB_PER_SECOND: Final = 25
 """Below half of the measured rate of one gateway and MinIO on two shared cores, JSON x 1,000, 1 KiB (benchmarks/README.md)."""
@@ -72,6 +71,13 @@ REQUEST_KIB: Final = 100
 LOG_LINE_BYTES: Final = 350
 PUTS_PER_FLUSH: Final = 2
 """A segment and a commit; of a drain, too."""
+IDLE_PUTS_PER_SECOND: Final = 1.45
+"""PUTs and listings of each of three gateways that do nothing: a heartbeat each 3 s, a listing of them each 9 s, one of delayed
+records each second. One alone: 0.33 (benchmarks/README.md)."""
+ZONE_LOOKS_PER_SECOND: Final = {False: 2, True: 1}
+"""Of a gateway whose readers wait for what other zones commit: for each topic with its own commits; for a journal (shared)."""
+ZONE_GETS_PER_FLUSH: Final = 3
+"""A commit and its object, read by a gateway of each other zone: measured with twelve topics (``python -m benchmarks zones``)."""
 DRAIN_MS: Final = 240_000
 """Default of the topic setting ``drain.ms``."""
 DRAIN_EARLY: Final = 0.75
@@ -92,48 +98,69 @@ class Load:
 
 
 LOADS: Final = (
-    Load(mib_per_second=1, topics=1, broker="m5.large"),
-    Load(mib_per_second=10, topics=5, broker="m5.xlarge"),
-    Load(mib_per_second=100, topics=20, broker="m5.2xlarge"),
+    Load(mib_per_second=1, topics=10, broker="m5.large"),
+    Load(mib_per_second=1, topics=1_000, broker="m5.large"),
+    Load(mib_per_second=10, topics=10, broker="m5.xlarge"),
+    Load(mib_per_second=10, topics=1_000, broker="m5.xlarge"),
+    Load(mib_per_second=100, topics=10, broker="m5.2xlarge"),
+    Load(mib_per_second=100, topics=1_000, broker="m5.2xlarge"),
 )
+BILL_FLUSHES_MS: Final = (250, 1_000)
 
 
-def measured_requests_per_flush() -> float:
-    """PUT, GET, HEAD and LIST for each flush, as the benchmark ``requests`` counted them, rounded to a tenth."""
+def measured_flush() -> tuple[float, float]:
+    """What the benchmark ``requests`` counted for each flush: PUTs and listings, which cost the same, and GETs and HEADs."""
     text = (ROOT / "benchmarks" / "README.md").read_text()
-    section = text.split("### Requests to the store")[1].split("<!-- end")[0]
-    row = re.search(
-        r"^\| JSON x 1,000[^|]*\|[^|]*\| ([\d,]+) \| ([\d,]+) \|[^|]*\| ([\d,]+) \|$", section, re.MULTILINE
-    )
+    section = text.split("### Requests to the store, MinIO\n")[1].split("###")[0]
+    row = re.search(r"^\| JSON x 1,000[^|]*\|[^|]*\|((?: [\d,]+ \|){5,6})", section, re.MULTILINE)
     if row is None:
         raise ValueError("benchmarks/README.md has no row of requests to the store for JSON x 1,000")
-    puts, others, two_a_flush = (int(cell.replace(",", "")) for cell in row.groups())
-    return round(2 * (puts + others) / two_a_flush, 1)
+    flushes, puts, gets, lists, heads, *_ = (int(cell.replace(",", "")) for cell in row.group(1).split("|")[:-1])
+    return round((puts + lists) / flushes, 2), round((gets + heads) / flushes, 2)
 
 
-def flushes_per_second(load: Load, flush_ms: int = FLUSH_MS) -> float:
-    """Over all topics, each by time or by bytes, whichever comes first."""
-    return load.topics * max(1000 / flush_ms, load.mib_per_second / load.topics / FLUSH_MIB)
+def flushes_per_second(load: Load, flush_ms: int = FLUSH_MS, *, shared: bool = False) -> float:
+    """Over all topics, each by time or by bytes, whichever comes first; of a journal's commits and of the drains behind them.
+
+    Records of 1 KiB arrive one by one and evenly: a topic without a record has nothing to flush.
+    """
+    records = load.mib_per_second * 1024 / load.topics
+    by_bytes = load.mib_per_second / FLUSH_MIB
+    if not shared:
+        return max(load.topics * min(1000 / flush_ms, records), by_bytes)
+    drains = load.topics * min(records, 1000 / (DRAIN_MS * DRAIN_EARLY))
+    return max(min(1000 / flush_ms, records * load.topics), by_bytes) + max(drains, by_bytes)
 
 
-def tidelog(load: Load, flush_ms: int = FLUSH_MS) -> dict[str, float]:
-    """Dollars a month by purpose."""
+def tidelog(load: Load, flush_ms: int = FLUSH_MS, *, shared: bool = False, in_zones: bool = False) -> dict[str, float]:
+    """Dollars a month by purpose. ``in_zones``: clients are told their zone, and reach gateways by their own addresses."""
     gib = load.mib_per_second * GIB_PER_MIB * SECONDS
-    flushes = flushes_per_second(load, flush_ms) * SECONDS
+    flushes = flushes_per_second(load, flush_ms, shared=shared) * SECONDS
     gateways = max(2, math.ceil(load.mib_per_second / GATEWAY_MIB_PER_SECOND) + 1)
     tasks = gateways + 1
     units = load.mib_per_second * GIB_PER_MIB * 3600 * 2
-    puts = flushes * measured_requests_per_flush() + gib * 1024 / MERGED_MIB * 2
+    puts_a_flush, gets_a_flush = measured_flush()
+    idle = gateways * IDLE_PUTS_PER_SECOND * SECONDS
+    puts = flushes * puts_a_flush + gib * 1024 / MERGED_MIB * 2 + idle
+    # A record that goes to a journal stays where it arrives; else it is passed on to the topic's gateway.
+    ways = 2 if shared else 3
+    looks = 0.0
+    if in_zones:
+        # Only records for topics with their own commits leave their zone, straight to the owner; readers' gateways ask the store.
+        ways = 0 if shared else 1
+        seen = 1 if shared else load.topics
+        looks = (ZONES - 1) * (seen * ZONE_LOOKS_PER_SECOND[shared] * SECONDS + flushes * ZONE_GETS_PER_FLUSH)
+        units = 0
     return {
         "storage": stored_gib(load) * PRICES["S3 Standard, GB-month"],
-        "PUT": puts / 1000 * PRICES["S3 PUT, 1,000"],
-        "GET": flushes * GETS_PER_SEGMENT / 1000 * PRICES["S3 GET, 1,000"],
+        "PUT, LIST": puts / 1000 * PRICES["S3 PUT, 1,000"],
+        "GET, HEAD": (flushes * (gets_a_flush + GETS_PER_SEGMENT) + looks) / 1000 * PRICES["S3 GET, 1,000"],
         "compute": tasks * HOURS * (PRICES["Fargate vCPU, hour"] + 2 * PRICES["Fargate GB, hour"]),
         "load balancer": HOURS
         * (
             PRICES["Load balancer, hour"] + units * PRICES["Load balancer capacity unit (1 GB an hour), hour"]
         ),
-        "between zones": gib * crossing() * 3 * PRICES["Traffic between zones, GB, both directions together"],
+        "between zones": gib * crossing() * ways * PRICES["Traffic between zones, GB, both directions together"],
         "logs": load.mib_per_second * 1024 / REQUEST_KIB * SECONDS * 2 * LOG_LINE_BYTES / 2**30
         * PRICES["CloudWatch Logs, GB taken in"],
     }  # fmt: skip
@@ -185,7 +212,7 @@ def document() -> str:
     """docs/cost.md: the prose of ``cost.md.template`` around the tables."""
     return Template(TEMPLATE.read_text()).substitute(
         tables="\n".join(line for load in LOADS for line in _table(load)),
-        flushes="\n".join(_flush_row(flush_ms) for flush_ms in FLUSHES_MS),
+        bills="\n".join(_bill_row(load) for load in LOADS),
         topics="\n".join(_topics_row(topics) for topics in MANY_TOPICS),
         puts_per_flush=PUTS_PER_FLUSH,
         drain_s=DRAIN_MS // 1000,
@@ -196,7 +223,11 @@ def document() -> str:
         checked=CHECKED,
         days=RETENTION_DAYS,
         zones=ZONES,
-        requests=measured_requests_per_flush(),
+        puts_a_flush=measured_flush()[0],
+        gets_a_flush=measured_flush()[1],
+        idle=IDLE_PUTS_PER_SECOND,
+        zone_gets=ZONE_GETS_PER_FLUSH,
+        times_below=_times_below(),
         flush_ms=FLUSH_MS,
         flush_mib=FLUSH_MIB,
         merged_mib=MERGED_MIB,
@@ -208,6 +239,17 @@ def document() -> str:
     )
 
 
+def _times_below() -> str:
+    """How far the bill in zones is below Kafka's at the least and the most."""
+    found = [
+        sum(kafka(load).values()) / sum(tidelog(load, flush_ms, shared=True, in_zones=True).values())
+        for load in LOADS
+        if load.mib_per_second >= 10
+        for flush_ms in BILL_FLUSHES_MS
+    ]
+    return f"From 10 MiB/s on the bill is {min(found):.1f} to {max(found):.1f} times below Kafka's."
+
+
 def _seen_in(price: str) -> str:
     return next(where for begin, where in SEEN_IN.items() if re.match(rf"{re.escape(begin)}\b", price))
 
@@ -217,29 +259,35 @@ def _topics_row(topics: int) -> str:
     return f"| {topics:,} | " + " | ".join(f"{one:,.1f} | {puts_bill(one):,.0f}" for one in puts) + " |"
 
 
-def _flush_row(flush_ms: int) -> str:
-    bills = [f"{sum(tidelog(load, flush_ms).values()):,.0f}" for load in LOADS]
-    named = f"{flush_ms:,} (the default)" if flush_ms == FLUSH_MS else f"{flush_ms:,}"
-    return f"| {named} | {' | '.join(bills)} |"
+def _bill_row(load: Load) -> str:
+    bills = [
+        sum(tidelog(load, flush_ms, shared=shared, in_zones=in_zones).values())
+        for shared, in_zones in ((False, False), (True, False), (True, True))
+        for flush_ms in BILL_FLUSHES_MS
+    ]
+    theirs = sum(kafka(load).values())
+    shown = [f"**{bill:,.0f}**" if bill < theirs else f"{bill:,.0f}" for bill in bills]
+    return f"| {load.mib_per_second} MiB/s, {load.topics:,} topics | {' | '.join(shown)} | {theirs:,.0f} |"
 
 
 def _table(load: Load) -> list[str]:
-    ours, theirs = tidelog(load), kafka(load)
+    own, shared, theirs = tidelog(load), tidelog(load, shared=True), kafka(load)
+    near = tidelog(load, shared=True, in_zones=True)
     rows = [
-        f"| {what} | {ours.get(what, 0):,.0f} | {theirs.get(what, 0):,.0f} |"
-        for what in dict.fromkeys([*ours, *theirs])
+        f"| {what} | {' | '.join(f'{bill.get(what, 0):,.0f}' for bill in (own, shared, near, theirs))} |"
+        for what in dict.fromkeys([*own, *theirs])
     ]
-    per_mib = flushes_per_second(load) * measured_requests_per_flush() / load.mib_per_second
-    topics = "one topic" if load.topics == 1 else f"{load.topics} topics"
+    each, together = flushes_per_second(load), flushes_per_second(load, shared=True)
+    sums = [f"**{sum(bill.values()):,.0f}**" for bill in (own, shared, near, theirs)]
     return [
-        f"## {load.mib_per_second} MiB/s into {topics}",
+        f"## {load.mib_per_second} MiB/s into {load.topics:,} topics",
         "",
-        f"{per_mib:.1f} requests for each MiB. Kafka on three {load.broker}.",
+        f"{each:,.1f} flushes a second; {together:,.1f} with a journal, its drains included. Kafka on three {load.broker}.",
         "",
-        "| | Tidelog | Kafka |",
-        "|---|---|---|",
+        "| | own | shared | shared, in zones | Kafka |",
+        "|---|---|---|---|---|",
         *rows,
-        f"| **together** | **{sum(ours.values()):,.0f}** | **{sum(theirs.values()):,.0f}** |",
+        f"| **together** | {' | '.join(sums)} |",
         "",
     ]
 

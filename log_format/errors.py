@@ -10,10 +10,9 @@ Store errors are not part of the HTTP API. They say what an ``ObjectStore`` oper
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 
 class ErrorCode(StrEnum):
@@ -31,7 +30,11 @@ class ErrorCode(StrEnum):
     UNKNOWN_GROUP = "UNKNOWN_GROUP"
     UNKNOWN_MEMBER = "UNKNOWN_MEMBER"
     UNKNOWN_PRODUCER = "UNKNOWN_PRODUCER"
+    UNKNOWN_QUEUE = "UNKNOWN_QUEUE"
     UNKNOWN_TRANSACTION = "UNKNOWN_TRANSACTION"
+    UNKNOWN_SCHEDULED = "UNKNOWN_SCHEDULED"
+    UNKNOWN_TOKEN = "UNKNOWN_TOKEN"  # noqa: S105 - the name of an error
+    UNKNOWN_ROLE = "UNKNOWN_ROLE"
     METHOD_NOT_ALLOWED = "METHOD_NOT_ALLOWED"
     NOT_ACCEPTABLE = "NOT_ACCEPTABLE"
     UNSUPPORTED_MEDIA_TYPE = "UNSUPPORTED_MEDIA_TYPE"
@@ -42,7 +45,13 @@ class ErrorCode(StrEnum):
     TRANSACTION_NOT_OPEN = "TRANSACTION_NOT_OPEN"
     GROUP_NOT_EMPTY = "GROUP_NOT_EMPTY"
     NO_COMMITTED_OFFSET = "NO_COMMITTED_OFFSET"
+    QUEUE_ALREADY_EXISTS = "QUEUE_ALREADY_EXISTS"
+    LEASE_EXPIRED = "LEASE_EXPIRED"
+    NO_DEAD_LETTER_TOPIC = "NO_DEAD_LETTER_TOPIC"
     INCONSISTENT_ASSIGNOR = "INCONSISTENT_ASSIGNOR"
+    ALREADY_DELIVERED = "ALREADY_DELIVERED"
+    AUTH_DISABLED = "AUTH_DISABLED"
+    VENDING_UNAVAILABLE = "VENDING_UNAVAILABLE"
     SEQUENCE_OUT_OF_ORDER = "SEQUENCE_OUT_OF_ORDER"
     OFFSET_OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
     EXPECTED_OFFSET_MISMATCH = "EXPECTED_OFFSET_MISMATCH"
@@ -58,8 +67,7 @@ class ErrorCode(StrEnum):
     OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
+class Answers(NamedTuple):
     """What a code says: HTTP status, whether to retry, whether the request may have changed anything, a short title."""
 
     status: int
@@ -94,7 +102,11 @@ ANSWERS: Mapping[ErrorCode, Answers] = MappingProxyType(
         ErrorCode.UNKNOWN_GROUP: _no(404, "The consumer group does not exist"),
         ErrorCode.UNKNOWN_MEMBER: _no(404, "The group has no such member"),
         ErrorCode.UNKNOWN_PRODUCER: _no(404, "The producer id was never issued or is forgotten"),
+        ErrorCode.UNKNOWN_QUEUE: _no(404, "The queue does not exist"),
         ErrorCode.UNKNOWN_TRANSACTION: _no(404, "The transaction does not exist"),
+        ErrorCode.UNKNOWN_SCHEDULED: _no(404, "The topic has no such delayed record"),
+        ErrorCode.UNKNOWN_TOKEN: _no(404, "The token does not exist"),
+        ErrorCode.UNKNOWN_ROLE: _no(404, "The role does not exist"),
         ErrorCode.METHOD_NOT_ALLOWED: _no(405, "The method is not allowed here"),
         ErrorCode.NOT_ACCEPTABLE: _no(406, "None of the accepted media types can be served"),
         ErrorCode.UNSUPPORTED_MEDIA_TYPE: _no(415, "The body's type or encoding is not supported"),
@@ -105,7 +117,13 @@ ANSWERS: Mapping[ErrorCode, Answers] = MappingProxyType(
         ErrorCode.TRANSACTION_NOT_OPEN: _no(409, "The transaction is not open"),
         ErrorCode.GROUP_NOT_EMPTY: _no(409, "The group has live members"),
         ErrorCode.NO_COMMITTED_OFFSET: _no(409, "The group has no committed offset here"),
+        ErrorCode.QUEUE_ALREADY_EXISTS: _no(409, "The queue exists with another start"),
+        ErrorCode.LEASE_EXPIRED: _no(409, "The lease is over"),
+        ErrorCode.NO_DEAD_LETTER_TOPIC: _no(409, "The queue has no dead letter topic"),
         ErrorCode.INCONSISTENT_ASSIGNOR: _no(409, "The group uses another assignor"),
+        ErrorCode.ALREADY_DELIVERED: _no(409, "The delayed record is delivered"),
+        ErrorCode.AUTH_DISABLED: _no(409, "The gateway runs without authentication"),
+        ErrorCode.VENDING_UNAVAILABLE: _no(409, "There are no credentials to vend"),
         ErrorCode.SEQUENCE_OUT_OF_ORDER: _no(409, "The producer's sequence is out of order"),
         ErrorCode.OFFSET_OUT_OF_RANGE: _no(416, "The offset is not in the log"),
         ErrorCode.EXPECTED_OFFSET_MISMATCH: _no(412, "The next offset is another one"),

@@ -11,8 +11,14 @@
     system/gateways/<gateway id>.json                                     which gateway is alive (a hint)
     system/transactions/                                                  a table: the decisions of transactions
     system/consumer_offsets/                                              a table: the groups' committed offsets
+    system/queues/                                                        a table: the queues and what of them is settled
+    system/access/                                                        a table: credentials, roles, ACLs, quotas
     system/journals/<n>/                                                  a table: many topics' flushes (``log_format/journal``)
+    system/scheduled/<minute, 10 digits>/<topic>/<due>~<topic id>~<name>  delayed records are due (``log_format/scheduled``)
     system/probes/                                                        probes of the store, left behind by a crash
+    topics/<topic>/scheduled/<topic id>/objects/<name>                    delayed records of some requests
+    topics/<topic>/scheduled/<topic id>/windows/<number, 20 digits>.json  which of them are published
+    topics/<topic>/scheduled/<topic id>/cancelled/<due>~<name>~<row>      a delayed record that is not published
 """
 
 from __future__ import annotations
@@ -26,7 +32,12 @@ GATEWAYS = f"{SYSTEM}gateways/"
 PROBES = f"{SYSTEM}probes/"
 TRANSACTIONS_ROOT = f"{SYSTEM}transactions/"
 CONSUMER_OFFSETS_ROOT = f"{SYSTEM}consumer_offsets/"
+QUEUES_ROOT = f"{SYSTEM}queues/"
+ACCESS_ROOT = f"{SYSTEM}access/"
 JOURNALS = f"{SYSTEM}journals/"
+SCHEDULED = f"{SYSTEM}scheduled/"
+AUDIT_TOPIC = "__audit"
+"""The topic of audit events, written by gateways only."""
 SEGMENTS = "segments/"
 COMPACTED = "compacted/"
 _COMMIT = re.compile(r"([0-9]{20})\.json")
@@ -36,6 +47,11 @@ _CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
 def topic_root(topic: str) -> str:
     """The key prefix of the topic's table, ending with a slash."""
     return f"{TOPICS}{topic}/"
+
+
+def scheduled_root(topic: str, topic_id: str) -> str:
+    """The key prefix of the delayed records of one incarnation of a topic, ending with a slash."""
+    return f"{topic_root(topic)}scheduled/{topic_id}/"
 
 
 def journal_root(journal: int) -> str:

@@ -128,6 +128,38 @@ assert DELETED_FILE_RETENTION_MS <= DELETED_FILE_RETENTION_MS_MAX
 DRAIN_MS: Final = 240_000
 """Default of ``drain.ms``: how far a topic's own table may be behind its journal. A drain costs two PUTs a topic."""
 
+DELAY_MS_DEFAULT: Final = 30 * 86_400_000
+"""Default of ``delay.max.ms``: how far ahead a record may be sent."""
+
+DELAY_MS_MAX: Final = 3_650 * 86_400_000
+"""Largest ``delay.max.ms``: ten years."""
+
+SCHEDULED_OBJECT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of one object of delayed records: a transaction's share of one topic is the largest."""
+
+SCHEDULED_BLOCK_BYTES: Final = 256 * 1024
+"""About how much of them is one block: a publisher reads blocks, not objects."""
+
+SCHEDULED_BLOCK_RECORDS: Final = 4_096
+"""The most delayed records of a block."""
+
+PUBLICATION_BLOCKS: Final = 64
+"""The most blocks of which one publication takes records: part of the format, since it numbers publications."""
+
+PUBLICATION_BYTES: Final = 4 * 1024 * 1024
+"""A publication takes no further block beyond so many stored bytes: part of the format, too."""
+
+WINDOWS_KEPT_MS: Final = 1_800_000
+"""How long an object says which delayed records were published, and a window which objects it has."""
+
+WINDOW_PUT_MS_MAX: Final = 60_000
+"""A window's put counts for nothing when its answer came so long after the look before it."""
+
+RETRIED_OBJECTS_KEPT_MS: Final = 25 * 3_600_000
+"""How long after its last record an object stays that a repeated request would write again: longer than producers are known."""
+
+assert WINDOW_PUT_MS_MAX * 10 <= WINDOWS_KEPT_MS
+
 JOURNALS: Final = 16
 """Journals of a store. Few are in use: each costs its own flushes."""
 
@@ -141,6 +173,13 @@ assert PARTITION_COUNT_MAX <= JOURNAL_RUNS_MAX
 JOURNAL_CLOSED_REMEMBERED: Final = 20_000
 """Topics that left a journal and whose closed numbers it still knows."""
 
+JOURNAL_ATTACH_BYTES_MAX: Final = 16 * 1024 * 1024
+"""What the topics that one commit of a journal attaches may bring of producers and transactions, beyond the first of them. A
+commit's entries have at most 64 MiB (docs/format.md, section 13.3)."""
+
+OVERTAKE_MS: Final = 2_000
+"""How long a topic whose journal has closed its number is left to the program that changes it."""
+
 JOURNAL_TAKEN_REMEMBERED: Final = 10_000
 """Newest objects of a journal of which a committer knows that they were taken up: minutes of flushes, and offers last seconds."""
 
@@ -153,11 +192,24 @@ PRODUCERS_PER_TOPIC_MAX: Final = 16_384
 PRODUCER_REQUESTS_REMEMBERED: Final = 5
 """Newest requests of a producer whose places are remembered: as many as Kafka's clients have in flight at most."""
 
+LANES_PER_TOPIC_MAX: Final = 32_768
+"""Pairs of a Kafka client's producer and a partition that a topic remembers; past it the least recently used producer is
+forgotten. A pair takes about 1 KiB of memory."""
+
+SPENT_PRODUCERS_MAX: Final = 32_768
+"""Forgotten producers of Kafka clients whose largest epoch a topic keeps. One takes about 160 bytes of memory."""
+
 PRODUCER_EXPIRATION_MS: Final = 86_400_000
 """Default of ``producer.id.expiration.ms``, Kafka's."""
 
 TRANSACTION_TIMEOUT_MS_DEFAULT: Final = 60_000
 """Default of a transaction's ``timeout_ms``, Kafka's ``transaction.timeout.ms``."""
+
+CHECK_PAUSE_MS: Final = 30_000
+"""How long an open transaction that is checked back belongs to the asker that it was offered to."""
+
+CHECKS_MAX: Final = 15
+"""How often it is offered; behind the last one's pause it is aborted. RocketMQ's default."""
 
 TRANSACTION_TIMEOUT_MS_MIN: Final = 1_000
 """The least of docs/http-api.md, section 5: a shorter one would end before a slow store has staged anything."""
@@ -199,6 +251,9 @@ TRANSACTION_BYTES_MAX: Final = 64 * 1024 * 1024
 
 TRANSACTION_REQUESTS_MAX: Final = 1_000
 """Staged requests of one transaction: each is an object that the decision names. One listing shows them all."""
+
+TRANSACTION_BATCHES_MAX: Final = 5_000
+"""Batches of a Kafka client's transaction: each is an object, too."""
 
 JOB_TOPIC_BYTES_MAX: Final = 1024 * 1024 * 1024
 """Staged bytes of one topic in a transaction that a job commits by itself. The process that applies it holds them in memory, as
@@ -288,3 +343,46 @@ assert STORE_PAUSE_FIRST_MS <= STORE_PAUSE_LAST_MS <= STORE_RETRY_MS_MAX
 assert (
     min(LOG_KEPT_MS_MIN, SEGMENT_AGE_MAX_MS) >= (STORE_RETRY_MS_MAX + S3_CONNECT_TIMEOUT_MS + S3_READ_TIMEOUT_MS) * 10
 )
+
+LOCK_MS_MIN: Final = 1_000
+"""Least ``lock_ms`` of a queue (docs/http-api.md, section 11): a shorter lock would end while its answer is on the way."""
+
+LOCK_MS_MAX: Final = 43_200_000
+"""Largest ``lock_ms``: the gateway that takes a queue over waits out one lock."""
+
+LOCK_MS_DEFAULT: Final = 30_000
+"""Default of ``lock_ms``, Kafka's ``group.share.record.lock.duration.ms``."""
+
+DELIVERIES_MAX: Final = 1_000
+"""Largest ``max_deliveries`` of a queue."""
+
+DELIVERIES_DEFAULT: Final = 5
+"""Default of ``max_deliveries``, Kafka's ``group.share.delivery.attempt.limit``."""
+
+IN_FLIGHT_DEFAULT: Final = 2_000
+"""Default of ``max_in_flight``, Kafka's ``group.share.partition.max.record.locks``."""
+
+IN_FLIGHT_MAX: Final = 100_000
+"""Largest ``max_in_flight`` of a queue, for each partition."""
+
+RELEASE_DELAY_MS_MAX: Final = 7 * 86_400_000
+"""Largest delay of a released record, and largest entry of ``backoff_ms``: a delayed record holds back the start offset."""
+
+BACKOFFS_MAX: Final = 100
+"""Entries of ``backoff_ms``."""
+
+REASON_BYTES_MAX: Final = 1_000
+"""Of a settlement's ``reason``, in UTF-8: it is stored until the record is in the dead letter topic."""
+
+QUEUE_TOPICS_MAX: Final = 1_000
+"""Topics of one queue."""
+
+FILTER_HEADERS_MAX: Final = 16
+"""Headers that a filter names."""
+
+QUEUE_RUNS_MAX: Final = 4_000
+"""Stored runs of one queue, about 1 MiB in memory. With more no further records are taken until earlier ones are settled."""
+
+assert LOCK_MS_MIN <= LOCK_MS_DEFAULT <= LOCK_MS_MAX
+assert DELIVERIES_DEFAULT <= DELIVERIES_MAX
+assert IN_FLIGHT_DEFAULT <= IN_FLIGHT_MAX

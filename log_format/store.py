@@ -28,19 +28,8 @@ class ObjectInfo:
     modified_at_ms: int
 
 
-@runtime_checkable
-class ObjectStore(Protocol):
-    """Eight operations on one bucket and prefix, or one directory, with the module's promises."""
-
-    @property
-    def uri(self) -> str:
-        """The store's address, as a Delta reader would name it: ``file:///directory`` or ``s3://bucket/prefix``."""
-        ...
-
-    @property
-    def lists_from_key(self) -> bool:
-        """Whether ``list`` with ``start_after`` costs only what it yields. Otherwise it costs the whole directory."""
-        ...
+class ObjectReader(Protocol):
+    """The reads that segments need."""
 
     def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
         """The whole object; one above ``bytes_max`` bytes is not read.
@@ -54,6 +43,21 @@ class ObjectStore(Protocol):
 
         Raises ``ObjectMissing``, ``StoreUnavailable``.
         """
+        ...
+
+
+@runtime_checkable
+class ObjectStore(ObjectReader, Protocol):
+    """Eight operations on one bucket and prefix, or one directory, with the module's promises."""
+
+    @property
+    def uri(self) -> str:
+        """The store's address, as a Delta reader would name it: ``file:///directory`` or ``s3://bucket/prefix``."""
+        ...
+
+    @property
+    def lists_from_key(self) -> bool:
+        """Whether ``list`` with ``start_after`` costs only what it yields. Otherwise it costs the whole directory."""
         ...
 
     def put(self, key: str, data: bytes) -> None:
@@ -86,4 +90,14 @@ class ObjectStore(Protocol):
 
     def head(self, key: str) -> ObjectInfo:
         """The object's size and time. Raises ``ObjectMissing``, ``StoreUnavailable``."""
+        ...
+
+
+@runtime_checkable
+class SignsReads(Protocol):
+    """A store that lets others read single objects without its credentials."""
+
+    def read_url(self, key: str, valid_s: int) -> str | None:
+        """A URL at which anyone may GET the object, ranges too, for ``valid_s`` seconds (or until the store's own credentials
+        end). Asks the store nothing. None: it signs none. Raises ``StoreUnavailable`` without credentials."""
         ...

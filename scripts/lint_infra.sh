@@ -76,8 +76,14 @@ say "Kubernetes: the schemas of its API"
 for file in namespace gateway maintenance network; do
     "$kept/venv/bin/kubernetes-validate" --quiet --strict "infra/kubernetes/$file.yaml"
 done
+"$kept/venv/bin/kubernetes-validate" --quiet --strict infra/kubernetes/kafka/service.yaml
 if kubectl version --client >/dev/null 2>&1; then
     kubectl kustomize infra/kubernetes >/dev/null
+    directory=$(mktemp -d)
+    cp -r infra/kubernetes "$directory/kubernetes"
+    sed -i 's/^# components:/components:/' "$directory/kubernetes/kustomization.yaml"
+    kubectl kustomize "$directory/kubernetes" | grep -q GATEWAY_KAFKA_PORT
+    rm -rf "$directory"
 else
     say "Kubernetes: not built, since kubectl is missing"
 fi

@@ -60,11 +60,13 @@ class TidelogDataSource(DataSource):
     def _sink(self, schema: StructType, overwrite: bool, *, streaming: bool) -> SinkOptions:
         from spark_pipeline.sink.columns import check_columns  # noqa: PLC0415 - as above
         from spark_pipeline.sink.options import parse_sink_options  # noqa: PLC0415
+        from spark_pipeline.sink.topic import ready_topic  # noqa: PLC0415
 
         if overwrite:
             raise OptionRefused("mode", "a log is appended to: write with mode append")
         options = parse_sink_options(self.options, streaming=streaming)
         check_columns(schema, options.topic)
+        ready_topic(options)
         return options
 
 

@@ -2,7 +2,8 @@
 
 1. The jars are exactly those of ``jars.lock``; a starting session asks no repository and no Maven cache.
 2. Credentials never pass through here. S3A takes them from Hadoop's own settings where ``config`` has them, else from AWS's
-   default chain (environment, profile, web identity, container, instance), which the Java process reads by itself.
+   default chain (environment, profile, web identity, container, instance), which the Java process reads by itself. With
+   ``vended`` it takes them from a profile whose ``credential_process`` asks a gateway, on the driver's machine.
 3. Everything listens on the loopback address when the master is a local one, and the session's time zone is UTC.
 
 With ``spark-submit`` the Java process runs before this code, so its class path is fixed and no jar is fetched. Give it the jars
@@ -11,10 +12,14 @@ with ``--jars "$(python -m spark_pipeline.jars --paths)"``, and the memory with 
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Mapping
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -25,6 +30,7 @@ from pyspark.sql import SparkSession
 from spark_pipeline.environment import variables
 from spark_pipeline.java import java_executable
 from spark_pipeline.registration import python_path, register
+from spark_pipeline.vended import VendedStore, asked, credential_process
 
 DELTA_EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
 
@@ -49,6 +55,7 @@ LOCAL_CHECKPOINTS: Final = {
 
 _S3_SCHEMES: Final = ("s3", "s3a")
 
+_OF_PROFILE: Final = "software.amazon.awssdk.auth.credentials.ProfileCredentialsProvider"
 _CREDENTIALS: Final = ",".join(
     (
         "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
@@ -59,14 +66,20 @@ _CREDENTIALS: Final = ",".join(
 
 
 def session(
-    store: str, *, app_name: str = "tidelog", master: str | None = None, config: Mapping[str, str] | None = None
+    store: str,
+    *,
+    app_name: str = "tidelog",
+    master: str | None = None,
+    config: Mapping[str, str] | None = None,
+    vended: VendedStore | None = None,
 ) -> SparkSession:
     """A session that can read the topics of ``store``: ``format("tidelog")``, the Delta extension and, for S3, S3A.
 
     ``store`` is ``s3://bucket/prefix`` (``s3a://`` too), ``file:///directory`` or a directory's path. ``master`` is a Spark
     master; None means the one that spark-submit was given, else ``local[*]``. ``config`` has Spark settings that win over all
     set here. An endpoint other than AWS's comes from ``AWS_ENDPOINT_URL_S3`` or ``AWS_ENDPOINT_URL``, the region from
-    ``AWS_REGION`` or ``AWS_DEFAULT_REGION``.
+    ``AWS_REGION`` or ``AWS_DEFAULT_REGION``. ``vended``: a gateway's credentials for reading some topics are all that the
+    session has, for as long as this process lives; for a local master.
 
     As with every ``getOrCreate``, a session that already runs in this process is returned, with those settings changed that
     still can be. A session made for S3 serves directories as well.
@@ -93,6 +106,9 @@ def session(
     if master is None and not submitted:
         master = "local[*]"
     environment = {"PYTHONPATH": python_path(os.environ)}
+    if vended is not None:
+        settings |= _vended_settings(vended)
+        environment |= _vended_environment(vended)
     if master is not None and master.startswith("local"):
         settings |= _local_settings()
         # On this machine workers run this Python; Spark would look for some "python3", which may lack this package.
@@ -110,6 +126,28 @@ def session(
         started = builder.getOrCreate()
     register(started)
     return started
+
+
+def _vended_settings(vended: VendedStore) -> dict[str, str]:
+    """S3A's. Raises ``StoreUnavailable``."""
+    answer = asked(vended)
+    where = {"AWS_ENDPOINT_URL": answer["endpoint_url"] or "", "AWS_REGION": answer["region"]}
+    return s3_settings(where) | {"spark.hadoop.fs.s3a.aws.credentials.provider": _OF_PROFILE}
+
+
+def _vended_environment(vended: VendedStore) -> dict[str, str]:
+    """Where the processes of a local session find the profile."""
+    directory = Path(tempfile.mkdtemp(prefix="tidelog-vended-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    config = directory / "config"
+    config.write_text(f"[default]\ncredential_process = {credential_process(vended)}\n")
+    # An empty one, so that no credentials of this machine's user are taken.
+    (directory / "credentials").touch()
+    return {
+        "AWS_CONFIG_FILE": str(config),
+        "AWS_SHARED_CREDENTIALS_FILE": str(directory / "credentials"),
+        "AWS_PROFILE": "default",
+    }
 
 
 def _check_jars() -> None:

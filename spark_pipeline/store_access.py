@@ -16,6 +16,7 @@ from log_format.journal.reader import JournalReader
 from log_format.segments.reader import SegmentReader
 from log_format.store import ObjectStore
 from log_format.stores import open_store
+from spark_pipeline.vended import VendedStore, open_vended
 
 _STORES_MAX = 16
 """Stores kept open in one process, and topics looked at on executors; a pipeline knows two or three."""
@@ -24,13 +25,16 @@ JOURNAL_CACHE_BYTES: Final = 64 * 1024 * 1024
 
 
 @functools.lru_cache(maxsize=_STORES_MAX)
-def opened(uri: str) -> ObjectStore:
-    """The store at ``uri``; Hadoop's ``s3a://`` is ``s3://``. Raises ``ValueError`` when it can't be opened."""
+def opened(uri: str | VendedStore) -> ObjectStore:
+    """The store at ``uri``; Hadoop's ``s3a://`` is ``s3://``. Raises ``ValueError`` when it can't be opened; by vended
+    credentials also ``StoreUnavailable``."""
+    if isinstance(uri, VendedStore):
+        return open_vended(uri)
     return open_store(f"s3://{uri.removeprefix('s3a://')}" if uri.startswith("s3a://") else uri, must_exist=True)
 
 
 @functools.lru_cache(maxsize=_STORES_MAX)
-def segment_reader(uri: str) -> SegmentReader:
+def segment_reader(uri: str | VendedStore) -> SegmentReader:
     """The reader of the store's segments, with its cache of footers. Raises as ``opened``."""
     # Spark's worker collects garbage after every task; what is imported by now never becomes garbage.
     gc.freeze()
@@ -38,12 +42,12 @@ def segment_reader(uri: str) -> SegmentReader:
 
 
 @functools.lru_cache(maxsize=_STORES_MAX)
-def journal_reader(uri: str) -> JournalReader:
+def journal_reader(uri: str | VendedStore) -> JournalReader:
     """The reader of the store's journals, with its cache of decoded objects. Raises as ``opened``."""
     return JournalReader(opened(uri), cache_bytes=JOURNAL_CACHE_BYTES)
 
 
 @functools.lru_cache(maxsize=_STORES_MAX)
-def topic_log(uri: str, topic: str) -> TopicLog:
+def topic_log(uri: str | VendedStore, topic: str) -> TopicLog:
     """The topic's log, not looked at yet, for executors that must find where records went. Raises as ``opened``."""
     return TopicLog(opened(uri), topic, SystemClock())

@@ -12,8 +12,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +27,34 @@ from log_format.stores.memory import MemoryStore
 from log_format.stores.s3 import S3Store
 from tests.support.certificate_authority import Authority
 from tests.support.minio import Minio
-from tests.support.spread import FilesAndSpark
+from tests.support.spread import NICE, FilesAndSpark, is_patient, turn
+
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs the server by its fixtures, so that no test forgets; what shares the Spark session, the longest, begins."""
+    """Mark what needs the server by its fixtures, so that no test forgets; what takes long or waits begins."""
     for item in items:
         if "minio" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.minio)
-    items.sort(key=lambda item: "spark" not in getattr(item, "fixturenames", ()))
+    items.sort(key=lambda item: turn(item.path))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Modules and tests come by the thousand and stay: the garbage collector does not walk them again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_sessionstart() -> None:
+    """What can wait leaves the processors to others."""
+    if is_patient(os.environ.get("PYTEST_XDIST_WORKER", "gw0")):
+        os.nice(NICE)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -48,14 +68,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesAndSpar
 
 @pytest.fixture(scope="session", autouse=True)
 def _environment() -> Iterator[None]:
-    """No test may meet a real bucket: the AWS settings of the caller are hidden. Java compiles fast, as no query is long."""
+    """No test may meet a real bucket: the AWS settings of the caller are hidden. Java begins fast, as no query is long."""
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             patch.delenv(name)
         patch.setenv("AWS_CONFIG_FILE", os.devnull)
         patch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
         patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        patch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        patch.setenv("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)
         yield
 
 

@@ -1,23 +1,29 @@
-"""Topics, their settings and offsets, consumer groups, and the cluster: ``Admin``."""
+"""Topics, their settings and offsets, consumer groups, queues, access, and the cluster: ``Admin``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from tidelog import limits
-from tidelog.bodies.encode import JSON
+from tidelog.arguments import each_of, zstd_available
 from tidelog.calls.groups import GroupCalls, as_json_places, list_groups
-from tidelog.calls.topics import describe_topic, list_topics, partition_offsets
+from tidelog.calls.queues import QueueCalls, list_queues
+from tidelog.calls.scheduled import cancel_scheduled, describe_scheduled, list_scheduled
+from tidelog.calls.topics import create_topic, describe_topic, list_topics, partition_offsets
+from tidelog.calls.transaction_list import TransactionListCalls
 from tidelog.deadline import Deadline
-from tidelog.errors import TopicAlreadyExists, UnknownGroup, UnknownTopic
-from tidelog.http.transport import Reply, Request, Transport, target
-from tidelog.types.group import CommittedOffset, Group, GroupLag, GroupMetadata, GroupSummary
+from tidelog.errors import TopicAlreadyExists, UnknownGroup, UnknownQueue, UnknownTopic
+from tidelog.http.credentials import ConnectionSettings
+from tidelog.http.transport import Transport, target
+from tidelog.kafka_names import ADMIN, refused_method, takes_kafka_names
+from tidelog.types.filter import Filter
+from tidelog.types.group import CommittedOffset, Group, GroupLag, GroupMetadata, GroupSummary, NextOffset
+from tidelog.types.queue import Queue
 from tidelog.types.record import TopicPartition
+from tidelog.types.scheduled import DelayedRecord, ScheduledRecord
 from tidelog.types.topic import Cluster, PartitionOffsets, Topic
 
 END = -1
@@ -35,8 +41,8 @@ class _LogStarts:
     partitions: tuple[_LogStart, ...]
 
 
-class Admin:
-    """Administers topics and groups through any gateway.
+class Admin(TransactionListCalls):
+    """Administers topics, groups, queues and access through any gateway.
 
     ::
 
@@ -48,19 +54,26 @@ class Admin:
     any thread.
     """
 
+    @takes_kafka_names(ADMIN)
     def __init__(
         self,
         bootstrap_servers: str | Sequence[str] | None = None,
         *,
         timeout_ms: float = limits.API_TIMEOUT_MS,
         request_timeout_ms: float = limits.REQUEST_TIMEOUT_MS,
-        ca_file: str | None = None,
+        **connection: Unpack[ConnectionSettings],
     ) -> None:
-        """``bootstrap_servers``, ``ca_file`` as for ``Producer``; ``timeout_ms`` bounds a call, ``request_timeout_ms`` a try."""
-        self._transport = Transport(
-            bootstrap_servers, request_timeout_ms=request_timeout_ms, accept_encoding="zstd", ca_file=ca_file
+        """``bootstrap_servers``, ``connection`` as for ``Producer``.
+
+        ``timeout_ms`` bounds a call, ``request_timeout_ms`` a try.
+        """
+        transport = Transport(
+            bootstrap_servers,
+            request_timeout_ms=request_timeout_ms,
+            accept_encoding="zstd" if zstd_available() else "gzip",
+            **connection,
         )
-        self._timeout_ms = timeout_ms
+        super().__init__(transport, timeout_ms)
 
     def create_topic(
         self,
@@ -75,11 +88,21 @@ class Admin:
         Raises ``TopicAlreadyExists`` when it exists: with other settings always, with the same ones unless ``exist_ok``. Raises
         ``InvalidTopicName``, ``InvalidConfig``.
         """
-        body = {"name": name, "partition_count": partition_count, "config": dict(config or {})}
-        reply = self._call("POST", target("topics"), body, repeatable=True)
+        reply = create_topic(self._transport, name, partition_count, config or {}, Deadline(self._timeout_ms))
         if reply.status == 200 and not exist_ok and not reply.repeated:
             raise TopicAlreadyExists(f"Topic {name!r} exists already, with the same settings.", status=409)
         return reply.decode(Topic)
+
+    def create_topics(
+        self,
+        names: Iterable[str],
+        partition_count: int = 1,
+        config: Mapping[str, int | str] | None = None,
+        *,
+        exist_ok: bool = False,
+    ) -> list[Topic]:
+        """Create topics that are alike, one after the other. Raises as ``create_topic``; those before the failed one stand."""
+        return each_of(names, lambda name: self.create_topic(name, partition_count, config, exist_ok=exist_ok))
 
     def list_topics(self, prefix: str | None = None) -> list[Topic]:
         """All topics, by name; those whose name begins with ``prefix``."""
@@ -88,6 +111,14 @@ class Admin:
     def describe_topic(self, name: str) -> Topic:
         """One topic. Raises ``UnknownTopic``."""
         return describe_topic(self._transport, name, Deadline(self._timeout_ms))
+
+    def describe_topics(self, names: Iterable[str]) -> list[Topic]:
+        """Some topics. Raises ``UnknownTopic`` for the first that is not there."""
+        return each_of(names, self.describe_topic)
+
+    def describe_configs(self, names: Iterable[str]) -> dict[str, Mapping[str, int | str]]:
+        """The settings of some topics, defaults included, by topic. Raises ``UnknownTopic``."""
+        return {topic.name: topic.config for topic in self.describe_topics(names)}
 
     def alter_topic(
         self, name: str, *, partition_count: int | None = None, config: Mapping[str, int | str | None] | None = None
@@ -113,6 +144,10 @@ class Admin:
         except UnknownTopic:
             if not missing_ok:
                 raise
+
+    def delete_topics(self, names: Iterable[str], *, missing_ok: bool = False) -> None:
+        """Delete topics one after the other. Raises as ``delete_topic``; those before the failed one are gone."""
+        each_of(names, lambda name: self.delete_topic(name, missing_ok=missing_ok))
 
     def delete_records(self, topic: str, before: Mapping[int, int]) -> dict[int, int]:
         """Delete what is below an offset, by partition (``END``: everything there is); all or nothing.
@@ -142,6 +177,23 @@ class Admin:
             for partition in wanted
         }
 
+    # Delayed records
+
+    def list_scheduled(self, topic: str) -> Iterator[ScheduledRecord]:
+        """The topic's delayed records that wait, in order of their ids; asked for page by page. Raises ``UnknownTopic``."""
+        return list_scheduled(self._transport, topic, self._timeout_ms)
+
+    def describe_scheduled(self, topic: str, scheduled_id: str) -> DelayedRecord:
+        """A delayed record that waits. Raises ``UnknownScheduled`` once it is delivered or cancelled; ``UnknownTopic``."""
+        return describe_scheduled(self._transport, topic, scheduled_id, Deadline(self._timeout_ms))
+
+    def cancel_scheduled(self, topic: str, scheduled_id: str) -> None:
+        """Cancel a delayed record: it is never delivered. Never repeated by itself: the second try could not tell.
+
+        Raises ``AlreadyDelivered``, ``UnknownScheduled``, ``UnknownTopic``, ``OutcomeUnknown``.
+        """
+        cancel_scheduled(self._transport, topic, scheduled_id, Deadline(self._timeout_ms))
+
     # Consumer groups
 
     def list_groups(self) -> list[GroupSummary]:
@@ -163,11 +215,18 @@ class Admin:
             if not missing_ok:
                 raise
 
+    def remove_group_member(self, group: str, member_id: str) -> None:
+        """Take a member out of its group: its partitions go to others at once. A live client joins again. Repeated by itself.
+
+        Raises ``UnknownGroup``, ``UnknownMember``.
+        """
+        self._group(group).leave(member_id, Deadline(self._timeout_ms))
+
     def group_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """What the group has committed. Nothing, when there is no such group."""
         return self._group(group).offsets(Deadline(self._timeout_ms))
 
-    def commit_group_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    def commit_group_offsets(self, group: str, offsets: Mapping[TopicPartition, NextOffset]) -> None:
         """Set where a group without live members goes on; creates the group if needed. Repeated by itself.
 
         Raises ``StaleGeneration`` when it has members, ``OffsetOutOfRange``, ``UnknownTopic``, ``UnknownPartition``.
@@ -206,14 +265,87 @@ class Admin:
         where = {"topics": list(topics)} if topics is not None else {"partitions": as_json_places(partitions or ())}
         return self._group(group).reset(where, goal, Deadline(self._timeout_ms))
 
+    def delete_group_offsets(
+        self, group: str, *, topics: Iterable[str] | None = None, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """Forget what a group has committed for ``topics`` or ``partitions``; returns what is left. Repeated by itself.
+
+        Raises ``GroupNotEmpty`` where a live member subscribes to one of the topics, ``UnknownGroup``.
+        """
+        if (topics is None) == (partitions is None):
+            raise ValueError("give topics or partitions")
+        where = {"topics": list(topics)} if topics is not None else {"partitions": as_json_places(partitions or ())}
+        return self._group(group).delete_offsets(where, Deadline(self._timeout_ms))
+
     def group_lag(self, group: str) -> GroupLag:
         """How far a group is behind, in all partitions of the topics that it reads or has read. Raises ``UnknownGroup``."""
         return self._group(group).lag(Deadline(self._timeout_ms))
 
+    def create_queue(
+        self,
+        queue: str,
+        topics: Sequence[str],
+        *,
+        start: str | int | None = None,
+        lock_ms: int | None = None,
+        max_deliveries: int | None = None,
+        dead_letter_topic: str | None = None,
+        backoff_ms: Sequence[int] = (),
+        max_in_flight: int | None = None,
+        order: Literal["none", "key"] = "none",
+        expired: Literal["drop", "dead_letter"] = "drop",
+        filter: Filter | None = None,  # noqa: A002 - as the HTTP API has it
+    ) -> Queue:
+        """Make a queue over these topics, or replace all settings of the one of this name. Repeated by itself.
+
+        ``start``: where a new queue begins, ``"latest"``, ``"earliest"`` or a time in milliseconds. ``lock_ms``: how long a
+        record is locked for its receiver. ``max_deliveries``: then it is a dead letter. ``backoff_ms``: pauses before the
+        second delivery, the third, …; the last one holds for all others. ``order`` ``"key"``: one record of a key at a time.
+        ``expired``: what becomes of records past their ``expires_at``. None, where it is a default: the gateway's.
+
+        Raises ``QueueAlreadyExists`` for another ``start`` than it has, ``UnknownTopic``, ``RequestRefused``.
+        """
+        given = {
+            "start": {"timestamp": start} if isinstance(start, int) else start,
+            "lock_ms": lock_ms,
+            "max_deliveries": max_deliveries,
+            "dead_letter_topic": dead_letter_topic,
+            "max_in_flight": max_in_flight,
+            "filter": None if filter is None else filter.member(),
+        }
+        body: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        body |= {"topics": list(topics), "backoff_ms": list(backoff_ms), "order": order, "expired": expired}
+        return self._queue(queue).put(body, Deadline(self._timeout_ms))
+
+    def list_queues(self) -> list[Queue]:
+        """All queues, by name; without their partitions."""
+        return list_queues(self._transport, Deadline(self._timeout_ms))
+
+    def describe_queue(self, queue: str) -> Queue:
+        """One queue, and how far it is in each partition. Raises ``UnknownQueue``."""
+        return self._queue(queue).describe(Deadline(self._timeout_ms))
+
+    def delete_queue(self, queue: str, *, missing_ok: bool = False) -> None:
+        """Delete a queue; its topics stay. Never repeated by itself: the second try could meet a new queue.
+
+        Raises ``UnknownQueue`` unless ``missing_ok``, and ``OutcomeUnknown``.
+        """
+        try:
+            self._queue(queue).delete(Deadline(self._timeout_ms))
+        except UnknownQueue:
+            if not missing_ok:
+                raise
+
+    def redrive_queue(self, queue: str, *, to_topic: str | None = None, max_records: int | None = None) -> int:
+        """Produce a queue's dead letters again, each to its own topic or to ``to_topic``; returns how many.
+
+        Raises ``NoDeadLetterTopic``, ``UnknownQueue``, ``OutcomeUnknown``: ask again, each dead letter goes once.
+        """
+        return self._queue(queue).redrive(to_topic, max_records, Deadline(self._timeout_ms))
+
     def cluster(self) -> Cluster:
         """The live gateways, their store and limits."""
-        request = Request(method="GET", target=target("cluster"), repeatable=True, reads=True)
-        return self._transport.call(request, Deadline(self._timeout_ms)).decode(Cluster)
+        return self._get(target("cluster")).decode(Cluster)
 
     def close(self) -> None:
         """Close the connections. A second call does nothing."""
@@ -223,6 +355,16 @@ class Admin:
         """Itself."""
         return self
 
+    def __repr__(self) -> str:
+        """Where it asks; no token."""
+        return f"<Admin {','.join(self._transport.urls)}>"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """The answer to a name that another log's client has."""
+            raise refused_method(self, name)
+
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Close."""
         self.close()
@@ -230,12 +372,5 @@ class Admin:
     def _group(self, group: str) -> GroupCalls:
         return GroupCalls(self._transport, group)
 
-    def _call(self, method: str, where: str, body: object, *, repeatable: bool) -> Reply:
-        request = Request(
-            method=method,
-            target=where,
-            body=None if body is None else msgspec.json.encode(body),
-            content_type=None if body is None else JSON,
-            repeatable=repeatable,
-        )
-        return self._transport.call(request, Deadline(self._timeout_ms))
+    def _queue(self, queue: str) -> QueueCalls:
+        return QueueCalls(self._transport, queue)

@@ -5,9 +5,14 @@ Without these checks such a call fails late, by a time-out or an error about som
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.util import find_spec
+from typing import TypeVar
 
+from tidelog.kafka_names import refused_argument
 from tidelog.types.record import TopicPartition
+
+T = TypeVar("T")
 
 
 def check_servers(given: object) -> None:
@@ -24,8 +29,19 @@ def check_servers(given: object) -> None:
         raise TypeError(f"bootstrap_servers is an address, or a list of them, not {given!r}")
 
 
-def check_topics(topics: Iterable[object]) -> None:
-    """Raises ``TypeError`` for what can be no names of topics."""
+_CONNECTION = frozenset({"token", "token_file", "trusted_hosts", "ca_file", "cert_file", "key_file", "zone"})
+
+
+def check_connection(given: Mapping[str, object]) -> None:
+    """Raises ``TypeError`` for a name that no client takes."""
+    for name in given:
+        if name not in _CONNECTION:
+            raise TypeError(refused_argument(name))
+
+
+def check_topics(topics: Iterable[object], compression: object = None) -> None:
+    """Raises ``TypeError`` for what can be no names of topics; for ``compression`` as ``check_compression``."""
+    check_compression(compression)
     for each in topics:
         if isinstance(each, Mapping):
             check_servers(each)
@@ -34,6 +50,30 @@ def check_topics(topics: Iterable[object]) -> None:
                 f"topics are given one by one, as Consumer('orders', 'clicks'), and each is text, not {_kind(each)}: "
                 "write Consumer(*topics) for a list of them"
             )
+
+
+def each_of(names: Iterable[str], call: Callable[[str], T]) -> list[T]:
+    """``call`` of each topic, in order. What it raises has a note of those before.
+
+    Raises ``TypeError`` for what are no names, such as one name, or a Kafka client's ``NewTopic``.
+    """
+    if isinstance(names, str):
+        raise TypeError(f"topics are given as a list: [{names!r}]")
+    wanted = list(names)
+    for name in wanted:
+        if not isinstance(name, str):
+            raise TypeError(f"a topic is its name here, not {_kind(name)}: its partitions and settings are arguments")
+    results: list[T] = []
+    for name in wanted:
+        try:
+            results.append(call(name))
+        except Exception as error:
+            done = ", ".join(wanted[: len(results)]) or "none"
+            error.add_note(
+                f"At topic {name!r}, the {len(results) + 1}. of {len(wanted)}; done before it: {done[:500]}."
+            )
+            raise
+    return results
 
 
 def check_partitions(partitions: Iterable[object], call: str) -> None:
@@ -46,12 +86,37 @@ def check_partitions(partitions: Iterable[object], call: str) -> None:
             )
 
 
+def check_offset(offset: object) -> None:
+    """Raises ``TypeError`` for what is no number, such as what ``committed`` returns."""
+    if isinstance(offset, int) and not isinstance(offset, bool):
+        return
+    said = f"an offset is a number, not {_kind(offset)}"
+    if isinstance(offset, Mapping):
+        said += ": committed(partition) returns an offset for each partition, so write committed(partition)[partition]"
+    raise TypeError(said)
+
+
 def require_pyarrow(what: str) -> None:
     """Raises ``ModuleNotFoundError`` that says how to install it."""
     try:
         import pyarrow  # noqa: F401, PLC0415 - the SDK works without it
     except ModuleNotFoundError:
         raise ModuleNotFoundError(f"{what} needs pyarrow: pip install 'tidelog[arrow]'", name="pyarrow") from None
+
+
+def zstd_available() -> bool:
+    """Whether zstandard is installed, which alone is larger than the rest of the SDK."""
+    return find_spec("zstandard") is not None
+
+
+def check_compression(compression: object) -> None:
+    """Raises ``ValueError`` for no compression's name, ``ModuleNotFoundError`` where its library is missing."""
+    if compression not in {None, "gzip", "zstd"}:
+        raise ValueError(f"compression is {compression!r}, not 'gzip', 'zstd' or None")
+    if compression == "zstd" and not zstd_available():
+        raise ModuleNotFoundError(
+            "compression='zstd' needs zstandard: pip install 'tidelog[zstd]', or compression='gzip'", name="zstandard"
+        )
 
 
 def _kind(given: object) -> str:

@@ -63,6 +63,49 @@ class InvalidConfig(RequestRefused, code=ErrorCode.INVALID_CONFIG):
     """A topic setting is unknown or out of range; ``fields["errors"]`` lists all of them."""
 
 
+class Unauthenticated(RequestRefused, code=ErrorCode.UNAUTHENTICATED):
+    """The token is missing, unknown or expired, or its source gave none: the gateway does not say which."""
+
+
+class Unauthorized(RequestRefused, code=ErrorCode.UNAUTHORIZED):
+    """The caller has no right to do this. The answer is the same whether the resource exists or not."""
+
+    @property
+    def operation(self) -> str | None:
+        """The first right that is missing, such as ``Write``."""
+        return self._named("operation")
+
+    @property
+    def resource_type(self) -> str | None:
+        """``topic``, ``group``, ``transactional_id`` or ``cluster``."""
+        return self._named("resource_type")
+
+    @property
+    def resource(self) -> str | None:
+        """Its name."""
+        return self._named("resource")
+
+    def _named(self, member: str) -> str | None:
+        value = self.fields.get(member)
+        return value if isinstance(value, str) else None
+
+
+class UnknownToken(RequestRefused, code=ErrorCode.UNKNOWN_TOKEN):
+    """There is no access token of this id."""
+
+
+class UnknownRole(RequestRefused, code=ErrorCode.UNKNOWN_ROLE):
+    """There is no role of this name."""
+
+
+class AuthDisabled(RequestRefused, code=ErrorCode.AUTH_DISABLED):
+    """The gateway runs without authentication (``auth=off``), and keeps no rights."""
+
+
+class VendingUnavailable(RequestRefused, code=ErrorCode.VENDING_UNAVAILABLE):
+    """The gateway gives no credentials for this: a directory, no role to assume, or records that only a journal has."""
+
+
 class UnknownTopic(RequestRefused, code=ErrorCode.UNKNOWN_TOPIC):
     """The topic does not exist, or not any more."""
 
@@ -103,6 +146,14 @@ class TransactionNotOpen(RequestRefused, code=ErrorCode.TRANSACTION_NOT_OPEN):
     """The transaction was aborted, perhaps by its time-out; from an abort: it was committed before."""
 
 
+class UnknownScheduled(RequestRefused, code=ErrorCode.UNKNOWN_SCHEDULED):
+    """The topic has no such delayed record, or not any more: it is delivered or cancelled."""
+
+
+class AlreadyDelivered(RequestRefused, code=ErrorCode.ALREADY_DELIVERED):
+    """The delayed record can't be cancelled any more."""
+
+
 class UnknownGroup(RequestRefused, code=ErrorCode.UNKNOWN_GROUP):
     """The consumer group does not exist, or not any more."""
 
@@ -127,6 +178,22 @@ class NoCommittedOffset(RequestRefused, code=ErrorCode.NO_COMMITTED_OFFSET):
     """The group has committed nothing for a partition, and ``auto_offset_reset`` is ``"none"``."""
 
 
+class UnknownQueue(RequestRefused, code=ErrorCode.UNKNOWN_QUEUE):
+    """The queue does not exist."""
+
+
+class QueueAlreadyExists(RequestRefused, code=ErrorCode.QUEUE_ALREADY_EXISTS):
+    """The queue exists and starts elsewhere."""
+
+
+class LeaseExpired(RequestRefused, code=ErrorCode.LEASE_EXPIRED):
+    """The lease of a record is over: the record may have been delivered again."""
+
+
+class NoDeadLetterTopic(RequestRefused, code=ErrorCode.NO_DEAD_LETTER_TOPIC):
+    """The queue has no dead letter topic."""
+
+
 class InconsistentAssignor(RequestRefused, code=ErrorCode.INCONSISTENT_ASSIGNOR):
     """The group's members use another assignor."""
 
@@ -140,7 +207,19 @@ class RecordTooLarge(RequestRefused, code=ErrorCode.RECORD_TOO_LARGE):
 
 
 class Throttled(BackOff, code=ErrorCode.THROTTLED):
-    """The gateway asks for fewer requests."""
+    """The caller is above a quota, or the gateway's own limit; the gateway says when to come back."""
+
+    @property
+    def quota(self) -> str | None:
+        """The member of the caller's quota, such as ``produce_bytes_per_s``; None: it is no quota of the caller's."""
+        value = self.fields.get("quota")
+        return value if isinstance(value, str) else None
+
+    @property
+    def retry_after_ms(self) -> float:
+        """When the same request will pass, from now; 0: the gateway did not say."""
+        value = self.fields.get("retry_after_ms")
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else 0.0
 
 
 class Unavailable(BackOff, code=ErrorCode.UNAVAILABLE):

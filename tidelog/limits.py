@@ -34,6 +34,18 @@ BACKOFF_FIRST_MS: Final = 100
 BACKOFF_LAST_MS: Final = 3_000
 """Longest rest, unless the gateway asks for a longer one by ``Retry-After``."""
 
+SILENCE_MS: Final = 1_000
+"""An answer that may be asked for again and does not begin within this has its gateway asked whether it lives."""
+
+SILENCE_PROBE_MS: Final = 1_000
+"""How long a living gateway may take to say so."""
+
+SILENCE_REST_MS: Final = 10_000
+"""A gateway that did not say so rests this long: by then the other gateways have noticed, too."""
+
+SILENCE_IDLE_MS: Final = 10_000
+"""The thread that watches ends when no request was under way for this long."""
+
 LATE_MS_MAX: Final = 100
 """A request that changes something is not begun with less time left: cut off, its outcome would be unknown."""
 
@@ -48,6 +60,18 @@ JSON_ESCAPED_BYTES: Final = 6
 
 ZSTD_WINDOW_BYTES_MAX: Final = 8 * 1024 * 1024
 """The largest window that an answer may ask of a decoder (RFC 9659)."""
+
+TOKEN_BYTES_MAX: Final = 8 * 1024
+"""Longest bearer token; gateways refuse longer ones."""
+
+TOKEN_LOOK_MS: Final = 1_000
+"""How often a token file is looked at."""
+
+TOKEN_AGE_MS_MAX: Final = 30_000
+"""A callable is asked again for the token after this."""
+
+TOKEN_SETTLES_MS: Final = 6_000
+"""A new token is used this long after it was seen: gateways know a change within 5 s."""
 
 READ_BYTES: Final = 256 * 1024
 """Taken from the socket at a time; the deadline is looked at between two."""
@@ -115,6 +139,17 @@ def fetched_bytes_max(bytes_max: int, records_max: int, *, as_json: bool) -> int
     return factor * (bytes_max + REQUEST_BYTES_MAX) + FETCHED_RECORD_BYTES * records_max
 
 
+SETTLEMENTS_MAX: Final = 10_000
+"""Settlements of one request (the contract's)."""
+
+RECEIVE_RECORDS: Final = 100
+"""Records that a consumer of a queue takes at once, unless it is told otherwise: all of them are locked meanwhile."""
+
+RECEIVE_BYTES: Final = 8 * 1024 * 1024
+
+RENEWALS_PER_LOCK: Final = 3
+"""A lock is renewed when a third of it is over, so two requests may fail before it ends."""
+
 ITERATION_WAIT_MS: Final = 10_000
 """How long one poll of an endless iteration waits; new partitions are looked for between two."""
 
@@ -135,3 +170,31 @@ AIO_SLICE_MS: Final = 1_000
 assert 2 * REQUEST_TARGET_BYTES <= REQUEST_BYTES_MAX
 assert BATCH_BYTES <= REQUEST_TARGET_BYTES
 assert 2 * REQUEST_TARGET_BYTES <= BUFFER_BYTES
+
+HISTORY_RECORDS_MIN: Final = 10_000
+"""A consumer this far behind asks for a plan, to read segments from the store by itself."""
+
+FIRST_FETCH_RECORDS: Final = 500
+FIRST_FETCH_BYTES: Final = 64 * 1024
+"""Of the first fetch from a given offset, by a consumer that may read from the store: small for a gateway."""
+
+HISTORY_BYTES_MIN: Final = 4 * 1024 * 1024
+"""A plan of fewer stored bytes is not worth the requests to the store."""
+
+HISTORY_PLAN_BYTES: Final = 256 * 1024 * 1024
+"""Stored bytes of one plan."""
+
+HISTORY_PLAN_S_MAX: Final = 60
+"""A plan is asked for again after this: what was deleted since is then refused."""
+
+HISTORY_AGAIN_S: Final = 10
+"""After a plan that was of no use the partition asks for none this long."""
+
+HISTORY_REST_S: Final = 60
+"""After a store could not be reached the gateway serves history this long."""
+
+HISTORY_PLANS_MAX: Final = 1_000
+"""Partitions whose plan is remembered."""
+
+HISTORY_FOOTERS_BYTES: Final = 4 * 1024 * 1024
+"""Memory for footers of segments."""

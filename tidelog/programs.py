@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Final, NoReturn
@@ -21,5 +22,12 @@ def command(module: str, arguments: Sequence[str]) -> list[str]:
 
 
 def become(module: str, arguments: Sequence[str]) -> NoReturn:
-    """Replace this process by the module, so that signals and the exit code are the module's own."""
-    os.execve(sys.executable, command(module, arguments), {**os.environ, **SAFE_PATH})  # noqa: S606
+    """Replace this process by the module, so that signals and the exit code are the module's own.
+
+    Ctrl-C waits until the module lets it through, as its first act: Python begins with a handler that shows a traceback.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        os.execve(sys.executable, command(module, arguments), {**os.environ, **SAFE_PATH})  # noqa: S606
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
@@ -41,11 +42,14 @@ def draw(outcomes: Sequence[Outcome], path: Path) -> None:
 
     lines: dict[str, list[tuple[int, float, float]]] = {}
     price = prices(COST.read_text())
+    stores, trees = (
+        len({of(outcome.run) for outcome in outcomes}) for of in (attrgetter("store"), attrgetter("tree_name"))
+    )
     for outcome in outcomes:
         if outcome.case in TOPICS:
             run, latency = outcome.run, outcome.figures["p99 ms"]
             assert isinstance(latency, float)
-            name = f"{run.mode}, {run.store}, {run.tree_name}"
+            name = run.mode + f", {run.store}" * (stores > 1) + f", {run.tree_name}" * (trees > 1)
             point = (TOPICS[outcome.case], latency, dollars_a_month(outcome.figures, price))
             lines.setdefault(name, []).append(point)
     figure, (above, below) = plt.subplots(2, 1, figsize=(9, 8), sharex=True, layout="constrained")

@@ -1,70 +1,31 @@
-"""Compresses answers above 1 KiB when the client asks for zstd or gzip.
+"""Compresses answers above 1 KiB when the client asks for zstd or gzip (``gateway.codec.answer_compression``).
 
-1. Event streams and encoded answers stay as they are.
-2. The weights in ``Accept-Encoding`` are honoured; on a tie zstd wins.
-3. Large pieces are compressed in the codec pool, so that the event loop goes on meanwhile.
+1. Event streams and encoded answers stay as they are. So do large answers that hardly shrink.
+2. Large pieces are compressed in a pool of their own, so that neither the event loop nor the codec waits for them.
 """
 
 from __future__ import annotations
 
 import asyncio
-import zlib
+from collections.abc import Awaitable
 from concurrent.futures import Executor
-from functools import lru_cache
-from typing import Final, Protocol
+from typing import Final
 
-import zstandard
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-ANSWER_BYTES_MIN: Final = 1024
-"""Answers up to this stay as they are."""
+from gateway.codec.answer_compression import (
+    ANSWER_BYTES_MIN,
+    Compressor,
+    compressed,
+    encoding_of,
+    gains,
+    new_compressor,
+)
+
 _INLINE_BYTES_MAX: Final = 32 * 1024
 """Larger pieces go to the pool; below, changing threads costs more than compressing."""
-_PIECE_BYTES: Final = 1024 * 1024
-_ZSTD_LEVEL: Final = 1
-_GZIP_LEVEL: Final = 1
-_GZIP_WINDOW: Final = 31
-"""zlib's number for the largest window with a gzip header."""
-
-
-class Compressor(Protocol):
-    """An incremental compressor."""
-
-    def compress(self, data: bytes | memoryview, /) -> bytes:
-        """The output so far."""
-        ...
-
-    def flush(self) -> bytes:
-        """The rest."""
-        ...
-
-
 AS_IT_IS: Final = "tidelog.as_it_is"
 """Marks an answer that another gateway made, and compressed if the client wanted it: it passes through at once, unchanged."""
-
-
-@lru_cache(maxsize=256)
-def chosen_encoding(accept_encoding: bytes) -> str | None:
-    """``"zstd"``, ``"gzip"`` or None for the value of an ``Accept-Encoding`` header."""
-    weights: dict[str, float] = {}
-    for item in accept_encoding.decode("latin-1").split(","):
-        name, *parameters = item.split(";")
-        weights[name.strip().lower()] = _weight(parameters)
-    best = max(("zstd", "gzip"), key=lambda name: weights.get(name, 0.0))
-    weight = weights.get(best, 0.0)
-    return best if weight > 0 and weight >= weights.get("identity", 0.0) else None
-
-
-def _weight(parameters: list[str]) -> float:
-    for parameter in parameters:
-        name, _, value = parameter.partition("=")
-        if name.strip().lower() == "q":
-            try:
-                weight = float(value)
-            except ValueError:
-                return 0.0
-            return weight if 0.0 <= weight <= 1.0 else 0.0
-    return 1.0
 
 
 class CompressionMiddleware:
@@ -74,12 +35,10 @@ class CompressionMiddleware:
         self._app = app
         self._pool = pool
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Handle one request."""
-        values = [value for name, value in scope["headers"] if name == b"accept-encoding"]
-        encoding = chosen_encoding(b",".join(values)[:4096]) if values else None
-        answer = _Answer(send, encoding, self._pool)
-        await self._app(scope, receive, answer.send)
+        answer = _Answer(send, encoding_of(scope["headers"]), self._pool)
+        return self._app(scope, receive, answer.send)
 
 
 class _Answer:
@@ -118,8 +77,8 @@ class _Answer:
         headers: list[tuple[bytes, bytes]] = list(self._start.get("headers", ()))
         if _compressible(headers) and (more or len(body) > ANSWER_BYTES_MIN):
             headers.append((b"vary", b"Accept-Encoding"))
-            if self._encoding is not None:
-                self._compressor = _compressor(self._encoding)
+            if self._encoding is not None and gains(self._encoding, body):
+                self._compressor = new_compressor(self._encoding)
                 body = await self._compress(self._compressor, body, last=not more)
                 headers = [header for header in headers if header[0].lower() != b"content-length"]
                 headers.append((b"content-encoding", self._encoding.encode("ascii")))
@@ -130,26 +89,9 @@ class _Answer:
 
     async def _compress(self, compressor: Compressor, body: bytes, *, last: bool) -> bytes:
         if len(body) <= _INLINE_BYTES_MAX:
-            return _compressed(compressor, body, last=last)
+            return compressed(compressor, body, last=last)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, lambda: _compressed(compressor, body, last=last))
-
-
-def _compressed(compressor: Compressor, body: bytes, *, last: bool) -> bytes:
-    if len(body) <= _PIECE_BYTES:
-        data = compressor.compress(body)
-        return data + compressor.flush() if last else data
-    view = memoryview(body)
-    pieces = [compressor.compress(view[start : start + _PIECE_BYTES]) for start in range(0, len(body), _PIECE_BYTES)]
-    if last:
-        pieces.append(compressor.flush())
-    return b"".join(pieces)
-
-
-def _compressor(encoding: str) -> Compressor:
-    if encoding == "zstd":
-        return zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compressobj()
-    return zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
+        return await loop.run_in_executor(self._pool, lambda: compressed(compressor, body, last=last))
 
 
 def _compressible(headers: list[tuple[bytes, bytes]]) -> bool:

@@ -7,7 +7,7 @@ coding that the gateway does not undo would be taken for something else.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -21,6 +21,8 @@ from log_format.errors import BackOff, ErrorCode, RequestRefused
 
 UNDERSTOOD: Final = frozenset(name.lower().encode() for name in producer_headers.NAMES)
 """``Tidelog-*`` request headers that work, in lower case."""
+HOP_REFUSED: Final = "tidelog.hop_refused"
+"""In the scope of a request with ``Tidelog-Hop`` that does not hold: why."""
 _JUDGED: Final = frozenset((b"host", b"transfer-encoding", ORIGIN, SITE))
 _WORK: Final = "/v1/"
 _NOT_WORK: Final = "/v1/cluster"
@@ -34,17 +36,18 @@ class GatekeeperMiddleware:
         self._draining = draining
         self._hosts = hosts
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Handle one request. Raises ``BackOff`` (``DRAINING``), ``RequestRefused``."""
         for name, value in scope["headers"]:
             if name in _JUDGED:
                 self._judge(scope, name, value)
             elif name.startswith(OWN_PREFIX) and name not in UNDERSTOOD:
                 header = name.decode("latin-1").title()[:100]
-                raise refused(f"The header {header} is not supported.", [(header, "is not supported")])
+                what = scope.get(HOP_REFUSED, "is not supported")
+                raise refused(f"The header {header} {what}.", [(header, what)])
         if self._draining() and scope["path"].startswith(_WORK) and scope["path"] != _NOT_WORK:
             raise BackOff("The gateway is shutting down and takes no new work.", code=ErrorCode.DRAINING)
-        await self._app(scope, receive, send)
+        return self._app(scope, receive, send)
 
     def _judge(self, scope: Scope, name: bytes, value: bytes) -> None:
         if name == b"host":

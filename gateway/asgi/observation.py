@@ -6,6 +6,7 @@ Where the client went away before the answer began, the status is 499.
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable
 from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -39,13 +40,13 @@ class ObservationMiddleware:
                 received_bytes += len(message.get("body", b""))
             return message
 
-        async def counting_send(message: Message) -> None:
+        def counting_send(message: Message) -> Awaitable[None]:
             nonlocal status, sent_bytes
             if message["type"] == "http.response.start":
                 status = message["status"]
             else:
                 sent_bytes += len(message.get("body", b""))
-            await send(message)
+            return send(message)
 
         self._metrics.begin_request()
         try:

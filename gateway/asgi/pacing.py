@@ -8,6 +8,7 @@ A request whose body is not read to its end is answered with ``Connection: close
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -24,12 +25,11 @@ class PacingMiddleware:
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Handle one request."""
         unread = _has_long_body(scope)
         if not unread:
-            await self._app(scope, receive, _paced(send))
-            return
+            return self._app(scope, receive, _paced(send))
 
         async def watching_receive() -> Message:
             nonlocal unread
@@ -38,28 +38,29 @@ class PacingMiddleware:
                 unread = False
             return message
 
-        async def closing_send(message: Message) -> None:
+        def closing_send(message: Message) -> Awaitable[None]:
             if unread and message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
-            await send(message)
+            return send(message)
 
-        await self._app(scope, watching_receive, _paced(closing_send))
+        return self._app(scope, watching_receive, _paced(closing_send))
 
 
 def _paced(send: Send) -> Send:
-    async def paced_send(message: Message) -> None:
-        body: bytes = message.get("body", b"")
-        if len(body) <= SLICE_BYTES:
-            await send(message)
-            return
-        view = memoryview(body)
-        more: bool = message.get("more_body", False)
-        for start in range(0, len(body), SLICE_BYTES):
-            last = start + SLICE_BYTES >= len(body)
-            piece = view[start : start + SLICE_BYTES]
-            await send({"type": "http.response.body", "body": piece, "more_body": more or not last})
+    def paced_send(message: Message) -> Awaitable[None]:
+        return send(message) if len(message.get("body", b"")) <= SLICE_BYTES else _sliced(message, send)
 
     return paced_send
+
+
+async def _sliced(message: Message, send: Send) -> None:
+    body: bytes = message["body"]
+    view = memoryview(body)
+    more: bool = message.get("more_body", False)
+    for start in range(0, len(body), SLICE_BYTES):
+        last = start + SLICE_BYTES >= len(body)
+        piece = view[start : start + SLICE_BYTES]
+        await send({"type": "http.response.body", "body": piece, "more_body": more or not last})
 
 
 def _has_long_body(scope: Scope) -> bool:

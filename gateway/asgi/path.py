@@ -6,6 +6,7 @@ part is decoded by itself. ``ENCODED_SLASH`` stands for a slash inside a part un
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from urllib.parse import unquote_to_bytes
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -20,11 +21,11 @@ class PathMiddleware:
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Handle one request. Raises ``RequestRefused`` for a path that is not UTF-8."""
         if b"%" in scope["raw_path"]:
             scope["path"] = decoded(scope["raw_path"])
-        await self._app(scope, receive, send)
+        return self._app(scope, receive, send)
 
 
 def decoded(raw_path: bytes) -> str:

@@ -8,6 +8,7 @@ after the change is a defect, and the answer is that the outcome is in doubt (``
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -31,10 +32,10 @@ class ProblemMiddleware:
         begun = False
         call = begin_call()
 
-        async def watching_send(message: Message) -> None:
+        def watching_send(message: Message) -> Awaitable[None]:
             nonlocal begun
             begun = True
-            await send(message)
+            return send(message)
 
         try:
             await self._app(scope, receive, watching_send)
@@ -49,6 +50,10 @@ class ProblemMiddleware:
             headers = {"allow": ", ".join(error.allowed)} if isinstance(error, MethodNotAllowed) else None
             response = problem_response(error, scope.get("tidelog.request_id"), headers=headers)
             await response(scope, receive, send)
+            # Its frames hold the request's records, and often the error itself: they would wait for the collector.
+            error.__traceback__ = None
+        finally:
+            call.end()
 
 
 def _late_refusal(error: Exception) -> OutcomeUnknown:

@@ -1,6 +1,7 @@
 """The object by which a gateway says that it is alive: ``system/gateways/<id>.json``, written again every few seconds.
 
-``{"id", "instance", "beat", "url", "started_at", "version", "owned_topics", "issued_at", "journals", …, "mac"}``. ``instance`` is
+``{"id", "instance", "beat", "url", "started_at", "version", "owned_topics", "issued_at", "journals", "demands", …,
+"mac"}``. ``instance`` is
 new with each start, ``beat`` counts the writes of one instance. ``mac`` is the last member. It signs the bytes of the object
 without ``mac``, so that a later release may add members. A release that knows neither ``issued_at`` nor ``mac`` reads the object
 as one of its own.
@@ -17,7 +18,9 @@ from typing import Annotated, Final
 import msgspec
 
 from gateway.cluster.keys import HEARTBEAT, ClusterKeys
-from gateway.hosts import URL_PATTERN
+from gateway.hosts import ADDRESS_PATTERN, URL_PATTERN
+from gateway.quotas import sharing
+from gateway.zone_settings import ZONE_PATTERN
 from log_format import layout
 
 HEARTBEAT_BYTES_MAX: Final = 4096
@@ -44,6 +47,20 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     issued_at: int
     journals: bool = False
     """Whether it serves topics at journals and lets more go there; a release before journals does not say."""
+    hops: bool = False
+    """Whether it takes requests with ``Tidelog-Hop``; a release before that does not say, and is sent none."""
+    kafka: Annotated[str, msgspec.Meta(pattern=ADDRESS_PATTERN, max_length=300)] | None = None
+    """Where Kafka's clients reach it; a gateway without such a listener does not say."""
+    zone: Annotated[str, msgspec.Meta(pattern=ZONE_PATTERN)] | None = None
+    """Its availability zone; a gateway that was told none does not say."""
+    demands: Annotated[
+        dict[
+            Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{16}$")],
+            Annotated[int, msgspec.Meta(ge=0, le=sharing.WHOLE)],
+        ],
+        msgspec.Meta(max_length=sharing.DEMANDS_MAX),
+    ] = {}
+    """Its largest demands for quotas (``gateway.quotas.sharing``)."""
 
 
 def heartbeat_key(gateway_id: str) -> str:

@@ -6,7 +6,7 @@
 4. Of an object at most a heartbeat's size is read. A larger one, or one whose key is no gateway's, is not read at all.
 5. An object that is no heartbeat and does not change for very long is litter: any gateway may delete it.
 
-Requests for each look: one LIST for 1,000 objects, one GET for each known peer and for each new or changed object.
+Requests for each look: one LIST for 1,000 objects where it lists, one GET for each known peer and for each new or changed object.
 """
 
 from __future__ import annotations
@@ -60,9 +60,14 @@ class HeartbeatReader:
         self._passed: dict[str, _Passed] = {}
         self._after = ""
         self._looked_at_ms: int | None = None
+        """When it last listed."""
+        self._ignored_count = 0
 
-    def look(self, known: Mapping[str, Heartbeat], keys: ClusterKeys, *, now_ms: int, monotonic_ms: int) -> Look:
+    def look(
+        self, known: Mapping[str, Heartbeat], keys: ClusterKeys, *, now_ms: int, monotonic_ms: int, lists: bool = True
+    ) -> Look:
         """``known``: the newest heartbeats of known peers by id. A peer whose object is no heartbeat any more is found unchanged.
+        Without ``lists`` no other gateway is found.
 
         Raises ``StoreUnavailable``.
         """
@@ -77,13 +82,16 @@ class HeartbeatReader:
                 found.append(read(gateway_id) or last)
             except ObjectMissing:
                 continue
+        if not lists:
+            return Look(found, self._ignored_count, [])
         since_ms = 0 if self._looked_at_ms is None else monotonic_ms - self._looked_at_ms
         self._looked_at_ms = monotonic_ms
         others = self._others(known, min(max(0, since_ms), self._step_ms_max))
         found += self._read_changed(others, read)
         ignored = {gateway_id: one for gateway_id, one in self._passed.items() if one.ignored}
         litter = [gateway_id for gateway_id, one in ignored.items() if one.unchanged_ms > self._litter_ms]
-        return Look(found, len(ignored), litter[:LITTER_MAX])
+        self._ignored_count = len(ignored)
+        return Look(found, self._ignored_count, litter[:LITTER_MAX])
 
     def _others(self, known: Mapping[str, Heartbeat], step_ms: int) -> dict[str, ObjectInfo]:
         """The objects of this look's part of the listing that may be heartbeats of other gateways, by id."""

@@ -1,4 +1,4 @@
-"""The keys by which the gateways of one store know each other's heartbeats and messages.
+"""The keys by which the gateways of one store know each other's heartbeats and messages (``forwarding.hop``).
 
 1. With ``cluster_key_file`` the keys are its lines: one, or two during a change of keys. The first signs; both are accepted.
 2. Without it the key follows from the producers' key in ``system/cluster.json``. It keeps out a writer of ``system/gateways/``
@@ -23,9 +23,10 @@ KEYS_MAX: Final = 2
 """The new key and the old one."""
 _FILE_BYTES_MAX: Final = 4096
 _DEFAULT_KEY: Final = b"tidelog cluster key"
+_KEY_ID: Final = b"tidelog key id"
+_KEY_ID_DIGITS: Final = 8
 HEARTBEAT: Final = b"tidelog heartbeat"
-JOURNAL_OFFER: Final = b"tidelog journal offer"
-JOURNAL_NEWS: Final = b"tidelog journal news"
+HOP: Final = b"tidelog hop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,25 +35,43 @@ class ClusterKeys:
 
     cluster_id: str
     keys: tuple[bytes, ...] = field(repr=False)
+    is_from_file: bool = False
+    """Whether they are those of ``cluster_key_file``, which no reader of the store knows."""
+    ids: tuple[str, ...] = field(init=False)
+    """A name of each key, which tells nothing of it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ids", tuple(self._mac(key, _KEY_ID, b"")[:_KEY_ID_DIGITS] for key in self.keys))
+
+    @property
+    def signing_id(self) -> str:
+        """Names the key that signs."""
+        return self.ids[0]
 
     def sign(self, purpose: bytes, data: bytes) -> str:
         """The MAC of these bytes, 64 hexadecimal digits."""
         return self._mac(self.keys[0], purpose, data)
 
-    def is_signed(self, purpose: bytes, data: bytes, mac: str) -> bool:
-        """Whether a gateway of this cluster signed these bytes for that; takes the same time whichever byte differs."""
-        found = [hmac.compare_digest(self._mac(key, purpose, data).encode(), mac.encode()) for key in self.keys]
-        return any(found)
+    def is_signed(self, purpose: bytes, data: bytes, mac: str, key_id: str | None = None) -> bool:
+        """Whether a gateway of this cluster signed these bytes for that; takes the same time whichever byte differs.
+
+        ``key_id``: by that key; None: by any.
+        """
+        found, given = False, mac.encode()
+        for key, name in zip(self.keys, self.ids, strict=True):
+            if key_id is None or key_id == name:
+                found |= hmac.compare_digest(self._mac(key, purpose, data).encode(), given)
+        return found
 
     def _mac(self, key: bytes, purpose: bytes, data: bytes) -> str:
         signed = b"\0".join((purpose, self.cluster_id.encode(), data))
-        return hmac.new(key, signed, hashlib.sha256).hexdigest()
+        return hmac.digest(key, signed, "sha256").hex()
 
 
 def cluster_keys(cluster: Cluster, from_file: tuple[bytes, ...] | None) -> ClusterKeys:
     """The keys of ``cluster``: those of ``cluster_key_file``, or the one that its producers' key gives."""
     default = hmac.new(cluster.producer_key, _DEFAULT_KEY, hashlib.sha256).digest()
-    return ClusterKeys(cluster.cluster_id, from_file or (default,))
+    return ClusterKeys(cluster.cluster_id, from_file or (default,), is_from_file=from_file is not None)
 
 
 def read_key_file(path: str) -> tuple[bytes, ...]:

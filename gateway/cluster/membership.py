@@ -2,7 +2,9 @@
 
 1. The store is used from one thread of its own. When the store fails the last view stays. Requests that can't reach a peer find
    out that it is gone.
-2. Requests for each beat: one PUT, and those of a look (``heartbeat_reader``). The cluster's keys take one GET, once.
+2. Requests for each beat: one PUT, and those of a look (``heartbeat_reader``). The cluster's keys take one GET, once. A gateway
+   that has been alone for ``LONELY_BEATS`` beats every ``ALONE_BEATS`` only. One that comes finds its heartbeat within a lease,
+   is found within that time, and both beat as often as ever from then on.
 3. Only heartbeats with a valid MAC count (``keys``). Gateways of a release that did not sign are neither listed nor sent
    requests, until they are replaced.
 4. ``leave`` removes the heartbeat, so that others stop sending. A heartbeat that is written late after that expires with the
@@ -26,6 +28,8 @@ from gateway.cluster.heartbeat_reader import HeartbeatReader, Look
 from gateway.cluster.keys import ClusterKeys, cluster_keys
 from gateway.cluster.liveness import LEASES_UNTIL_ABANDONED, Liveness
 from gateway.cluster.peers import Peers
+from gateway.quotas.quotas import Quotas
+from gateway.quotas.sharing import Demands
 from gateway.supervised import supervised
 from log_format.clock import Clock
 from log_format.cluster.identity import load_cluster
@@ -35,8 +39,16 @@ from log_format.version import __version__
 
 BEATS_PER_LEASE: Final = 4
 """Beats that a gateway may miss, plus one, before it is taken for dead."""
+ALONE_BEATS: Final = 3
+"""Beats' time between two of a gateway that is alone: less than a lease, by one beat."""
+LONELY_BEATS: Final = 10
+"""So many beats without a peer: gateways that start together find each other fast."""
+LIST_BEATS: Final = 3
+"""Beats between two listings of a gateway that knows its peers. A newcomer lists at once, and its first request says that it is
+there (``forwarding.hop``)."""
 MEMBERS_MAX: Final = 256
 """Known peers read at most: each costs a request for each beat."""
+assert ALONE_BEATS < BEATS_PER_LEASE
 LEAVE_MS_MAX: Final = 2_000
 """How long the drain waits for the heartbeat to be removed."""
 
@@ -58,21 +70,26 @@ class Membership:
         clock: Clock,
         beat_ms: int,
         registry: CollectorRegistry,
+        instance: str,
         journals: bool = True,
+        quotas: Quotas | None = None,
         key_file: tuple[bytes, ...] | None = None,
         leases_until_abandoned: int = LEASES_UNTIL_ABANDONED,
     ) -> None:
-        """``url``: the one that ``start`` will likely give. ``journals``: the setting. ``key_file``: the setting
-        ``cluster_key_file``, if any."""
+        """``url``: the one that ``start`` will likely give. ``instance``: new with each start. ``journals``: the setting.
+        ``quotas`` None: with ``auth=off``. ``key_file``: the setting ``cluster_key_file``, if any."""
         self._store = store
         self._peers = peers
         self._own_id = own_id
         self._url = url
+        self._kafka: str | None = None
         self._started_at_ms = started_at_ms
         self._owned_topic_count = owned_topic_count
         self._clock = clock
         self._beat_ms = beat_ms
         self._journals = journals
+        self._quotas = quotas
+        self._demands: Demands = {}
         self._key_file = key_file
         self._keys: ClusterKeys | None = None
         self._reader = HeartbeatReader(
@@ -82,8 +99,11 @@ class Membership:
             step_ms_max=beat_ms * 2,
         )
         self._ignored_count = 0
-        self._instance = secrets.token_hex(8)
+        self._instance = instance
         self._beat = 0
+        self._lonely_beats = 0
+        self._quiet_beats = 0
+        """Beats since the view last changed, or turned out to be old."""
         self._liveness = Liveness(lease_ms=beat_ms * BEATS_PER_LEASE, step_ms_max=beat_ms * 2)
         self._left = False
         self._failing = False
@@ -98,10 +118,10 @@ class Membership:
         )
         ignored.set_function(lambda: self._ignored_count)
 
-    def start(self, url: str) -> None:
-        """Begin to beat and to look. ``url``: where this gateway is reached."""
+    def start(self, url: str, kafka: str | None = None) -> None:
+        """Begin to beat and to look. ``url``: where this gateway is reached; ``kafka``: by Kafka's clients."""
         assert self._looping is None
-        self._url = url
+        self._url, self._kafka = url, kafka
         self._looping = asyncio.get_running_loop().create_task(supervised(self._round, "the heartbeat"))
 
     async def leave(self) -> None:
@@ -132,15 +152,23 @@ class Membership:
             owned_topics=self._owned_topic_count(),
             issued_at=self._clock.now_ms(),
             journals=self._journals,
+            hops=True,
+            kafka=self._kafka,
+            zone=self._peers.zone,
+            demands=dict(self._demands),
         )
 
     async def _round(self) -> None:
+        self._quiet_beats = 0 if self._peers.looks_old.is_set() else self._quiet_beats + 1
         self._peers.looks_old.clear()
         self._beat += 1
+        if self._quotas is not None:
+            self._demands = self._quotas.publish()
         try:
             known = self._liveness.listed(MEMBERS_MAX)
             known.pop(self._own_id, None)
-            look = await asyncio.wrap_future(self._thread.submit(self._beat_and_look, self._own(), known))
+            lists = not known or self._quiet_beats < LONELY_BEATS or self._quiet_beats % LIST_BEATS == 0
+            look = await asyncio.wrap_future(self._thread.submit(self._beat_and_look, self._own(), known, lists))
         except (StoreError, CorruptData) as error:
             if not self._failing:
                 _log.warning("heartbeats can't be written or read; the last view of the gateways stays: %s", error)
@@ -151,7 +179,8 @@ class Membership:
         # At most once in a tenth of a beat, however often the view looks old.
         await asyncio.sleep(self._beat_ms / 10_000)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._beat_ms * 0.9 / 1000):
+            beats = ALONE_BEATS if self._lonely_beats >= LONELY_BEATS else 1
+            async with asyncio.timeout(self._beat_ms * (beats - 0.1) / 1000):
                 await self._peers.looks_old.wait()
 
     async def _take_in(self, look: Look) -> None:
@@ -166,7 +195,11 @@ class Membership:
         live = {peer.id: peer for peer in self._liveness.live() if peer.id != self._own_id}
         if live.keys() != {peer.id for peer in self._peers.heartbeats()}:
             _log.info("gateways beside this one: %s", ", ".join(live) or "none")
+            self._quiet_beats = 0
         self._peers.take_in(live.values(), self._keys)
+        self._lonely_beats = 0 if live else self._lonely_beats + 1
+        if self._quotas is not None:
+            self._quotas.take_in([peer.demands for peer in live.values()])
         for name in [*self._liveness.abandoned(), *look.litter]:
             if name != self._own_id:
                 with contextlib.suppress(StoreError):
@@ -174,13 +207,13 @@ class Membership:
 
     # In the thread
 
-    def _beat_and_look(self, own: Heartbeat, known: Mapping[str, Heartbeat]) -> Look:
+    def _beat_and_look(self, own: Heartbeat, known: Mapping[str, Heartbeat], lists: bool) -> Look:
         """Raises ``StoreUnavailable``, ``CorruptData``."""
         if self._keys is None:
             self._keys = cluster_keys(load_cluster(self._store, _new_id), self._key_file)
         self._store.put(heartbeat_key(own.id), encode_heartbeat(own, self._keys))
         now_ms, monotonic_ms = self._clock.now_ms(), self._clock.monotonic_ms()
-        return self._reader.look(known, self._keys, now_ms=now_ms, monotonic_ms=monotonic_ms)
+        return self._reader.look(known, self._keys, now_ms=now_ms, monotonic_ms=monotonic_ms, lists=lists)
 
     def _remove(self, gateway_id: str) -> None:
         self._store.delete(heartbeat_key(gateway_id))

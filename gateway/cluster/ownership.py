@@ -46,33 +46,43 @@ class Ownership:
         # No topic has such a name: the slash keeps the two apart.
         return self._owner(f"groups/{group}")
 
+    def of_queue(self, queue: str) -> Peer | None:
+        """The gateway that coordinates the queue: that of the group of its name, as Kafka's share groups need it."""
+        return self.of_group(queue)
+
     def of_journal(self, journal: int) -> Peer | None:
         """The gateway that commits to the journal and drains it."""
         return self._owner(f"journals/{journal}")
 
+    def view(self) -> tuple[str, ...]:
+        """The instances that requests may go to now. While it stays the same, so do all owners."""
+        return tuple(sorted(peer.instance for peer in self.peers.candidates().values()))
+
     def at_random(self) -> Peer | None:
         """A random gateway."""
         others = self.peers.candidates()
-        return _peer(self._choose(sorted((self._own_id, *others))), others)
+        return others.get(self._choose(sorted((self._own_id, *others))))
 
     def coordinates(self, group: str) -> bool:
         """Whether this gateway should coordinate the group."""
         return self.mode == "off" or self.of_group(group) is None
 
+    def coordinates_queue(self, queue: str) -> bool:
+        """Whether this gateway should coordinate the queue."""
+        return self.mode == "off" or self.of_queue(queue) is None
+
     @property
     def adopts_groups(self) -> bool:
-        """Whether this gateway claims groups unasked.
+        """Whether this gateway claims groups and queues unasked.
 
-        Without forwarding, gateways would take groups from each other for ever, and sessions would begin anew each time.
+        Without forwarding, gateways would take groups from each other for ever, and sessions would begin anew each time. One that
+        is alone takes from nobody.
         """
-        return self.mode != "off"
+        return self.mode != "off" or not self.peers.count
 
     def _owner(self, name: str, owners: int = 1, partition: int | None = None) -> Peer | None:
         others = self.peers.candidates()
         if not others:
             return None
-        return _peer(preferred(name, (self._own_id, *others), owners=owners, partition=partition), others)
-
-
-def _peer(gateway_id: str | None, others: dict[str, str]) -> Peer | None:
-    return Peer(gateway_id, others[gateway_id]) if gateway_id is not None and gateway_id in others else None
+        best = preferred(name, (self._own_id, *others), owners=owners, partition=partition)
+        return None if best is None else others.get(best)

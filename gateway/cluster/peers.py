@@ -24,13 +24,18 @@ class Peer:
 
     id: str
     url: str
+    instance: str
+    """New with each start."""
+    zone: str | None = None
 
 
 class Peers:
     """Belongs to the event loop."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, zone: str | None = None) -> None:
+        """``zone``: this gateway's, if it was told one."""
         self._clock = clock
+        self.zone = zone
         self._heartbeats: dict[str, Heartbeat] = {}
         self._rests_until_ms: dict[str, int] = {}
         self.keys: ClusterKeys | None = None
@@ -47,13 +52,13 @@ class Peers:
         """The newest heartbeat of each live peer."""
         return list(self._heartbeats.values())
 
-    def candidates(self) -> dict[str, str]:
-        """URLs by id of the peers that requests may go to now."""
+    def candidates(self) -> dict[str, Peer]:
+        """The peers that requests may go to now, by id."""
         now_ms = self._clock.monotonic_ms()
         return {
-            peer.id: peer.url.rstrip("/")
+            peer.id: Peer(peer.id, peer.url.rstrip("/"), peer.instance, peer.zone)
             for peer in self._heartbeats.values()
-            if self._rests_until_ms.get(peer.instance, now_ms) <= now_ms
+            if peer.hops and self._rests_until_ms.get(peer.instance, now_ms) <= now_ms
         }
 
     def without_journals(self) -> list[str]:

@@ -29,10 +29,11 @@ from gateway.codec.arrow_columns import (
 from gateway.codec.arrow_dictionary import Dictionary, validate
 from gateway.codec.arrow_messages import check_messages, first_line
 from gateway.codec.incoming import PARTITION_MAX, IncomingRecords, PlaceKind, Places
-from gateway.codec.record_columns import RecordColumns, header_lists, incoming
+from gateway.codec.record_columns import RecordColumns, header_lists, incoming, with_expiry
 from gateway.codec.refusal import BadRecords, malformed, too_large
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.limits import REPORTED_ERRORS_MAX
+from log_format.records.expiry import EXPIRES_AT
 from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 
 _IGNORED: Final = frozenset(("offset", "topic", "timestampType"))
@@ -42,6 +43,9 @@ _ALLOWED: Final[dict[str, tuple[Callable[[pa.DataType], bool], str]]] = {
     "headers": (is_headers, "a list of structs of key (string) and value (binary)"),
     "timestamp": (is_timestamp, "a timestamp or int64 milliseconds"),
     "partition": (pa.types.is_integer, "an integer"),
+    EXPIRES_AT: (is_timestamp, "a timestamp or int64 milliseconds"),
+    "deliver_at": (is_timestamp, "a timestamp or int64 milliseconds"),
+    "deliver_after_ms": (pa.types.is_integer, "an integer"),
 }
 _ROW_BYTES_MIN: Final = 8
 """A body of ``bytes_max`` may have one record for each so many bytes: even a record of nulls takes three times that."""
@@ -125,21 +129,45 @@ def _convert(given: dict[str, pa.ChunkedArray], bytes_max: int, bad: BadRecords,
     _check_rows(len(given["value"]), bytes_max)
     # First, since the number of rows is only a claim until something in the body is counted for each.
     values = budget.binary(given["value"])
-    timestamps = partitions = None
-    if "timestamp" in given:
-        timestamps, outside = as_timestamps(_one_piece(given["timestamp"]))
-        what = f"must be from {TIMESTAMP_MS_MIN} to {TIMESTAMP_MS_MAX} ms since the epoch"
-        _note(bad, places, outside, "timestamp", what)
+    partitions = None
+    timestamps = _times("timestamp", given, bad, places)
+    expiry = _times(EXPIRES_AT, given, bad, places)
     if "partition" in given:
         partitions, outside = as_partitions(_one_piece(given["partition"]), PARTITION_MAX)
         _note(bad, places, outside, "partition", f"must be from 0 to {PARTITION_MAX}")
+    keys = budget.binary(given["key"]) if "key" in given else None
+    headers = _headers(_one_piece(given["headers"]), budget, bad, places) if "headers" in given else None
+    deliver_at, deliver_after = _delays(given, bad, places)
     return RecordColumns(
+        deliver_at=deliver_at,
+        deliver_after=deliver_after,
         values=values,
-        keys=budget.binary(given["key"]) if "key" in given else None,
-        headers=_headers(_one_piece(given["headers"]), budget, bad, places) if "headers" in given else None,
+        keys=keys,
+        headers=headers if expiry is None else with_expiry(headers, expiry),
         timestamps=timestamps,
         partitions=partitions,
     )
+
+
+def _times(name: str, given: dict[str, pa.ChunkedArray], bad: BadRecords, places: Places) -> pa.Array | None:
+    """The column in milliseconds; those out of range are noted."""
+    if name not in given:
+        return None
+    times, outside = as_timestamps(_one_piece(given[name]))
+    _note(bad, places, outside, name, f"must be from {TIMESTAMP_MS_MIN} to {TIMESTAMP_MS_MAX} ms since the epoch")
+    return times
+
+
+def _delays(
+    given: dict[str, pa.ChunkedArray], bad: BadRecords, places: Places
+) -> tuple[pa.Array | None, pa.Array | None]:
+    deliver_at = deliver_after = None
+    if "deliver_at" in given:
+        deliver_at = _times("deliver_at", given, bad, places)
+    if "deliver_after_ms" in given:
+        deliver_after, outside = as_partitions(_one_piece(given["deliver_after_ms"]), TIMESTAMP_MS_MAX)
+        _note(bad, places, outside, "deliver_after_ms", f"must be from 0 to {TIMESTAMP_MS_MAX}")
+    return deliver_at, deliver_after
 
 
 class _Budget:

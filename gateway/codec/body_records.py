@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -16,12 +15,13 @@ from gateway.codec.media_type import ARROW_STREAM, JSON, NDJSON
 from gateway.codec.ndjson_body import decode_ndjson
 from gateway.codec.raw_body import decode_raw
 
+_OF_RAW_BODIES: Final = ("key", "key_base64", "partition", "timestamp", "deliver_at", "deliver_after_ms")
 _COPIED_ABOVE: Final = 2
 """Arrow records refer to the body. Where it is so many times their size they are copied, so that the rest can be freed."""
 
 
 def decode_body(kind: str, data: bytes, bytes_max: int, raw: Mapping[str, Any]) -> IncomingRecords:
-    """The body's records. ``raw``: key, partition and timestamp of a raw body, from the query. Raises ``RequestRefused``."""
+    """The body's records. ``raw``: key, partition, times of a raw body, from the query. Raises ``RequestRefused``."""
     if kind == JSON:
         return decode_json(data)
     if kind == NDJSON:
@@ -29,8 +29,6 @@ def decode_body(kind: str, data: bytes, bytes_max: int, raw: Mapping[str, Any]) 
     if kind == ARROW_STREAM:
         incoming = decode_arrow(data, bytes_max=bytes_max)
         if len(data) > _COPIED_ABOVE * incoming.records.nbytes and len(incoming):
-            return replace(incoming, records=incoming.records.take(pa.array(np.arange(len(incoming)))))
+            return incoming.with_records(incoming.records.take(pa.array(np.arange(len(incoming)))))
         return incoming
-    return decode_raw(
-        data, key=raw["key"], key_base64=raw["key_base64"], partition=raw["partition"], timestamp=raw["timestamp"]
-    )
+    return decode_raw(data, **{name: raw.get(name) for name in _OF_RAW_BODIES})

@@ -20,6 +20,11 @@ PING: Final = b": ping\n\n"
 """A comment, which clients skip. It tells both sides that the connection is alive."""
 
 
+def ping_at(next_offset: int) -> bytes:
+    """A ping to a reader with a filter. Its bare ``id`` dispatches no event, and moves a client that reconnects."""
+    return b"%bid: %d\n\n" % (PING[:-1], next_offset)
+
+
 def record_events(records: pa.Table) -> Iterator[bytes]:
     """An event for each row of ``records`` (``RECORD_SCHEMA``), in pieces."""
     for piece in pieces(records):

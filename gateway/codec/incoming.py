@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
@@ -18,12 +18,17 @@ import pyarrow as pa
 
 from gateway.codec.refusal import BadRecords
 from log_format.records.schema import BATCH_SCHEMA
+from log_format.records.single import SingleRecord, table_of
 
 NO_PARTITION: Final = -1
 """In ``partitions``: the record names none."""
 PARTITION_MAX: Final = 2**31 - 1
 
+NO_DELAY: Final = -1
+"""In ``Delays``: the record names none."""
+
 Partitions = npt.NDArray[np.int32]
+Milliseconds = npt.NDArray[np.int64]
 
 
 class PlaceKind(Enum):
@@ -59,22 +64,69 @@ class Places:
             bad.add("body" if member in ("", "value") else member, what)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """When records are to be delivered: at a time, or so long after their arrival; of each record at most one."""
+
+    at: Milliseconds
+    after: Milliseconds
+
+    def due(self, arrived_at_ms: int) -> Milliseconds:
+        """The time of each record, ``NO_DELAY`` without one."""
+        return np.where(self.after != NO_DELAY, self.after + arrived_at_ms, self.at)
+
+
+POINTERS: Final = Places(PlaceKind.POINTER)
+
+
 class IncomingRecords:
     """``records`` has ``BATCH_SCHEMA``, but ``timestamp`` is null where the request names none.
 
     ``partitions`` are those that the records name, ``NO_PARTITION`` where they name none, and never less; None when no record
-    names one. Whether the topic has them is checked by ``route``.
+    names one. Whether the topic has them is checked by ``route``. ``delays`` None: no record has one.
+
+    ``single``: the request's only record, where it is a plain one. It becomes a table only where one is asked for.
     """
 
-    records: pa.Table
-    partitions: Partitions | None = None
-    places: Places = field(default_factory=lambda: Places(PlaceKind.POINTER))
+    __slots__ = ("_records", "delays", "partitions", "places", "single")
 
-    def __post_init__(self) -> None:
-        assert self.records.schema.equals(BATCH_SCHEMA)
-        assert self.partitions is None or len(self.partitions) == len(self)
+    def __init__(
+        self,
+        records: pa.Table | SingleRecord,
+        *,
+        partitions: Partitions | None = None,
+        places: Places = POINTERS,
+        delays: Delays | None = None,
+    ) -> None:
+        self.single: SingleRecord | None = None
+        self._records: pa.Table | None = None
+        if isinstance(records, SingleRecord):
+            self.single = records
+        else:
+            assert records.schema.equals(BATCH_SCHEMA)
+            self._records = records
+        self.partitions = partitions
+        self.places = places
+        self.delays = delays
+        assert partitions is None or len(partitions) == len(self)
+
+    @property
+    def records(self) -> pa.Table:
+        """The records as a table."""
+        if self._records is None:
+            assert self.single is not None
+            self._records = table_of([self.single])
+        return self._records
+
+    def with_records(self, records: pa.Table) -> IncomingRecords:
+        """The same with other columns of the same records."""
+        return IncomingRecords(records, partitions=self.partitions, places=self.places, delays=self.delays)
+
+    def within(self, where: str) -> IncomingRecords:
+        """The same as a part of a larger body: where in it the object with ``records`` is, as a JSON pointer."""
+        given = self._records if self.single is None else self.single
+        places = replace(self.places, within=where)
+        return IncomingRecords(given, partitions=self.partitions, places=places, delays=self.delays)
 
     def __len__(self) -> int:
-        count: int = self.records.num_rows
-        return count
+        return 1 if self.single is not None else self.records.num_rows

@@ -21,8 +21,9 @@ from msgspec import UNSET, Meta, UnsetType
 from gateway.codec.base64_text import decode_base64
 from gateway.codec.incoming import PARTITION_MAX
 from gateway.codec.json_text import structural_quotes
-from gateway.codec.record_columns import RecordColumns, header_lists
+from gateway.codec.record_columns import RecordColumns, header_lists, with_expiry
 from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+from log_format.records.single import SingleRecord
 
 UNCOUNTED_BYTES_MAX: Final = 2 * 1024 * 1024
 """Up to this length a text may be of any density."""
@@ -47,10 +48,13 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     key: str | UnsetType | None = UNSET
     timestamp: Annotated[int, Meta(ge=TIMESTAMP_MS_MIN, le=TIMESTAMP_MS_MAX)] | UnsetType | None = UNSET
     partition: Annotated[int, Meta(ge=0, le=PARTITION_MAX)] | UnsetType | None = UNSET
+    expires_at: Annotated[int, Meta(ge=TIMESTAMP_MS_MIN, le=TIMESTAMP_MS_MAX)] | UnsetType | None = UNSET
     headers: list[_Header] | dict[str, str] | UnsetType | None = UNSET
     offset: int | UnsetType | None = UNSET
     value_base64: str | UnsetType = UNSET
     key_base64: str | UnsetType = UNSET
+    deliver_at: Annotated[int, Meta(ge=TIMESTAMP_MS_MIN, le=TIMESTAMP_MS_MAX)] | UnsetType | None = UNSET
+    deliver_after_ms: Annotated[int, Meta(ge=0, le=TIMESTAMP_MS_MAX)] | UnsetType | None = UNSET
 
 
 class _Envelope(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -80,14 +84,22 @@ class _Unsure(Exception):
     """Not decidable here."""
 
 
-def decode_envelope(body: bytes) -> RecordColumns | None:
+_UNSURE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError, _Unsure)
+
+
+def decode_envelope(body: bytes) -> RecordColumns | SingleRecord | None:
     """The records of ``{"records": [...]}``, or None when they have to be looked at one by one."""
-    return _decode(body, "envelope", 2)
+    try:
+        records = _parsed(body, "envelope")
+        single = _single(records[0], body) if len(records) == 1 else None
+        return _Assembly(body, records, 2).columns() if single is None else single
+    except _UNSURE:
+        return None
 
 
 def decode_list(text: bytes) -> RecordColumns | None:
     """The records of a JSON array, or None."""
-    return _decode(text, "list", 0)
+    return _decode(text, "list")
 
 
 def decode_lines(text: bytes) -> RecordColumns | None:
@@ -95,22 +107,47 @@ def decode_lines(text: bytes) -> RecordColumns | None:
 
     The caller checks that the parser's values are the lines: the parser takes any white space between them.
     """
-    return _decode(text, "lines", 0)
+    return _decode(text, "lines")
 
 
-def _decode(text: bytes, form: Literal["envelope", "list", "lines"], quotes: int) -> RecordColumns | None:
-    if len(text) > UNCOUNTED_BYTES_MAX and text.count(b",") + text.count(b"{") + text.count(b"[") > OBJECTS_MAX:
+def _decode(text: bytes, form: Literal["list", "lines"]) -> RecordColumns | None:
+    try:
+        return _Assembly(text, _parsed(text, form), 0).columns()
+    except _UNSURE:
         return None
+
+
+def _parsed(text: bytes, form: Literal["envelope", "list", "lines"]) -> list[_Record]:
+    """The records in ``text``. Raises what is in ``_UNSURE``."""
+    if len(text) > UNCOUNTED_BYTES_MAX and text.count(b",") + text.count(b"{") + text.count(b"[") > OBJECTS_MAX:
+        raise _Unsure
     parsed, decoders = text, _DECODERS
     if b"-0" in text and _MINUS_ZERO.search(text):
         if _STAND_IN in text or len(text) > UNCOUNTED_BYTES_MAX:
-            return None
+            raise _Unsure
         parsed, decoders = _STRING_OR_MINUS_ZERO.sub(_with_stand_in, text), _DECODERS_OF_STAND_INS
-    try:
-        records: list[_Record] = getattr(decoders, form)(parsed)
-        return _Assembly(text, records, quotes).columns()
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError, _Unsure):
+    records: list[_Record] = getattr(decoders, form)(parsed)
+    return records
+
+
+def _single(record: _Record, body: bytes) -> SingleRecord | None:
+    """The body's only record, where it has no members but value, key and timestamp; None: it is not so plain.
+
+    Any other member, and one given twice, brings string delimiters that are not accounted for.
+    """
+    value, key, timestamp = record.value, record.key, record.timestamp
+    if not (value is None or isinstance(value, str)):
         return None
+    quotes = (
+        4 + 2 * (value is not None) + 2 * (key is not UNSET) + 2 * isinstance(key, str) + 2 * (timestamp is not UNSET)
+    )
+    if quotes != structural_quotes(body):
+        return None
+    return SingleRecord(
+        timestamp if isinstance(timestamp, int) else None,
+        key.encode() if isinstance(key, str) else None,
+        None if value is None else value.encode(),
+    )
 
 
 def _with_stand_in(found: re.Match[bytes]) -> bytes:
@@ -138,9 +175,11 @@ class _Assembly:
         columns = RecordColumns(
             values=self._values(),
             keys=self._keys(),
-            headers=self._headers([record.headers for record in records]),
+            headers=self._with_expiry(self._headers([record.headers for record in records])),
             timestamps=self._integers([record.timestamp for record in records]),
             partitions=self._integers([record.partition for record in records]),
+            deliver_at=self._integers([record.deliver_at for record in records]),
+            deliver_after=self._integers([record.deliver_after_ms for record in records]),
         )
         if self._quotes != structural_quotes(self._text):
             raise _Unsure
@@ -218,6 +257,12 @@ class _Assembly:
                 documents.append(document)
         self._quotes += 2 * texts + structural_quotes(b"\n".join(documents))
         return pa.array(stored, pa.binary())
+
+    def _with_expiry(self, headers: pa.Array | None) -> pa.Array | None:
+        if b'"expires_at"' not in self._text:
+            return headers  # a name with escapes goes uncounted, so its record is looked at alone
+        times = self._integers([record.expires_at for record in self._records])
+        return headers if times is None else with_expiry(headers, times)
 
     def _headers(self, column: list[Any]) -> pa.Array | None:
         if not self._count_names(column):

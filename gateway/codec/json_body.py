@@ -12,13 +12,14 @@ from typing import Final
 import msgspec
 
 from gateway.codec import json_batch
-from gateway.codec.incoming import IncomingRecords, PlaceKind, Places
+from gateway.codec.incoming import POINTERS, IncomingRecords, Places
 from gateway.codec.json_record import ReadRecords
 from gateway.codec.json_structure import commas, elements
 from gateway.codec.json_text import error_position, error_reason, line_and_column, without_lone_surrogates
 from gateway.codec.record_columns import RecordColumns, incoming
 from gateway.codec.refusal import BadRecords, malformed
 from log_format.errors import RequestRefused
+from log_format.records.single import SingleRecord
 
 GROUP_RECORDS: Final = 1024
 GROUP_BYTES: Final = 256 * 1024
@@ -36,10 +37,12 @@ def decode_json(body: bytes) -> IncomingRecords:
     Raises ``RequestRefused``: 400 ``INVALID_REQUEST`` (malformed JSON, not UTF-8, unknown or repeated member of the envelope,
     nested too deeply), 400 ``INVALID_RECORD``.
     """
-    columns = json_batch.decode_envelope(body)
-    places = Places(PlaceKind.POINTER)
-    if columns is not None:
-        return incoming([columns], places)
+    decoded = json_batch.decode_envelope(body)
+    places = POINTERS
+    if isinstance(decoded, SingleRecord):
+        return IncomingRecords(decoded)
+    if decoded is not None:
+        return incoming([decoded], places)
     try:
         return incoming(_decode_in_groups(body, places), places)
     except RecursionError:

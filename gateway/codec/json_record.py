@@ -19,13 +19,26 @@ from gateway.codec.json_structure import elements_exceed
 from gateway.codec.json_text import MEMBER_NAMES_MAX, TooManyMembers, compact, repeated_member
 from gateway.codec.record_columns import TOO_MANY_HEADERS, RecordColumns, header_lists
 from log_format.limits import HEADERS_PER_RECORD_MAX
+from log_format.records.expiry import EXPIRES_AT
 from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 
 Note = Callable[[str, str], None]
 """``note(member, what)``: the member, as a pointer without its first slash and empty for the record itself, is wrong."""
 
 _MEMBERS: Final = frozenset(
-    ("partition", "offset", "timestamp", "key", "key_base64", "value", "value_base64", "headers")
+    (
+        "partition",
+        "offset",
+        "timestamp",
+        "key",
+        "key_base64",
+        "value",
+        "value_base64",
+        "headers",
+        "deliver_at",
+        "deliver_after_ms",
+        EXPIRES_AT,
+    )
 )
 _HEADER_MEMBERS: Final = frozenset(("key", "value", "value_base64"))
 _INTEGER: Final = re.compile(rb"-?[0-9]+")
@@ -46,6 +59,8 @@ class ReadRecords:
     keys: list[bytes | None] = field(default_factory=list)
     timestamps: list[int | None] = field(default_factory=list)
     partitions: list[int | None] = field(default_factory=list)
+    deliver_at: list[int | None] = field(default_factory=list)
+    deliver_after: list[int | None] = field(default_factory=list)
     header_counts: list[int] = field(default_factory=list)
     header_names: list[str] = field(default_factory=list)
     header_values: list[bytes | None] = field(default_factory=list)
@@ -58,6 +73,8 @@ class ReadRecords:
             headers=header_lists(self.header_counts, self.header_names, pa.array(self.header_values, pa.binary())),
             timestamps=pa.array(self.timestamps, pa.int64()),
             partitions=pa.array(self.partitions, pa.int64()),
+            deliver_at=_unless_none(self.deliver_at),
+            deliver_after=_unless_none(self.deliver_after),
         )
 
     def read(self, text: bytes, note: Note, surrogate: bytes | None = None) -> None:
@@ -100,13 +117,23 @@ class _Reader:
         self._check_surrogates("offset", members.get("offset", b""))
         partition = self._integer("partition", 0, PARTITION_MAX)
         timestamp = self._integer("timestamp", TIMESTAMP_MS_MIN, TIMESTAMP_MS_MAX)
+        deliver_at = self._integer("deliver_at", TIMESTAMP_MS_MIN, TIMESTAMP_MS_MAX)
+        deliver_after = self._integer("deliver_after_ms", 0, TIMESTAMP_MS_MAX)
+        if deliver_at is not None and deliver_after is not None:
+            self._refuse("deliver_at", "and deliver_after_ms exclude each other")
         key = self._bytes(members, "key", "", self._text)
         value = self._bytes(members, "value", "", self._document)
         names, values = self._headers()
+        expires_at = self._integer(EXPIRES_AT, TIMESTAMP_MS_MIN, TIMESTAMP_MS_MAX)
+        if expires_at is not None:
+            names.append(EXPIRES_AT)
+            values.append(b"%d" % expires_at)
         if self._wrong:
             return
         records.partitions.append(partition)
         records.timestamps.append(timestamp)
+        records.deliver_at.append(deliver_at)
+        records.deliver_after.append(deliver_after)
         records.keys.append(key)
         records.values.append(value)
         records.header_counts.append(len(names))
@@ -198,6 +225,10 @@ class _Reader:
         elif self._check_surrogates(f"{where}/key", key):
             names.append(_read_text(key))
         values.append(self._bytes({n: v for n, v in members.items() if n != "key"}, "value", f"{where}/", self._text))
+
+
+def _unless_none(column: list[int | None]) -> pa.Array | None:
+    return None if column.count(None) == len(column) else pa.array(column, pa.int64())
 
 
 def _escaped(name: str) -> str:

@@ -19,8 +19,8 @@ _TEXT_BYTES: Final = 96 * 1024
 assert _TEXT_BYTES % 3 == 0
 
 
-def object_pieces(record: pa.Table) -> Iterator[bytes]:
-    """The text of a JSON object; ``record`` has ``RECORD_SCHEMA`` and one row."""
+def object_pieces(record: pa.Table, further: str = "") -> Iterator[bytes]:
+    """The text of a JSON object; ``record`` has ``RECORD_SCHEMA`` and one row. ``further``: as ``record_objects`` has it."""
     partition, offset = (record.column(name)[0].as_py() for name in ("partition", "offset"))
     timestamp_ms = record.column("timestamp")[0].value // 1_000
     yield b'{"partition":%d,"offset":%d,"timestamp":%d,' % (partition, offset, timestamp_ms)
@@ -37,7 +37,7 @@ def object_pieces(record: pa.Table) -> Iterator[bytes]:
         else:
             yield bytes(text_of(join_rows([header_objects(piece), ","])))[:-1]
         separator = b","
-    yield b"]}"
+    yield b"]%b}" % further.encode()
 
 
 def _header_bytes(headers: pa.StructArray) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

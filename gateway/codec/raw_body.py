@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
+from typing import Final
+
+import numpy as np
 
 from gateway.codec.base64_text import decode_base64
-from gateway.codec.incoming import PARTITION_MAX, IncomingRecords, PlaceKind, Places
-from gateway.codec.record_columns import RecordColumns, incoming
+from gateway.codec.incoming import NO_DELAY, PARTITION_MAX, Delays, IncomingRecords, PlaceKind, Places
 from gateway.codec.refusal import BadRecords
 from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+from log_format.records.single import SingleRecord
+
+_IN_QUERY: Final = Places(PlaceKind.QUERY)
 
 
 def decode_raw(
@@ -18,6 +22,8 @@ def decode_raw(
     key_base64: str | None = None,
     partition: int | None = None,
     timestamp: int | None = None,
+    deliver_at: int | None = None,
+    deliver_after_ms: int | None = None,
 ) -> IncomingRecords:
     """The one record of a raw body. Its other members are query parameters, None where absent, and errors name them so.
 
@@ -35,11 +41,14 @@ def decode_raw(
         bad.add("partition", f"must be from 0 to {PARTITION_MAX}")
     if timestamp is not None and not TIMESTAMP_MS_MIN <= timestamp <= TIMESTAMP_MS_MAX:
         bad.add("timestamp", f"must be from {TIMESTAMP_MS_MIN} to {TIMESTAMP_MS_MAX}")
+    if deliver_at is not None and deliver_after_ms is not None:
+        bad.add("deliver_at", "and deliver_after_ms exclude each other")
     bad.refuse()
-    columns = RecordColumns(
-        values=pa.array([body], pa.binary()),
-        keys=None if key_bytes is None else pa.array([key_bytes], pa.binary()),
-        timestamps=None if timestamp is None else pa.array([timestamp], pa.int64()),
-        partitions=None if partition is None else pa.array([partition], pa.int64()),
+    is_delayed = deliver_at is not None or deliver_after_ms is not None
+    at, after = (np.array([NO_DELAY if time is None else time], np.int64) for time in (deliver_at, deliver_after_ms))
+    return IncomingRecords(
+        SingleRecord(timestamp, key_bytes, body),
+        partitions=None if partition is None else np.array([partition], np.int32),
+        places=_IN_QUERY,
+        delays=Delays(at, after) if is_delayed else None,
     )
-    return incoming([columns], Places(PlaceKind.QUERY))

@@ -16,9 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gateway.codec.incoming import NO_PARTITION, IncomingRecords, Places
+from gateway.codec.incoming import NO_DELAY, NO_PARTITION, Delays, IncomingRecords, Places
 from gateway.codec.refusal import BadRecords
 from log_format.limits import HEADERS_PER_RECORD_MAX, REPORTED_ERRORS_MAX
+from log_format.records.expiry import EXPIRES_AT
 from log_format.records.schema import BATCH_SCHEMA, HEADER, HEADERS, TIMESTAMP
 
 TOO_MANY_HEADERS: Final = f"has more than {HEADERS_PER_RECORD_MAX} headers"
@@ -30,8 +31,8 @@ Integers = npt.NDArray[np.int64]
 class RecordColumns:
     """Some records, as columns of one length; a column that is None is null everywhere.
 
-    ``keys`` and ``values`` are binary, ``headers`` has the type ``HEADERS``; ``timestamps`` (milliseconds) and ``partitions``
-    are int64 with nulls.
+    ``keys`` and ``values`` are binary, ``headers`` has the type ``HEADERS``; ``timestamps`` (milliseconds), ``partitions``,
+    ``deliver_at`` and ``deliver_after`` (milliseconds) are int64 with nulls.
     """
 
     values: pa.Array
@@ -39,6 +40,8 @@ class RecordColumns:
     headers: pa.Array | None = None
     timestamps: pa.Array | None = None
     partitions: pa.Array | None = None
+    deliver_at: pa.Array | None = None
+    deliver_after: pa.Array | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -54,6 +57,28 @@ def header_lists(counts: Sequence[int] | Integers, names: Sequence[str] | pa.Arr
     headers = pa.StructArray.from_arrays([names, values], fields=list(HEADER))
     mask = pa.array(lengths == 0) if (lengths == 0).any() else None
     return pa.ListArray.from_arrays(pa.array(offsets), headers, type=HEADERS, mask=mask)
+
+
+def with_expiry(headers: pa.Array | None, times: pa.Array) -> pa.Array | None:
+    """The headers with one more, ``expires_at``, after those of each record that has a time.
+
+    ``headers`` has the type ``HEADERS``; None: no record has any. ``times``: int64 milliseconds, null where there is none.
+    """
+    if times.null_count == len(times):
+        return headers
+    if headers is None:
+        headers = pa.nulls(len(times), HEADERS)
+    names, values = headers.flatten().flatten()
+    added = times.drop_null().cast(pa.string())
+    has_time = times.is_valid().to_numpy(zero_copy_only=False)
+    counts = pc.list_value_length(headers).fill_null(0).to_numpy().astype(np.int64)
+    # Where each header goes: the own ones in order, then the new one.
+    order = np.insert(
+        np.arange(len(names)), np.cumsum(counts)[has_time], np.arange(len(names), len(names) + len(added))
+    )
+    all_names = pa.concat_arrays([names, pa.array([EXPIRES_AT] * len(added), pa.string())])
+    all_values = pa.concat_arrays([values, added.cast(pa.binary())])
+    return header_lists(counts + has_time, all_names.take(pa.array(order)), all_values.take(pa.array(order)))
 
 
 def incoming(pieces: Sequence[RecordColumns], places: Places) -> IncomingRecords:
@@ -77,7 +102,19 @@ def incoming(pieces: Sequence[RecordColumns], places: Places) -> IncomingRecords
         column = _joined(pieces, "partitions", pa.int64())
         if column.null_count < len(column):
             partitions = column.fill_null(NO_PARTITION).to_numpy().astype(np.int32)
-    return IncomingRecords(records=table, partitions=partitions, places=places)
+    return IncomingRecords(table, partitions=partitions, places=places, delays=_delays(pieces, places))
+
+
+def _delays(pieces: Sequence[RecordColumns], places: Places) -> Delays | None:
+    if all(piece.deliver_at is None and piece.deliver_after is None for piece in pieces):
+        return None
+    at, after = (_joined(pieces, name, pa.int64()) for name in ("deliver_at", "deliver_after"))
+    delays = Delays(*(column.fill_null(NO_DELAY).to_numpy() for column in (at, after)))
+    bad = BadRecords()
+    for index in np.flatnonzero((delays.at != NO_DELAY) & (delays.after != NO_DELAY))[:REPORTED_ERRORS_MAX].tolist():
+        places.note(bad, index, "deliver_at", "and deliver_after_ms exclude each other")
+    bad.refuse()
+    return delays if (delays.at != NO_DELAY).any() or (delays.after != NO_DELAY).any() else None
 
 
 def _check_header_counts(headers: pa.Array, places: Places) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from gateway.call import unasked
 from gateway.engine.bounds import LIST_LOADS_AT_ONCE
@@ -35,8 +35,11 @@ from log_format.topic.state import TopicState
 
 _log = logging.getLogger("gateway.administration")
 
+LISTED_NAMES_MAX: Final = 50_000
+"""More names are listed anew each time: so many take some 5 MB."""
+
 _MADE_MS = 60_000
-_MADE_OWN_MAX = 500
+_MADE_OWN_MAX = 200
 """Topics made within ``_MADE_MS`` beyond which one with ``commit.mode`` ``auto`` begins at a journal: so many can't all have
 their own commits for long."""
 
@@ -73,6 +76,8 @@ class Administration:
         self._made: deque[int] = deque()
         """When the newest topics were made here."""
         self._sweeps: set[asyncio.Task[None]] = set()
+        self._listed: tuple[int, tuple[str, ...]] | None = None
+        """When the names of topics were listed (monotonic), and which there were."""
 
     def parse_config(self, given: Mapping[str, object]) -> TopicConfig:
         """Settings as a user gives them. Raises ``RequestRefused`` (``INVALID_CONFIG``)."""
@@ -89,6 +94,7 @@ class Administration:
             change = replace(change, attachment=await self._first_place(change.topic_id, config))
         committed = await topic.commit(change)
         self._registry.retain(topic)
+        self._listed = None
         return topic.existing(), committed.result
 
     async def describe(self, name: str) -> TopicState:
@@ -153,10 +159,20 @@ class Administration:
             self._behind_the_answer(self._remove_dead(topic, committed.state.topic_id))
         return committed.result
 
-    async def page(self, prefix: str, after: str, limit: int) -> TopicPage:
-        """At most ``limit`` topics whose names start with ``prefix`` and come after ``after``. Raises as ``OpenTopic.fresh``."""
-        arrival_ms = self._clock.monotonic_ms()
-        names = iter(await self._names(prefix, after))
+    async def page(
+        self,
+        prefix: str,
+        after: str,
+        limit: int,
+        shown: Callable[[str], bool] = lambda _name: True,
+        *,
+        age_ms_max: int = 0,
+    ) -> TopicPage:
+        """At most ``limit`` topics whose names start with ``prefix``, come after ``after``, and are ``shown``, each as it was at
+        most ``age_ms_max`` ago. Raises as ``OpenTopic.fresh``, and as ``shown``."""
+        arrival_ms = self._clock.monotonic_ms() - age_ms_max
+        listed = await self._names(prefix, after) if age_ms_max == 0 else await self._recent_names(age_ms_max)
+        names = filter(shown, (name for name in listed if name.startswith(prefix) and name > after))
         found: list[TopicState] = []
         while len(found) <= limit:
             some = list(islice(names, LIST_LOADS_AT_ONCE))
@@ -170,6 +186,16 @@ class Administration:
     async def names(self) -> list[str]:
         """The names of all topic directories, in order; some topics may exist no more. Raises ``BackOff``."""
         return await self._names("", "")
+
+    async def _recent_names(self, age_ms_max: int) -> Sequence[str]:
+        """As ``names``, listed at most so long ago. A topic that is made here has them listed anew."""
+        now_ms = self._clock.monotonic_ms()
+        if self._listed is None or now_ms - self._listed[0] > age_ms_max:
+            names = await self.names()
+            if len(names) > LISTED_NAMES_MAX:
+                return names
+            self._listed = (now_ms, tuple(names))
+        return self._listed[1]
 
     async def drain(self) -> None:
         """Leave to maintenance the segments that were not deleted yet."""

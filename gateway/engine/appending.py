@@ -9,15 +9,17 @@ Belongs to the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from gateway.call import stands, unasked
-from gateway.engine.group_commit import GroupCommit, outcome_in_time, settle
+from gateway.engine.group_commit import GroupCommit
+from gateway.engine.moving import Moving
 from gateway.engine.open_journal import Journals
 from gateway.engine.open_table import TableAccess
+from gateway.engine.outcome import settle
 from gateway.engine.writer import Acknowledgement, Writer
 from gateway.memory_budget import Reservation
 from log_format.delta.log import TableLog
@@ -51,27 +53,37 @@ class PendingBatch:
         settle(self.settled, outcome)
 
 
-class Appending:
-    """``log``: the topic's own. ``reopened`` returns once the topic takes appends again."""
+class AppendedTo(Protocol):
+    """A topic, as far as its appends are concerned."""
 
-    def __init__(
-        self,
-        log: TableLog[TopicState],
-        access: TableAccess,
-        own: Writer,
-        journals: Journals,
-        *,
-        reopened: Callable[[], Awaitable[None]],
-    ) -> None:
-        self._log = log
-        self._bounds = access.bounds
-        self._metrics = access.metrics
-        self._own = own
+    @property
+    def log(self) -> TableLog[TopicState]:
+        """Its own."""
+        ...
+
+    @property
+    def writer(self) -> Writer:
+        """Of its own commits."""
+        ...
+
+    @property
+    def moving(self) -> Moving:
+        """Says when it takes appends again."""
+        ...
+
+
+class Appending:
+    """Of one topic."""
+
+    __slots__ = ("_access", "_following", "_journals", "_late", "_sent_bytes", "_topic", "_under_way")
+
+    def __init__(self, topic: AppendedTo, access: TableAccess, journals: Journals) -> None:
+        self._topic = topic
+        self._access = access
         self._journals = journals
-        self._reopened = reopened
-        self.sent_bytes = 0
-        """Of all batches taken."""
-        self._under_way: set[PendingBatch] = set()
+        self._sent_bytes = 0
+        self._under_way: set[PendingBatch] | None = None
+        """None when empty: an empty set takes as much memory as all else here."""
         self._following: asyncio.Task[None] | None = None
         self._late: list[PendingBatch] = []
 
@@ -86,17 +98,24 @@ class Appending:
 
         Raises ``BackOff`` (``OVERLOADED``): then the caller keeps the reservation.
         """
-        size = batch.records.nbytes + batch.records.num_rows * _ROW_OVERHEAD_BYTES
+        size = batch.nbytes + batch.record_count * _ROW_OVERHEAD_BYTES
         pending = PendingBatch(batch, size, asyncio.get_running_loop().create_future())
         if self._following is None:
             self._submit(pending)
         else:
             self._wait_for_topic(pending)  # behind those that came before it
+        if self._under_way is None:
+            self._under_way = set()
         self._under_way.add(pending)
-        self.sent_bytes += size
-        self._metrics.buffered_bytes.inc(size)
+        self._sent_bytes += size
+        self._access.metrics.buffered_bytes.inc(size)
         pending.settled.add_done_callback(partial(self._let_go, pending, reservation))
         return pending
+
+    def take_sent_bytes(self) -> int:
+        """Of the batches that came since this was last called."""
+        sent, self._sent_bytes = self._sent_bytes, 0
+        return sent
 
     async def acknowledged(self, pending: PendingBatch) -> Acknowledgement:
         """Where the batch's records are, once their commit stands; then the present call's change stands.
@@ -104,28 +123,27 @@ class Appending:
         Raises ``UnknownTopic``, ``TopicReplaced``, ``RequestRefused`` (too large now), ``BackOff`` (nothing happened),
         ``OutcomeUnknown``.
         """
-        state = self._log.state
+        state = self._topic.log.state
         flush_ms = state.config.integer("flush.ms") if state.exists else 0
-        acknowledgement = await outcome_in_time(
+        acknowledgement = await self._access.time_limits.outcome(
             pending.settled,
             lambda: pending.withdraw(),  # noqa: PLW0108 - the one of the moment: the batch may move meanwhile
-            label=self._log.table.label,
-            taken_within_ms=flush_ms + self._bounds.produce_wait_ms_max,
-            ends_within_ms=self._bounds.commit_wait_ms_max,
+            label=self._topic.log.table.label,
+            taken_within_ms=flush_ms + self._access.bounds.produce_wait_ms_max,
+            ends_within_ms=self._access.bounds.commit_wait_ms_max,
         )
         stands()
         return acknowledgement
 
     async def drain(self) -> None:
-        """Flush all waiting batches of the topic's own writer; return when all are settled."""
-        await self._own.drain()
+        """Return when all batches are settled."""
         if self._under_way:
             await asyncio.wait([pending.settled for pending in self._under_way])
 
     def _submit(self, pending: PendingBatch) -> None:
-        own = self._log.state
+        own = self._topic.log.state
         if own.attachment is None:
-            self._submit_to(self._own.commits, pending.batch, pending)
+            self._submit_to(self._topic.writer.commits, pending.batch, pending)
         else:
             journal = self._journals.get(own.attachment.journal)
             journal.check_room()
@@ -165,7 +183,7 @@ class Appending:
         """Submit the batches that came too late to where the topic is."""
         problem: TidelogError = BackOff("Following a topic that moved met a defect: this was not written.")
         try:
-            await self._reopened()
+            await self._topic.moving.reopened()
             late, self._late = self._late, []
             for number, pending in enumerate(late):
                 try:
@@ -188,7 +206,9 @@ class Appending:
             pending.settle(problem)
 
     def _let_go(self, pending: PendingBatch, reservation: Reservation | None, _settled: object) -> None:
-        self._under_way.discard(pending)
-        self._metrics.buffered_bytes.dec(pending.size_bytes)
+        if self._under_way is not None:
+            self._under_way.discard(pending)
+            self._under_way = self._under_way or None
+        self._access.metrics.buffered_bytes.dec(pending.size_bytes)
         if reservation is not None:
             reservation.release()

@@ -22,11 +22,15 @@ FLUSHES_AHEAD_MAX: Final = 4
 FLUSH_BATCHES_CAP: Final = 4096
 """Requests in one flush: each costs a few microseconds when the segment is put together."""
 
+FLUSH_REQUESTS_MIN: Final = 100
+"""Fewer requests never end the wait for ``flush.ms``: a flush costs as much as a dozen of them."""
+
 BATCHES_WAITING_MAX: Final = 16 * FLUSH_BATCHES_CAP
 """Requests to one topic that no flush has taken: each is a few objects beside its records, with ``acks=0`` too."""
 
-TOPIC_BYTES: Final = 8 * 1024
-"""Memory of an open topic without its state."""
+TOPIC_BYTES: Final = 2_600
+"""Memory of an open topic without producers, segments and partitions: measured, rounded up
+(docs/decisions/044-many-topics.md)."""
 
 PARTITION_STATE_BYTES: Final = 24
 """Memory of each of its partitions: three offsets."""
@@ -62,6 +66,21 @@ READ_AHEAD_PIECE_BYTES: Final = _MEBIBYTE
 READ_AHEAD_RECORDS: Final = 100_000
 """Records that it takes at least, where they are small."""
 
+LOOKED_BYTES_MAX: Final = 64 * _MEBIBYTE
+"""Bytes of records that a filter looks at for one answer (the contract's)."""
+
+EVENTS_LOOKED_BYTES_MAX: Final = 8 * _MEBIBYTE
+"""Bytes that it looks at before an event stream says how far it came."""
+
+LOOK_STEP_BYTES: Final = _MEBIBYTE
+"""Bytes that a filter looks at before other requests get their turn: a few milliseconds."""
+
+LOOK_STEP_RECORDS: Final = 16_384
+"""Records that it looks at before, where they are small."""
+
+LOOK_RUN_BYTES: Final = 32 * 1024
+"""What one run costs beside its bytes, in bytes looked at: a run of one record takes some 100 µs."""
+
 LARGE_BODY_BYTES: Final = 256 * 1024
 """Bodies from this length on are read in turn: side by side each would get some memory and none of them enough."""
 
@@ -76,6 +95,9 @@ SEQUENCE_WAIT_MS_MAX: Final = 5_000
 
 SEQUENCE_AHEAD_MAX: Final = 4
 """How far ahead of the producer's next request an idempotent request may be and still wait (the contract's)."""
+
+PUTS_AT_ONCE: Final = 8
+"""Batches of one Kafka request that are staged side by side for its transaction."""
 
 ANSWER_WAIT_MS_MAX: Final = 10_000
 """How long a fetch waits for memory to hold its answer."""
@@ -110,6 +132,9 @@ LOOK_THREADS: Final = 8
 LOAD_THREADS: Final = 8
 """Threads that read the commits of logs being loaded."""
 
+SCHEDULED_THREADS: Final = 8
+"""Threads that publish delayed records: what is due shall not wait for looks of requests."""
+
 MAP_AHEAD: Final = 64
 """Commits read ahead of the one that is being applied."""
 
@@ -117,12 +142,15 @@ POOL_WAITING_MAX: Final = 2_048
 """Calls that wait for a thread of one pool; beyond it 503 ``OVERLOADED``."""
 
 
-TAIL_CACHE_BYTES: Final = 24 * _MEBIBYTE
+TAIL_CACHE_BYTES: Final = 22 * _MEBIBYTE
+SCHEDULED_CACHE_BYTES: Final = 2 * _MEBIBYTE
 JOURNAL_CACHE_BYTES: Final = 16 * _MEBIBYTE
-FOOTER_CACHE_BYTES: Final = 12 * _MEBIBYTE
-MANIFEST_BYTES: Final = 48 * _MEBIBYTE
+FOOTER_CACHE_BYTES: Final = 7 * _MEBIBYTE
+MANIFEST_BYTES: Final = 52 * _MEBIBYTE
 GROUPS_BYTES: Final = 20 * _MEBIBYTE
-IN_FLIGHT_BYTES: Final = 40 * _MEBIBYTE
+QUEUES_BYTES: Final = 8 * _MEBIBYTE
+ACCESS_BYTES: Final = 64 * _MEBIBYTE
+IN_FLIGHT_BYTES: Final = 36 * _MEBIBYTE
 """Defaults of the settings of these names, which say what each bounds."""
 
 
@@ -136,8 +164,12 @@ class EngineBounds:
     footer_cache_bytes_max: int = FOOTER_CACHE_BYTES
     manifest_bytes_max: int = MANIFEST_BYTES
     groups_bytes_max: int = GROUPS_BYTES
+    queues_bytes_max: int = QUEUES_BYTES
+    access_bytes_max: int = ACCESS_BYTES
     waiting_polls_max: int = 10_000
     request_bytes_max: int = limits.REQUEST_BYTES_MAX
+    flush_requests: int = 500
+    """So many requests do not wait any longer for ``flush.ms``: half of the connections. The other half can send meanwhile."""
     large_bodies_bytes_max: int = IN_FLIGHT_BYTES * 3 // 4
 
     store_wait_ms_max: int = 10_000
@@ -153,8 +185,8 @@ class EngineBounds:
     own_look_ms: int = 300_000
     """How old the known table of a topic may be while its journal alone is looked at."""
     undrained_runs_max: int = 300_000
-    """Runs of one journal that are not in the topics' tables: some 700 bytes of memory each."""
-    overtake_ms: int = 2_000
+    """Runs of one journal that are not in the topics' tables: some 60 bytes of memory each, in the budget of manifests."""
+    overtake_ms: int = limits.OVERTAKE_MS
     """How long a topic whose journal has closed its number is left to the gateway that changes it."""
     journals: bool = True
     """Whether topics may go to journals."""
@@ -162,12 +194,17 @@ class EngineBounds:
     """Stored bytes of a journal's objects that one drain takes."""
     journal_cache_bytes_max: int = JOURNAL_CACHE_BYTES
     """Decoded objects of journals that other gateways wrote."""
+    scheduled_cache_bytes_max: int = SCHEDULED_CACHE_BYTES
+    """Indexes of objects of delayed records."""
+    due_notices_max: int = 20_000
+    """Notices of one look for what is due: the others wait for the next."""
     checkpoint_interval_min: int = limits.CHECKPOINT_INTERVAL_MIN
     checkpoint_interval_max: int = limits.CHECKPOINT_INTERVAL_MAX
     table_files_min: int = 200
     """Live data files after which a system table is compacted."""
-    topics_loaded_max: int = 2_000
-    """Topics whose state is in memory; beyond it idle ones are forgotten, least recently used first."""
+    topics_loaded_max: int = 12_000
+    """Topics whose state is in memory; beyond it idle ones are forgotten, least recently used first. 10,000 quiet ones at
+    journals fit into ``manifest_bytes_max``."""
     list_partitions_max: int = 20_000
     """Partitions described in one page of topics: a page with more ends early."""
     sequences_waiting_max: int = 4_096

@@ -27,6 +27,19 @@ _log = logging.getLogger("gateway.checkpoint")
 class Checkpointing(Generic[StateT]):
     """Belongs to the event loop. ``files``: how many data files a state has."""
 
+    __slots__ = (
+        "_bounds",
+        "_clock",
+        "_files",
+        "_log",
+        "_looked",
+        "_metrics",
+        "_newest",
+        "_not_before_ms",
+        "_pool",
+        "_running",
+    )
+
     def __init__(
         self,
         log: TableLog[StateT],

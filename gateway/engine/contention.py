@@ -11,6 +11,8 @@ from log_format.topic.state import TopicState
 class Contention:
     """Of one topic, as long as it is open."""
 
+    __slots__ = ("_lost_in_a_row",)
+
     def __init__(self) -> None:
         self._lost_in_a_row = 0
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from gateway.engine.bounds import SMALL_ANSWER_BYTES, SMALL_ANSWER_RECORDS
-from gateway.engine.reading import Records
+from gateway.engine.read_records import Records
 from gateway.memory_budget import Reservation
 from log_format.errors import TidelogError
+from log_format.records.filter import RecordFilter
 
 StartWord = Literal["earliest", "latest"]
 
@@ -21,6 +22,10 @@ class FetchFrom:
     partition: int
     offset: int | StartWord | None = None
     timestamp_ms: int | None = None
+    filter: RecordFilter | None = None
+    """Which records are wanted; None: all."""
+    bytes_max: int | None = None
+    """Of this partition alone; None: only the total counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +56,7 @@ class Fetched:
     """The result of one partition."""
 
     topic: str
+    topic_id: str
     partition: int
     records: Records
     high_watermark: int

@@ -7,7 +7,9 @@
    old records is a total, too. What is left when that time is over, or does not fit one answer's memory, is for the next fetch.
    Where memory for a large answer does not come within a second, the fetch gets a small one.
 4. A partition that fails ends the waiting; the others are answered all the same.
-5. The time on the event loop is proportional to the number of partitions, in steps between which other requests get their turn.
+5. What a filter left out is not looked at again: the fetch waits at the offset up to which it has looked. What one answer
+   looks at is bounded in total. Past that bound it is answered, empty if need be, and says where to go on.
+6. The time on the event loop is proportional to the number of partitions, in steps between which other requests get their turn.
    Memory for a long list is reserved first.
 """
 
@@ -24,6 +26,7 @@ from gateway.engine.bounds import (
     FETCH_LIST_PARTITIONS,
     FETCH_PARTITION_BYTES,
     LARGE_ANSWER_WAIT_MS_MAX,
+    LOOKED_BYTES_MAX,
     PARTITIONS_PER_STEP,
     POLL_REST,
     EngineBounds,
@@ -31,7 +34,8 @@ from gateway.engine.bounds import (
 from gateway.engine.fetch_answer import FetchAnswer, Fetched, FetchFrom, FetchLimits
 from gateway.engine.locating import Locating, ReadFrom
 from gateway.engine.open_topic import OpenTopic
-from gateway.engine.reading import Reading, ReadLimits, Records
+from gateway.engine.read_records import ReadLimits, Records
+from gateway.engine.reading import Reading
 from gateway.engine.waiting import Draining, WaitingPlaces, Wakeup
 from gateway.memory_budget import Memory, MemoryBudget, Reservation
 from log_format.clock import Clock
@@ -71,14 +75,19 @@ class Fetching:
         """
         with await self._list_of(len(wanted), memory.client):
             topics = await self._locating.fresh(wanted, arrival_ms)
-            starts = await self._locating.located(wanted, topics)
-            deadline_ms = self._clock.monotonic_ms() + limits.wait_ms_max
-            answer = await self._read(starts, limits, memory)
-            if self._is_enough(answer, limits) or limits.wait_ms_max == 0:
-                return answer
-            answer.reservation.release()
-            del answer  # with the records that it holds
-            return await self._waited(starts, limits, memory, deadline_ms)
+            return await self.fetch_from(await self._locating.located(wanted, topics), limits, memory)
+
+    async def fetch_from(
+        self, starts: Sequence[ReadFrom | TidelogError], limits: FetchLimits, memory: Memory
+    ) -> FetchAnswer:
+        """As ``fetch``, of a short list of partitions that were just located."""
+        deadline_ms = self._clock.monotonic_ms() + limits.wait_ms_max
+        answer = await self._read(starts, limits, memory)
+        if self._is_enough(answer, limits) or limits.wait_ms_max == 0:
+            return answer
+        answer.reservation.release()
+        del answer  # with the records that it holds
+        return await self._waited(starts, limits, memory, deadline_ms)
 
     async def _waited(
         self, starts: Sequence[ReadFrom | TidelogError], limits: FetchLimits, memory: Memory, deadline_ms: int
@@ -138,7 +147,7 @@ class Fetching:
         try:
             if listed:
                 answer.reservation = await reserve_for_tail(memory, 0, listed, wait_ms=wait_ms)
-            left = ReadLimits(records_max=limits.records_max, bytes_max=bytes_max)
+            left = ReadLimits(records_max=limits.records_max, bytes_max=bytes_max, looked_bytes_max=LOOKED_BYTES_MAX)
             for number, start in enumerate(starts, 1):
                 part = start if isinstance(start, TidelogError) else self._read_from_memory(start, left)
                 if part is None:
@@ -152,6 +161,10 @@ class Fetching:
                     assert isinstance(start, ReadFrom)
                     part = await self._read_one(start, left)
                 answer.take(part)
+                if isinstance(start, ReadFrom) and start.filter is not None and isinstance(part, Fetched):
+                    if not part.records.record_count:
+                        start.offset = part.records.next_offset
+                    left = replace(left, looked_bytes_max=left.looked_bytes_max - part.records.looked_bytes)
                 if isinstance(part, Fetched) and part.records.record_count:
                     left = replace(
                         left,
@@ -178,13 +191,15 @@ class Fetching:
             state = start.state()
         except TidelogError as error:
             return error
-        records = self._reading.read_from_memory(state, start.partition, start.offset, limits)
+        wanted = _limits_of(start, limits)
+        records = self._reading.read_from_memory(state, start.partition, start.offset, wanted)
         return None if records is None else _fetched(start, state, records)
 
     async def _read_one(self, start: ReadFrom, limits: ReadLimits) -> Fetched | TidelogError:
         try:
             state = start.state()
-            records = await self._reading.read(start.topic, state, start.partition, start.offset, limits)
+            wanted = _limits_of(start, limits)
+            records = await self._reading.read(start.topic, state, start.partition, start.offset, wanted)
         except TidelogError as error:
             return error
         return _fetched(start, state, records)
@@ -212,9 +227,17 @@ class Fetching:
             topic.poll_while_waited_for()
 
 
+def _limits_of(start: ReadFrom, limits: ReadLimits) -> ReadLimits:
+    if start.filter is None and start.bytes_max is None:
+        return limits
+    bytes_max = limits.bytes_max if start.bytes_max is None else min(limits.bytes_max, start.bytes_max)
+    return replace(limits, filter=start.filter, bytes_max=bytes_max)
+
+
 def _fetched(start: ReadFrom, state: TopicState, records: Records) -> Fetched:
     return Fetched(
         topic=start.topic.name,
+        topic_id=start.topic_id,
         partition=start.partition,
         records=records,
         high_watermark=state.high_watermark(start.partition),

@@ -1,37 +1,48 @@
 """Following a partition for an event stream: records as they are committed, until the gateway drains or the topic goes.
 
-A slow reader holds one batch at most: the next is read once the last has been sent.
+A slow reader holds one batch at most: the next is read once the last has been sent. A filtered stream says how far it has looked
+at least every ``PING_MS``, also when records that it leaves out keep coming.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from gateway.engine.answer_memory import reserve_for_store, reserve_for_tail
-from gateway.engine.bounds import EVENTS_BYTES_MAX, EVENTS_RECORDS_MAX, PING_MS
+from gateway.engine.bounds import EVENTS_BYTES_MAX, EVENTS_LOOKED_BYTES_MAX, EVENTS_RECORDS_MAX, PING_MS
 from gateway.engine.open_topic import OpenTopic
-from gateway.engine.reading import Reading, ReadLimits, Records
+from gateway.engine.read_records import ReadLimits, Records
+from gateway.engine.reading import Reading
 from gateway.engine.waiting import Draining, WaitingPlaces, Wakeup
 from gateway.memory_budget import Memory, Reservation
+from log_format.clock import Clock
 from log_format.errors import OffsetOutOfRange, TidelogError
+from log_format.records.filter import RecordFilter
 from log_format.topic.state import TopicState
 
-_LIMITS = ReadLimits(records_max=EVENTS_RECORDS_MAX, bytes_max=EVENTS_BYTES_MAX)
+_LIMITS = ReadLimits(
+    records_max=EVENTS_RECORDS_MAX, bytes_max=EVENTS_BYTES_MAX, looked_bytes_max=EVENTS_LOOKED_BYTES_MAX
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Nothing happened for ``PING_MS``."""
+    """No record for so long, or none among those that a filter looked at so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stirred:
+    """Something happened, in the partition or elsewhere: records may come next."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
     """The stream ends, and why."""
 
-    reason: Literal["draining", "topic_deleted", "error"]
+    reason: Literal["draining", "topic_deleted", "unauthorized", "error"]
     error: TidelogError | None = None
 
 
@@ -43,24 +54,45 @@ class Followed:
     reservation: Reservation
 
 
-Event = Followed | Silence | Ended
+Event = Followed | Silence | Stirred | Ended
 
 
 class Following:
     """Belongs to the event loop."""
 
-    def __init__(self, reading: Reading, *, places: WaitingPlaces, draining: Draining) -> None:
+    def __init__(self, reading: Reading, *, clock: Clock, places: WaitingPlaces, draining: Draining) -> None:
         self._reading = reading
+        self._clock = clock
         self._places = places
         self._draining = draining
 
+    @property
+    def draining(self) -> bool:
+        """Whether streams end."""
+        return self._draining.begun
+
     @contextmanager
-    def follow(self, topic: OpenTopic, partition: int, offset: int, memory: Memory) -> Iterator[Stream]:
+    def follow(
+        self, topic: OpenTopic, partition: int, offset: int, memory: Memory, wanted: RecordFilter | None = None
+    ) -> Iterator[Stream]:
         """A stream from ``offset`` on. Raises ``BackOff`` (``OVERLOADED``) when too many readers wait already."""
         wakeup = Wakeup()
         topic_id = topic.existing_with(partition).topic_id
+        limits = replace(_LIMITS, filter=wanted)
         with self._places.place(wakeup), topic.waiters.registered((partition,), wakeup):
-            yield Stream(self._reading, self._draining, topic, topic_id, partition, offset, memory, wakeup)
+            yield Stream(
+                self._reading,
+                self._clock,
+                self._draining,
+                topic,
+                topic_id,
+                partition,
+                offset,
+                limits,
+                memory,
+                wakeup,
+                self._clock.monotonic_ms(),
+            )
 
 
 @dataclass(slots=True, eq=False)
@@ -68,49 +100,61 @@ class Stream:
     """One reader's position. It holds no records between two calls of ``next``."""
 
     _reading: Reading
+    _clock: Clock
     _draining: Draining
     _topic: OpenTopic
     _topic_id: str | None
     _partition: int
     offset: int
     """The offset at which it goes on."""
+    _limits: ReadLimits
     _memory: Memory
     _wakeup: Wakeup
+    _heard_ms: int
+    """When it last gave records or a silence, monotonic."""
 
-    async def next(self) -> Event:
-        """Records as soon as there are any; ``Silence`` after ``PING_MS`` without any; ``Ended`` once none will come."""
-        while True:
-            self._wakeup.clear()
-            if self._draining.begun:
-                return Ended("draining")
-            try:
-                state = self._topic.state
-                if state.topic_id != self._topic_id:
-                    return Ended("topic_deleted")
-                followed = await self._read(state)
-            except TidelogError as error:
-                gone = self._topic.state.topic_id != self._topic_id
-                return Ended("topic_deleted") if gone else Ended("error", error)
-            self.offset = followed.records.next_offset
-            if followed.records.record_count:
-                return followed
-            followed.reservation.release()
-            self._topic.poll_while_waited_for()
-            if not await self._wakeup.wait(PING_MS):
-                return Silence()
+    async def next(self, silence_ms: int = PING_MS) -> Event:
+        """Records where there are any; else what comes first: ``Stirred``, ``Silence`` or ``Ended``.
+
+        ``Silence`` comes after ``silence_ms``, and ``PING_MS`` after the last records or silence.
+        """
+        self._wakeup.clear()
+        if self._draining.begun:
+            return Ended("draining")
+        try:
+            state = self._topic.state
+            if state.topic_id != self._topic_id:
+                return Ended("topic_deleted")
+            followed = await self._read(state)
+        except TidelogError as error:
+            gone = self._topic.state.topic_id != self._topic_id
+            return Ended("topic_deleted") if gone else Ended("error", error)
+        self.offset = followed.records.next_offset
+        if followed.records.record_count:
+            self._heard_ms = self._clock.monotonic_ms()
+            return followed
+        is_full = followed.records.is_full
+        followed.reservation.release()
+        self._topic.poll_while_waited_for()
+        # What a filter leaves out stirs the stream, too: it must not put the ping off for ever.
+        left_ms = min(silence_ms, self._heard_ms + PING_MS - self._clock.monotonic_ms())
+        if not is_full and left_ms > 0 and await self._wakeup.wait(left_ms):
+            return Stirred()
+        self._heard_ms = self._clock.monotonic_ms()
+        return Silence()
 
     async def _read(self, state: TopicState) -> Followed:
         log_start, high_watermark = state.log_start(self._partition), state.high_watermark(self._partition)
         if not log_start <= self.offset <= high_watermark:
             raise OffsetOutOfRange(self._topic.name, self._partition, self.offset, log_start, high_watermark)
-        records = self._reading.read_from_memory(state, self._partition, self.offset, _LIMITS)
+        records = self._reading.read_from_memory(state, self._partition, self.offset, self._limits)
         if records is not None:
             size = records.size_bytes
             return Followed(records, await reserve_for_tail(self._memory, size) if size else self._memory.reserve(0))
         reservation = await reserve_for_store(self._memory, EVENTS_BYTES_MAX, is_small=True)
         done = False
         try:
-            records = await self._reading.read(self._topic, state, self._partition, self.offset, _LIMITS)
+            records = await self._reading.read(self._topic, state, self._partition, self.offset, self._limits)
             # One record is read whatever its size.
             reservation.cover(records.size_bytes)
             done = True

@@ -21,6 +21,7 @@ from math import inf
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from gateway.call import unasked
+from gateway.engine.outcome import TimeLimits, settle
 from gateway.problem import overloaded
 from log_format.errors import BackOff, OutcomeUnknown, TidelogError
 
@@ -31,40 +32,6 @@ OutcomeT = TypeVar("OutcomeT")
 
 AT_ONCE: Final = -inf
 """Due at any time."""
-
-
-def settle(settled: asyncio.Future[OutcomeT], outcome: OutcomeT | TidelogError) -> None:
-    """Only the first call counts."""
-    if settled.done():
-        return
-    if isinstance(outcome, TidelogError):
-        settled.set_exception(outcome)
-        settled.exception()  # mark it as retrieved: its caller may have gone
-    else:
-        settled.set_result(outcome)
-
-
-async def outcome_in_time(
-    settled: asyncio.Future[OutcomeT],
-    withdraw: Callable[[], bool],
-    *,
-    label: str,
-    taken_within_ms: float,
-    ends_within_ms: float,
-) -> OutcomeT:
-    """What it is settled with. ``withdraw`` takes the item back, and is False where a group has it.
-
-    Raises the item's error; ``BackOff`` where no group took it in time: then it is withdrawn; ``OutcomeUnknown`` where its group
-    takes longer than ``ends_within_ms`` beyond that.
-    """
-    done, _ = await asyncio.wait((settled,), timeout=taken_within_ms / 1000)
-    if not done and withdraw():
-        settle(settled, BackOff(f"The store keeps {label} waiting: this was not written."))
-    elif not done:
-        done, _ = await asyncio.wait((settled,), timeout=ends_within_ms / 1000)
-        if not done:
-            raise OutcomeUnknown(f"The commit of {label} takes too long: its outcome is not known yet.")
-    return settled.result()
 
 
 @dataclass(slots=True, eq=False)
@@ -241,7 +208,7 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
         """The event of a run, made for each: most group commits are idle."""
         self._draining = False
         self._running: asyncio.Task[None] | None = None
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._under_way: frozenset[asyncio.Task[None]] = frozenset()
         self._newest: asyncio.Task[None] | None = None
 
     @property
@@ -270,10 +237,15 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
         return pending
 
     async def outcome(
-        self, pending: Pending[ItemT, OutcomeT], *, taken_within_ms: float, ends_within_ms: float
+        self,
+        pending: Pending[ItemT, OutcomeT],
+        time_limits: TimeLimits,
+        *,
+        taken_within_ms: float,
+        ends_within_ms: float,
     ) -> OutcomeT:
-        """The outcome of an item. The item goes on when the caller is cancelled. Raises as ``outcome_in_time``."""
-        return await outcome_in_time(
+        """The outcome of an item. The item goes on when the caller is cancelled. Raises as ``TimeLimits.outcome``."""
+        return await time_limits.outcome(
             pending.settled,
             partial(self.withdraw, pending),
             label=self._label,
@@ -340,7 +312,7 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
         count = self._schedule.take(self._waiting, asyncio.get_running_loop().time())
         group: Group[ItemT, OutcomeT] = Group(self._waiting.take(count), self._newest)
         task = self._newest = asyncio.create_task(self._carried(group))
-        self._under_way.add(task)
+        self._under_way |= {task}
         task.add_done_callback(self._report)
         return await group.way_made
 
@@ -355,7 +327,7 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
             group.fail(OutcomeUnknown(f"The commit of {self._label} ended without an outcome."))
             if not group.way_made.done():
                 group.way_made.set_result(False)
-            self._under_way.discard(asyncio.current_task())
+            self._under_way = frozenset(task for task in self._under_way if task is not asyncio.current_task())
             self.reconsider()
 
     def _report(self, task: asyncio.Task[None]) -> None:

@@ -16,22 +16,23 @@ from log_format.journal.entries import Entry
 from log_format.journal.offer import Offer, Taken
 from log_format.journal.state import JournalState
 from log_format.journal.take import JournalTake
-from log_format.limits import JOURNAL_RUNS_MAX
+from log_format.limits import JOURNAL_ATTACH_BYTES_MAX, JOURNAL_RUNS_MAX
 
 _WAITING_MAX: Final = 256
 """Objects that wait for a commit: a gateway has one under way."""
 
 
 class _Runs(AtOnce):
-    """What waits, as soon as the last commit has ended; of objects with many runs fewer."""
+    """What waits, as soon as the last commit has ended; fewer objects with many runs, or that attach much."""
 
     def take(self, waiting: Waiting[Any], now: float) -> int:
         """See ``Schedule``."""
         del now
-        runs = count = 0
+        runs = attached_bytes = count = 0
         for pending in waiting.entries:
             runs += pending.item.run_count
-            if count and runs > JOURNAL_RUNS_MAX:
+            attached_bytes += pending.item.attach_bytes
+            if count and (runs > JOURNAL_RUNS_MAX or attached_bytes > JOURNAL_ATTACH_BYTES_MAX):
                 break
             count += 1
         return count

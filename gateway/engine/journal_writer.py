@@ -1,7 +1,8 @@
 """A journal's writer: requests to many topics gather, are flushed (one object, one commit), and are acknowledged.
 
 As ``writer``, whose rules hold here too, but a flush has the batches of all topics at the journal. It is due when one of them has
-waited for its topic's ``flush.ms``. The object has no offsets, so a flush is encoded and uploaded once, beside those before it.
+waited for its topic's ``flush.ms``, or when ``flush_requests`` of them wait. The object has no offsets, so a flush is encoded and
+uploaded once, beside those before it.
 
 The gateway that is preferred for the journal takes the object up: this one (``journal_takes``), or another (``journal_peers``).
 Where that one does not, because a batch is refused or because it does not answer, this one commits the flush by itself.
@@ -30,14 +31,14 @@ from gateway.engine.tail_cache import TailCache
 from gateway.engine.writer import Acknowledgement
 from log_format.delta.change import TableChange
 from log_format.errors import OutcomeUnknown, TidelogError
-from log_format.journal.append import JournalAppend, Routed
-from log_format.journal.entries import Entry
+from log_format.journal.append import JournalAppend, Routed, WholeAppend
+from log_format.journal.entries import Entry, attach_bytes
 from log_format.journal.journal_object import EncodedObject
 from log_format.journal.offer import Offer
 from log_format.journal.placed import TopicRuns
 from log_format.journal.reclaim import Reclaim, taken_bases
 from log_format.journal.state import JournalState
-from log_format.limits import JOURNAL_RUNS_MAX
+from log_format.limits import JOURNAL_ATTACH_BYTES_MAX, JOURNAL_RUNS_MAX
 from log_format.records.schema import BATCH_SCHEMA, RECORD_SCHEMA
 from log_format.topic.append import AppendResult
 from log_format.topic.appended import Appended
@@ -51,10 +52,17 @@ PendingRouted = Pending[Routed, Acknowledgement]
 
 
 class JournalSchedule:
-    """When the next flush is due, and how much it takes. ``ahead``: flushes that are encoded and have not ended."""
+    """When the next flush is due, and how much it takes. ``ahead``: flushes that are encoded and have not ended.
 
-    def __init__(self, ahead: list[Group[Routed, Acknowledgement]]) -> None:
+    ``requests``: so many batches do not wait any longer.
+    """
+
+    def __init__(
+        self, table: OpenTable[JournalState], ahead: list[Group[Routed, Acknowledgement]], *, requests: int
+    ) -> None:
+        self._table = table
         self._ahead = ahead
+        self._requests = requests
         self._seen = 0
         self._earliest = inf
         """The deadline of the first ``_seen`` batches that wait."""
@@ -62,13 +70,13 @@ class JournalSchedule:
     def due(self, waiting: Waiting[Any], now: float) -> float:
         """``flush.ms`` of its topic after a batch came, for the first of them. O(batches that came since)."""
         del now
-        if waiting.size_bytes >= JOURNAL_FLUSH_BYTES:
+        if len(waiting.entries) >= self._requests or waiting.size_bytes >= JOURNAL_FLUSH_BYTES:
             return AT_ONCE
         if len(waiting.entries) < self._seen:
             self._seen, self._earliest = 0, inf
         for pending in waiting.entries[self._seen :]:
             config = pending.item.state.config
-            is_full = pending.size_bytes >= config.integer("flush.bytes")
+            is_full = pending.size_bytes >= config.integer("flush.bytes") or pending.item.batch.is_publication
             deadline = AT_ONCE if is_full else pending.arrived + config.integer("flush.ms") / 1000
             self._earliest = min(self._earliest, deadline)
         self._seen = len(waiting.entries)
@@ -80,13 +88,21 @@ class JournalSchedule:
         return len(self._ahead) < _AHEAD_MAX
 
     def take(self, waiting: Waiting[Any], now: float) -> int:
-        """As many batches as a flush may have."""
+        """As many batches as a flush may have, also of topics that it attaches."""
         del now
-        size = count = runs = 0
+        size = count = runs = attached_bytes = 0
+        known = self._table.state.topics.by_id
+        attached: set[str] = set()
         for pending in waiting.entries:
+            own, batch = pending.item
             size += pending.size_bytes
-            runs += len(pending.item.batch.counts)
-            if count and (size > FLUSH_BYTES_CAP or count == FLUSH_BATCHES_CAP or runs > JOURNAL_RUNS_MAX):
+            runs += len(batch.counts)
+            topic = known.get(batch.topic_id)
+            if (topic is None or not topic.is_open) and batch.topic_id not in attached:
+                attached.add(batch.topic_id)
+                attached_bytes += attach_bytes(own)
+            is_full = size > FLUSH_BYTES_CAP or attached_bytes > JOURNAL_ATTACH_BYTES_MAX
+            if count and (is_full or count == FLUSH_BATCHES_CAP or runs > JOURNAL_RUNS_MAX):
                 break
             count += 1
         self._seen, self._earliest = 0, inf
@@ -113,7 +129,7 @@ class JournalWriter:
         self._notes: list[Entry] = []
         self.commits: GroupCommit[Routed, Acknowledgement] = GroupCommit(
             self._flush,
-            schedule=JournalSchedule(self._ahead),
+            schedule=JournalSchedule(table, self._ahead, requests=access.bounds.flush_requests),
             label=table.label,
             waiting_max=BATCHES_WAITING_MAX,
         )
@@ -136,6 +152,16 @@ class JournalWriter:
         """What no flush has said yet."""
         notes, self._notes = self._notes, []
         return notes
+
+    async def append_whole(self, routed: Sequence[Routed]) -> AppendResult:
+        """The places of batches that one commit has, all or none. Raises ``NotWhole``, and as ``OpenTable.commit``."""
+        append = JournalAppend(routed, self._new_id)
+        staged = await self._pool.run(append.stage, self._table.state, self._clock.now_ms())
+        if staged is not None and append.offer is not None:
+            await self._table.stage(staged)
+        committed = await self._table.commit(WholeAppend(append))
+        self._keep(append)
+        return committed.result
 
     async def drain(self) -> None:
         """Flush all that waits; return when all is settled."""
@@ -221,6 +247,11 @@ class JournalWriter:
         now = asyncio.get_running_loop().time()
         for pending in group.pending:
             self._metrics.acknowledgement_seconds.observe(now - pending.arrived)
+        if append.placed:
+            self._metrics.journal_flush_bytes.observe(group.size_bytes)
+        self._keep(append)
+
+    def _keep(self, append: JournalAppend) -> None:
         if append.placed and append.staged is not None:
             records = placed_flush(append.staged.encoded, append.placed)
             runs = [
@@ -229,7 +260,6 @@ class JournalWriter:
                 for run in of_topic.runs
             ]
             self._tail.add_shared(records, runs, records.nbytes)
-            self._metrics.journal_flush_bytes.observe(group.size_bytes)
             self._metrics.journal_flush_topics.observe(len(append.placed))
             self._metrics.appended_records.inc(records.num_rows)
 

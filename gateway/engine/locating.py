@@ -16,6 +16,7 @@ from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry, is_topic_name
 from log_format import limits
 from log_format.errors import OffsetOutOfRange, TidelogError, UnknownTopic
+from log_format.records.filter import RecordFilter
 from log_format.topic.state import TopicState
 
 Topics = Mapping[str, OpenTopic | TidelogError]
@@ -29,6 +30,10 @@ class ReadFrom:
     topic_id: str
     partition: int
     offset: int
+    """A fetch that waits moves it past what its filter left out."""
+    filter: RecordFilter | None = None
+    bytes_max: int | None = None
+    """See ``FetchFrom``."""
 
     def state(self) -> TopicState:
         """The topic's newest state. Raises ``UnknownTopic``, ``OffsetOutOfRange``."""
@@ -96,7 +101,7 @@ class Locating:
             offset = await self._offset(topic, state, wanted)
         except TidelogError as error:
             return error
-        return ReadFrom(topic, state.topic_id, wanted.partition, offset)
+        return ReadFrom(topic, state.topic_id, wanted.partition, offset, wanted.filter, wanted.bytes_max)
 
     async def _offset(self, topic: OpenTopic, state: TopicState, wanted: FetchFrom) -> int:
         log_start, high_watermark = state.log_start(wanted.partition), state.high_watermark(wanted.partition)

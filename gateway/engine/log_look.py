@@ -15,6 +15,8 @@ from gateway.call import check_way_back
 class LogLook:
     """``look`` makes one look; its errors reach every caller that waits for it."""
 
+    __slots__ = ("_look", "_next", "_running")
+
     def __init__(self, look: Callable[[], Awaitable[None]]) -> None:
         self._look = look
         self._running: asyncio.Task[None] | None = None

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
+from weakref import WeakValueDictionary
 
 import pyarrow as pa
 
@@ -22,9 +24,10 @@ from log_format.errors import BackOff, StoreUnavailable, UnknownTopic
 from log_format.journal.drain import Drain, drainable, drained_entry
 from log_format.journal.entries import Close, Release
 from log_format.journal.reader import JournalReader, JournalRunPlace
+from log_format.journal.undrained import UndrainedRun
 from log_format.journal.view import journal_topic
 from log_format.records.schema import RECORD_SCHEMA
-from log_format.segments.run import Run, SegmentRef
+from log_format.segments.run import SegmentRef
 from log_format.topic.attachment import Attached, Attachment, Move, Moved
 from log_format.topic.changes import MoveTopic
 from log_format.topic.state import TopicState
@@ -36,26 +39,27 @@ _ROUNDS_MAX: Final = 10
 _LOOK_PAUSE_MS: Final = 100
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovingParts:
+    """What the topics of a gateway share. ``reader`` reads in ``read_pool`` what ``tail`` does not have."""
+
+    access: TableAccess
+    journals: Journals
+    tail: TailCache
+    reader: JournalReader
+    read_pool: Pool
+    drains: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+    """Of topics that are being drained, by name: one drain of each at a time."""
+
+
 class Moving:
     """``table``: the topic's own. Its ``look`` looks at that table alone."""
 
-    def __init__(
-        self,
-        table: OpenTable[TopicState],
-        access: TableAccess,
-        journals: Journals,
-        *,
-        tail: TailCache,
-        reader: JournalReader,
-        read_pool: Pool,
-    ) -> None:
+    __slots__ = ("_parts", "_table")
+
+    def __init__(self, table: OpenTable[TopicState], parts: MovingParts) -> None:
         self._table = table
-        self._access = access
-        self._journals = journals
-        self._tail = tail
-        self._reader = reader
-        self._read_pool = read_pool
-        self._draining = asyncio.Lock()
+        self._parts = parts
 
     async def change(
         self,
@@ -72,19 +76,22 @@ class Moving:
         topic gets its own commits. ``is_drained``: the change needs all records in the table. ``reason``: why it moves, for
         people. Raises as ``OpenTable.commit``.
         """
-        for _ in range(_ROUNDS_MAX):
-            await self._table.look()
+        for number_of_round in range(_ROUNDS_MAX):
             own = self._table.log.state
+            # Of a topic with its own commits the commit itself shows what is new.
+            if number_of_round or joins is not None or own.attachment is not None or not own.exists:
+                await self._table.look()
+                own = self._table.log.state
             here, topic_id = own.attachment, own.topic_id
             if topic_id is None:
                 raise UnknownTopic(own.topic)
-            journal = None if here is None else self._journals.get(here.journal)
+            journal = None if here is None else self._parts.journals.get(here.journal)
             if here is None or journal is None:
                 to = await self._new_place(topic_id, joins)
                 move = Move(None, to, None if to is None else self._moved(reason))
             else:
                 trial = make(Move(here, None if leaves else here)).propose(
-                    self._table.state, self._access.clock.now_ms()
+                    self._table.state, self._parts.access.clock.now_ms()
                 )
                 if not trial.actions:
                     return Committed(state=own, result=trial.result, attempts=0)
@@ -110,7 +117,7 @@ class Moving:
 
         A change that does not come to its end is overtaken. Raises ``BackOff``.
         """
-        clock = self._access.clock
+        clock = self._parts.access.clock
         closed: Attachment | None = None
         deadline_ms = 0
         while True:
@@ -119,12 +126,12 @@ class Moving:
             here = own.attachment
             if here is None or own.topic_id is None:
                 return
-            journal = self._journals.get(here.journal)
+            journal = self._parts.journals.get(here.journal)
             await journal.look()
             if journal.state.topics.closed_number(own.topic_id) < here.number:
                 return
             if here != closed:
-                closed, deadline_ms = here, clock.monotonic_ms() + self._access.bounds.overtake_ms
+                closed, deadline_ms = here, clock.monotonic_ms() + self._parts.access.bounds.overtake_ms
             elif clock.monotonic_ms() >= deadline_ms:
                 await self._overtake(own.topic_id, here, journal)
                 continue
@@ -140,21 +147,21 @@ class Moving:
 
         Raises as ``OpenTable.commit``, ``CorruptData``.
         """
-        async with self._draining:
+        async with self._parts.drains.setdefault(self._table.log.state.topic, asyncio.Lock()):
             own = self._table.log.state
             here = own.attachment
             if here is None:
                 return False
-            journal = self._journals.get(here.journal)
+            journal = self._parts.journals.get(here.journal)
             at = journal.state
             known = journal_topic(own, at)
             if known is None:
                 return False
-            bytes_max = self._access.bounds.drain_bytes_max
+            bytes_max = self._parts.access.bounds.drain_bytes_max
             ends, parts = drainable(known, at.runs.of(known.topic_id), own.next_offsets, bytes_max=bytes_max)
             records = await self._records(here.journal, known.topic_id, parts)
             with unasked():
-                committed = await self._table.commit(Drain(known, records, ends, self._access.new_id))
+                committed = await self._table.commit(Drain(known, records, ends, self._parts.access.new_id))
             if not committed.result:
                 return False
             entry = drained_entry(known, ends, at.modification_time_ms)
@@ -163,12 +170,12 @@ class Moving:
             return committed.attempts > 0 or bool((ends != known.next_offsets).any())
 
     def _moved(self, reason: str) -> Moved:
-        return Moved(self._access.clock.now_ms(), reason)
+        return Moved(self._parts.access.clock.now_ms(), reason)
 
     async def _new_place(self, topic_id: str, journal_number: int | None) -> Attachment | None:
         if journal_number is None:
             return None
-        journal = self._journals.get(journal_number)
+        journal = self._parts.journals.get(journal_number)
         await journal.fresh()
         number = journal.state.topics.next_number(topic_id)
         return Attachment(journal_number, number, number)
@@ -182,7 +189,7 @@ class Moving:
             return
 
     async def _records(
-        self, journal: int, topic_id: str, parts: Sequence[tuple[SegmentRef, Sequence[Run]]]
+        self, journal: int, topic_id: str, parts: Sequence[tuple[SegmentRef, Sequence[UndrainedRun]]]
     ) -> pa.Table:
         """The records of these runs: ``RECORD_SCHEMA``, by partition and offset."""
         tables: list[tuple[int, int, pa.Table]] = []
@@ -196,7 +203,7 @@ class Moving:
                     tables.append((run.partition, run.base_offset, table))
         for place in cold:
             try:
-                table = await self._read_pool.run(self._reader.read, place)
+                table = await self._parts.read_pool.run(self._parts.reader.read, place)
             except StoreUnavailable as problem:
                 raise BackOff(f"The store did not give what is to be drained: {problem.detail}.") from problem
             tables.append((place.partition, place.base_offset, table))
@@ -205,8 +212,8 @@ class Moving:
         tables.sort(key=lambda one: one[:2])
         return pa.concat_tables([table for _, _, table in tables]).combine_chunks()
 
-    def _in_memory(self, topic_id: str, run: Run) -> pa.Table | None:
-        found = self._tail.find(topic_id, run.partition, run.base_offset)
+    def _in_memory(self, topic_id: str, run: UndrainedRun) -> pa.Table | None:
+        found = self._parts.tail.find(topic_id, run.partition, run.base_offset)
         if found is None or found.end_offset < run.end_offset:
             return None
         return found.flush.records.slice(found.first_row + run.base_offset - found.base_offset, run.record_count)

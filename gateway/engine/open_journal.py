@@ -6,34 +6,43 @@ Belongs to the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
-from weakref import WeakValueDictionary
 
 from gateway.engine.journal_peers import JournalPeers
 from gateway.engine.journal_writer import JournalWriter
+from gateway.engine.manifest_budget import ManifestBudget
 from gateway.engine.open_table import OpenTable, ResultT, TableAccess
 from gateway.engine.tail_cache import TailCache
 from gateway.problem import overloaded
 from log_format.checkpoints.journal_log import journal_table
 from log_format.delta.change import TableChange
 from log_format.delta.committer import Committed, Committer
+from log_format.delta.log import TableLog
 from log_format.errors import BackOff, ErrorCode, RequestRefused
-from log_format.journal.entries import Entry
+from log_format.journal.entries import Entry, attach, attach_bytes
 from log_format.journal.notes import JournalNotes
 from log_format.journal.state import JournalState
 from log_format.journal.topics import JournalTopic
 from log_format.limits import JOURNAL_TOPICS_MAX, JOURNALS
+from log_format.topic.state import TopicState
 
 _ROOM_MS = 60_000
 """How old the known number of a journal's topics may be: the bound is soft."""
 
+_ATTACH_BYTES_MAX = 4_096
+"""Of a topic that is attached without records: a journal's 10,000 topics fit one commit."""
 _NAMED_MAX = 5
 """Gateways that one sentence names."""
 
 
 class Follower(Protocol):
-    """A topic at a journal, as far as the journal's news are concerned."""
+    """A topic that is open here, as far as its journal's news are concerned."""
+
+    @property
+    def log(self) -> TableLog[TopicState]:
+        """Its own."""
+        ...
 
     @property
     def is_awaited(self) -> bool:
@@ -48,32 +57,53 @@ class Follower(Protocol):
 class OpenJournal(OpenTable[JournalState]):
     """One journal."""
 
-    def __init__(self, number: int, access: TableAccess, *, tail: TailCache, peers: JournalPeers) -> None:
+    def __init__(
+        self,
+        number: int,
+        access: TableAccess,
+        *,
+        tail: TailCache,
+        peers: JournalPeers,
+        followers: Mapping[str, Follower],
+        budget: ManifestBudget,
+    ) -> None:
         super().__init__(access, journal_table(number), files=lambda state: state.runs.file_count())
         self.number = number
         self.writer = JournalWriter(self, access, tail=tail, peers=peers)
         self._peers = peers
-        self._followers: WeakValueDictionary[str, Follower] = WeakValueDictionary()
-
-    def follow(self, topic_id: str, follower: Follower) -> None:
-        """Tell ``follower`` of the topic's news, as long as it lives."""
-        self._followers[topic_id] = follower
+        self._followers = followers
+        self._budget = budget
+        budget.open(self.label)
 
     def moved(self, before: JournalState) -> None:
-        """Tell the topics that changed."""
-        for topic_id, follower in list(self._followers.items()):
-            known = before.topic(topic_id)
-            if self.state.topic(topic_id) is not known:
-                follower.journal_moved(known)
+        """Tell the topics that changed, and the budget."""
+        known, runs = before.topics.by_id, self.state.runs
+        for topic_id, topic in self.state.topics.by_id.items():
+            was = known.get(topic_id)
+            if was is not topic and (follower := self._followers.get(topic.name)) is not None:
+                follower.journal_moved(was)
+        total_bytes = self.state.topics.memory_bytes + runs.memory_bytes
+        self._budget.hold(self.label, total_bytes=total_bytes, manifest_bytes=runs.memory_bytes)
 
     def check_room(self) -> None:
-        """Raise ``BackOff`` (``OVERLOADED``) while too much is not drained: the gateways hold it all in memory."""
+        """Raise ``BackOff`` (``OVERLOADED``) while too much is not drained: the gateways hold it all in memory.
+
+        What it takes counts in the budget of manifests, too, which refuses records of all topics.
+        """
         run_count = self.state.runs.run_count
         if run_count > self._access.bounds.undrained_runs_max:
             self._access.metrics.state_refusals.labels("journals").inc()
             raise overloaded(
                 f"Journal {self.number} has {run_count} runs that no topic's table has, and takes no more: drains are behind."
             )
+
+    def attach(self, own: TopicState) -> None:
+        """Have the next commit open a topic that is here by its own table, before its first records come.
+
+        A topic with many producers waits for them: what several topics bring must fit one commit.
+        """
+        if attach_bytes(own) <= _ATTACH_BYTES_MAX:
+            self.writer.note(attach(own))
 
     async def say(self, *entries: Entry) -> JournalState:
         """Commit entries now, with what waits to be said. Raises as ``OpenTable.commit``."""
@@ -94,8 +124,13 @@ class OpenJournal(OpenTable[JournalState]):
 
     async def hear(self, version: int) -> None:
         """Another gateway has committed a version: look where a reader waits. Raises as ``OpenTable.fresh``."""
-        if self.state.version < version and any(one.is_awaited for one in list(self._followers.values())):
+        if self.state.version < version and self._is_awaited():
             await self.fresh()
+
+    def _is_awaited(self) -> bool:
+        """Whether a reader waits for records of a topic here."""
+        topics = self.state.topics.by_id
+        return any(one.is_awaited and one.log.state.topic_id in topics for one in self._followers.values())
 
     async def drain(self) -> None:
         """Flush, acknowledge, close."""
@@ -104,7 +139,11 @@ class OpenJournal(OpenTable[JournalState]):
 
 
 class Journals:
-    """The journals in use here. ``laggards`` gives the live gateways for which no topic may go to a journal."""
+    """The journals in use here.
+
+    ``laggards`` gives the live gateways for which no topic may go to a journal. ``followers``: the topics that are open here, by
+    name.
+    """
 
     def __init__(
         self,
@@ -113,8 +152,12 @@ class Journals:
         tail: TailCache,
         peers: JournalPeers,
         laggards: Callable[[], Sequence[str]],
+        followers: Mapping[str, Follower],
+        budget: ManifestBudget,
     ) -> None:
         self._access = access
+        self._followers = followers
+        self.budget = budget
         self._peers = peers
         self.tail = tail
         self._laggards = laggards
@@ -124,7 +167,14 @@ class Journals:
         """The journal's object, made if need be. Nothing is read yet."""
         journal = self._open.get(number)
         if journal is None:
-            journal = self._open[number] = OpenJournal(number, self._access, tail=self.tail, peers=self._peers)
+            journal = self._open[number] = OpenJournal(
+                number,
+                self._access,
+                tail=self.tail,
+                peers=self._peers,
+                followers=self._followers,
+                budget=self.budget,
+            )
         return journal
 
     async def hear(self, number: int, version: int) -> None:

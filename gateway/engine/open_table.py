@@ -10,25 +10,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
 
 from gateway.call import check_way_back, stands
 from gateway.engine.bounds import EngineBounds
 from gateway.engine.checkpointing import Checkpointing
 from gateway.engine.log_look import LogLook
 from gateway.engine.metrics import EngineMetrics
+from gateway.engine.outcome import TimeLimits
 from gateway.engine.pool import Pool
 from log_format.clock import Clock
 from log_format.delta.change import StagedFile, TableChange
 from log_format.delta.committer import Committed, Committer
-from log_format.delta.log import TableLog
-from log_format.delta.table import NO_LOG, StateT, Table
+from log_format.delta.log import Map, TableLog
+from log_format.delta.table import NO_LOG, StateT, TableDescription
 from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable
 from log_format.ids import NewId
 from log_format.store import ObjectStore
 
 ResultT = TypeVar("ResultT")
+
+_NONE: Final[frozenset[asyncio.Task[object]]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,29 +47,43 @@ class TableAccess:
     load_pool: Pool
     write_pool: Pool
     metrics: EngineMetrics
+    fetch_all: Map
+    """Reads the commits of a log that is being loaded."""
+    time_limits: TimeLimits = field(default_factory=TimeLimits)
+    """Of the waits for acknowledgements."""
 
 
 class OpenTable(Generic[StateT]):
     """``files``: how many data files a state has, which decides when a checkpoint is due."""
 
-    def __init__(self, access: TableAccess, table: Table[StateT], *, files: Callable[[StateT], int]) -> None:
-        self.log = TableLog(access.store, table, access.clock, fetch_all=access.load_pool.map)
+    __slots__ = (
+        "__weakref__",
+        "_access",
+        "_changes",
+        "_checkpointing",
+        "_commit_lock",
+        "_committer",
+        "_files",
+        "_look",
+        "_noticed",
+        "commit_base",
+        "log",
+    )
+
+    def __init__(self, access: TableAccess, table: TableDescription[StateT], *, files: Callable[[StateT], int]) -> None:
+        self.log = TableLog(access.store, table, access.clock, fetch_all=access.fetch_all)
         self.commit_base: StateT | None = None
         """The state from which the commit under way began; None between commits."""
         self._access = access
         self._committer = Committer(self.log, new_id=access.new_id, jitter=access.jitter, engine="tidelog-gateway")
         self._commit_lock = asyncio.Lock()
-        self._look = LogLook(self._refresh)
-        self._changes: set[asyncio.Task[object]] = set()
+        self._look: LogLook | None = None
+        self._changes: frozenset[asyncio.Task[object]] = _NONE
+        """Few at once, and most tables have none: those share one set."""
         self._noticed = self.log.state
-        self._checkpointing = Checkpointing(
-            self.log,
-            access.clock,
-            files=files,
-            pool=access.look_pool,
-            metrics=access.metrics,
-            bounds=access.bounds,
-        )
+        self._files = files
+        self._checkpointing: Checkpointing[StateT] | None = None
+        """Made when the log is so long that a checkpoint may be due."""
 
     @property
     def state(self) -> StateT:
@@ -81,9 +98,9 @@ class OpenTable(Generic[StateT]):
     @property
     def is_idle(self) -> bool:
         """Whether nothing is under way."""
-        return (
-            self._look.is_idle and not self._changes and not self._commit_lock.locked() and self._checkpointing.is_idle
-        )
+        is_looked_at = self._look is not None and not self._look.is_idle
+        is_written = self._checkpointing is not None and not self._checkpointing.is_idle
+        return not (is_looked_at or is_written or self._changes or self._commit_lock.locked())
 
     async def fresh(self, arrival_ms: int | None = None) -> StateT:
         """The state at a version that was the head at a moment after ``arrival_ms`` (monotonic; None: during this call).
@@ -103,7 +120,14 @@ class OpenTable(Generic[StateT]):
 
     async def look(self) -> None:
         """Look at the log now; looks are shared. Raises as ``fresh``, but waits as long as it takes."""
-        await self._look.after_now()
+        look = self._look
+        if look is None:
+            look = self._look = LogLook(self._refresh)
+        try:
+            await look.after_now()
+        finally:
+            if self._look is look and look.is_idle:
+                self._look = None
 
     async def recent(self, age_ms_max: int) -> StateT:
         """The state as of at most so long ago. Raises as ``fresh``."""
@@ -122,7 +146,7 @@ class OpenTable(Generic[StateT]):
         check_way_back()
         begun = asyncio.Event()
         task = asyncio.create_task(self.commit_in_turn(change, begun))
-        self._changes.add(task)
+        self._changes |= {task}
         task.add_done_callback(self._change_ended)
         done, _ = await asyncio.wait((task,), timeout=self._access.bounds.store_wait_ms_max / 1000)
         if not done and not begun.is_set():
@@ -175,9 +199,10 @@ class OpenTable(Generic[StateT]):
         """Return when the changes under way have ended."""
         while self._changes:
             await asyncio.wait(self._changes)
-        await self._checkpointing.stop()
+        if self._checkpointing is not None:
+            await self._checkpointing.stop()
 
-    def moved(self, before: StateT) -> None:
+    def moved(self, before: StateT, /) -> None:
         """A look or a commit has replaced the state ``before``. Each kind of table reacts in its own way."""
 
     async def _refresh(self) -> None:
@@ -192,11 +217,25 @@ class OpenTable(Generic[StateT]):
         state = self.log.state
         before, self._noticed = self._noticed, state
         if state.version != before.version:
-            self._checkpointing.consider(state)
+            self._consider_checkpoint(state)
             self.moved(before)
 
+    def _consider_checkpoint(self, state: StateT) -> None:
+        access = self._access
+        if self._checkpointing is None and state.version + 1 >= access.bounds.checkpoint_interval_min:
+            self._checkpointing = Checkpointing(
+                self.log,
+                access.clock,
+                files=self._files,
+                pool=access.look_pool,
+                metrics=access.metrics,
+                bounds=access.bounds,
+            )
+        if self._checkpointing is not None:
+            self._checkpointing.consider(state)
+
     def _change_ended(self, task: asyncio.Task[Committed[StateT, ResultT]]) -> None:
-        self._changes.discard(task)
+        self._changes = self._changes - {task} or _NONE
         if not task.cancelled():
             task.exception()
 

@@ -10,10 +10,9 @@ from gateway.engine.appending import Appending, PendingBatch
 from gateway.engine.bounds import PARTITION_STATE_BYTES, TOPIC_BYTES
 from gateway.engine.maintenance_watch import MaintenanceWatch
 from gateway.engine.manifest_budget import ManifestBudget
-from gateway.engine.moving import Moving
+from gateway.engine.moving import Moving, MovingParts
 from gateway.engine.open_journal import Journals, OpenJournal
 from gateway.engine.open_table import OpenTable, TableAccess
-from gateway.engine.pool import Pool
 from gateway.engine.sequencing import Sequencing
 from gateway.engine.tail_cache import TailCache
 from gateway.engine.waiting import Draining, Waiters
@@ -21,7 +20,6 @@ from gateway.engine.writer import Writer
 from gateway.memory_budget import Reservation
 from log_format.checkpoints.topic_log import topic_table
 from log_format.errors import BackOff, TidelogError, UnknownPartition, UnknownTopic
-from log_format.journal.reader import JournalReader
 from log_format.journal.topics import JournalTopic
 from log_format.journal.view import AheadOfTable, is_open, view_of
 from log_format.topic.append import Batch
@@ -43,29 +41,38 @@ class TopicParts:
     watch: MaintenanceWatch
     contended: asyncio.Event
     draining: Draining
-    journals: Journals
-    journal_reader: JournalReader
-    read_pool: Pool
+    moving: MovingParts
+
+    @property
+    def journals(self) -> Journals:
+        """The journals in use here."""
+        return self.moving.journals
 
 
 class OpenTopic(OpenTable[TopicState]):
-    """Belongs to the event loop."""
+    """Belongs to the event loop. What a quiet topic may never need is made when it does: thousands are open."""
+
+    __slots__ = (
+        "_parts",
+        "_polling",
+        "_sequencing",
+        "_turn",
+        "_view",
+        "_waiters",
+        "_writer",
+        "appending",
+        "moving",
+        "name",
+    )
 
     def __init__(self, name: str, parts: TopicParts) -> None:
-        super().__init__(parts.access, topic_table(name), files=lambda state: state.manifest.segment_count())
+        super().__init__(parts.access, topic_table(name), files=_segment_count)
         self.name = name
-        self.waiters = Waiters()
-        self.sequencing = Sequencing(self, parts.access, draining=parts.draining)
-        self.writer = Writer(self, parts.access, tail=parts.tail, contended=parts.contended)
-        self.moving = Moving(
-            self,
-            parts.access,
-            parts.journals,
-            tail=parts.tail,
-            reader=parts.journal_reader,
-            read_pool=parts.read_pool,
-        )
-        self.appending = Appending(self.log, parts.access, self.writer, parts.journals, reopened=self.moving.reopened)
+        self._waiters: Waiters | None = None
+        self.moving = Moving(self, parts.moving)
+        self.appending = Appending(self, parts.access, parts.journals)
+        self._sequencing: Sequencing | None = None
+        self._writer: Writer | None = None
         self._view: tuple[TopicState, JournalTopic | None, TopicState] | None = None
         self._parts = parts
         self._polling: asyncio.Task[None] | None = None
@@ -77,9 +84,35 @@ class OpenTopic(OpenTable[TopicState]):
         return self._turn
 
     @property
+    def sequencing(self) -> Sequencing:
+        """Orders its idempotent requests."""
+        if self._sequencing is None:
+            self._sequencing = Sequencing(self, self._access, draining=self._parts.draining)
+        return self._sequencing
+
+    @property
+    def waiters(self) -> Waiters:
+        """The readers that wait for its records."""
+        if self._waiters is None:
+            self._waiters = Waiters()
+        return self._waiters
+
+    @property
+    def writer(self) -> Writer:
+        """Of its own commits."""
+        if self._writer is None:
+            self._writer = Writer(self, self._access, tail=self._parts.tail, contended=self._parts.contended)
+        return self._writer
+
+    def take_counts(self) -> tuple[int, int]:
+        """Bytes of the batches that came, and flushes of its own begun, since this was last called."""
+        return self.appending.take_sent_bytes(), 0 if self._writer is None else self._writer.take_flush_count()
+
+    @property
     def is_idle(self) -> bool:
         """Whether this object may be forgotten: nothing needs it."""
-        return self.appending.is_idle and super().is_idle and not self.waiters and self.sequencing.is_idle
+        is_in_order = self._sequencing is None or self._sequencing.is_idle
+        return self.appending.is_idle and super().is_idle and not self.is_awaited and is_in_order
 
     def count_memory(self) -> None:
         """Tell the budget roughly how much memory the state takes."""
@@ -138,8 +171,6 @@ class OpenTopic(OpenTable[TopicState]):
                 await super().fresh(since_ms)
             if self.log.state.attachment != own.attachment:
                 continue
-            assert own.topic_id is not None
-            journal.follow(own.topic_id, self)
             try:
                 return self._viewed()
             except AheadOfTable:
@@ -149,19 +180,28 @@ class OpenTopic(OpenTable[TopicState]):
     @property
     def is_awaited(self) -> bool:
         """Whether a reader waits for its records."""
-        return bool(self.waiters)
+        return bool(self._waiters)
 
     def journal_moved(self, before: JournalTopic | None) -> None:
         """Wake the readers that wait for what has changed since."""
-        self.sequencing.wake()
+        self._wake_sequencing()
         journal = self.journal
+        if self._view is not None and journal is not None and journal.state.runs.of(self.log.state.topic_id) is None:
+            _ = self.state  # the old view keeps runs that nothing else needs
         known = None if journal is None else journal.state.topic(self.log.state.topic_id)
-        if not self.waiters or known is None:
+        if not self.is_awaited or known is None:
             return
         if before is None or len(before.next_offsets) != len(known.next_offsets):
             self.waiters.wake_all()
         else:
             self.waiters.wake((known.next_offsets != before.next_offsets).nonzero()[0].tolist())
+
+    def existing_own(self) -> TopicState:
+        """The table's state alone, for what a journal has no part in: settings, partitions. Raises ``UnknownTopic``."""
+        state = self.log.state
+        if not state.exists:
+            raise UnknownTopic(self.name)
+        return state
 
     def existing(self) -> TopicState:
         """The state. Raises ``UnknownTopic`` when the topic does not exist in it."""
@@ -199,18 +239,20 @@ class OpenTopic(OpenTable[TopicState]):
         self._parts.draining.check()
         pending = self.appending.submit(batch, reservation)
         if batch.stamp is not None:
-            self.sequencing.under_way(batch.stamp, pending.settled)
+            self.sequencing.under_way(batch.stamp, batch.counts, pending.settled)
         return pending
 
     def moved(self, before: TopicState) -> None:
         """Wake the readers that wait for what has changed since."""
         state = self.log.state
-        self.sequencing.wake()
-        if state.topic_id != before.topic_id or state.config is not before.config:
-            self.writer.reconsider()
-        if state.topic_id != before.topic_id:
+        self._wake_sequencing()
+        if self._writer is not None and (state.topic_id != before.topic_id or state.config is not before.config):
+            self._writer.reconsider()
+        if not self.is_awaited:
+            pass
+        elif state.topic_id != before.topic_id:
             self.waiters.wake_all()
-        elif self.waiters:
+        else:
             known = before.partition_count
             grown = (state.next_offsets[:known] != before.next_offsets).nonzero()[0].tolist()
             self.waiters.wake([*grown, *range(known, state.partition_count)])
@@ -225,21 +267,28 @@ class OpenTopic(OpenTable[TopicState]):
 
     async def drain(self) -> None:
         """Flush, acknowledge, close."""
-        self.sequencing.wake()
+        self._wake_sequencing()
+        if self._writer is not None:
+            await self._writer.drain()
         await self.appending.drain()
         await super().drain()
         if self._polling is not None:
             self._polling.cancel()
 
+    def _wake_sequencing(self) -> None:
+        if self._sequencing is not None:
+            self._sequencing.wake()
+
     async def _poll(self) -> None:
         try:
-            while self.waiters:
+            while self.is_awaited:
                 pause_ms = self._next_look_ms() - self._access.clock.monotonic_ms()
                 if pause_ms > 0:
                     await asyncio.sleep(pause_ms / 1000)
                     continue
                 try:
                     await self.fresh()
+                    self._attach()
                 except BackOff:
                     await asyncio.sleep(self._access.bounds.log_poll_ms / 1000)
                 except TidelogError as error:
@@ -248,6 +297,12 @@ class OpenTopic(OpenTable[TopicState]):
                     return
         finally:
             self._polling = None  # not in a callback: a reader that comes before it runs would wait without a look
+
+    def _attach(self) -> None:
+        """Have the journal say that the topic is there. Until it does, each look takes the topic's own table, too."""
+        own, journal = self.log.state, self.journal
+        if journal is not None and own.exists and not is_open(own, journal.state):
+            journal.attach(own)
 
     def _next_look_ms(self) -> int:
         bounds, journal = self._access.bounds, self.journal
@@ -258,3 +313,7 @@ class OpenTopic(OpenTable[TopicState]):
     def _polling_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("looking for commits failed", exc_info=error)
+
+
+def _segment_count(state: TopicState) -> int:
+    return state.manifest.segment_count()

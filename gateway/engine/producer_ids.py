@@ -1,4 +1,8 @@
-"""Issues producer ids, and recognizes those of every gateway of the store, by the key that lies in the store."""
+"""Issues ids of producers, transactions and members, and recognizes those of every gateway of the store, by the store's key.
+
+An id belongs to the owner that got it. Another's is answered like one that was never issued. What was issued without an owner
+(authentication was off) may be used by anyone, also later.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from gateway.engine.log_look import LogLook
 from gateway.engine.pool import Pool
 from log_format.clock import Clock
 from log_format.cluster.identity import Cluster, load_cluster
+from log_format.cluster.proof import NOBODY, proof
 from log_format.errors import BackOff, ErrorCode, RequestRefused, StoreUnavailable
 from log_format.ids import NewId
 from log_format.store import ObjectStore
@@ -14,6 +19,8 @@ from log_format.topic.producers import ProducerStamp
 
 PLAIN_EPOCH = 0
 """The only epoch of a producer without a transactional id."""
+NUMBER_AHEAD_MS_MAX = 60_000
+"""How much the clocks of gateways may differ."""
 
 
 class ProducerIds:
@@ -24,20 +31,43 @@ class ProducerIds:
         self._pool = pool
         self._clock = clock
         self._new_id = new_id
+        self._last_number_ms = 0
         self._cluster: Cluster | None = None
         self._look = LogLook(self._load)
 
-    async def issue(self, kind: str = producer_id.PLAIN) -> str:
+    async def issue(self, kind: str = producer_id.PLAIN, owner: str = NOBODY) -> str:
         """A new id. Raises ``BackOff`` when the store can't be reached, ``CorruptData``."""
         cluster = await self._known_cluster()
-        return producer_id.issue(kind, self._clock.now_ms(), self._new_id(), cluster.producer_key)
+        return producer_id.issue(kind, self._clock.now_ms(), self._new_id(), cluster.producer_key, owner)
 
-    async def check(self, stamp: ProducerStamp) -> None:
-        """Raise ``RequestRefused`` (``UNKNOWN_PRODUCER``) for an id or epoch that was never issued; and as ``issue``."""
+    def issue_number(self) -> int:
+        """A new id of a Kafka client's producer: no two of one gateway have the same issue time."""
+        self._last_number_ms = max(self._clock.now_ms(), self._last_number_ms + 1)
+        return producer_id.issue_number(self._last_number_ms, self._new_id())
+
+    def check_number(self, stamp: ProducerStamp) -> None:
+        """Raise ``RequestRefused`` (``UNKNOWN_PRODUCER``) for a number that says that it will be issued: forgetting such a one
+        would refuse all others until then."""
+        if producer_id.issued_ms(stamp.producer_id) > self._clock.now_ms() + NUMBER_AHEAD_MS_MAX:
+            raise RequestRefused(
+                f"Producer {stamp.producer_id} was never issued: its time is ahead.", code=ErrorCode.UNKNOWN_PRODUCER
+            )
+
+    async def is_anothers(self, issued_id: str, owner: str) -> bool:
+        """Whether a gateway issued it for another owner, or none issued it. Raises as ``issue``."""
+        return not producer_id.is_issued(issued_id, (await self._known_cluster()).producer_key, owner)
+
+    async def proved(self, text: str, owner: str) -> str:
+        """A proof of any other text. Raises as ``issue``."""
+        return proof(text, (await self._known_cluster()).producer_key, owner)
+
+    async def check(self, stamp: ProducerStamp, owner: str = NOBODY) -> None:
+        """Raise ``RequestRefused`` (``UNKNOWN_PRODUCER``) for an id or epoch that was never issued, or not for this owner; and as
+        ``issue``."""
         cluster = await self._known_cluster()
         is_plain = producer_id.kind_of(stamp.producer_id) == producer_id.PLAIN
         if (
-            not producer_id.is_issued(stamp.producer_id, cluster.producer_key)
+            not producer_id.is_issued(stamp.producer_id, cluster.producer_key, owner)
             or not is_plain
             or stamp.epoch != PLAIN_EPOCH
         ):

@@ -43,10 +43,33 @@ class Piece:
         np.cumsum(record_bytes(table), out=sums[1:])
         return cls(table, table.column("offset").to_numpy(), sums, start_offset, end_offset, path)
 
+    def row_of(self, offset: int) -> int:
+        """The row of the first record from ``offset`` on."""
+        return int(np.searchsorted(self.offsets, offset))
+
     @property
     def memory_bytes(self) -> int:
         """The memory of the piece, roughly."""
         return int(self.table.nbytes) + self.offsets.nbytes + self.size_sums.nbytes + 1024
+
+
+def piece_of(table: pa.Table, offset: int, end: int, path: str) -> Piece:
+    """The records read of a run from ``offset`` on, and up to where they are complete; nothing was read from ``end`` on."""
+    if table.num_rows:
+        after_last = int(table.column("offset")[-1].as_py()) + 1
+        # A flush's runs have no gaps, so records missing at the end were cut off. A compacted run may end in a gap; ending
+        # earlier is safe.
+        end = min(end, after_last)
+    return Piece.of(table, offset, end, path)
+
+
+def fitting(
+    size_sums: npt.NDArray[np.int64], rows: range, *, records_max: int, bytes_max: int, at_least_one: bool
+) -> int:
+    """The end of the ``rows`` that fit. ``at_least_one``: the first fits whatever its size."""
+    by_size = int(np.searchsorted(size_sums, size_sums[rows.start] + bytes_max, side="right")) - 1
+    stop = max(rows.start, min(rows.stop, rows.start + records_max, by_size))
+    return rows.start + 1 if at_least_one and rows and stop == rows.start else stop
 
 
 class ReadAhead:

@@ -8,21 +8,23 @@
 2. Limits are exact and count whole records: at most ``records_max`` and ``bytes_max`` (keys, values, headers). With
    ``at_least_one`` the first record comes whatever its size.
 3. Records read from the store do not enter the tail.
+4. With a filter the limits count what passes it, and ``next_offset`` moves past what does not. Looking takes steps, between which
+   others get the event loop. A filter's records are copies unless a whole run passes, so none holds what was left out.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from gateway.engine.bounds import (
     COLD_RUNS_PER_READ_MAX,
+    LOOK_RUN_BYTES,
+    LOOK_STEP_BYTES,
     READ_AHEAD_BYTES_MAX,
     READ_AHEAD_PIECE_BYTES,
     READ_AHEAD_RECORDS,
@@ -31,49 +33,19 @@ from gateway.engine.bounds import (
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.pool import Pool
-from gateway.engine.read_ahead import Piece, ReadAhead
-from gateway.engine.tail_cache import TailCache, TailRun
+from gateway.engine.read_ahead import Piece, ReadAhead, piece_of
+from gateway.engine.read_records import ReadLimits, Records, take
+from gateway.engine.tail_cache import Original, TailCache, TailRun
 from log_format.clock import Clock
 from log_format.errors import BackOff, CorruptData, OffsetOutOfRange, StoreUnavailable, UnknownTopic
 from log_format.journal.reader import JournalReader, JournalRunPlace
+from log_format.limits import ROW_GROUP_BYTES_MAX
 from log_format.manifest.manifest import Located
 from log_format.records.cut import cut
 from log_format.segments.reader import SegmentReader
 from log_format.topic.state import TopicState
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadLimits:
-    """``records_max`` at least 0; ``bytes_max`` of keys, values and headers; whether the first record comes whatever its size."""
-
-    records_max: int
-    bytes_max: int
-    at_least_one: bool = True
-    """False: the answer has a record already."""
-    store_until_ms: int | None = None
-    """After this (monotonic) only the first record is still read from the store; None: ``cold_read_ms_max`` from now."""
-
-
-@dataclass(slots=True)
-class Records:
-    """The records read: tables of ``RECORD_SCHEMA`` in order of offset; ``size_bytes`` of keys, values and headers.
-
-    ``next_offset`` is where to go on. ``is_full``: a limit was reached, so waiting would bring no more.
-    """
-
-    next_offset: int
-    tables: list[pa.Table] = field(default_factory=list)
-    record_count: int = 0
-    size_bytes: int = 0
-    is_full: bool = False
-
-    def take(self, table: pa.Table, size_bytes: int) -> None:
-        """Append some records."""
-        self.tables.append(table)
-        self.record_count += table.num_rows
-        self.size_bytes += size_bytes
 
 
 class Reading:
@@ -115,7 +87,10 @@ class Reading:
         if deadline_ms is None:
             deadline_ms = self._clock.monotonic_ms() + self._bounds.cold_read_ms_max
         cold_runs = 0
-        while not self._take_from_memory(state, partition, found, limits):
+        while (is_done := self._take_from_memory(state, partition, found, limits)) is not True:
+            if is_done is None:
+                await asyncio.sleep(0)
+                continue
             is_late = self._clock.monotonic_ms() > deadline_ms
             if cold_runs >= COLD_RUNS_PER_READ_MAX or (is_late and (cold_runs or not limits.at_least_one)):
                 found.is_full = True
@@ -134,7 +109,22 @@ class Reading:
     def read_from_memory(self, state: TopicState, partition: int, offset: int, limits: ReadLimits) -> Records | None:
         """As ``read``, if all of it is in memory already, so that the answer takes no memory of its own; else None."""
         found = Records(offset)
+        if limits.filter is not None and offset < state.high_watermark(partition):
+            return None  # what passes is copied
         return found if self._take_from_memory(state, partition, found, limits) else None
+
+    def originals(self, topic_id: str, partition: int, start: int, end: int) -> list[Original]:
+        """See ``TailCache``. A caller that has read the same records knows that they stand, and that none was compacted since."""
+        return self._tail.originals(topic_id, partition, start, end)
+
+    def is_at_tail(self, state: TopicState, partition: int, offset: int) -> bool:
+        """Whether the record at the offset is among the newest, which are in memory or just come there."""
+        assert state.topic_id is not None
+        return self._tail.begins_by(state.topic_id, partition, offset)
+
+    def count_history(self, record_count: int) -> None:
+        """Another process read so many old records; 0: the store gave it none."""
+        (self._from_store if record_count else self._store_errors).inc(record_count or 1)
 
     async def offset_of_timestamp(
         self, topic: OpenTopic, state: TopicState, partition: int, timestamp_ms: int
@@ -165,12 +155,14 @@ class Reading:
             offset = located.end_offset
         raise BackOff(f"Finding timestamp {timestamp_ms} in {topic.name}/{partition} takes too many reads.")
 
-    def _take_from_memory(self, state: TopicState, partition: int, found: Records, limits: ReadLimits) -> bool:
-        """Take what fits and is in memory; False when the next record is in the store."""
+    def _take_from_memory(self, state: TopicState, partition: int, found: Records, limits: ReadLimits) -> bool | None:
+        """Take what fits and is in memory; False when the next record is in the store, None after one step of a filter."""
         assert state.topic_id is not None
         end, compacted_end = state.high_watermark(partition), state.keys_compacted[partition]
+        step_end = found.looked_bytes + LOOK_STEP_BYTES
         while (offset := found.next_offset) < end:
-            if found.record_count >= limits.records_max:
+            has_looked = limits.filter is not None and found.looked_bytes >= limits.looked_bytes_max
+            if found.record_count >= limits.records_max or has_looked:
                 found.is_full = True
                 return True
             run = self._tail.find(state.topic_id, partition, offset) if offset >= compacted_end else None
@@ -184,24 +176,28 @@ class Reading:
                     self._ahead.drop(piece)
                     continue
                 fits = self._take_from_piece(piece, found, limits)
-            if not fits:
+            if not fits or found.is_full:
                 return True
+            if limits.filter is not None:
+                step_end -= LOOK_RUN_BYTES
+                if found.looked_bytes >= step_end:
+                    return None
         return True
 
     def _take_from_tail(self, run: TailRun, found: Records, limits: ReadLimits) -> bool:
         """Take what fits of a run in memory; False when not even the next record fits."""
         first = run.first_row + found.next_offset - run.base_offset
         last = run.first_row + run.end_offset - run.base_offset
-        count = _take(run.flush.records, run.flush.size_sums(), range(first, last), found, limits)
+        count = take(run.flush.records, run.flush.size_sums(), range(first, last), found, limits)
         found.next_offset += count
         self._from_memory.inc(count)
         return count > 0
 
     def _take_from_piece(self, piece: Piece, found: Records, limits: ReadLimits) -> bool:
         """Take what fits of a piece of an old segment; False when not even the next record fits."""
-        first = int(np.searchsorted(piece.offsets, found.next_offset))
+        first = piece.row_of(found.next_offset)
         last = len(piece.offsets)
-        count = _take(piece.table, piece.size_sums, range(first, last), found, limits)
+        count = take(piece.table, piece.size_sums, range(first, last), found, limits)
         if first + count == last:
             found.next_offset = piece.end_offset
             return True
@@ -224,7 +220,10 @@ class Reading:
         if located is None or located.base_offset >= end:
             found.next_offset = end  # key compaction left nothing up to there
             return True
-        bytes_max = max(limits.bytes_max - found.size_bytes, READ_AHEAD_PIECE_BYTES)
+        if limits.filter is None:
+            bytes_max = max(limits.bytes_max - found.size_bytes, READ_AHEAD_PIECE_BYTES)
+        else:
+            bytes_max = ROW_GROUP_BYTES_MAX
         records_max = max(limits.records_max - found.record_count, READ_AHEAD_RECORDS)
 
         def read(run: Located) -> Piece:
@@ -232,7 +231,7 @@ class Reading:
             if run.journal is not None:
                 records = self._in_journal(run, state, partition).slice(start - run.base_offset)
                 table = cut(records, bytes_max=bytes_max, records_max=records_max)
-                return _piece(table, offset, min(run.end_offset, end), run.segment.path)
+                return piece_of(table, offset, min(run.end_offset, end), run.segment.path)
             table = self._reader.read(
                 topic.name,
                 run.segment,
@@ -243,7 +242,7 @@ class Reading:
                 # A run that replaced this one meanwhile may go on beyond the watermark of this read.
                 end_offset=min(run.end_offset, end),
             )
-            return _piece(table, offset, min(run.end_offset, end), run.segment.path)
+            return piece_of(table, offset, min(run.end_offset, end), run.segment.path)
 
         def find_again() -> Located | None:
             _check_not_deleted(topic, state, partition, offset)
@@ -252,7 +251,10 @@ class Reading:
 
         piece, _ = await self._from_segment(topic, state, located, read, find_again)
         self._from_store.inc(piece.table.num_rows)
-        fits = self._take_from_piece(piece, found, limits)
+        while fits := self._take_from_piece(piece, found, limits):
+            if found.is_full or found.next_offset >= piece.end_offset:
+                break
+            await asyncio.sleep(0)  # a filter's next step
         if found.next_offset < piece.end_offset:
             self._ahead.add(state.topic_id, partition, piece)
         return fits
@@ -313,27 +315,3 @@ def _first_from(records: pa.Table, start: int, timestamp_ms: int) -> int | None:
     timestamps = records.column("timestamp").to_numpy().view(np.int64)
     found = np.flatnonzero((offsets >= start) & (timestamps >= timestamp_ms * 1000))
     return int(offsets[found[0]]) if len(found) else None
-
-
-def _take(table: pa.Table, size_sums: npt.NDArray[np.int64], rows: range, found: Records, limits: ReadLimits) -> int:
-    """Take what fits of the rows; returns how many. When some are left over ``found`` is full."""
-    first, last = rows.start, rows.stop
-    budget = limits.bytes_max - found.size_bytes
-    fitting = int(np.searchsorted(size_sums, size_sums[first] + budget, side="right")) - 1
-    stop = min(last, first + limits.records_max - found.record_count, fitting)
-    if stop <= first < last and limits.at_least_one and not found.record_count:
-        stop = first + 1
-    found.is_full = stop < last
-    if stop > first:
-        found.take(table.slice(first, stop - first), int(size_sums[stop] - size_sums[first]))
-    return max(0, stop - first)
-
-
-def _piece(table: pa.Table, offset: int, end: int, path: str) -> Piece:
-    """The records read of a run from ``offset`` on, and up to where they are complete; nothing was read from ``end`` on."""
-    if table.num_rows:
-        after_last = int(table.column("offset")[-1].as_py()) + 1
-        # A flush's runs have no gaps, so records missing at the end were cut off. A compacted run may end in a gap; ending
-        # earlier is safe.
-        end = min(end, after_last)
-    return Piece.of(table, offset, end, path)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from gateway.engine.open_topic import OpenTopic, TopicParts
 from gateway.problem import overloaded
-from log_format.errors import RequestRefused
+from log_format.errors import RequestRefused, UnknownTopic
 from log_format.topic.config import check_topic_name
 
 _EVICTION_STEP = 64
@@ -26,12 +26,13 @@ _EVICTION_STEP = 64
 class TopicRegistry:
     """Belongs to the event loop."""
 
-    def __init__(self, parts: TopicParts) -> None:
+    def __init__(self, parts: TopicParts, topics: OrderedDict[str, OpenTopic]) -> None:
+        """``topics``: where they are kept, by name."""
         self._parts = parts
         self._budget = parts.budget
         self._metrics = parts.access.metrics
         self._bounds = parts.access.bounds
-        self._topics: OrderedDict[str, OpenTopic] = OrderedDict()
+        self._topics = topics
 
     def __iter__(self) -> Iterator[OpenTopic]:
         return iter(list(self._topics.values()))
@@ -51,10 +52,13 @@ class TopicRegistry:
     def get(self, name: str, *, always: bool = False) -> OpenTopic:
         """The topic's object, made if need be. Nothing is read yet; the topic may not exist.
 
-        Raises ``BackOff`` (``OVERLOADED``) where it is not open and the topics in use take too much, unless ``always``.
+        Raises ``UnknownTopic`` for a name that no topic can have: it would name other objects of the store. ``BackOff``
+        (``OVERLOADED``) where it is not open and the topics in use take too much, unless ``always``.
         """
         topic = self._topics.get(name)
         if topic is None:
+            if not is_topic_name(name):
+                raise UnknownTopic(name)
             self._evict(None)
             if self._budget.total_bytes > self._budget.bytes_max and not always:
                 self._metrics.state_refusals.labels("topics").inc()
@@ -80,7 +84,7 @@ class TopicRegistry:
     async def loaded(self, name: str, arrival_ms: int) -> OpenTopic:
         """The topic as it is known, looked at only where it seems not to exist. Raises as ``OpenTopic.fresh``."""
         topic = self.get(name)
-        if not topic.state.exists:
+        if not topic.log.state.exists:
             return await self.fresh(name, arrival_ms)
         self._account(topic)
         return topic
@@ -91,7 +95,7 @@ class TopicRegistry:
         Raises ``UnknownTopic``, ``BackOff`` (also ``OVERLOADED``: its manifest may not grow), and as ``OpenTopic.fresh``.
         """
         topic = await self.loaded(name, arrival_ms)
-        topic.existing()
+        topic.existing_own()
         if not self._budget.is_past(name):
             return topic
         # Maintenance is another process: only a look shows what it has done.
@@ -117,7 +121,7 @@ class TopicRegistry:
     def _account(self, topic: OpenTopic) -> None:
         if self._topics.get(topic.name) is not topic:
             return
-        if not topic.state.exists and topic.is_idle:
+        if not topic.log.state.exists and topic.is_idle:
             self._forget(topic.name)
             return
         self._evict(topic)

@@ -18,7 +18,8 @@ from gateway.engine.waiting import Draining
 from gateway.engine.writer import Acknowledgement
 from gateway.problem import overloaded
 from log_format.errors import ErrorCode, TidelogError
-from log_format.topic.producers import ProducerStamp, SequenceCheck, out_of_order
+from log_format.topic.producer_id import is_lane
+from log_format.topic.producers import Counts, ProducerStamp, SequenceCheck, distance_of, following, out_of_order
 from log_format.topic.state import TopicState
 
 _LOOK_MS: Final = 200
@@ -28,13 +29,15 @@ _LOOK_MS: Final = 200
 class Sequencing:
     """The requests to one topic."""
 
+    __slots__ = ("_changed", "_clock", "_draining", "_table", "_under_way", "_waiting", "_waiting_max")
+
     def __init__(self, table: OpenTable[TopicState], access: TableAccess, *, draining: Draining) -> None:
         self._table = table
         self._clock = access.clock
         self._waiting_max = access.bounds.sequences_waiting_max
         self._draining = draining
-        self._under_way: dict[tuple[str, int], set[int]] = {}
-        """(id, epoch) -> sequences that passed and are not settled."""
+        self._under_way: dict[tuple[str, int], dict[int, int]] = {}
+        """(id, epoch) -> sequences that passed and are not settled -> the one behind each."""
         self._waiting = 0
         self._changed: asyncio.Event | None = None
         """Made when a request waits: most topics never have one."""
@@ -66,23 +69,23 @@ class Sequencing:
             await self._table.fresh(arrived_ms)
             while (refusal := self._missing_before(stamp)) is not None:
                 left_ms = deadline_ms - self._clock.monotonic_ms()
-                if left_ms <= 0 or stamp.sequence - refusal.fields["expected_sequence"] > SEQUENCE_AHEAD_MAX:
+                if left_ms <= 0 or _is_too_far_ahead(stamp, refusal.fields["expected_sequence"]):
                     raise refusal
                 self._draining.check()
                 await self._change(min(left_ms, _LOOK_MS))
         finally:
             self._waiting -= 1
 
-    def under_way(self, stamp: ProducerStamp, settled: asyncio.Future[Acknowledgement]) -> None:
-        """The request was submitted; ``settled`` is done when its outcome is known."""
+    def under_way(self, stamp: ProducerStamp, counts: Counts, settled: asyncio.Future[Acknowledgement]) -> None:
+        """The request was submitted, with so many records; ``settled`` is done when its outcome is known."""
         lane = (stamp.producer_id, stamp.epoch)
-        self._under_way.setdefault(lane, set()).add(stamp.sequence)
+        self._under_way.setdefault(lane, {})[stamp.sequence] = following(stamp, counts)
         settled.add_done_callback(lambda _: self._settled(lane, stamp.sequence))
         self.wake()
 
     def _settled(self, lane: tuple[str, int], sequence: int) -> None:
-        sequences = self._under_way.get(lane, set())
-        sequences.discard(sequence)
+        sequences = self._under_way.get(lane, {})
+        sequences.pop(sequence, None)
         if not sequences:
             self._under_way.pop(lane, None)
         self.wake()
@@ -98,10 +101,10 @@ class Sequencing:
         if not isinstance(verdict, TidelogError) or verdict.code is not ErrorCode.SEQUENCE_OUT_OF_ORDER:
             return None
         expected = producers.expected_sequence(stamp.producer_id, stamp.epoch)
-        under_way = self._under_way.get((stamp.producer_id, stamp.epoch), set())
+        under_way = self._under_way.get((stamp.producer_id, stamp.epoch), {})
         while expected in under_way:
-            expected += 1
-        return out_of_order(stamp, expected) if stamp.sequence > expected else None
+            expected = under_way[expected]
+        return out_of_order(stamp, expected) if distance_of(stamp, expected) > 0 else None
 
     async def _change(self, wait_ms: int) -> None:
         started_ms = self._clock.monotonic_ms()
@@ -111,3 +114,8 @@ class Sequencing:
                 await changed.wait()
         except TimeoutError:
             await self._table.fresh(started_ms)
+
+
+def _is_too_far_ahead(stamp: ProducerStamp, expected: int) -> bool:
+    """A Kafka client's sequences count records, so they say nothing of how many requests are missing."""
+    return not is_lane(stamp.producer_id) and stamp.sequence - expected > SEQUENCE_AHEAD_MAX

@@ -63,8 +63,8 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
         except TidelogError as refusal:
             self._decisions.withdraw(pending)
             pending.settle(refusal)
-        within_ms = self._access.bounds.commit_wait_ms_max
-        outcome = await self._decisions.outcome(pending, taken_within_ms=within_ms, ends_within_ms=0)
+        within_ms, limits = self._access.bounds.commit_wait_ms_max, self._access.time_limits
+        outcome = await self._decisions.outcome(pending, limits, taken_within_ms=within_ms, ends_within_ms=0)
         stands()
         return outcome
 

@@ -5,6 +5,7 @@
 3. Runs are found by the topic's incarnation, so a re-created topic never shows the old one's records.
 4. A flush stays as it was committed: below a log start, or where keys were compacted, the reader must ask the table
    (``reading``).
+5. Beside its records a flush may have some of them as their producers encoded them. They count, and leave with it.
 
 Not thread-safe: everything here belongs to the event loop.
 """
@@ -13,8 +14,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +30,21 @@ _FLUSH_OVERHEAD_BYTES = 2048
 """Memory of a flush beside its records: table, columns and buffers as Python objects."""
 _RUN_OVERHEAD_BYTES = 320
 """Memory of a run beside its records."""
+_ORIGINAL_OVERHEAD_BYTES = 200
+"""Memory of an ``Original`` beside its bytes."""
+
+
+class Original(NamedTuple):
+    """The records ``[base_offset, end_offset)`` as their producer encoded them."""
+
+    base_offset: int
+    end_offset: int
+    data: bytes | memoryview
+
+
+Originals = Mapping[int, Sequence[Original]]
+"""By partition, in order of offset."""
+_NONE: Originals = MappingProxyType({})
 
 
 @dataclass(slots=True, eq=False)
@@ -56,6 +74,7 @@ class TailRun:
     base_offset: int
     end_offset: int
     first_row: int
+    originals: Sequence[Original] = ()
 
 
 @dataclass(slots=True)
@@ -84,18 +103,24 @@ class TailCache:
         self._flushes: deque[CachedFlush] = deque()
         self._partitions: dict[tuple[str, int], _PartitionTail] = {}
 
-    def add(self, topic_id: str, records: pa.Table, runs: Sequence[Appended], nbytes: int) -> None:
+    def add(
+        self, topic_id: str, records: pa.Table, runs: Sequence[Appended], nbytes: int, originals: Originals = _NONE
+    ) -> None:
         """Add a flush whose commit stands, newer than all before it.
 
         ``records`` must not be slices of something larger; they take ``nbytes``.
         """
-        self.add_shared(records, [(topic_id, run) for run in runs], nbytes)
+        self.add_shared(records, [(topic_id, run) for run in runs], nbytes, originals)
 
-    def add_shared(self, records: pa.Table, runs: Sequence[tuple[str, Appended]], nbytes: int) -> None:
-        """As ``add``, for a flush of many topics: each run with its topic's id, in the order of the records."""
+    def add_shared(
+        self, records: pa.Table, runs: Sequence[tuple[str, Appended]], nbytes: int, originals: Originals = _NONE
+    ) -> None:
+        """As ``add``, for a flush of many topics: each run with its topic's id, in the order of the records. Only a flush of one
+        topic has ``originals``."""
         rows = records.num_rows
         # 8 bytes a row for the sums of sizes, made on first use.
         size = nbytes + rows * 8 + _FLUSH_OVERHEAD_BYTES + _RUN_OVERHEAD_BYTES * len(runs)
+        size += sum(len(one.data) + _ORIGINAL_OVERHEAD_BYTES for some in originals.values() for one in some)
         if size > self.bytes_max:
             return
         flush = CachedFlush(records, size, tuple((topic_id, run.partition) for topic_id, run in runs))
@@ -103,7 +128,8 @@ class TailCache:
         for topic_id, run in runs:
             tail = self._partitions.setdefault((topic_id, run.partition), _PartitionTail())
             tail.bases.append(run.base_offset)
-            tail.runs.append(TailRun(flush, run.base_offset, run.base_offset + run.count, row))
+            end_offset = run.base_offset + run.count
+            tail.runs.append(TailRun(flush, run.base_offset, end_offset, row, originals.get(run.partition, ())))
             row += run.count
         assert row == rows
         self._flushes.append(flush)
@@ -119,6 +145,19 @@ class TailCache:
         index = bisect_right(tail.bases, offset, lo=tail.head) - 1
         run = tail.runs[index] if index >= tail.head else None
         return run if run is not None and offset < run.end_offset else None
+
+    def begins_by(self, topic_id: str, partition: int, offset: int) -> bool:
+        """Whether the partition's oldest run here is not above the offset. A flush that just stood may not be here yet."""
+        tail = self._partitions.get((topic_id, partition))
+        return tail is not None and tail.bases[tail.head] <= offset
+
+    def originals(self, topic_id: str, partition: int, start: int, end: int) -> list[Original]:
+        """What is here of ``[start, end)`` as producers encoded it, in order; the first and last may reach beyond."""
+        found: list[Original] = []
+        while start < end and (run := self.find(topic_id, partition, start)) is not None:
+            found += [one for one in run.originals if one.end_offset > start and one.base_offset < end]
+            start = run.end_offset
+        return found
 
     def _evict(self) -> None:
         flush = self._flushes.popleft()

@@ -84,6 +84,8 @@ class WaitingPlaces:
 class Waiters:
     """The waiters of one topic, by partition."""
 
+    __slots__ = ("_by_partition",)
+
     def __init__(self) -> None:
         self._by_partition: dict[int, set[Wakeup]] = {}
 

@@ -1,8 +1,8 @@
 """One topic's writer: requests gather, are flushed (one segment, one commit), and are acknowledged.
 
 1. A batch is acknowledged only after its commit stands in the store.
-2. A flush begins ``flush.ms`` after its first batch came, or when ``flush.bytes`` are there, or at once while draining. Batches
-   that arrive while it is encoded and uploaded share the next one (``group_commit``).
+2. A flush begins ``flush.ms`` after its first batch came, or when ``flush.bytes`` are there, or ``flush_requests`` batches, or at
+   once while draining. Batches that arrive while it is encoded and uploaded share the next one (``group_commit``).
 3. Commits go one after another, so each flush is encoded and uploaded before its turn, beside those before it. It assumes the
    offsets that it gets if these all succeed. When one does not, the committer encodes the flush anew. A small flush that finds
    none before it is encoded, uploaded and committed by one thread at one go: changing threads costs more than it saves.
@@ -30,7 +30,7 @@ from gateway.engine.bounds import (
 from gateway.engine.contention import Contention
 from gateway.engine.group_commit import AT_ONCE, Group, GroupCommit, Waiting
 from gateway.engine.open_table import OpenTable, TableAccess
-from gateway.engine.tail_cache import TailCache
+from gateway.engine.tail_cache import Original, Originals, TailCache
 from log_format.delta.committer import Committed, Committer
 from log_format.delta.log import TableLog
 from log_format.errors import TidelogError
@@ -64,16 +64,24 @@ class Flush:
 
 
 class FlushSchedule:
-    """When a topic's next flush is due, and how much it takes. ``ahead``: flushes that are encoded and have not ended."""
+    """When a topic's next flush is due, and how much it takes. ``ahead``: flushes that are encoded and have not ended.
 
-    def __init__(self, log: TableLog[TopicState], ahead: list[Flush]) -> None:
+    ``requests``: so many batches do not wait any longer.
+    """
+
+    def __init__(self, log: TableLog[TopicState], ahead: list[Flush], *, requests: int) -> None:
         self._log = log
         self._ahead = ahead
+        self._requests = requests
+        self._seen = 0
+        self._is_publishing = False
+        """Whether one of the first ``_seen`` batches that wait is a publication, which waits for none."""
 
     def due(self, waiting: Waiting[Any], now: float) -> float:
         """``flush.ms`` after the first batch came."""
         del now
-        if waiting.size_bytes >= self._flush_bytes():
+        is_full = len(waiting.entries) >= self._requests or waiting.size_bytes >= self._flush_bytes()
+        if is_full or self._has_publication(waiting):
             return AT_ONCE
         state, first = self._log.state, waiting.entries[0]
         if not state.exists or state.topic_id != first.item.topic_id:
@@ -101,7 +109,15 @@ class FlushSchedule:
             if count and (size > FLUSH_BYTES_CAP or count == FLUSH_BATCHES_CAP):
                 break
             count += 1
+        self._seen, self._is_publishing = 0, False
         return count
+
+    def _has_publication(self, waiting: Waiting[Any]) -> bool:
+        if len(waiting.entries) < self._seen:
+            self._seen, self._is_publishing = 0, False
+        new, self._seen = waiting.entries[self._seen :], len(waiting.entries)
+        self._is_publishing = self._is_publishing or any(pending.item.is_publication for pending in new)
+        return self._is_publishing
 
     def _flush_bytes(self) -> int:
         return min(self._log.state.config.integer("flush.bytes"), FLUSH_BYTES_CAP)
@@ -122,13 +138,12 @@ class Writer:
         self._tail = tail
         self._contention = Contention()
         self._contended = contended
-        self.flush_count = 0
-        """Flushes begun."""
+        self._flush_count = 0
         self._ahead: list[Flush] = []
         """Flushes that are encoded and have not ended, in the order of their commits."""
         self.commits: GroupCommit[Batch, Acknowledgement] = GroupCommit(
             self._flush,
-            schedule=FlushSchedule(table.log, self._ahead),
+            schedule=FlushSchedule(table.log, self._ahead, requests=access.bounds.flush_requests),
             label=table.label,
             waiting_max=BATCHES_WAITING_MAX,
         )
@@ -137,6 +152,11 @@ class Writer:
     def is_idle(self) -> bool:
         """Whether no batch waits and no flush is under way."""
         return self.commits.is_idle
+
+    def take_flush_count(self) -> int:
+        """Flushes begun since this was last called."""
+        count, self._flush_count = self._flush_count, 0
+        return count
 
     def reconsider(self) -> None:
         """The topic or its settings changed: waiting batches may be due now."""
@@ -153,7 +173,7 @@ class Writer:
         """Encode, upload, commit, acknowledge."""
         self._metrics.flush_bytes.observe(group.size_bytes)
         self._metrics.flush_batches.observe(len(group.pending))
-        self.flush_count += 1
+        self._flush_count += 1
         append = Append(group.items, self._new_id)
         flush = Flush(group, append, append.counts(), self._predicted())
         try:
@@ -240,8 +260,19 @@ class Writer:
         ]
         if standing and records is not None:
             runs = _runs(places for _, places in standing)
-            self._tail.add(standing[0][0], records, runs, flush.append.nbytes)
+            self._tail.add(standing[0][0], records, runs, flush.append.nbytes, _originals(flush, committed))
             self._metrics.appended_records.inc(records.num_rows)
+
+
+def _originals(flush: Flush, committed: Committed[TopicState, AppendResult]) -> Originals:
+    """Of the batches that stand, those whose producers' bytes are here."""
+    found: dict[int, list[Original]] = {}
+    for batch, places in zip(flush.group.items, committed.result, strict=True):
+        if batch.original is not None and isinstance(places, tuple):
+            for place in places:
+                end_offset = place.base_offset + place.count
+                found.setdefault(place.partition, []).append(Original(place.base_offset, end_offset, batch.original))
+    return found
 
 
 def _runs(places_of_batches: Iterable[Places]) -> list[Appended]:

@@ -12,15 +12,18 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from gateway.engine.bounds import EngineBounds
+from gateway.engine.open_table import TableAccess
 from gateway.engine.registry import TopicRegistry
 from gateway.finishing.staging import Staged, Staging, reading_turns
 from gateway.tables.groups import GroupsTable
+from gateway.tables.queues import QueuesTable
 from gateway.tables.transactions import TransactionsTable
 from log_format.clock import Clock
 from log_format.errors import OutcomeUnknown, TidelogError
 from log_format.topic.appended import Appended, Duplicate
 from log_format.transactions.batch import transaction_batch
 from log_format.transactions.changes import Finish
+from log_format.transactions.delayed import filed
 from log_format.transactions.finishing import finish
 from log_format.transactions.row import TransactionRow
 from log_format.transactions.staged_records import StagedRecords
@@ -35,8 +38,10 @@ class Finisher:
 
     table: TransactionsTable
     groups: GroupsTable
+    queues: QueuesTable
     staging: Staging
     topics: TopicRegistry
+    access: TableAccess
     clock: Clock
     bounds: EngineBounds
 
@@ -86,6 +91,11 @@ class _Means:
     async def append(self, row: TransactionRow, requests: Sequence[StagedRecords]) -> Sequence[Appended] | Duplicate:
         """Through the open topic's writer; an append that takes too long there may go on."""
         clock, bounds, name = self.parts.clock, self.parts.bounds, requests[0].topic
+        access = self.parts.access
+        if any(request.deliver_at is not None for request in requests):
+            requests = await access.write_pool.run(filed, row, requests, access.store, clock, access.new_id)
+        if not requests:
+            return ()
         floor = self.parts.table.log.state.floor
         topic = await self.parts.topics.fresh(name, clock.monotonic_ms())
         topic.existing()
@@ -97,10 +107,13 @@ class _Means:
         return settled.result()
 
     async def settle(self, row: TransactionRow, names: Sequence[str]) -> None:
-        """By decisions of the groups' table."""
+        """By decisions of the groups' table and of the queues'."""
         staged = await self._staged(row, names)
         groups = {one.group for one in staged.offsets.values()}
-        await self.parts.groups.settle(row.transaction_id, groups, is_committed=True)
+        if groups:
+            await self.parts.groups.settle(row.transaction_id, groups, is_committed=True)
+        if staged.settlements:
+            await self.parts.queues.conclude(row.transaction_id, staged.pending_ids())
 
     async def record(self, last: Finish) -> TransactionRow:
         """In the table."""

@@ -9,6 +9,7 @@ from gateway.finishing.pending_offsets import PendingOffsets
 from gateway.finishing.staging import Staging
 from gateway.memory_budget import MemoryBudget
 from gateway.tables.groups import GroupsTable
+from gateway.tables.queues import QueuesTable
 from gateway.tables.transactions import TransactionsTable
 
 
@@ -17,6 +18,7 @@ class Finishing:
 
     def __init__(self, access: TableAccess, topics: TopicRegistry, memory: MemoryBudget) -> None:
         self.groups = GroupsTable(access)
+        self.queues = QueuesTable(access)
         self.transactions = TransactionsTable(access)
         self.staging = Staging(
             access.store,
@@ -28,8 +30,10 @@ class Finishing:
         self.finisher = Finisher(
             table=self.transactions,
             groups=self.groups,
+            queues=self.queues,
             staging=self.staging,
             topics=topics,
+            access=access,
             clock=access.clock,
             bounds=access.bounds,
         )

@@ -3,6 +3,7 @@
 1. Before a transaction is decided its offsets are pending rows of ``system/consumer_offsets``. After the decision they become the
    group's, or are dropped, by any gateway that finds them pending.
 2. A transaction with pending offsets that stays undecided is aborted, so that the group's readers need not wait for it.
+3. A Kafka client's is aborted only by its own time-out, as a broker does it: its offsets are pending from ``TxnOffsetCommit`` on.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from gateway.tables.groups import GroupsTable
 from gateway.tables.transactions import TransactionsTable
 from log_format.clock import Clock
 from log_format.errors import BackOff
+from log_format.topic.producer_id import is_numbered
 from log_format.transactions.changes import Forbid
 
 _AGAIN_MS: Final = 50
@@ -39,21 +41,27 @@ class PendingOffsets:
         self._clock = clock
         self._wait_ms_max = wait_ms_max
 
-    async def sweep(self, age_ms_min: int) -> None:
-        """Settle what has been pending for so long. Raises ``BackOff``, ``OutcomeUnknown``."""
+    async def sweep(self, age_ms_min: int) -> bool:
+        """Settle what has been pending for so long; whether anything was pending. Raises ``BackOff``, ``OutcomeUnknown``."""
         before_ms = self._clock.now_ms() - age_ms_min
+        is_pending = False
         for name, group in list((await self._groups.fresh()).groups.items()):
+            if not group.pending:
+                continue
+            is_pending = True
             if any(pending.prepared_at_ms < before_ms for pending in group.pending.values()):
-                await self.settle(name)
+                await self.settle(name, waits_for_clients=False)
+        return is_pending
 
-    async def settle(self, name: str) -> None:
-        """Return when all that was pending in the group is settled. Raises ``BackOff``, ``OutcomeUnknown``."""
+    async def settle(self, name: str, *, waits_for_clients: bool) -> None:
+        """Return when all that was pending in the group is settled; unless ``waits_for_clients``, open transactions of Kafka's
+        clients are left. Raises ``BackOff``, ``OutcomeUnknown``."""
         with unasked():
             for transaction_id, pending in list(self._groups.state.group(name).pending.items()):
                 deadline_ms = min(pending.prepared_at_ms, self._clock.now_ms()) + self._wait_ms_max
-                await self._settle(name, transaction_id, deadline_ms)
+                await self._settle(name, transaction_id, deadline_ms, waits_for_clients=waits_for_clients)
 
-    async def _settle(self, name: str, transaction_id: str, deadline_ms: int) -> None:
+    async def _settle(self, name: str, transaction_id: str, deadline_ms: int, *, waits_for_clients: bool) -> None:
         # A request that came to nothing drops its own pending offsets, and no row tells of it.
         while transaction_id in self._groups.state.group(name).pending:
             is_late = self._clock.now_ms() >= deadline_ms
@@ -61,6 +69,8 @@ class PendingOffsets:
             if is_committed is not None:
                 # A committed transaction's finish has settled this already; then there is nothing to do.
                 await self._groups.settle(transaction_id, [name], is_committed=is_committed)
+                return
+            if not waits_for_clients and self._is_clients(transaction_id):
                 return
             if is_late:
                 raise BackOff(f"Transaction {transaction_id} with offsets of group {name!r} is not decided yet.")
@@ -74,7 +84,13 @@ class PendingOffsets:
             if not aborts:
                 return None  # a transaction that is one request has no row before it is decided
             row = await self._transactions.decide(Forbid(transaction_id=transaction_id))
+        aborts = aborts and not is_numbered(row.producer_id)
         if row.state == "open" and (aborts or self._clock.now_ms() > row.expires_at_ms):
             row = await self._transactions.aborted(transaction_id, "offsets")
         row = await self._finisher.finished(row)
         return None if row.state == "open" else row.state == "committed"
+
+    def _is_clients(self, transaction_id: str) -> bool:
+        """Whether it is known as a Kafka client's."""
+        row = self._transactions.state.transactions.get(transaction_id)
+        return row is not None and is_numbered(row.producer_id)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, ParamSpec, TypeVar
 
 from gateway.engine.pool import Pool
@@ -28,6 +28,7 @@ from log_format.topic.producer_id import JOB, kind_of
 from log_format.transactions.staged_offsets import SUFFIX, StagedOffsets, decode_offsets, encode_offsets
 from log_format.transactions.staged_records import (
     STAGED,
+    StagedLane,
     StagedName,
     StagedRecords,
     decode_staged,
@@ -36,6 +37,12 @@ from log_format.transactions.staged_records import (
     staged_key,
     staged_name,
     staged_prefix,
+)
+from log_format.transactions.staged_settlements import (
+    StagedSettlements,
+    decode_settlements,
+    encode_settlements,
+    is_settlements,
 )
 
 MEMORY_WAIT_MS_MAX: Final = 10_000
@@ -65,11 +72,22 @@ class Staged:
 
     records: Mapping[str, StagedRecords]
     offsets: Mapping[str, StagedOffsets]
+    settlements: Mapping[str, StagedSettlements] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Of the objects, in the order of staging."""
-        return (*self.records, *self.offsets)
+        return (*self.records, *self.offsets, *self.settlements)
+
+    def pending_ids(self) -> dict[str, list[str]]:
+        """What is pending of each queue."""
+        found: dict[str, list[str]] = {}
+        for one in self.settlements.values():
+            found.setdefault(one.queue, []).append(one.pending_id)
+        return found
+
+
+_NOTHING: Final = Listed((), 0, 0)
 
 
 class Staging:
@@ -99,6 +117,15 @@ class Staging:
         await self._stored(f"{staged_prefix(transaction_id)}{name}", encode_staged(staged))
         return name
 
+    async def put_lane(self, transaction_id: str, staged: StagedRecords, lane: StagedLane) -> None:
+        """Stage a Kafka client's batch, without a look at what is staged: the commit puts it in its order, and judges all sizes.
+
+        Raises as ``put``.
+        """
+        self.check_room(_NOTHING, staged.records.nbytes)
+        name = staged_name(0, staged.topic, lane, self._new_id())
+        await self._stored(f"{staged_prefix(transaction_id)}{name}", encode_staged(staged))
+
     async def put_offsets(self, transaction_id: str, listed: Listed, staged: StagedOffsets) -> str:
         """The same for offsets of a group."""
         data = encode_offsets(staged)
@@ -106,6 +133,18 @@ class Staging:
         name = staged_name(listed.next_number, f"groups/{staged.group}", None, self._new_id(), suffix=SUFFIX)
         await self._stored(f"{staged_prefix(transaction_id)}{name}", data)
         return name
+
+    async def put_settlements(self, transaction_id: str, listed: Listed, staged: StagedSettlements) -> str:
+        """The same for settlements of a queue."""
+        data = encode_settlements(staged)
+        self.check_room(listed, len(data))
+        name = staged_name(listed.next_number, f"queues/{staged.queue}", None, self._new_id(), suffix=SUFFIX)
+        await self._stored(f"{staged_prefix(transaction_id)}{name}", data)
+        return name
+
+    async def take_back(self, transaction_id: str, name: str) -> None:
+        """Delete one object of an undecided transaction. Raises ``BackOff``."""
+        await self._call(self._store.delete, staged_key(transaction_id, name))
 
     @asynccontextmanager
     async def room(self, transaction_id: str, size_bytes: int | None = None) -> AsyncIterator[None]:
@@ -126,7 +165,7 @@ class Staging:
         """
         turns = turns or reading_turns()
 
-        async def one(name: str) -> StagedRecords | StagedOffsets:
+        async def one(name: str) -> StagedRecords | StagedOffsets | StagedSettlements:
             async with turns:
                 return await self._call(self._read, staged_key(transaction_id, name))
 
@@ -134,6 +173,7 @@ class Staging:
         return Staged(
             {name: one for name, one in found.items() if isinstance(one, StagedRecords)},
             {name: one for name, one in found.items() if isinstance(one, StagedOffsets)},
+            {name: one for name, one in found.items() if isinstance(one, StagedSettlements)},
         )
 
     async def transaction_ids(self) -> list[str]:
@@ -160,10 +200,17 @@ class Staging:
 
     def check_room(self, listed: Listed, more_bytes: int) -> None:
         """Raise ``RequestRefused`` (``REQUEST_TOO_LARGE``) where a transaction would become too large."""
-        size = listed.size_bytes + more_bytes
-        if size > self._bytes_max or len(listed.names) >= limits.TRANSACTION_REQUESTS_MAX:
+        self._check_size(listed.size_bytes + more_bytes, len(listed.names) + 1, limits.TRANSACTION_REQUESTS_MAX)
+
+    def check_whole(self, listed: Listed) -> None:
+        """The same of a Kafka client's that is to be decided: its batches were staged without a look at others."""
+        if any(name.lane is not None for name in listed.names):
+            self._check_size(listed.size_bytes, len(listed.names), limits.TRANSACTION_BATCHES_MAX)
+
+    def _check_size(self, size_bytes: int, count: int, count_max: int) -> None:
+        if size_bytes > self._bytes_max or count > count_max:
             raise RequestRefused(
-                f"A transaction holds at most {self._bytes_max} bytes in {limits.TRANSACTION_REQUESTS_MAX} requests.",
+                f"A transaction holds at most {self._bytes_max} bytes in {count_max} requests.",
                 code=ErrorCode.REQUEST_TOO_LARGE,
                 limit_bytes=self._bytes_max,
             )
@@ -191,12 +238,14 @@ class Staging:
     def _ids(self) -> list[str]:
         return list(self._store.list_directories(STAGED))
 
-    def _read(self, key: str) -> StagedRecords | StagedOffsets:
+    def _read(self, key: str) -> StagedRecords | StagedOffsets | StagedSettlements:
         try:
             data = read_bounded(self._store, key, self._bytes_max)
         except ObjectMissing as problem:
             raise CorruptData(f"The staged records {problem.key} are missing.", object=problem.key) from problem
-        return decode_offsets(data, key) if key.endswith(SUFFIX) else decode_staged(data, key)
+        if not key.endswith(SUFFIX):
+            return decode_staged(data, key)
+        return decode_settlements(data, key) if is_settlements(data) else decode_offsets(data, key)
 
     def _delete(self, transaction_id: str) -> None:
         for info in list(self._store.list(staged_prefix(transaction_id))):

@@ -1,6 +1,8 @@
 """Passes requests on to the gateway that owns their topic, partition or group.
 
 ``forwarding``   which requests go where, and what a failure on the way means
+``breaker``      which peers answer
+``kept_body``    a request's body, kept for a second reading
 ``connections``  HTTP/1.1 connections to other gateways
 ``crossing``     which headers cross between gateways
 

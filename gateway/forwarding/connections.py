@@ -9,14 +9,15 @@ decompression, retries.
 from __future__ import annotations
 
 import asyncio
-import ssl
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 import httptools
+
+from gateway.certificate import PeerTrust
 
 CONNECT_MS_MAX: Final = 1_000
 """A live gateway accepts in milliseconds; after a longer wait this gateway serves the request itself."""
@@ -28,9 +29,13 @@ HEAD_BYTES_MAX: Final = 64 * 1024
 """Bytes received without one of the body: the head, a chunk's extensions, the trailers. A gateway sends some 500."""
 HEADERS_MAX: Final = 100
 """Headers of an answer. A gateway sends about ten."""
-LIVENESS_LOOK_MS: Final = 1_000
-"""How often a wait for an answer checks whether the peer is still taken to be alive."""
+LOOK_MS: Final = 500
+"""How often a wait for an answer asks whether it goes on."""
+HEARD_MS_MAX: Final = 60_000
+"""When a peer was heard of is forgotten after so long."""
 
+GoesOn = Callable[[], Awaitable[bool]]
+"""Whether a wait for an answer goes on."""
 Headers = list[tuple[bytes, bytes]]
 
 
@@ -49,7 +54,9 @@ class PeerLost(Exception):
 class PeerConnection(asyncio.Protocol):
     """One connection, one exchange at a time: ``begin``, ``head``, then ``chunk`` until it is empty."""
 
-    def __init__(self) -> None:
+    def __init__(self, heard: Callable[[], None]) -> None:
+        """``heard`` is called at each sign of life of the peer."""
+        self._heard = heard
         self.idle_since_ms = 0
         self.status = 0
         self.headers: Headers = []
@@ -74,17 +81,17 @@ class PeerConnection(asyncio.Protocol):
         if body:
             self._transport.write(body)
 
-    async def head(self, is_live: Callable[[], bool]) -> None:
-        """Wait for ``status`` and ``headers`` while the peer is taken to be alive. Raises ``PeerLost``."""
+    async def head(self, goes_on: GoesOn) -> None:
+        """Wait for ``status`` and ``headers``. Raises ``PeerLost``."""
         while not self._has_head:
-            await self._more(is_live)
+            await self._more(goes_on)
 
-    async def chunk(self, is_live: Callable[[], bool]) -> bytes:
+    async def chunk(self, goes_on: GoesOn) -> bytes:
         """The next piece of the body; empty at its end. Raises ``PeerLost`` when it is cut short."""
         while not self._unread:
             if self._complete:
                 return b""
-            await self._more(is_live)
+            await self._more(goes_on)
         piece = bytes(self._unread)
         self._unread.clear()
         if self._transport is not None:
@@ -109,16 +116,16 @@ class PeerConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    async def _more(self, is_live: Callable[[], bool]) -> None:
+    async def _more(self, goes_on: GoesOn) -> None:
         if not self.is_open:
             raise PeerLost("the connection ended")
         self._changed.clear()
         try:
-            async with asyncio.timeout(LIVENESS_LOOK_MS / 1000):
+            async with asyncio.timeout(LOOK_MS / 1000):
                 await self._changed.wait()
         except TimeoutError:
-            if not is_live():
-                raise PeerLost("the gateway is not alive any more") from None
+            if not await goes_on() and not self._changed.is_set():
+                raise PeerLost("the gateway does not answer") from None
 
     # The connection's events
 
@@ -130,6 +137,7 @@ class PeerConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes of the answer; unsolicited bytes end the connection."""
+        self._heard()
         if self._parser is None or self._complete:
             self.close()
             return
@@ -148,8 +156,10 @@ class PeerConnection(asyncio.Protocol):
         if len(self._unread) > UNREAD_BYTES_MAX and self._transport is not None:
             self._transport.pause_reading()
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio names it
+    def connection_lost(self, exc: Exception | None) -> None:
         """Nothing more will come."""
+        if self.is_open and (exc is None or isinstance(exc, ConnectionResetError)):
+            self._heard()
         self.is_open = False
         self._changed.set()
 
@@ -185,26 +195,6 @@ class PeerConnection(asyncio.Protocol):
         self._complete = True
 
 
-@dataclass(frozen=True, slots=True)
-class PeerTrust:
-    """How other gateways' certificates are judged; without one, peers are not spoken to over TLS."""
-
-    context: ssl.SSLContext | None = None
-    """None: the system's certificate authorities."""
-    name: str | None = None
-    """The name that a certificate must be for; None: the host of the peer's URL."""
-
-    @classmethod
-    def of(cls, ca_file: str | None, name: str | None) -> PeerTrust:
-        """Trust the authorities of ``ca_file`` (None: the system's). Raises ``ValueError``."""
-        if ca_file is None:
-            return cls(None, name)
-        try:
-            return cls(ssl.create_default_context(cafile=ca_file), name)
-        except OSError as error:
-            raise ValueError(f"{ca_file} is no file of certificates in PEM that can be read: {error}") from error
-
-
 class PeerConnections:
     """The connections to all peers, at most ``in_use_max`` to each: beyond it requests are served where they arrived.
 
@@ -215,11 +205,16 @@ class PeerConnections:
         self._in_use_max = in_use_max
         self._idle: dict[str, list[PeerConnection]] = {}
         self._in_use: dict[str, int] = {}
-        self._trust = trust or PeerTrust()
+        self._heard_ms: dict[str, int] = {}
+        self.trust = trust or PeerTrust()
 
-    async def take(self, url: str) -> PeerConnection:
-        """An unused connection to ``url``; ``give_back`` it. Raises ``PeerUnreachable``."""
-        if self._in_use.get(url, 0) >= self._in_use_max:
+    def silent_ms(self, url: str) -> int:
+        """For how long nothing was heard of the peer at ``url``."""
+        return _now_ms() - self._heard_ms.get(url, 0)
+
+    async def take(self, url: str, *, is_probe: bool = False) -> PeerConnection:
+        """An unused connection to ``url``, for a probe above the bound; ``give_back`` it. Raises ``PeerUnreachable``."""
+        if self._in_use.get(url, 0) >= self._in_use_max and not is_probe:
             raise PeerBusy(f"{self._in_use_max} requests are under way to {url}")
         oldest_ms = _now_ms() - IDLE_MS_MAX
         idle = self._idle.get(url, [])
@@ -257,6 +252,9 @@ class PeerConnections:
                 self._idle[url] = kept
             else:
                 del self._idle[url]
+        if len(self._heard_ms) > len(self._idle) + len(self._in_use):
+            forgotten_ms = _now_ms() - HEARD_MS_MAX
+            self._heard_ms = {url: at_ms for url, at_ms in self._heard_ms.items() if at_ms > forgotten_ms}
 
     def close(self) -> None:
         """Close idle connections."""
@@ -268,21 +266,23 @@ class PeerConnections:
     async def _connect(self, url: str) -> PeerConnection:
         parts = urlsplit(url)
         secure = parts.scheme == "https"
-        if secure and self._trust.context is None:
-            # Loading the system's authorities takes a while.
-            self._trust = replace(self._trust, context=await asyncio.to_thread(ssl.create_default_context))
+        if secure and self.trust.context is None:
+            await asyncio.to_thread(self.trust.look)
         try:
             async with asyncio.timeout(CONNECT_MS_MAX / 1000):
                 _, connection = await asyncio.get_running_loop().create_connection(
-                    PeerConnection,
+                    partial(PeerConnection, partial(self._hear, url)),
                     parts.hostname or "",
                     parts.port or (443 if secure else 80),
-                    ssl=self._trust.context if secure else None,
-                    server_hostname=self._trust.name if secure else None,
+                    ssl=self.trust.context if secure else None,
+                    server_hostname=self.trust.name if secure else None,
                 )
         except (OSError, TimeoutError, ValueError) as error:
             raise PeerUnreachable(f"{url}: {error or type(error).__name__}") from error
         return connection
+
+    def _hear(self, url: str) -> None:
+        self._heard_ms[url] = _now_ms()
 
     def _free(self, url: str) -> None:
         left = self._in_use[url] - 1

@@ -1,7 +1,7 @@
 """Which headers cross from one gateway to another: those of the API's contract, and nothing else.
 
 A client's credentials (``Authorization``, ``Cookie``, or a later standard's) never travel, and no peer can set a cookie or a
-policy at a client. Both lists say what passes: an unknown header does not.
+policy at a client. Both lists say what passes: an unknown header does not. A hop covers the headers that cross to the peer.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from gateway.forwarding.connections import Headers
+from gateway.forwarding.hop import HEADER
 
 _CONTRACT: Final = b"tidelog-"
 """The prefix of the API's own headers."""
@@ -21,9 +22,13 @@ _ANSWER: Final = frozenset(
 
 def request_headers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     """Headers of a client's request that a peer gets, besides this gateway's own. Names are lower-case."""
-    return [(name, value) for name, value in headers if name in _REQUEST or name.startswith(_CONTRACT)]
+    return _crossing(headers, _REQUEST)
 
 
 def answer_headers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     """Headers of a peer's answer that the client gets. Names are lower-case."""
-    return [(name, value) for name, value in headers if name in _ANSWER or name.startswith(_CONTRACT)]
+    return _crossing(headers, _ANSWER)
+
+
+def _crossing(headers: Iterable[tuple[bytes, bytes]], listed: frozenset[bytes]) -> Headers:
+    return [one for one in headers if one[0] in listed or (one[0].startswith(_CONTRACT) and one[0] != HEADER)]

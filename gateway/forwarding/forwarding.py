@@ -2,9 +2,9 @@
 
 1. ``Ownership`` says which gateway owns what. With ``preferred`` a produce request for one partition goes to the partition's
    owner. One for the topic as a whole, or with producer headers (whose sequence is the topic's), goes to the topic's owner. A
-   request about a group goes to the group's owner, which coordinates it. All others are served where they arrive, and so are
+   request about a group or a queue goes to its owner, which coordinates it. All others are served where they arrive, and so are
    those to a topic that is known here to be at a journal: only what its objects are called goes to another gateway. The owner's
-   answer says of a topic that it is (``AT_JOURNAL``). With ``random`` only requests about groups go on from the randomly chosen
+   answer says of a topic that it is (``AT_JOURNAL``). With ``random`` only requests about groups and queues go on from the chosen
    gateway.
 2. A request that was passed on often enough is served where it arrives, whichever gateway is preferred there.
 3. The body is read whole before it is sent, within the budget of request bodies. The owner does nothing before it has all of it,
@@ -13,45 +13,68 @@
    from it would not help. Where the answer is lost, a request that is safe to repeat (it only reads, or has the producer headers)
    is served here. Others end in ``OUTCOME_UNKNOWN``. So does a repeat that is refused here: the refusal speaks of the second try
    only. An answer that breaks off breaks off for the client, too.
-5. The contract's headers cross both ways, and no others (``crossing``).
-6. When the client goes away the connection to the owner is cut: the owner, too, sees its client go away.
+5. The contract's headers cross both ways, and no others (``crossing``). A hop goes along, which proves the request (``hop``).
+   Where the peer refuses the hop it did nothing: the peer rests, and the request is served here.
+6. ``Breaker`` tells which peers answer. Nothing is sent to one that does not; waiting for it ends within seconds. Where the store
+   is slow for the peer alone, the answers to changes that wait there are lost, too.
+7. When the client goes away the connection to the owner is cut: the owner, too, sees its client go away.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections import deque
-from collections.abc import Callable
+import logging
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from enum import Enum
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gateway.access.caller import CALLER, Caller
+from gateway.access.rights import Rights
+from gateway.asgi.auditing import source_of
 from gateway.asgi.compression import AS_IT_IS
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peer
 from gateway.engine.registry import TopicRegistry, is_topic_name
-from gateway.forwarding.connections import Headers, PeerBusy, PeerConnection, PeerConnections, PeerLost, PeerUnreachable
-from gateway.forwarding.crossing import answer_headers, request_headers
+from gateway.forwarding.arrival import hop_of, is_refusal, sealed
+from gateway.forwarding.breaker import Breaker
+from gateway.forwarding.connections import (
+    LOOK_MS,
+    GoesOn,
+    PeerBusy,
+    PeerConnection,
+    PeerConnections,
+    PeerLost,
+    PeerUnreachable,
+)
+from gateway.forwarding.crossing import answer_headers
+from gateway.forwarding.hop import Hops
+from gateway.forwarding.kept_body import KeptBody
 from gateway.http.disconnect import unless_disconnected
 from gateway.http.parameters import ENCODED_SLASH
-from gateway.memory_budget import MemoryBudget, Reservation
+from gateway.memory_budget import MemoryBudget
 from gateway.problem import overloaded
+from gateway.quotas.spending import SPENT_HEADER, spend_told, spending_of
 from log_format.clock import Clock
 from log_format.errors import ErrorCode, OutcomeUnknown, StoreError, TidelogError
 
-FORWARDED: Final = b"x-tidelog-forwarded"
-"""Marks a request as passed on: the ids of the gateways that did so, comma-separated."""
+_log = logging.getLogger("gateway.forwarding")
+
 AT_JOURNAL: Final = b"x-tidelog-at-journal"
 """In an answer to another gateway: the topic is at a journal."""
 WHOLE_ANSWER_BYTES_MAX: Final = 64 * 1024
 """So short an answer is read to its end before its head is passed on: if it breaks off, it counts as lost."""
 _PRODUCE: Final = frozenset({"/v1/topics/{topic}/records", "/v1/topics/{topic}/partitions/{partition}/records"})
-_GROUP: Final = "/v1/groups/{group}"
+_COMMIT: Final = "/v1/groups/{group}/offsets"
+STALL_LOOK_MS: Final = 1_000
+"""A change at a peer that waits for longer has the peer asked for its store."""
+_COORDINATED: Final = {"/v1/groups/{group}": "group", "/v1/queues/{queue}": "queue"}
+"""Beginnings of paths about what one gateway coordinates, and the parameter that names it."""
 _CLUSTER: Final = "/v1/cluster"
 _STAMPED: Final = b"tidelog-producer-id"
 
@@ -66,36 +89,6 @@ class _Outcome(Enum):
     """The peer may have done it, or still may; repeating it does no harm."""
 
 
-class _Body:
-    """A request's messages, kept for a second reading."""
-
-    def __init__(self, receive: Receive, reservation: Reservation) -> None:
-        self.rest = receive
-        self._kept: deque[Message] = deque()
-        self.reservation = reservation
-
-    async def read(self, bytes_max: int) -> bytes | None:
-        """The whole body; None when it is longer than ``bytes_max``. Raises ``ClientDisconnect``, ``BackOff``."""
-        pieces: list[bytes] = []
-        more = True
-        while more:
-            message = await self.rest()
-            if message["type"] == "http.disconnect":
-                raise ClientDisconnect
-            self._kept.append(message)
-            piece: bytes = message.get("body", b"")
-            more = message.get("more_body", False)
-            if self.reservation.size_bytes + len(piece) > bytes_max:
-                return None
-            self.reservation.grow(len(piece))
-            pieces.append(piece)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    async def again(self) -> Message:
-        """ASGI's ``receive``, from the beginning."""
-        return self._kept.popleft() if self._kept else await self.rest()
-
-
 class Forwarding:
     """Belongs to the event loop. ``topics`` tells a topic's ``owners``."""
 
@@ -103,9 +96,12 @@ class Forwarding:
         self,
         ownership: Ownership,
         connections: PeerConnections,
+        breaker: Breaker,
         topics: TopicRegistry,
+        hops: Hops,
         *,
-        own_id: str,
+        store_answers: Callable[[], Awaitable[None]],
+        rights: Rights,
         request_bytes_max: int,
         request_memory: MemoryBudget,
         clock: Clock,
@@ -114,27 +110,42 @@ class Forwarding:
         self._ownership = ownership
         self._peers = ownership.peers
         self._connections = connections
+        self._breaker = breaker
+        self._store_answers = store_answers
         self._topics = topics
-        self._own_id = own_id
+        self._hops = hops
+        self._rights = rights
         self._request_bytes_max = request_bytes_max
         self._request_memory = request_memory
         self._clock = clock
         self._learning: dict[str, asyncio.Task[None]] = {}
         self._forwarded = Counter(
             "tidelog_forwarded_requests",
-            "Requests for another gateway: answered by it, or unreachable, busy, draining, lost.",
+            "Requests for another gateway: answered by it, or unreachable, silent, busy, draining, refused, lost.",
             ("outcome",),
             registry=registry,
         )
+        self._bytes = Counter(
+            "tidelog_forwarded_bytes",
+            "Bodies of requests passed on and of their answers: to a gateway of the same zone, of another, or either says none.",
+            ("zone",),
+            registry=registry,
+        )
 
-    async def __call__(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Handle a request whose route is ``app``. Raises as ``app``; ``OutcomeUnknown``, ``BackOff``, ``ClientDisconnect``."""
+        if self._ownership.mode == "off" or not self._peers.count:
+            return app(scope, receive, self._telling(scope, send))
+        return self._here_or_there(app, scope, receive, send)
+
+    async def _here_or_there(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         peer = await self._peer_for(scope)
         if peer is None:
             await app(scope, receive, self._telling(scope, send))
             return
-        with self._request_memory.reserve() as reservation:
-            body = _Body(receive, reservation)
+        caller: Caller | None = scope.get(CALLER)
+        with self._request_memory.reserve(0, None if caller is None else caller.principal) as reservation:
+            body = KeptBody(receive, reservation)
             outcome = await self._passed_on(peer, scope, body, send)
         if outcome is _Outcome.UNTOUCHED:
             await app(scope, body.again, send)
@@ -156,21 +167,22 @@ class Forwarding:
 
     async def _peer_for(self, scope: Scope) -> Peer | None:
         mode = self._ownership.mode
-        hops = (_header(scope, FORWARDED) or b"").count(b",") + (_header(scope, FORWARDED) is not None)
-        about_group = _template(scope).startswith(_GROUP)
-        hops_max = 2 if mode == "random" and about_group else 1
-        if mode == "off" or scope["method"] == "HEAD" or hops >= hops_max:
+        passed = _passed(scope)
+        coordinated = _coordinated(scope)
+        passed_max = 2 if mode == "random" and coordinated is not None else 1
+        if scope["method"] == "HEAD" or passed >= passed_max:
             return None
-        if not self._peers.count or _announced_bytes(scope) > self._request_bytes_max:
+        if _announced_bytes(scope) > self._request_bytes_max:
             return None
-        if mode == "random" and hops == 0:
+        if mode == "random" and passed == 0:
             if not scope["path"].startswith("/v1/") or scope["path"] == _CLUSTER:
                 return None
             chosen = self._ownership.at_random()
-            if chosen is not None or not about_group:
+            if chosen is not None or coordinated is None:
                 return chosen
-        if about_group:
-            return self._ownership.of_group(_group(scope))
+        if coordinated is not None:
+            name = scope["path_params"][coordinated].replace(ENCODED_SLASH, "/")
+            return self._ownership.of_group(name) if coordinated == "group" else self._ownership.of_queue(name)
         return await self._committer(scope)
 
     async def _committer(self, scope: Scope) -> Peer | None:
@@ -189,7 +201,7 @@ class Forwarding:
 
     def _telling(self, scope: Scope, send: Send) -> Send:
         """``send``; for another gateway it says of a topic that it is at a journal."""
-        if _header(scope, FORWARDED) is None or _template(scope) not in _PRODUCE:
+        if hop_of(scope) is None or _template(scope) not in _PRODUCE:
             return send
 
         async def tell(message: Message) -> None:
@@ -220,19 +232,22 @@ class Forwarding:
 
     # There and back
 
-    async def _passed_on(self, peer: Peer, scope: Scope, body: _Body, send: Send) -> _Outcome:
+    async def _passed_on(self, peer: Peer, scope: Scope, body: KeptBody, send: Send) -> _Outcome:
         """The outcome at the peer; unless the request was answered it can be served here without harm."""
         data = await body.read(self._request_bytes_max)
         if data is None:
             return _Outcome.UNTOUCHED
         self._connections.sweep()
+        if not await self._breaker.admits(peer):
+            self._count("silent")
+            return _Outcome.UNTOUCHED
         try:
             connection = await self._connections.take(peer.url)
         except PeerBusy:
             self._count("busy")
-            if _template(scope).startswith(_GROUP):
+            if (coordinated := _coordinated(scope)) is not None:
                 raise overloaded(
-                    "The gateway that coordinates the group has as many requests as it may have."
+                    f"The gateway that coordinates the {coordinated} has as many requests as it may have."
                 ) from None
             return _Outcome.UNTOUCHED
         except PeerUnreachable:
@@ -240,7 +255,19 @@ class Forwarding:
             self._count("unreachable")
             return _Outcome.UNTOUCHED
         try:
-            connection.begin(_request_head(scope, peer, self._own_id, len(data)), data)
+            head = self._hops.head(
+                peer,
+                sealed(scope),
+                data,
+                passed=_passed(scope) + 1,
+                caller=scope.get(CALLER),
+                revision=self._rights.revision,
+                source=source_of(scope),
+            )
+            if head is None:
+                return _Outcome.UNTOUCHED
+            connection.begin(head, data)
+            self._bytes_with(peer).inc(len(data))
             exchange = self._exchange(connection, peer, scope, send)
             # The body is at its end: from here on only the client's going away can be received.
             return await unless_disconnected(Request(scope, body.rest), exchange)
@@ -248,16 +275,14 @@ class Forwarding:
             self._connections.give_back(peer.url, connection)
 
     async def _exchange(self, connection: PeerConnection, peer: Peer, scope: Scope, send: Send) -> _Outcome:
-        def is_live() -> bool:
-            return self._peers.is_live(peer.id)
-
+        goes_on = self._goes_on(peer, scope)
         try:
-            await connection.head(is_live)
-            first = await _whole(connection, is_live) if _is_short(connection) else b""
+            await connection.head(goes_on)
+            first = await _whole(connection, goes_on) if _is_short(connection) else b""
         except PeerLost as lost:
             self._peers.rest(peer.id)
             self._count("lost")
-            if scope["method"] == "GET" or _header(scope, _STAMPED) is not None:
+            if _is_repeatable(scope):
                 return _Outcome.LOST
             raise OutcomeUnknown(
                 "The gateway that this was passed on to did not answer: whether it happened is not known."
@@ -266,20 +291,51 @@ class Forwarding:
             self._peers.rest(peer.id)
             self._count("draining")
             return _Outcome.UNTOUCHED
+        if connection.status in (400, 401) and is_refusal(connection.status, first):
+            _log.warning("gateway %s refuses what this one passes on: %s", peer.id, first.decode(errors="replace"))
+            self._peers.rest(peer.id)
+            self._count("refused")
+            return _Outcome.UNTOUCHED
         self._count("answered")
+        spending = spending_of(scope)
+        for name, value in connection.headers:
+            if name == SPENT_HEADER and spending is not None:
+                spend_told(spending, value)
         if any(name == AT_JOURNAL for name, _ in connection.headers) and _template(scope) in _PRODUCE:
             self._learn(scope)
         headers = answer_headers(connection.headers)
         await send({"type": "http.response.start", "status": connection.status, "headers": headers, AS_IT_IS: True})
+        received = self._bytes_with(peer)
+        received.inc(len(first))
         if first:
             await send({"type": "http.response.body", "body": first, "more_body": True})
         try:
-            while piece := await connection.chunk(is_live):
+            while piece := await connection.chunk(goes_on):
+                received.inc(len(piece))
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
         except PeerLost as lost:
             raise OutcomeUnknown("The answer of the gateway that this was passed on to broke off.") from lost
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         return _Outcome.ANSWERED
+
+    def _goes_on(self, peer: Peer, scope: Scope) -> GoesOn:
+        """Whether a wait for the peer's answer to the request goes on, each time it is asked."""
+        is_change = scope["method"] in ("POST", "PUT") and _template(scope) in (*_PRODUCE, _COMMIT)
+        looks_at_ms = self._clock.monotonic_ms() + STALL_LOOK_MS
+
+        async def goes_on() -> bool:
+            if not self._peers.is_live(peer.id) or not await self._breaker.is_alive(peer, LOOK_MS):
+                return False
+            if not is_change or self._clock.monotonic_ms() < looks_at_ms:
+                return True
+            return not await self._breaker.stalls(peer, self._store_answers)
+
+        return goes_on
+
+    def _bytes_with(self, peer: Peer) -> Counter:
+        if self._peers.zone is None or peer.zone is None:
+            return self._bytes.labels("unknown")
+        return self._bytes.labels("same" if peer.zone == self._peers.zone else "other")
 
     def _count(self, outcome: str) -> None:
         self._forwarded.labels(outcome).inc()
@@ -291,12 +347,17 @@ def _is_short(connection: PeerConnection) -> bool:
     return connection.status == 503 or (bool(lengths) and lengths[0] <= WHOLE_ANSWER_BYTES_MAX)
 
 
-async def _whole(connection: PeerConnection, is_live: Callable[[], bool]) -> bytes:
+async def _whole(connection: PeerConnection, goes_on: GoesOn) -> bytes:
     """The body, or the beginning of a longer one. Raises ``PeerLost``."""
     pieces = b""
-    while len(pieces) < WHOLE_ANSWER_BYTES_MAX and (piece := await connection.chunk(is_live)):
+    while len(pieces) < WHOLE_ANSWER_BYTES_MAX and (piece := await connection.chunk(goes_on)):
         pieces += piece
     return pieces
+
+
+def _is_repeatable(scope: Scope) -> bool:
+    """Whether doing it twice does no harm."""
+    return scope["method"] == "GET" or _header(scope, _STAMPED) is not None
 
 
 def _is_draining(body: bytes) -> bool:
@@ -307,21 +368,10 @@ def _is_draining(body: bytes) -> bool:
     return isinstance(problem, dict) and problem.get("error_code") == ErrorCode.DRAINING
 
 
-def _request_head(scope: Scope, peer: Peer, own_id: str, body_bytes: int) -> bytes:
-    target: bytes = scope["raw_path"]
-    if scope["query_string"]:
-        target += b"?" + scope["query_string"]
-    headers: Headers = [
-        (b"host", peer.url.partition("://")[2].encode("ascii")),
-        *request_headers(scope["headers"]),
-        (b"x-request-id", scope["tidelog.request_id"].encode("ascii")),
-        (FORWARDED, b",".join(filter(None, (_header(scope, FORWARDED), own_id.encode("ascii"))))),
-    ]
-    if body_bytes or scope["method"] in ("POST", "PUT", "PATCH"):
-        headers.append((b"content-length", b"%d" % body_bytes))
-    lines = [scope["method"].encode("ascii") + b" " + target + b" HTTP/1.1"]
-    lines += [name + b": " + value for name, value in headers]
-    return b"\r\n".join(lines) + b"\r\n\r\n"
+def _passed(scope: Scope) -> int:
+    """How many gateways have passed the request on."""
+    hop = hop_of(scope)
+    return 0 if hop is None else hop.passed
 
 
 def _template(scope: Scope) -> str:
@@ -330,10 +380,10 @@ def _template(scope: Scope) -> str:
     return template
 
 
-def _group(scope: Scope) -> str:
-    """The group that the path names."""
-    name: str = scope["path_params"]["group"]
-    return name.replace(ENCODED_SLASH, "/")
+def _coordinated(scope: Scope) -> str | None:
+    """The path's parameter that names a group or a queue; None: it is about neither."""
+    template = _template(scope)
+    return next((name for beginning, name in _COORDINATED.items() if template.startswith(beginning)), None)
 
 
 def _header(scope: Scope, wanted: bytes) -> bytes | None:

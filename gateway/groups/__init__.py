@@ -4,6 +4,7 @@
 ``calls``         what the routes call: join, leave, describe, delete; poll, which commits and reads in one call
 ``offsets``       committed offsets: written, read, reset, and how far behind they are
 ``membership``    groups as their coordinator has them: claims, sessions, the next row
+``classic``       groups whose members assign partitions among themselves: Kafka's classic protocol
 ``subscription``  which topics members subscribe to
 ``assignment``    which member gets which partition; pure
 ``bounds``        what a gateway holds of groups, how long it waits

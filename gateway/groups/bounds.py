@@ -29,6 +29,12 @@ requests among the waiting decisions."""
 MEMBERS_MAX: Final = 5_000
 """Members of one group, all in its row."""
 
+FORMER_IDS_MAX: Final = 8
+"""Replaced member ids that are told so; older ones count as unknown."""
+
+CLASSIC_GROUP_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Metadata and assignments of a classic group's members, all in its row. Kafka's own bound is a record of 1 MB."""
+
 CHANGES_WAITING_MAX: Final = 2 * MEMBERS_MAX
 """Events that a group's next row may have to take in: each member may join or acknowledge while others leave."""
 
@@ -82,6 +88,8 @@ class GroupBounds:
     """How often new topics and partitions are looked for: the contract says that they are taken up within 5 s."""
     tick_ms: int = 100
     """How often the coordinator looks for sessions that may have ended."""
+    first_join_ms: int = 500
+    """How long an empty classic group waits for further members; Kafka's ``group.initial.rebalance.delay.ms``."""
     pause_ms_min: int = 1_000
     """A tick as late as this shows that the process stood still: no session ran meanwhile."""
     adoption_ms: int = 5_000

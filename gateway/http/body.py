@@ -16,16 +16,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from concurrent.futures import Executor
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 from starlette.requests import ClientDisconnect, Request
 
 from gateway.codec.compression import Decompressor
-from gateway.memory_budget import MemoryBudget, Reservation
+from gateway.memory_budget import Memory, Reservation
 from gateway.problem import refused
 from log_format.errors import ErrorCode, RequestRefused
 
@@ -43,16 +42,38 @@ class BodyLimits:
     total_ms: int
 
 
-@dataclass(slots=True)
 class Body:
-    """A whole request body, decompressed, and the memory reserved for it."""
+    """A whole request body, decompressed, and the memory reserved for it; made by ``request_body``."""
 
-    data: bytes
-    content_type: str | None
-    """The ``Content-Type`` header as sent; None without one."""
-    reservation: Reservation
-    budget: MemoryBudget
-    is_handed_over: bool = False
+    __slots__ = ("_limits", "_pool", "_request", "budget", "data", "is_handed_over", "reservation")
+
+    def __init__(self, request: Request, limits: BodyLimits, budget: Memory, pool: Executor) -> None:
+        self._request = request
+        self._limits = limits
+        self._pool = pool
+        self.budget = budget
+        self.reservation = budget.reserve()
+        self.data = b""
+        self.is_handed_over = False
+
+    @property
+    def content_type(self) -> str | None:
+        """The ``Content-Type`` header as sent; None without one."""
+        return self._request.headers.get("content-type")
+
+    async def __aenter__(self) -> Self:
+        try:
+            self.data = await _read(self._request, self._limits, self.reservation, self._pool)
+        except BaseException:
+            self.reservation.release()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self.is_handed_over:
+            self.reservation.release()
 
     def handed_over(self, size_bytes: int) -> Reservation:
         """Memory for what the body was turned into. Its new owner releases it, not the ``with`` block.
@@ -69,23 +90,13 @@ class Body:
         return self.reservation
 
 
-@asynccontextmanager
-async def request_body(
-    request: Request, limits: BodyLimits, budget: MemoryBudget, *, pool: Executor
-) -> AsyncIterator[Body]:
+def request_body(request: Request, limits: BodyLimits, budget: Memory, *, pool: Executor) -> Body:
     """Read the body of ``request``; a large one is decompressed in ``pool``. Its memory is reserved until the block ends.
 
     Raises ``RequestRefused`` (413 ``REQUEST_TOO_LARGE``, 415 for an unknown encoding, 400 for a corrupt or stalled one),
     ``BackOff`` (503 ``OVERLOADED``), ``ClientDisconnect``.
     """
-    reservation = budget.reserve()
-    body = Body(b"", request.headers.get("content-type"), reservation, budget)
-    try:
-        body.data = await _read(request, limits, reservation, pool)
-        yield body
-    finally:
-        if not body.is_handed_over:
-            reservation.release()
+    return Body(request, limits, budget, pool)
 
 
 def has_body(request: Request) -> bool:
@@ -169,8 +180,10 @@ def _content_length(request: Request) -> int | None:
 
 
 def _decompressor(request: Request, bytes_max: int) -> Decompressor | None:
-    encodings = request.headers.getlist("content-encoding")
-    encoding = ",".join(encodings).strip().lower()
+    encodings = [value for name, value in request.scope["headers"] if name == b"content-encoding"]
+    if not encodings:
+        return None
+    encoding = b",".join(encodings).decode("latin-1").strip().lower()
     if encoding in ("", "identity"):
         return None
     return Decompressor(encoding, bytes_max)

@@ -20,6 +20,8 @@ from log_format.errors import ErrorCode, RequestRefused
 Forward = Callable[[ASGIApp, Scope, Receive, Send], Awaitable[None]]
 """Calls the route's application, or passes the request to another gateway."""
 
+FOUND: Final = "tidelog.found"
+"""Where a request's scope has its route's application, if it was looked up before."""
 _PARAMETER: Final = re.compile(r"\{[^}]*\}")
 
 
@@ -59,15 +61,15 @@ class Dispatcher:
         special_first = sorted(patterns, key=lambda template: -len(_PARAMETER.sub("", template)))
         self._patterns = [patterns[template] for template in special_first]
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Handle one request."""
-        app = self._find(scope)
+        app: ASGIApp = scope.get(FOUND) or self.find(scope)
         if self._forward is None:
-            await app(scope, receive, send)
-        else:
-            await self._forward(app, scope, receive, send)
+            return app(scope, receive, send)
+        return self._forward(app, scope, receive, send)
 
-    def _find(self, scope: Scope) -> ASGIApp:
+    def find(self, scope: Scope) -> ASGIApp:
+        """The application of the request's route. Raises ``RequestRefused``."""
         path: str = scope["path"]
         by_method = self._exact.get(path)
         parameters: dict[str, str] = {}

@@ -48,6 +48,15 @@ class Body(BaseModel):
         if example is not None:
             cls.model_config = ConfigDict(**cls.model_config, json_schema_extra={"examples": [dict(example)]})
 
+    @classmethod
+    def plain(cls, data: bytes) -> Any:
+        """An object with the model's members, where ``data`` is so plain that it can be had for less; else None.
+
+        What is wrong with a body is never said here.
+        """
+        del data
+        return None
+
 
 class Parameters(BaseModel):
     """The query of a route; parameters that it does not declare are refused."""
@@ -147,6 +156,12 @@ def _group(name: str) -> str:
     return name
 
 
+def _queue(name: str) -> str:
+    if not is_identifier(name):
+        raise refused(f"A queue's name {_IDENTIFIER_WHAT}.", [("queue", _IDENTIFIER_WHAT)])
+    return name
+
+
 def number(text: str) -> int | str:
     """The integer of a query's text, ASCII digits with an optional sign; any other text unchanged."""
     return int(text) if _DIGITS.fullmatch(text) else text
@@ -220,6 +235,12 @@ GroupPath = Annotated[
     AfterValidator(_group),
     WithJsonSchema({"type": "string", "minLength": 1, "maxLength": IDENTIFIER_BYTES_MAX, "examples": ["billing"]}),
     Path(description="The consumer group, percent-encoded"),
+]
+QueuePath = Annotated[
+    str,
+    AfterValidator(_queue),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": IDENTIFIER_BYTES_MAX, "examples": ["orders"]}),
+    Path(description="The queue, percent-encoded"),
 ]
 MemberPath = Annotated[
     str,

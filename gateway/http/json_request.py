@@ -15,6 +15,7 @@ from typing import Any, Final, NoReturn, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from gateway.codec.json_structure import nodes_exceed
+from gateway.http.fields import Body
 from gateway.http.validation import body_refusal
 from gateway.problem import refused
 
@@ -26,6 +27,9 @@ M = TypeVar("M", bound=BaseModel)
 
 def checked(model: type[M], data: bytes) -> M:
     """The object in ``data``, as the model has it. Raises ``RequestRefused``, and errors of the model's validators."""
+    if issubclass(model, Body) and (found := model.plain(data)) is not None:
+        plain: M = found
+        return plain
     members = parsed_object(data)
     try:
         return model.model_validate(members)

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 encoded = msgspec.json.Encoder().encode
+_JSON: Final = (b"content-type", b"application/json")
+
+
+class PlainAnswer:
+    """An ``application/json`` answer as bytes, for a fifth of the price of ``Response``. ``headers``: in lower case."""
+
+    __slots__ = ("_body", "_headers", "_status")
+
+    def __init__(self, body: bytes, status: int, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
+        self._body = body
+        self._headers = headers
+        self._status = status
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        """Send it."""
+        headers = [*self._headers, (b"content-length", b"%d" % len(self._body)), _JSON]
+        await send({"type": "http.response.start", "status": self._status, "headers": headers})
+        await send({"type": "http.response.body", "body": self._body})
 
 
 def json_response(members: Any, status: int = 200, *, headers: Mapping[str, str] | None = None) -> Response:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Final, TypeVar
+from functools import cache
+from typing import Any, Final, TypeVar, get_origin
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ValidationError
@@ -39,9 +40,16 @@ Pairs = Sequence[tuple[str, str]]
 
 
 def of_pairs(model: type[M], pairs: Pairs, kind: str) -> M:
-    """The model of a query or of headers. Raises ``RequestRefused`` that names each wrong one; ``kind``: what they are."""
-    given = dict(pairs)
+    """The model of a query or of headers. Raises ``RequestRefused`` that names each wrong one; ``kind``: what they are.
+
+    What the model declares as a list may be given more than once.
+    """
+    given: dict[str, Any] = dict(pairs)
     errors: list[tuple[str, str]] = []
+    for name in _list_names(model):
+        if name in given:
+            given[name] = [value for one, value in pairs if one == name]
+            pairs = [(name, ""), *(pair for pair in pairs if pair[0] != name)]
     if len(given) < len(pairs):
         errors = [(name, _GIVEN_TWICE) for name, count in Counter(name for name, _ in pairs).items() if count > 1]
     try:
@@ -53,6 +61,11 @@ def of_pairs(model: type[M], pairs: Pairs, kind: str) -> M:
     in_order = list(given)
     errors.sort(key=lambda fault: in_order.index(fault[0]) if fault[0] in given else len(in_order))
     raise parameters_refused(errors, kind)
+
+
+@cache
+def _list_names(model: type[BaseModel]) -> tuple[str, ...]:
+    return tuple(name for name, field in model.model_fields.items() if get_origin(field.annotation) is list)
 
 
 def parameters_refused(errors: Pairs, kind: str = "Query parameter") -> RequestRefused:

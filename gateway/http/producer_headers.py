@@ -30,6 +30,10 @@ _Id = Annotated[
 _Number = Annotated[int, fields.Between(0), BeforeValidator(_number)]
 
 
+TransactionId = _Id
+"""Names a transaction in a header."""
+
+
 class ProducerHeaders(fields.Headers):
     """The producer's stamp: all three headers or none."""
 

@@ -27,6 +27,7 @@ _WHAT: Final[Mapping[str, str]] = {
     "string_too_long": "must be at most {max_length} characters",
     "list_type": "must be a list of objects",
     "too_long": "must have at most {max_length} entries",
+    "too_short": "must have at least {min_length} entries",
     "dict_type": "must be an object",
     "model_type": "must be an object",
 }
@@ -63,7 +64,7 @@ def named_faults(error: ValidationError) -> list[tuple[str, str]]:
     errors: list[tuple[str, str]] = []
     for found in error.errors(include_url=False, include_input=False):
         if found["type"] == _FAULTS:
-            errors += [(name, what) for (name,), what in found["ctx"][_FAULTS]]
+            errors += [(str((*further, *found["loc"])[0]), what) for further, what in found["ctx"][_FAULTS]]
         else:
             what = UNKNOWN_PARAMETER if found["type"] == "extra_forbidden" else _what(found)
             errors.append((str(found["loc"][0]), what))

@@ -3,6 +3,9 @@
 1. A gateway keeps up with ``OWN_COMMITS_MAX`` own commits a second at little cost. When the topics here want more, those with few
    bytes a flush go to a journal. While many topics here write to a journal, others join them from ``OWN_COMMITS_LEFT`` on.
    Few topics stay as they are, however often each flushes: a journal saves what topics share.
+   So it is with readers that wait: each own topic with one costs a look at its log every ``log_poll_ms``, and a journal one look
+   for all of its topics. Above ``LOOKS_MAX`` looks a second those topics go to a journal, too. While readers wait for many topics
+   at journals, others join them from ``LOOKS_LEFT`` on.
 2. A topic at a journal whose flushes would be ``OWN_FLUSH_BYTES`` or more, for ``OWN_AGAIN_MS``, gets its own commits again.
 3. No topic moves more than once in ``MOVED_AGAIN_MS``. Each move is logged, and its reason is in the topic's description.
 4. A topic that is made while many others are made begins at a journal (``engine.administration``).
@@ -33,6 +36,8 @@ _log = logging.getLogger("gateway.journal")
 
 OWN_COMMITS_MAX: Final = 25.0
 OWN_COMMITS_LEFT: Final = 5.0
+LOOKS_MAX: Final = 50.0
+LOOKS_LEFT: Final = 5.0
 TOPICS_MIN: Final = 20
 """Fewer topics at once are not moved."""
 OWN_FLUSH_BYTES: Final = 1024 * 1024
@@ -45,22 +50,15 @@ _MOVES_AT_ONCE: Final = 256
 """They wait for threads behind the flushes that they are to end."""
 
 
-@dataclass(slots=True)
-class _Seen:
-    """What one topic had sent and flushed at the last round, and since when its flushes would be large."""
-
-    flushes: int = 0
-    sent_bytes: int = 0
-    large_since_ms: int | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """An own topic's flushes since the last round: how many a second it made or would make, and their size."""
+    """An own topic's flushes since the last round: how many a second it made or would make, and their size. ``is_awaited``: a
+    reader waits for its records."""
 
     topic: OpenTopic
     per_second: float
     flush_bytes: float
+    is_awaited: bool
 
 
 class Modes:
@@ -71,7 +69,10 @@ class Modes:
         self._topics = topics
         self._clock = access.clock
         self._metrics = access.metrics
-        self._seen: dict[str, _Seen] = {}
+        self._looks_per_second = 1_000 / access.bounds.log_poll_ms
+        """At the log of one own topic with a reader that waits."""
+        self._large_since_ms: dict[str, int] = {}
+        """Topics at journals whose flushes would be large, by name."""
         self._held_back: str | None = None
         self._last_ms = access.clock.monotonic_ms()
         self._running: asyncio.Task[None] | None = None
@@ -90,14 +91,22 @@ class Modes:
         now_ms = self._clock.monotonic_ms()
         seconds = max(0.001, (now_ms - self._last_ms) / 1000)
         self._last_ms = now_ms
-        wishes, large, shared_count = self._measured(seconds, now_ms)
+        wishes, large, shared_count, shared_awaited_count = self._measured(seconds, now_ms)
+        small = [wish for wish in wishes if wish.flush_bytes <= SMALL_FLUSH_BYTES and self._may_move(wish.topic)]
         wanted = sum(wish.per_second for wish in wishes)
-        joining = [wish for wish in wishes if wish.flush_bytes <= SMALL_FLUSH_BYTES and self._may_move(wish.topic)]
-        is_many = wanted > OWN_COMMITS_MAX and len(joining) >= TOPICS_MIN
+        looks = sum(wish.is_awaited for wish in wishes) * self._looks_per_second
+        sending, awaited = [wish for wish in small if wish.per_second], [wish for wish in small if wish.is_awaited]
+        is_many = wanted > OWN_COMMITS_MAX and len(sending) >= TOPICS_MIN
         is_late = wanted > OWN_COMMITS_LEFT and shared_count >= TOPICS_MIN
-        if joining and (is_many or is_late) and self._may_join(wanted):
+        if sending and (is_many or is_late):
             reason = f"{wanted:.0f} own commits a second were wanted here, {OWN_COMMITS_MAX:.0f} are kept up with"
-            await self._move_all([wish.topic for wish in joining], joins=True, reason=reason)
+            await self._join(sending, reason)
+        elif awaited and (
+            (looks > LOOKS_MAX and len(awaited) >= TOPICS_MIN)
+            or (looks > LOOKS_LEFT and shared_awaited_count >= TOPICS_MIN)
+        ):
+            reason = f"{looks:.0f} looks a second for readers that wait were wanted here, a journal takes one for all"
+            await self._join(awaited, reason)
         if large:
             minutes = OWN_AGAIN_MS // 60_000
             reason = f"its flushes were {OWN_FLUSH_BYTES >> 20} MiB or more for {minutes} minutes"
@@ -107,45 +116,41 @@ class Modes:
         await asyncio.sleep(_ROUND_MS / 1000)
         await self.move_once()
 
-    def _measured(self, seconds: float, now_ms: int) -> tuple[list[_Wish], list[OpenTopic], int]:
-        """What own topics want; the topics at journals that should have their own commits; how many write to journals."""
-        shared_count = 0
+    def _measured(self, seconds: float, now_ms: int) -> tuple[list[_Wish], list[OpenTopic], int, int]:
+        """What own topics want; the topics at journals that should have their own commits; of those at journals, how many are
+        written to and for how many readers wait."""
+        shared_count = shared_awaited_count = 0
         wishes: list[_Wish] = []
         large: list[OpenTopic] = []
-        if len(self._seen) > 2 * len(self._topics) + 1_000:
-            self._seen.clear()
+        were_large, self._large_since_ms = self._large_since_ms, {}
         for topic in self._topics:
-            appending, flush_count = topic.appending, topic.writer.flush_count
-            seen = self._seen.get(topic.name)
-            if seen is None:
-                seen = self._seen[topic.name] = _Seen()
-            sent, flushes = appending.sent_bytes - seen.sent_bytes, flush_count - seen.flushes
-            if not sent and not flushes and appending.is_idle:
-                seen.large_since_ms = None
+            appending = topic.appending
+            sent, flushes = topic.take_counts()
+            is_still = not sent and not flushes and appending.is_idle
+            if is_still and not topic.is_awaited:
                 continue
-            seen.sent_bytes, seen.flushes = appending.sent_bytes, flush_count
             state = topic.log.state
-            shared_count += state.attachment is not None
+            shared_count += state.attachment is not None and not is_still
+            shared_awaited_count += state.attachment is not None and topic.is_awaited
             flush_seconds = max(0.001, state.config.integer("flush.ms") / 1000)
             if state.attachment is None:
                 waits = 0 if appending.is_idle else 1
                 per_second = min((flushes + waits) / seconds, 1 / flush_seconds)
-                wishes.append(_Wish(topic, per_second, sent / max(1, flushes + waits)))
-            elif sent / seconds * flush_seconds < OWN_FLUSH_BYTES:
-                seen.large_since_ms = None
-            elif seen.large_since_ms is None:
-                seen.large_since_ms = now_ms
-            elif now_ms - seen.large_since_ms >= OWN_AGAIN_MS and self._may_move(topic):
-                large.append(topic)
-        return wishes, large, shared_count
+                wishes.append(_Wish(topic, per_second, sent / max(1, flushes + waits), topic.is_awaited))
+            elif sent / seconds * flush_seconds >= OWN_FLUSH_BYTES:
+                since_ms = self._large_since_ms[topic.name] = were_large.get(topic.name, now_ms)
+                if now_ms - since_ms >= OWN_AGAIN_MS and self._may_move(topic):
+                    large.append(topic)
+        return wishes, large, shared_count, shared_awaited_count
 
-    def _may_join(self, wanted: float) -> bool:
-        """Whether topics may go to a journal; that they may not is logged when it begins to matter."""
+    async def _join(self, wishes: Sequence[_Wish], reason: str) -> None:
+        """Move the topics to a journal. That they may not go to one is logged when it begins to matter."""
         why = self._journals.held_back
         if why is not None and why != self._held_back:
-            _log.warning("%.0f own commits a second are wanted, and no topic may go to a journal: %s", wanted, why)
+            _log.warning("%s, and no topic may go to a journal: %s", reason, why)
         self._held_back = why
-        return why is None
+        if why is None:
+            await self._move_all([wish.topic for wish in wishes], joins=True, reason=reason)
 
     def _may_move(self, topic: OpenTopic) -> bool:
         state = topic.log.state

@@ -26,10 +26,10 @@ from log_format.journal.topics import JournalTopic
 _log = logging.getLogger("gateway.journal")
 
 _ROUND_MS: Final = 1_000
-_QUIET_MS: Final = 10_000
+_QUIET_MS: Final = 30_000
 """How often a journal with nothing to drain is looked at."""
 _DRAINS_AT_ONCE: Final = 4
-_FOUND_EVERY_ROUNDS: Final = 30
+_FOUND_EVERY_ROUNDS: Final = 60
 """How often journals that other gateways began are looked for."""
 _EARLY: Final = 0.75
 """Of ``drain.ms``: a drain begins then, so that it has ended in time."""

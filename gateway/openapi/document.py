@@ -33,7 +33,9 @@ def document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
         description=_DESCRIPTION,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         servers=[{"url": "/"}],
-        tags=[{"name": name} for name in ("topics", "produce", "transactions", "fetch", "groups", "operations")],
+        tags=[
+            {"name": name} for name in ("topics", "produce", "transactions", "fetch", "groups", "access", "operations")
+        ],
         routes=routes,
     )
     for methods in made["paths"].values():

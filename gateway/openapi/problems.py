@@ -8,9 +8,11 @@ from typing import Annotated, Any, Final, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from gateway.access.needs import Needs
 from gateway.http import fields
 from gateway.openapi.schemas import reference
 from gateway.problem import MEDIA_TYPE, TYPE_PREFIX
+from gateway.quotas.limits import QUOTAS
 from log_format.errors import ANSWERS, ErrorCode
 from log_format.limits import REPORTED_ERRORS_MAX
 
@@ -43,6 +45,8 @@ class Problem(TypedDict):
     request_id: NotRequired[str]
     errors: NotRequired[Annotated[list[Fault], Field(max_length=REPORTED_ERRORS_MAX)]]
     limit_bytes: NotRequired[fields.Count]
+    quota: NotRequired[Annotated[str, fields.OneOf(*QUOTAS)]]
+    retry_after_ms: NotRequired[Annotated[int, fields.Between(1)]]
 
 
 def problems(*errors: ErrorCode) -> dict[int | str, dict[str, Any]]:
@@ -52,6 +56,14 @@ def problems(*errors: ErrorCode) -> dict[int | str, dict[str, Any]]:
         for status in _STATUSES_OF.get(code, (ANSWERS[code].status,)):
             by_status.setdefault(status, []).append(code)
     return {status: _error_response(status, codes) for status, codes in sorted(by_status.items())}
+
+
+def refusals(needs: Needs) -> dict[int | str, dict[str, Any]]:
+    """Response Objects of what a caller is refused with for who it is: 401, 403 where a right is needed, 429."""
+    codes = [] if needs.is_open else [ErrorCode.UNAUTHENTICATED]
+    codes += [ErrorCode.UNAUTHORIZED] if needs.rights else []
+    codes += [] if needs.is_open else [ErrorCode.THROTTLED]
+    return {ANSWERS[code].status: _error_response(ANSWERS[code].status, (code,)) for code in codes}
 
 
 def _error_response(status: int, codes: Sequence[ErrorCode]) -> dict[str, Any]:

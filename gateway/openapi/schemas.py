@@ -87,7 +87,7 @@ class Record(TypedDict):
 
 @with_config(ConfigDict(extra="forbid", json_schema_extra={**_ONE_VALUE, "not": {"required": ["key", "key_base64"]}}))
 class NewRecord(TypedDict):
-    """A record to append. Exactly one of `value`, `value_base64`; at most one of `key`, `key_base64`."""
+    """A record to append. Exactly one of `value`, `value_base64`; one of `key`, `key_base64`; one of the `deliver_` members."""
 
     partition: NotRequired[fields.Partition | None]
     offset: NotRequired[Annotated[Any, Field(description="Ignored: a fetched record can be produced again as it is")]]
@@ -101,6 +101,18 @@ class NewRecord(TypedDict):
     ]
     value_base64: NotRequired[_Base64]
     headers: NotRequired[list[RecordHeader] | dict[str, str] | None]
+    expires_at: NotRequired[
+        Annotated[
+            fields.Timestamp | None,
+            Field(description="Queues do not deliver it from then on; stored as a header of this name"),
+        ]
+    ]
+    deliver_at: NotRequired[
+        Annotated[_Timestamp | None, Field(description="The record appears at this time, in milliseconds")]
+    ]
+    deliver_after_ms: NotRequired[
+        Annotated[_Timestamp | None, Field(description="The record appears so many milliseconds after its arrival")]
+    ]
 
 
 RecordToDecode = Annotated[Any, WithJsonSchema(reference(NewRecord))]

@@ -11,41 +11,64 @@ wait for each other.
 from __future__ import annotations
 
 import logging
+import secrets
 from concurrent.futures import Executor, ThreadPoolExecutor
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from gateway.certificate import Certificate
+from gateway.access.authentication import Authentication
+from gateway.access.bootstrap import read_bootstrap_token
+from gateway.activity.activity import Activity
+from gateway.audit.recording import Recording
+from gateway.audit.trail import AuditTrail
+from gateway.certificate import Certificate, PeerTrust
 from gateway.cluster.keys import read_key_file
 from gateway.cluster.membership import Membership
-from gateway.cluster.ownership import Ownership
+from gateway.cluster.ownership import Mode, Ownership
 from gateway.cluster.peers import Peers
-from gateway.engine.bounds import LOAD_THREADS, LOOK_THREADS, EngineBounds
-from gateway.forwarding.connections import PeerConnections, PeerTrust
+from gateway.counted_store import StoreRequests
+from gateway.engine.bounds import FLUSH_REQUESTS_MIN, LOAD_THREADS, LOOK_THREADS, EngineBounds
+from gateway.forwarding.breaker import Breaker
+from gateway.forwarding.connections import PeerConnections
 from gateway.forwarding.forwarding import Forwarding
+from gateway.forwarding.hop import Hops
 from gateway.forwarding.journal_peers import JournalPeering
+from gateway.forwarding.peer_message import PeerMessages
+from gateway.forwarding.queue_peers import QueuePeering
 from gateway.gateway import Gateway
+from gateway.history.lane import Lane
+from gateway.history.readers import Readers, reader_command
 from gateway.http.body import BodyLimits
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
 from gateway.metrics import Metrics
+from gateway.missing_hints import MissingHints
+from gateway.own_commits import OwnCommits
 from gateway.process.allocator import give_memory_back
+from gateway.process.stores import open_counted, open_for_old_records
 from gateway.proven_store import ProvenStore
+from gateway.quotas.quotas import Quotas
+from gateway.quotas.rows import LimitsOf
+from gateway.quotas.sharing import BEATS_UNTIL_OLD, Sharing
 from gateway.settings import Settings, SettingsError
+from gateway.vending.vending import Vending
 from log_format.clock import Clock, SystemClock
 from log_format.errors import StoreUnavailable
 from log_format.layout import TOPICS
 from log_format.store import ObjectStore
-from log_format.stores import open_store
 
-STORE_CONNECT_TIMEOUT_MS: Final = 2_000
-STORE_READ_TIMEOUT_MS: Final = 8_000
+if TYPE_CHECKING:
+    from gateway.access.jwt_callers import JwtCallers
+
 HEARTBEAT_THREADS: Final = 1
+PRINCIPALS_SHARE: Final = 4
+"""A principal has a quarter of each memory budget at most."""
+JWT_THREADS: Final = 2
+"""One may ask the issuer while the other verifies."""
 ANSWER_SHARE: Final = 1 / 3
 """Part of the memory for answers, kept for clients that hold less than it. Half of it fits a small read of old records."""
-STORE_RETRY_MS_MAX: Final = 3_000
-"""Clients repeat refused requests, and wait for that: the gateway gives up early and says so, rather than late."""
 
 _log = logging.getLogger("gateway.process.assembly")
 
@@ -60,21 +83,38 @@ def assemble(settings: Settings) -> Gateway:
     pa.set_memory_pool(pa.system_memory_pool())
     clock = SystemClock()
     metrics = Metrics()
-    store = ProvenStore(_open(settings.store, settings.write_threads + LOOK_THREADS + LOAD_THREADS + HEARTBEAT_THREADS))
-    _prove(store)
-    ownership = Ownership(settings.gateway_id, Peers(clock), settings.forwarding)
-    request_memory = MemoryBudget(settings.in_flight_bytes_max, "request bodies")
+    requests = StoreRequests()
+    metrics.registry.register(requests)
+    writers = settings.write_threads + LOOK_THREADS + LOAD_THREADS + HEARTBEAT_THREADS
+    try:
+        counted = open_counted(settings.store, requests, threads=writers)
+        cold_store = open_for_old_records(
+            settings.store, requests, threads=settings.read_threads, clock=clock, registry=metrics.registry
+        )
+    except (ValueError, OSError) as error:
+        raise SettingsError(f"TIDELOG_STORE: {error}") from error
+    proven = ProvenStore(counted)
+    _prove(proven)
+    store = MissingHints(OwnCommits(proven), clock)
+    ownership = Ownership(settings.gateway_id, Peers(clock, settings.zone), _forwarding(settings))
+    hops = Hops(ownership.peers, clock, instance=secrets.token_hex(8), needs_key_file=settings.auth == "on")
+    in_flight_max = settings.in_flight_bytes_max
+    request_memory = MemoryBudget(
+        in_flight_max, "request bodies", of_client_max=_of_principal_max(settings, in_flight_max)
+    )
     # A peer accepts as many connections as this gateway, and half of those are for its own clients.
     connections = PeerConnections(max(1, settings.connections_max // 2), _trust(settings))
+    breaker = Breaker(ownership.peers, connections, clock)
     engine = LogEngine(
         store,
-        _open(settings.store, settings.read_threads),
+        cold_store,
         bounds=_bounds(settings),
         ownership=ownership,
         clock=clock,
         registry=metrics.registry,
         request_memory=request_memory,
-        journal_peers=JournalPeering(ownership, connections),
+        journal_peers=JournalPeering(ownership, connections, breaker, hops),
+        super_users=_super_users(settings),
     )
     return put_together(
         settings,
@@ -82,11 +122,15 @@ def assemble(settings: Settings) -> Gateway:
         engine,
         ownership,
         connections,
+        breaker=breaker,
+        hops=hops,
         clock=clock,
         metrics=metrics,
         request_memory=request_memory,
         codec_pool=ThreadPoolExecutor(settings.codec_threads, thread_name_prefix="codec"),
+        compression_pool=ThreadPoolExecutor(1, thread_name_prefix="compression"),
         key_file=_key_file(settings.cluster_key_file),
+        lane=_lane(settings, requests, metrics),
     )
 
 
@@ -97,13 +141,18 @@ def put_together(
     ownership: Ownership,
     connections: PeerConnections,
     *,
+    breaker: Breaker,
+    hops: Hops,
     clock: Clock,
     metrics: Metrics,
     request_memory: MemoryBudget,
     codec_pool: Executor,
+    compression_pool: Executor,
     key_file: tuple[bytes, ...] | None = None,
+    lane: Lane | None = None,
 ) -> Gateway:
     """The gateway around its engine. Raises ``SettingsError`` for a certificate that can't be used."""
+    quotas = None if settings.auth == "off" else _quotas(settings, engine, clock)
     membership = Membership(
         store,
         ownership.peers,
@@ -114,37 +163,127 @@ def put_together(
         clock=clock,
         beat_ms=settings.heartbeat_ms,
         registry=metrics.registry,
+        instance=hops.instance,
         journals=settings.journals == "on",
+        quotas=quotas,
         key_file=key_file,
     )
     forwarding = Forwarding(
-        ownership,
-        connections,
-        engine.topics,
-        own_id=settings.gateway_id,
+        *(ownership, connections, breaker, engine.topics, hops),
+        store_answers=engine.store_answers,
+        rights=engine.rights,
         request_bytes_max=settings.request_bytes_max,
         request_memory=request_memory,
         clock=clock,
         registry=metrics.registry,
     )
-    answer_memory = MemoryBudget(
-        settings.answer_bytes_max, "answers", kept_bytes=int(settings.answer_bytes_max * ANSWER_SHARE)
-    )
     return Gateway(
+        rights=engine.rights,
+        vending=Vending(store.uri, settings),
+        lane=lane,
+        recording=None if settings.audit_mode == "off" else _recording(settings, engine, clock, metrics),
+        quotas=quotas,
+        authentication=_authentication(settings, engine, clock),
         settings=settings,
         store_uri=store.uri,
         clock=clock,
         metrics=metrics,
         request_memory=request_memory,
-        answer_memory=answer_memory,
+        answer_memory=_answer_memory(settings),
         body_limits=BodyLimits(bytes_max=settings.request_bytes_max, total_ms=settings.body_total_ms),
         codec_pool=codec_pool,
+        compression_pool=compression_pool,
         engine=engine,
+        activity=Activity(metrics.registry, clock),
         membership=membership,
         peers=ownership.peers,
         forwarding=forwarding,
+        queue_peers=QueuePeering(ownership, PeerMessages(ownership.peers, connections, breaker, hops)),
+        hops=hops,
         certificate=_certificate(settings),
+        peer_trust=connections.trust,
     )
+
+
+def _lane(settings: Settings, requests: StoreRequests, metrics: Metrics) -> Lane | None:
+    if settings.readers == 0 or settings.store.startswith("memory:"):  # which no other process has
+        return None
+    arguments = (settings.store, settings.log_level, settings.log_format)
+    readers = Readers(settings.readers, reader_command(), arguments)
+    return Lane(
+        readers,
+        settings.readers,
+        requests=requests,
+        registry=metrics.registry,
+        has_principals=settings.auth == "on",
+    )
+
+
+def _super_users(settings: Settings) -> tuple[str, ...] | None:
+    """None with ``auth=off``."""
+    if settings.auth == "off":
+        return None
+    return tuple(name.strip() for name in settings.super_users.split(",") if name.strip())
+
+
+def _quotas(settings: Settings, engine: LogEngine, clock: Clock) -> Quotas:
+    limits_of = LimitsOf(lambda: engine.access_table.state.quotas)
+    return Quotas(limits_of, Sharing(old_after_ms=BEATS_UNTIL_OLD * settings.heartbeat_ms), clock=clock)
+
+
+def _recording(settings: Settings, engine: LogEngine, clock: Clock, metrics: Metrics) -> Recording:
+    return Recording(
+        AuditTrail(clock=clock, registry=metrics.registry),
+        engine.topics,
+        engine.administration,
+        engine.producer_ids,
+        clock=clock,
+        is_required=settings.audit_mode == "required",
+    )
+
+
+def _answer_memory(settings: Settings) -> MemoryBudget:
+    size = settings.answer_bytes_max
+    of_principal = _of_principal_max(settings, size)
+    return MemoryBudget(size, "answers", kept_bytes=int(size * ANSWER_SHARE), of_client_max=of_principal)
+
+
+def _of_principal_max(settings: Settings, bytes_max: int) -> int | None:
+    """How much of a memory budget one principal may have; None where principals are not known."""
+    return None if settings.auth == "off" else bytes_max // PRINCIPALS_SHARE
+
+
+def _authentication(settings: Settings, engine: LogEngine, clock: Clock) -> Authentication | None:
+    """Raises ``SettingsError``."""
+    if settings.auth == "off":
+        return None
+    try:
+        path = settings.bootstrap_token_file
+        bootstrap = None if path is None else read_bootstrap_token(path)
+    except ValueError as error:
+        raise SettingsError(f"TIDELOG_BOOTSTRAP_TOKEN_FILE: {error}") from error
+    return Authentication(
+        engine.access_table, engine.rights, bootstrap=bootstrap, jwts=_jwt_callers(settings, clock), clock=clock
+    )
+
+
+def _jwt_callers(settings: Settings, clock: Clock) -> JwtCallers | None:
+    if settings.oidc_issuer is None or settings.oidc_audience is None:
+        return None
+    # Here, since their libraries take 10 MiB, which a gateway without an issuer does not need.
+    from gateway.access.issuer_keys import fetched_keys  # noqa: PLC0415
+    from gateway.access.json_web_token import JwtRules  # noqa: PLC0415
+    from gateway.access.jwt_callers import JwtCallers  # noqa: PLC0415
+
+    rules = JwtRules(
+        issuer=settings.oidc_issuer,
+        audience=settings.oidc_audience,
+        algorithms=frozenset(name.strip() for name in settings.oidc_algorithms.split(",")),
+        principal_claim=settings.oidc_principal_claim,
+        groups_claim=settings.oidc_groups_claim,
+    )
+    executor = ThreadPoolExecutor(JWT_THREADS, thread_name_prefix="jwt")
+    return JwtCallers(rules, fetch_keys=partial(fetched_keys, settings.oidc_issuer), executor=executor, clock=clock)
 
 
 def _bounds(settings: Settings) -> EngineBounds:
@@ -155,8 +294,11 @@ def _bounds(settings: Settings) -> EngineBounds:
         footer_cache_bytes_max=settings.footer_cache_bytes_max,
         manifest_bytes_max=settings.manifest_bytes_max,
         groups_bytes_max=settings.groups_bytes_max,
+        queues_bytes_max=settings.queues_bytes_max,
+        access_bytes_max=settings.access_bytes_max,
         waiting_polls_max=settings.waiting_polls_max,
         request_bytes_max=settings.request_bytes_max,
+        flush_requests=max(FLUSH_REQUESTS_MIN, settings.connections_max // 2),
         journals=settings.journals == "on",
         # The rest is for small requests, which get through beside any number of large ones.
         large_bodies_bytes_max=max(settings.request_bytes_max, settings.in_flight_bytes_max * 3 // 4),
@@ -202,30 +344,37 @@ def _key_file(path: str | None) -> tuple[bytes, ...] | None:
         raise SettingsError(f"TIDELOG_CLUSTER_KEY_FILE: {error}") from error
 
 
+def _forwarding(settings: Settings) -> Mode:
+    """With ``auth=on`` callers travel between gateways, which takes a key that no reader of the store knows."""
+    if settings.auth == "on" and settings.cluster_key_file is None and settings.forwarding != "off":
+        _log.warning(
+            "auth is on and there is no cluster_key_file: this gateway passes no request on to others, and takes none"
+        )
+        return "off"
+    return settings.forwarding
+
+
 def _certificate(settings: Settings) -> Certificate | None:
     if settings.tls_cert is None or settings.tls_key is None:
         return None
     try:
-        return Certificate(settings.tls_cert, settings.tls_key)
+        return Certificate(
+            settings.tls_cert,
+            settings.tls_key,
+            settings.tls_client_ca,
+            # Nothing else would say who asks.
+            is_needed_of_clients=settings.auth == "off",
+        )
     except ValueError as error:
         raise SettingsError(str(error)) from error
 
 
 def _trust(settings: Settings) -> PeerTrust:
+    # Peers ask for a certificate exactly where this gateway asks its clients: all have the same settings.
+    pair = None
+    if settings.tls_client_ca is not None and settings.tls_cert is not None and settings.tls_key is not None:
+        pair = (settings.tls_cert, settings.tls_key)
     try:
-        return PeerTrust.of(settings.tls_ca, settings.tls_peer_name)
+        return PeerTrust(settings.tls_ca, settings.tls_peer_name, pair=pair)
     except ValueError as error:
-        raise SettingsError(f"TIDELOG_TLS_CA: {error}") from error
-
-
-def _open(uri: str, connections: int) -> ObjectStore:
-    try:
-        return open_store(
-            uri,
-            max_pool_connections=connections,
-            connect_timeout_ms=STORE_CONNECT_TIMEOUT_MS,
-            read_timeout_ms=STORE_READ_TIMEOUT_MS,
-            retry_ms_max=STORE_RETRY_MS_MAX,
-        )
-    except (ValueError, OSError) as error:
-        raise SettingsError(f"TIDELOG_STORE: {error}") from error
+        raise SettingsError(str(error)) from error

@@ -12,7 +12,8 @@ from typing import Final
 from starlette.types import ASGIApp
 from uvicorn.server import ServerState
 
-from gateway.process.connection_limits import ClientAddresses, ConnectionLimits
+from gateway.client_addresses import ClientAddresses
+from gateway.process.connection_limits import ConnectionLimits
 from gateway.process.listener_config import listener_config
 from gateway.process.protocol import GatewayProtocol
 from gateway.settings import OPERATIONS_CONNECTIONS_MAX, Settings

@@ -27,17 +27,20 @@ from functools import partial
 from typing import Any, Final
 
 import httptools
-from starlette.types import Receive, Scope, Send
+from uvicorn._types import ASGI3Application
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.utils import get_remote_addr
 from uvicorn.server import ServerState
 
 from gateway.asgi.request_id import request_id_of
-from gateway.problem import overloaded, problem_response, refused
+from gateway.asgi.throttling import CONNECTION
+from gateway.client_addresses import address_key
+from gateway.problem import problem_response, refused
 from gateway.process.answer_pace import AnswerPace
-from gateway.process.connection_limits import TOLD_MAX, ConnectionLimits, address_key
+from gateway.process.connection_limits import TOLD_MAX, ConnectionLimits, refusing
 from gateway.process.gentle_transport import GentleTransport
+from gateway.quotas.quotas import Connection
 
 HEADERS_MAX: Final = 128
 """Far more than clients and proxies send."""
@@ -82,6 +85,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self.lingering_since_ms: int | None = None
         self._limits = limits
         self._gentle: GentleTransport
+        self._connection = Connection()
         self._address: str | None = None
         self._header_count = 0
         self._head_bytes = 0
@@ -125,9 +129,9 @@ class GatewayProtocol(HttpToolsProtocol):
             transport.abort()
             return False
         if excess > 0:
-            self.app = partial(_overloaded, "The gateway has as many connections as it may.")
+            self.app = partial(refusing, "The gateway has as many connections as it may.")
         elif of_address > 0:
-            self.app = partial(_overloaded, "The gateway has as many connections from this address as it may.")
+            self.app = partial(refusing, "The gateway has as many connections from this address as it may.")
         return True
 
     def leave(self) -> None:
@@ -140,17 +144,14 @@ class GatewayProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """It ended."""
         self.leave()
+        self._connection.end()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Parse the input, unless it does not matter any more."""
         self._received_at_ms = _now_ms()
         self._window_bytes += len(data)
-        self._unset_keepalive_if_required()
-        if len(data) <= SLICE_BYTES:
-            self._take(data)
-            return
-        view = memoryview(data)
+        view = data if len(data) <= SLICE_BYTES else memoryview(data)
         for start in range(0, len(data), SLICE_BYTES):
             self._take(view[start : start + SLICE_BYTES])
 
@@ -210,7 +211,6 @@ class GatewayProtocol(HttpToolsProtocol):
             return
         self._deaf = True
         self.lingering_since_ms = self._received_at_ms = _now_ms()
-        self._unset_keepalive_if_required()
         self.flow.resume_reading()
         # TLS can't, and the answer itself says where it ends.
         if transport.can_write_eof():
@@ -268,6 +268,7 @@ class GatewayProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request begins."""
         super().on_message_begin()
+        self.scope[CONNECTION] = self._connection  # type: ignore[typeddict-unknown-key]
         self._header_count = self._head_bytes = self._framing_bytes = 0
         self._hosts = []
         self._in_head = True
@@ -325,10 +326,20 @@ class GatewayProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """The answer is given, perhaps before the request has arrived whole."""
-        super().on_response_complete()
+        # Not the overridden method, which sets a timer for each answer: ``sweep`` closes idle connections.
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
         if self.cycle.response_complete and not self._in_head:
             patience_ms = self._limits.head_ms if self.cycle.more_body else self._limits.idle_ms
             self._due_at_ms = _now_ms() + patience_ms
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        """Handle the request: a few are begun in one turn of the loop."""
+        self._limits.starts.start(partial(super()._start_asgi_task, cycle, app))
 
     def on_message_complete(self) -> None:
         """The request has arrived whole."""
@@ -380,13 +391,6 @@ class GatewayProtocol(HttpToolsProtocol):
         # Bytes after a broken message can't be told from its rest, so the client may still be sending.
         self._in_head = True
         self.close_gently()
-
-
-async def _overloaded(why: str, scope: Scope, _receive: Receive, send: Send) -> None:
-    """Answers on a connection beyond the limits."""
-    request_id = request_id_of(scope)
-    headers = {"connection": "close", "x-request-id": request_id}
-    await problem_response(overloaded(why), request_id, headers=headers)(scope, _receive, send)
 
 
 def _now_ms() -> int:

@@ -18,28 +18,41 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Coroutine, Generator
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 
 from gateway.app import GatewayApplication
-from gateway.certificate import LOOK_SECONDS, Certificate
+from gateway.certificate import LOOK_SECONDS
+from gateway.client_addresses import ClientAddresses
 from gateway.gateway import Gateway
 from gateway.process.allocator import resident_bytes, trim
-from gateway.process.connection_limits import ClientAddresses, ConnectionLimits
+from gateway.process.connection_limits import ConnectionLimits
 from gateway.process.descriptors import accepted_max
 from gateway.process.listener_config import listener_config
 from gateway.process.operations_listener import OperationsListener, listening_url
 from gateway.process.protocol import GatewayProtocol
 from gateway.process.tls_protocol import TlsProtocol
+from gateway.process.worker import Worker
 from gateway.structured_log import WRITER
 from gateway.supervised import supervised
 
+if TYPE_CHECKING:
+    from gateway.kafka.listener import KafkaListener
+
 SWEEP_SECONDS = 1.0
+GC_ALLOCATIONS = 100_000
+"""New objects between two collections. With Python's 700 every few requests pay for a look at all others under way. Each has
+a hundred objects, and leaves no cycle."""
+SWITCH_SECONDS = 0.001
+"""How long a thread that has written waits for the interpreter's lock beside a busy event loop: several times a put."""
 MEMORY_SHORT_MS = 500
 """A longer wait for an answer's memory is a wait for slow clients, not for reads."""
 LAST_CONNECTIONS_SECONDS = 2
 """How long connections may take to end once all requests are answered."""
+HAND_OVER_LOOK_SECONDS = 0.1
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _BACKLOG = 1024
 
@@ -91,12 +104,16 @@ class GatewayServer(uvicorn.Server):
         gateway: Gateway,
         announce: Callable[[str, str | None], None],
         *,
+        worker: Worker | None = None,
         sweep_seconds: float = SWEEP_SECONDS,
     ) -> None:
+        """``worker``: what the supervisor handed over; None: there is none."""
         super().__init__(config)
+        self._worker = worker
         port = gateway.settings.operations_port
         assert isinstance(config.app, GatewayApplication)
         self._operations = None if port is None else OperationsListener(config.app.operations, gateway.settings, port)
+        self._kafka = _kafka_listener(gateway, worker)
         self.drained_whole = True
         self._told_to_stop = False
         self._gateway = gateway
@@ -114,19 +131,34 @@ class GatewayServer(uvicorn.Server):
             except OSError as error:
                 _log.error("the operations listener (ops_host, ops_port) can't be had: %s", error)
                 sys.exit(STARTUP_FAILURE)
+        if self._kafka is not None:
+            try:
+                await self._kafka.bind(is_shared=self._worker is not None)
+            except OSError as error:
+                _log.error("the listener for Kafka's clients (kafka_listen) can't be had: %s", error)
+                sys.exit(STARTUP_FAILURE)
         await super().startup(sockets)
         if self._operations is not None:
             await self._operations.serve()
+        if self._kafka is not None:
+            await self._kafka.serve()
         url = listening_url(self.servers[0], self._gateway.settings.scheme)
-        self._gateway.membership.start(self._gateway.settings.advertised_url or url)
+        kafka = None if self._kafka is None else str(self._kafka.advertised)
+        if kafka is not None:
+            _log.info("Kafka's clients reach this gateway at %s", kafka)
+        self._gateway.membership.start(self._reached_at(url), kafka)
         self._keep(supervised(self._sweep, "the sweep of connections"))
-        if self._gateway.certificate is not None:
-            look = functools.partial(_look_at, self._gateway.certificate)
-            self._keep(supervised(look, "the look at the certificate"))
+        self._keep(supervised(functools.partial(_look_at_files, self._gateway), "the look at the certificates"))
         # Objects made by start-up stay: the collector need not look at them with each full collection.
         gc.collect()
         gc.freeze()
-        self._announce(url, operations_url)
+        gc.set_threshold(GC_ALLOCATIONS)
+        sys.setswitchinterval(SWITCH_SECONDS)
+        if self._worker is None:
+            self._announce(url, operations_url)
+        else:
+            asyncio.get_running_loop().add_reader(self._worker.life, self._on_orphaned)
+            self._worker.tell_ready(operations_url)
 
     async def on_tick(self, counter: int) -> bool:
         """Runs ten times a second; both listeners' answers share one date."""
@@ -137,6 +169,8 @@ class GatewayServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close the listeners, the operations one last: until then it says that the gateway is going."""
+        if self._kafka is not None:
+            await self._kafka.close()
         await super().shutdown(sockets)
         if self._operations is not None:
             self._operations.close()
@@ -147,6 +181,8 @@ class GatewayServer(uvicorn.Server):
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, self._on_signal)
+        if self._worker is not None:
+            loop.add_signal_handler(signal.SIGUSR1, lambda: self._keep(self._hand_over()))
         try:
             yield
         finally:
@@ -161,6 +197,38 @@ class GatewayServer(uvicorn.Server):
         self._told_to_stop = True
         self._gateway.engine.refuse_work()
         self._keep(self._drain())
+
+    def _on_orphaned(self) -> None:
+        assert self._worker is not None
+        asyncio.get_running_loop().remove_reader(self._worker.life)
+        _log.warning("the supervisor is gone")
+        if not self._told_to_stop:
+            self._on_signal()
+
+    def _reached_at(self, url: str) -> str:
+        """Where other gateways reach this one. ``url``: the address that it listens on for clients."""
+        settings = self._gateway.settings
+        if self._worker is None:
+            return settings.advertised_url or url
+        own = listening_url(self.servers[1], settings.scheme)
+        if settings.advertised_url is None:
+            return own
+        return urlsplit(settings.advertised_url)._replace(netloc=_with_port(settings.advertised_url, own)).geturl()
+
+    async def _hand_over(self) -> None:
+        """Let the connections go to the successor, which listens already: no request is refused for that."""
+        _log.info("handing over")
+        self.servers[0].close()
+        if self._kafka is not None:
+            self._kafka.stop_listening()
+        close = (b"connection", b"close")
+        self.config.encoded_headers.append(close)
+        self.server_state.default_headers = [*self.server_state.default_headers, close]
+        until = time.monotonic() + self._gateway.settings.header_idle_ms / 1000
+        while self.server_state.connections and time.monotonic() < until:  # noqa: ASYNC110 - uvicorn tells no end
+            await asyncio.sleep(HAND_OVER_LOOK_SECONDS)
+        if not self._told_to_stop:
+            self._on_signal()
 
     async def _drain(self) -> None:
         settings = self._gateway.settings
@@ -191,12 +259,16 @@ class GatewayServer(uvicorn.Server):
         now_ms = time.monotonic_ns() // 1_000_000
         connections = list(self.server_state.connections)
         self._gateway.metrics.connections.set(len(connections))
-        is_memory_short = self._gateway.answer_memory.longest_wait_ms() >= MEMORY_SHORT_MS
+        lane = self._gateway.lane
+        budgets = [self._gateway.answer_memory, *([] if lane is None else [lane.memory])]
+        is_memory_short = max(budget.longest_wait_ms() for budget in budgets) >= MEMORY_SHORT_MS
         for connection in connections:
             if isinstance(connection, GatewayProtocol):
                 connection.sweep(now_ms, is_memory_short=is_memory_short)
         if self._operations is not None:
             self._operations.sweep(now_ms)
+        if self._kafka is not None:
+            self._kafka.sweep()
         if resident_bytes() > self._trim_above_bytes:
             await asyncio.to_thread(trim)
 
@@ -206,6 +278,24 @@ class GatewayServer(uvicorn.Server):
         task.add_done_callback(self._background.discard)
 
 
-async def _look_at(certificate: Certificate) -> None:
+def _kafka_listener(gateway: Gateway, worker: Worker | None) -> KafkaListener | None:
+    if gateway.settings.kafka_listen is None:
+        return None
+    # Here, since kio and aiokafka take memory, and an extra brings them.
+    from gateway.kafka.listener import KafkaListener  # noqa: PLC0415
+
+    return KafkaListener(gateway, number=0 if worker is None else worker.number)
+
+
+def _with_port(advertised_url: str, own_url: str) -> str:
+    """The host of the one with the port of the other."""
+    host = urlsplit(advertised_url).hostname or ""
+    return f"[{host}]:{urlsplit(own_url).port}" if ":" in host else f"{host}:{urlsplit(own_url).port}"
+
+
+async def _look_at_files(gateway: Gateway) -> None:
     await asyncio.sleep(LOOK_SECONDS)
-    await asyncio.to_thread(certificate.look)
+    if gateway.certificate is not None:
+        await asyncio.to_thread(gateway.certificate.look)
+    if gateway.peer_trust.context is not None:
+        await asyncio.to_thread(gateway.peer_trust.look)

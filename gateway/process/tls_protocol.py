@@ -20,7 +20,7 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 from uvloop.loop import SSLProtocol  # type: ignore[attr-defined]
 
-from gateway.certificate import Certificate
+from gateway.certificate import CLIENT_CERTIFICATE, Certificate, ClientCertificate, client_certificate
 from gateway.process.connection_limits import ConnectionLimits
 from gateway.process.protocol import GatewayProtocol
 
@@ -46,10 +46,12 @@ class TlsProtocol(GatewayProtocol):
         super().__init__(config, server_state, app_state, _loop, limits=limits)
         self._certificate = certificate
         self._tcp: asyncio.Transport | None = None
+        self._shown: ClientCertificate | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take the connection, and begin the handshake; after it, begin with HTTP."""
         if self._tcp is not None:
+            self._shown = client_certificate(transport.get_extra_info("peercert"))
             self.begin(transport, carrier=self._tcp)
             transport.set_read_buffer_limits(READ_BYTES_MAX)  # type: ignore[attr-defined]
             return
@@ -69,6 +71,12 @@ class TlsProtocol(GatewayProtocol):
         )
         transport.set_protocol(tls)
         tls.connection_made(transport)
+
+    def on_message_begin(self) -> None:
+        """A request begins. It is of the principal of the connection's certificate, if there is one."""
+        super().on_message_begin()
+        if self._shown is not None:
+            self.scope[CLIENT_CERTIFICATE] = self._shown  # type: ignore[typeddict-unknown-key]
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Give the connection's slot back."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from gateway.codec.incoming import IncomingRecords
+from gateway.codec.delays import refuse_late, with_due_timestamps
+from gateway.codec.incoming import IncomingRecords, Milliseconds
 from gateway.codec.record_key import refuse_keyless
 from gateway.codec.record_size import refuse_large
 from gateway.codec.route import route
@@ -22,8 +22,10 @@ from gateway.engine.open_topic import OpenTopic
 from log_format.clock import Clock
 from log_format.errors import ErrorCode, RequestRefused, UnknownPartition
 from log_format.records.partitioner import partition_for_key
-from log_format.records.schema import BATCH_SCHEMA
+from log_format.records.schema import BATCH_SCHEMA, TIMESTAMP_MS_MAX
+from log_format.records.single import SingleRecord
 from log_format.records.size import largest_record_bytes
+from log_format.scheduled.delayed_records import DelayedRecords
 from log_format.topic.append import Batch
 from log_format.topic.appended import Duplicate
 from log_format.topic.producers import ProducerStamp, SequenceCheck
@@ -37,8 +39,7 @@ _BY_STATE: Final = (ErrorCode.INVALID_RECORD, ErrorCode.RECORD_TOO_LARGE, ErrorC
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class CodecWork:
+class CodecWork(NamedTuple):
     """Where a body of this length is worked on."""
 
     size_bytes: int
@@ -51,8 +52,7 @@ class CodecWork:
         return await asyncio.get_running_loop().run_in_executor(self.pool, work)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Routing:
+class Routing(NamedTuple):
     """What decides where records go: the partition that the route names, the request's number in turn, when it came.
 
     The producer's stamp and the expected offset go along with them.
@@ -65,16 +65,57 @@ class Routing:
     expected_offset: int | None = None
 
 
+class RoutedRecords(NamedTuple):
+    """``batch``: all records; None: there is nothing to append. ``deliver_at``: when each is due, ``NO_DELAY``: at once."""
+
+    batch: Batch | None
+    deliver_at: Milliseconds | None = None
+
+    def split(self, now_ms: int) -> tuple[DelayedRecords, DelayedRecords] | None:
+        """All records, and those of them to be appended later; None where that makes no difference.
+
+        Of a request that may be repeated an earlier try may have delayed some that are due now.
+        """
+        batch = self.batch
+        if self.deliver_at is None or batch is None:
+            return None
+        is_later = self.deliver_at > now_ms
+        if batch.stamp is None and not is_later.any():
+            return None
+        delayed = DelayedRecords(
+            records=batch.records,
+            partitions=batch.partitions,
+            deliver_at=self.deliver_at,
+            indices=np.arange(len(is_later), dtype=np.int64),
+        )
+        return delayed, delayed.where(is_later)
+
+
+def with_records(batch: Batch, records: DelayedRecords) -> Batch | None:
+    """The batch with these records instead of its own; None: nothing is left to append."""
+    if not len(records) and batch.stamp is None:
+        return None
+    return Batch(
+        topic_id=batch.topic_id,
+        records=records.records,
+        partitions=records.partitions,
+        record_bytes_max=batch.record_bytes_max,
+        partition_count=batch.partition_count,
+        stamp=batch.stamp,
+        expected_offset=batch.expected_offset,
+    )
+
+
 async def routed(
     topic: OpenTopic, incoming: IncomingRecords, routing: Routing, codec: CodecWork, clock: Clock
-) -> Batch | None:
-    """The records as a batch of the topic as it is known or, before refusing, as it is now; None: there is nothing to append.
+) -> RoutedRecords:
+    """The records as a batch of the topic as it is known or, before refusing, as it is now.
 
     A repeat of a stored request goes on to the commit, which knows it again: settings that came behind it refuse it nothing.
 
     Raises ``RequestRefused``, ``UnknownPartition``, and as ``OpenTopic.fresh``.
     """
-    state, is_stored = topic.existing(), False
+    state, is_stored = topic.existing_own(), False
     while True:
         try:
             work = partial(batch_of, incoming, state, routing, is_stored=is_stored)
@@ -99,23 +140,33 @@ def _is_stored(state: TopicState, stamp: ProducerStamp | None, now_ms: int) -> b
 
 def batch_of(
     incoming: IncomingRecords, state: TopicState, routing: Routing, *, is_stored: bool = False
-) -> Batch | None:
-    """The records routed for a state of the topic; None: there is nothing to append.
+) -> RoutedRecords:
+    """The records routed for a state of the topic.
 
     ``is_stored``: by an earlier try, so the topic's settings are not asked. Raises ``RequestRefused``.
     """
     assert state.topic_id is not None
+    if incoming.single is not None and incoming.partitions is None and incoming.delays is None:
+        batch = _of_single(incoming.single, state, routing, is_stored=is_stored)
+        if batch is not None:
+            return RoutedRecords(batch)
     if routing.partition is not None and routing.partition >= state.partition_count:
         raise UnknownPartition(state.topic, routing.partition, state.partition_count)
     if not len(incoming):
         # The sequence is used up all the same.
-        return None if routing.stamp is None else _nothing(state.topic_id, routing.stamp)
+        return RoutedRecords(None if routing.stamp is None else _nothing(state.topic_id, routing.stamp))
     largest_bytes = largest_record_bytes(incoming.records)
     if not is_stored:
         if largest_bytes > state.config.integer("max.message.bytes"):
             refuse_large(incoming, state.config.integer("max.message.bytes"))
         if state.config.needs_keys:
             refuse_keyless(incoming)
+    deliver_at = None
+    if incoming.delays is not None:
+        deliver_at = incoming.delays.due(routing.arrived_at_ms)
+        delay_ms_max = state.config.integer("delay.max.ms")
+        refuse_late(incoming, deliver_at, min(routing.arrived_at_ms + delay_ms_max, TIMESTAMP_MS_MAX), delay_ms_max)
+        incoming = incoming.with_records(with_due_timestamps(incoming.records, deliver_at, routing.arrived_at_ms))
     records, partitions = route(
         incoming,
         partition_count=state.partition_count,
@@ -126,12 +177,36 @@ def batch_of(
         now_ms=routing.arrived_at_ms,
         log_append_time=state.config.choice("message.timestamp.type") == "LogAppendTime",
     )
-    return Batch(
+    batch = Batch(
         topic_id=state.topic_id,
         records=records,
         partitions=partitions,
         record_bytes_max=largest_bytes,
         partition_count=state.partition_count if routing.partition is None else None,
+        stamp=routing.stamp,
+        expected_offset=routing.expected_offset,
+    )
+    return RoutedRecords(batch, deliver_at)
+
+
+def _of_single(record: SingleRecord, state: TopicState, routing: Routing, *, is_stored: bool) -> Batch | None:
+    """The batch of a request's only record; None where it may have to be refused: the way of many says why."""
+    assert state.topic_id is not None
+    config, count = state.config, state.partition_count
+    partition, key = routing.partition, record.key
+    if partition is None:
+        partition = routing.turn % count if key is None else partition_for_key(key, count)
+    is_refused = record.size_bytes > config.integer("max.message.bytes") or (key is None and config.needs_keys)
+    if partition >= count or (is_refused and not is_stored):
+        return None
+    if record.timestamp_ms is None or config.choice("message.timestamp.type") == "LogAppendTime":
+        record = SingleRecord(routing.arrived_at_ms, key, record.value)
+    return Batch(
+        topic_id=state.topic_id,
+        records=record,
+        partitions=partition,
+        record_bytes_max=record.size_bytes,
+        partition_count=count if routing.partition is None else None,
         stamp=routing.stamp,
         expected_offset=routing.expected_offset,
     )

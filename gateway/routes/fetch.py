@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
+from gateway.access.needs import Need, needs
+from gateway.access.standing import Standing
 from gateway.codec.media_type import EVENT_STREAM, JSON, negotiate
 from gateway.engine.fetch_answer import FetchAnswer, FetchFrom, FetchLimits
-from gateway.gateway import answer_memory, engine_of, gateway_of
+from gateway.gateway import answer_memory, engine_of, gateway_of, standing_of
 from gateway.http import fields
 from gateway.http.disconnect import unless_disconnected
 from gateway.http.parameters import accepted
 from gateway.log_engine import LogEngine
 from gateway.openapi.problems import BODY_ERRORS, problems
 from gateway.problem import refused, request_id
+from gateway.quotas.limits import FETCH_BYTES
+from gateway.quotas.spending import spending_of, spends
+from gateway.routes import spent
+from gateway.routes.administered import note_denials
 from gateway.routes.fetch_operation import (
     FETCHED,
     FetchBody,
@@ -27,8 +34,9 @@ from gateway.routes.fetch_operation import (
     FetchQuery,
 )
 from gateway.routes.fetched_records import events_response, many_response, one_response
+from gateway.routes.history_records import history_response, may_be_history
 from gateway.routes.typed_route import TypedRoute
-from log_format.errors import ErrorCode
+from log_format.errors import BackOff, ErrorCode
 
 router = APIRouter(route_class=TypedRoute, tags=["fetch"])
 
@@ -38,6 +46,8 @@ router = APIRouter(route_class=TypedRoute, tags=["fetch"])
     response_model=FetchedPartition,
     responses=FETCHED,
 )
+@needs(Need("Read", "topic", path="topic"))
+@spends(FETCH_BYTES)
 async def fetch(
     request: Request,
     topic: fields.TopicPath,
@@ -55,11 +65,26 @@ async def fetch(
     if (offset is None) == (timestamp_ms is None):
         what = "exactly one of offset and timestamp must be given"
         raise refused(f"{what.capitalize()}.", [("offset", what)])
-    wanted = FetchFrom(topic=topic, partition=partition, offset=offset, timestamp_ms=timestamp_ms)
+    wanted = FetchFrom(
+        topic=topic, partition=partition, offset=offset, timestamp_ms=timestamp_ms, filter=query.record_filter
+    )
     if kind == EVENT_STREAM:
         start = await engine.locating.start_of(wanted, arrival_ms)
-        return events_response(request, engine.following, start, answer_memory(request))
-    found = await _fetched(request, engine, [wanted], query.limits(), arrival_ms)
+        spending = spending_of(request.scope)
+        if spending is not None:
+            spending.begin_stream()
+        return events_response(request, engine.following, start, answer_memory(request), spending)
+    limits = query.limits()
+    if gateway.lane is not None and may_be_history(request, wanted, limits):
+        start = await engine.locating.start_of(wanted, arrival_ms)
+        if (response := await history_response(request, gateway.lane, start, limits, kind)) is not None:
+            return response
+        work = engine.fetching.fetch_from([start], limits, answer_memory(request))
+    else:
+        work = engine.fetching.fetch([wanted], limits, answer_memory(request), arrival_ms)
+    found = await _waited(request, limits, work)
+    _judge_again(standing_of(request), [topic], found)
+    spent.fetched(request, found)
     return one_response(gateway, kind, found)
 
 
@@ -68,18 +93,58 @@ async def fetch(
     response_model=FetchedPartitions,
     responses=problems(ErrorCode.NOT_ACCEPTABLE, *BODY_ERRORS),
 )
+@needs(Need("Read", "topic"))
+@spends(FETCH_BYTES)
 async def fetch_many(request: Request, body: FetchBody) -> ASGIApp:
     """Read several partitions at once. Limits are totals; a partition that fails ends the wait."""
     gateway, engine = gateway_of(request), engine_of(request)
     negotiate(accepted(request), (JSON,))
-    found = await _fetched(request, engine, body.wanted, body.limits(), engine.clock.monotonic_ms())
+    found = await _fetched_readable(request, engine, body.wanted, body.limits(), engine.clock.monotonic_ms())
+    spent.fetched(request, found)
     keys = [(one.topic, one.partition) for one in body.wanted]
     return many_response(gateway, b"{", keys, found, request_id(request))
+
+
+async def _fetched_readable(
+    request: Request, engine: LogEngine, wanted: Sequence[FetchFrom], limits: FetchLimits, arrival_ms: int
+) -> FetchAnswer:
+    """``_fetched`` with an error for each partition that the caller may not read; then it does not wait."""
+    standing = standing_of(request)
+    unreadable = standing.unreadable(one.topic for one in wanted)
+    if not unreadable:
+        found = await _fetched(request, engine, wanted, limits, arrival_ms)
+        _judge_again(standing, [one.topic for one in wanted], found)
+        return found
+    left = [one for one in wanted if one.topic not in unreadable]
+    if left:
+        found = await _fetched(request, engine, left, replace(limits, wait_ms_max=0), arrival_ms)
+    else:
+        found = FetchAnswer([], answer_memory(request).reserve(0))
+    parts = iter(found.parts)
+    found.parts = [unreadable.get(one.topic) or next(parts) for one in wanted]
+    note_denials(request, found.parts)
+    return found
+
+
+def _judge_again(standing: Standing, topics: Sequence[str], found: FetchAnswer) -> None:
+    """Put an error where records are that the caller lost the right to while it waited. ``topics``: of the parts. Raises
+    ``BackOff``."""
+    try:
+        unreadable = standing.unreadable(topics)
+    except BackOff:
+        found.reservation.release()
+        raise
+    if unreadable:
+        found.parts = [unreadable.get(topic) or part for topic, part in zip(topics, found.parts, strict=True)]
 
 
 async def _fetched(
     request: Request, engine: LogEngine, wanted: Sequence[FetchFrom], limits: FetchLimits, arrival_ms: int
 ) -> FetchAnswer:
     """What is there, or comes while the client waits. Raises ``ClientDisconnect``, and as ``Fetching.fetch``."""
-    work = engine.fetching.fetch(wanted, limits, answer_memory(request), arrival_ms)
+    return await _waited(request, limits, engine.fetching.fetch(wanted, limits, answer_memory(request), arrival_ms))
+
+
+async def _waited(request: Request, limits: FetchLimits, work: Coroutine[Any, Any, FetchAnswer]) -> FetchAnswer:
+    """Raises ``ClientDisconnect`` where it may wait, and what ``work`` raises."""
     return await (work if limits.wait_ms_max == 0 else unless_disconnected(request, work))

@@ -12,6 +12,7 @@ from gateway.engine.fetch_answer import FetchFrom, FetchLimits, StartWord
 from gateway.http import fields
 from gateway.openapi.problems import Problem, problems
 from gateway.openapi.schemas import Record, binary, integer_headers, text
+from gateway.routes.filter_fields import Filter, FilterQuery
 from log_format import limits
 from log_format.errors import ErrorCode
 
@@ -44,8 +45,8 @@ class Limits(fields.Body):
         )
 
 
-class FetchQuery(Limits):
-    """Where to begin, and how much of it."""
+class FetchQuery(Limits, FilterQuery):
+    """Where to begin, which records, and how much of it."""
 
     offset: Annotated[
         fields.Offset | StartWord | None,
@@ -59,7 +60,7 @@ class FetchQuery(Limits):
         Field(description="Begin with the first record, in offset order, of this time or later"),
     ] = None
 
-    _digits = field_validator("*", mode="before")(fields.number)
+    _digits = field_validator("offset", "timestamp", *Limits.model_fields, mode="before")(fields.number)
 
 
 class FetchHeaders(fields.Headers):
@@ -79,6 +80,7 @@ class Start(fields.PartitionKey):
     """A partition, and where to begin."""
 
     offset: Annotated[fields.Offset | StartWord, fields.Says(f"must be an integer from 0 to {fields.INT64_MAX}")]
+    filter: Annotated[Filter | None, fields.NotNull(), Field(description="Which records; absent: all")] = None
 
 
 class FetchBody(
@@ -95,7 +97,12 @@ class FetchBody(
         # Here, where a long body is checked: not on the event loop.
         names: dict[str, str] = {}
         self._wanted = [
-            FetchFrom(topic=names.setdefault(one.topic, one.topic), partition=one.partition, offset=one.offset)
+            FetchFrom(
+                topic=names.setdefault(one.topic, one.topic),
+                partition=one.partition,
+                offset=one.offset,
+                filter=None if one.filter is None else one.filter.record_filter,
+            )
             for one in self.partitions
         ]
         return self

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
 from starlette.requests import Request
 
+from gateway.access.standing import Standing
 from gateway.codec.arrow_answer import arrow_pieces
-from gateway.codec.event_stream import PING, end_event, record_events
+from gateway.codec.event_stream import PING, end_event, ping_at, record_events
 from gateway.codec.json_answer import Positions, failed_partition, json_pieces, ndjson_pieces
 from gateway.codec.media_type import ARROW_STREAM, JSON, NDJSON
 from gateway.engine.answer_memory import AROUND_BYTES
-from gateway.engine.bounds import EVENTS_BYTES_MAX
+from gateway.engine.bounds import EVENTS_BYTES_MAX, PING_MS
 from gateway.engine.fetch_answer import FetchAnswer, Fetched
-from gateway.engine.following import Ended, Following, Silence
+from gateway.engine.following import Ended, Event, Followed, Following, Silence, Stirred
 from gateway.engine.locating import ReadFrom
-from gateway.engine.reading import Records
-from gateway.gateway import Gateway
+from gateway.engine.read_records import Records
+from gateway.gateway import Gateway, standing_of
 from gateway.http.fetch_response import PIECE_TEXT_BYTES, EventStreamResponse, RecordsResponse
 from gateway.memory_budget import Memory
 from gateway.problem import problem_bytes
+from gateway.quotas.limits import FETCH_BYTES
+from gateway.quotas.spending import Spending
 from gateway.routes.fetch_operation import RECORDS_MAX
 from log_format.errors import TidelogError
 from log_format.records.schema import RECORD_SCHEMA
 
 _RECORD_TEXT_BYTES: Final = 96
 """About what JSON adds to a record's own bytes."""
+PAUSE_MS_MAX: Final = 500
+"""A stream that waits for its caller's quota looks so often whether it ends."""
 _PART_TEXT_BYTES: Final = 512
 """And about what it has for each partition, or the time that takes: more of them are encoded in a thread."""
 
@@ -83,28 +89,48 @@ def many_response(
     )
 
 
-def events_response(request: Request, following: Following, start: ReadFrom, memory: Memory) -> EventStreamResponse:
-    """The records of one partition as events, as they come. Raises as ``ReadFrom.state``."""
+def events_response(
+    request: Request, following: Following, start: ReadFrom, memory: Memory, spending: Spending | None
+) -> EventStreamResponse:
+    """The records of one partition as events, as they come and its caller's quota allows. Raises as ``ReadFrom.state``."""
     state = start.state()
     positions = Positions(
         next_offset=start.offset,
         high_watermark=state.high_watermark(start.partition),
         log_start_offset=state.log_start(start.partition),
     )
-    return EventStreamResponse(request, _events(following, start, memory), headers=_headers(positions))
+    events = _events(following, start, memory, standing_of(request), spending)
+    return EventStreamResponse(request, events, headers=_headers(positions))
 
 
-async def _events(following: Following, start: ReadFrom, memory: Memory) -> AsyncGenerator[bytes, None]:
-    with following.follow(start.topic, start.partition, start.offset, memory) as stream:
+async def _events(
+    following: Following, start: ReadFrom, memory: Memory, standing: Standing, spending: Spending | None
+) -> AsyncGenerator[bytes, None]:
+    with following.follow(start.topic, start.partition, start.offset, memory, start.filter) as stream:
+        quiet_ms = 0
         while True:
-            event = await stream.next()
-            if isinstance(event, Silence):
-                yield PING
-            elif isinstance(event, Ended):
-                yield end_event(event.reason if event.error is None else str(event.error.code), stream.offset)
-                return
+            # Where the stream goes on should its caller lose the right to the records that come.
+            offset = stream.offset
+            event: Event = Stirred()
+            if spending is not None and not following.draining and (pause_ms := spending.pause_ms(FETCH_BYTES)):
+                pause_ms = min(pause_ms, PAUSE_MS_MAX)
+                await asyncio.sleep(pause_ms / 1000)
+                quiet_ms += pause_ms
+                if quiet_ms >= PING_MS:
+                    quiet_ms, event = 0, Silence()
             else:
+                event = await stream.next(standing.ends_within_ms(PING_MS))
+            if (ended := event if isinstance(event, Ended) else _loss(standing, start.topic.name)) is not None:
+                if isinstance(event, Followed):
+                    event.reservation.release()
+                yield end_event(ended.reason if ended.error is None else str(ended.error.code), offset)
+                return
+            if isinstance(event, Silence):
+                yield _ping(start, stream.offset)
+            elif isinstance(event, Followed):
                 reservation = event.reservation
+                if spending is not None:
+                    spending.spend(FETCH_BYTES, event.records.size_bytes)
                 try:
                     if event.records.size_bytes <= EVENTS_BYTES_MAX:
                         data = b"".join(record_events(_table(event.records)))
@@ -118,6 +144,18 @@ async def _events(following: Following, start: ReadFrom, memory: Memory) -> Asyn
                             yield piece
                 finally:
                     reservation.release()
+
+
+def _loss(standing: Standing, topic: str) -> Ended | None:
+    """The end of a stream whose caller would not be let in now, or where that is not known; None: it would."""
+    try:
+        return Ended("unauthorized") if standing.unreadable([topic]) else None
+    except TidelogError as error:
+        return Ended("error", error)
+
+
+def _ping(start: ReadFrom, next_offset: int) -> bytes:
+    return PING if start.filter is None else ping_at(next_offset)
 
 
 def _positions(part: Fetched) -> Positions:

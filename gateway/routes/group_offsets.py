@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Final, Literal, Self
 
+import msgspec
 from fastapi import APIRouter
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 from starlette.requests import Request
 from starlette.types import ASGIApp
 from typing_extensions import TypedDict
 
-from gateway.gateway import engine_of
+from gateway.access.caller import caller_of
+from gateway.access.needs import Need, needs
+from gateway.gateway import allowing, check_member, engine_of, gateway_of, require
 from gateway.groups.bounds import METADATA_BYTES_MAX, OFFSETS_PER_REQUEST_MAX
-from gateway.groups.offsets.committed import NextOffset
+from gateway.groups.offsets.committed import NextOffset, offsets_after
+from gateway.groups.offsets.incarnations import known_ids
 from gateway.groups.offsets.lag import PartitionLag
 from gateway.groups.offsets.reset import ResetTo
 from gateway.http import fields
 from gateway.http.disconnect import still_connected
 from gateway.http.validation import faults
 from gateway.openapi.problems import BODY_ERRORS, problems
-from gateway.routes.groups import MEMBER_ERRORS, Generation, TopicNames
+from gateway.routes.groups import MEMBER_ERRORS, Generation, KnownTopics
 from gateway.routes.held_response import held_json, room_for_answer
 from gateway.routes.typed_route import TypedRoute
 from log_format.errors import ErrorCode
@@ -86,6 +90,45 @@ class OffsetsToCommit(Committing, example={"offsets": [{"topic": "flights", "par
 
     offsets: Offsets
 
+    def next_offsets(self) -> list[NextOffset]:
+        """For the engine."""
+        return [one.next_offset() for one in self.offsets]
+
+    @classmethod
+    def plain(cls, data: bytes) -> PlainCommit | None:
+        """Of a member, and without metadata. Without escapes each text has two quotes, so that none named twice is missed."""
+        if b"\\" in data:
+            return None
+        try:
+            found = _PLAIN.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+        offsets = found.offsets
+        is_plain = data.count(b'"') == _QUOTES + _QUOTES_OF_OFFSET * len(offsets)
+        is_fit = len(offsets) <= OFFSETS_PER_REQUEST_MAX and len(
+            {(one.topic, one.partition) for one in offsets}
+        ) == len(offsets)
+        return found if is_plain and is_fit else None
+
+
+class PlainCommit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The members of ``OffsetsToCommit``."""
+
+    offsets: list[NextOffset]
+    member_id: str
+    generation: Annotated[int, msgspec.Meta(ge=0, le=fields.INT64_MAX)]
+
+    def next_offsets(self) -> list[NextOffset]:
+        """For the engine."""
+        return self.offsets
+
+
+_PLAIN: Final = msgspec.json.Decoder(PlainCommit)
+_QUOTES: Final = 8
+"""Of three names and a member's id."""
+_QUOTES_OF_OFFSET: Final = 8
+"""Of three names and a topic."""
+
 
 class ResetPosition(fields.Body):
     """Exactly one: the first record of a time or later, an offset, or a number of records forwards (negative: backwards)."""
@@ -113,20 +156,37 @@ Target = Annotated[
 ]
 
 
-class Reset(fields.Body, example={"topics": ["flights"], "to": "earliest"}):
-    """Either `topics` or `partitions`, and their new offsets."""
+class _Which(fields.Body):
+    """Either `topics`, with all of their partitions, or `partitions`."""
 
-    topics: Annotated[TopicNames | None, fields.NotNull()] = None
+    topics: Annotated[KnownTopics | None, fields.NotNull()] = None
     partitions: Annotated[
         Annotated[list[fields.PartitionKey], Field(max_length=OFFSETS_PER_REQUEST_MAX)] | None, fields.NotNull()
     ] = None
-    to: Target
 
     @model_validator(mode="after")
     def _one(self) -> Self:
         if (self.topics is None) == (self.partitions is None):
             raise faults([(("topics",), "or partitions must be given, not both")])
         return self
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The topics."""
+        return (*(self.topics or ()), *(one.topic for one in self.partitions or ()))
+
+
+class Forget(_Which, example={"topics": ["flights"]}):
+    """Either `topics`, with all of their partitions, or `partitions`."""
+
+
+class Reset(_Which, example={"topics": ["flights"], "to": "earliest"}):
+    """Either `topics` or `partitions`, and their new offsets."""
+
+    to: Target
+    preview: Annotated[
+        bool, Field(description="Change nothing: answer what would be. `committed_at` of what would move is 0")
+    ] = False
 
     def target(self) -> ResetTo:
         """For the engine."""
@@ -180,19 +240,24 @@ class Lag(TypedDict):
     response_model=CommittedOffsets,
     responses=problems(*MEMBER_ERRORS, *OFFSET_ERRORS, *BODY_ERRORS),
 )
+@needs(Need("Read", "group", path="group"), Need("Read", "topic"))
 async def commit_offsets(request: Request, group: fields.GroupPath, wanted: OffsetsToCommit) -> ASGIApp:
     """Commit offsets, all or none. While the group has members, `member_id` and `generation` are needed."""
+    require(request, "Read", "topic", *(one.topic for one in wanted.offsets))
     groups = engine_of(request).groups
     if wanted.member_id is not None:
         # The coordinator's memory is asked too: it knows of acknowledgements that the table does not have yet.
         await groups.existing(group)
+        await check_member(request, group, wanted.member_id)
     await still_connected(request)
-    known = await groups.committed.now(group)
-    offsets = [one.next_offset() for one in wanted.offsets]
+    # A member's group is known here. What the answer shows is as of the commit in either case.
+    known = await groups.committed.now(group) if wanted.member_id is None else groups.committed.as_known(group)
+    offsets = wanted.next_offsets()
     size_bytes = _text_bytes(known.offsets.values()) + _text_bytes(offsets)
     with await room_for_answer(request, size_bytes) as room:
         rows = await groups.committed.put(known, group, offsets, wanted.member_id, wanted.generation)
-        return await room.json(lambda: _offsets(rows))
+        shown = _shown(request, rows)
+        return await room.json(lambda: _offsets(shown))
 
 
 @router.get(
@@ -200,9 +265,10 @@ async def commit_offsets(request: Request, group: fields.GroupPath, wanted: Offs
     response_model=CommittedOffsets,
     responses=problems(ErrorCode.UNKNOWN_GROUP, ErrorCode.OUTCOME_UNKNOWN),
 )
+@needs(Need("Describe", "group", path="group"))
 async def get_offsets(request: Request, group: fields.GroupPath) -> ASGIApp:
     """Read a group's committed offsets: the next offset to read of each partition."""
-    rows = await engine_of(request).groups.committed.offsets(group)
+    rows = _shown(request, await engine_of(request).groups.committed.offsets(group))
     return await held_json(request, lambda: _offsets(rows), size_bytes=_text_bytes(rows))
 
 
@@ -218,22 +284,46 @@ async def get_offsets(request: Request, group: fields.GroupPath) -> ASGIApp:
         *BODY_ERRORS,
     ),
 )
+@needs(Need("Alter", "group", path="group"), Need("Describe", "topic"))
 async def reset_offsets(request: Request, group: fields.GroupPath, wanted: Reset) -> ASGIApp:
     """Move the committed offsets of a group without members, clamped to the partitions' logs."""
+    require(request, "Describe", "topic", *wanted.named)
     groups = engine_of(request).groups
     found = await groups.committed.group(group)
     partitions = None if wanted.partitions is None else [one.key for one in wanted.partitions]
     with await room_for_answer(request, _text_bytes(found.offsets.values())) as room:
-        rows = await groups.reset.move(found, group, wanted.topics, partitions, wanted.target())
-        return await room.json(lambda: _offsets(rows))
+        rows = await groups.reset.move(found, group, wanted.topics, partitions, wanted.target(), preview=wanted.preview)
+        shown = _shown(request, rows)
+        return await room.json(lambda: _offsets(shown))
+
+
+@router.post(
+    "/v1/groups/{group}/offsets:delete",
+    response_model=CommittedOffsets,
+    responses=problems(ErrorCode.UNKNOWN_GROUP, ErrorCode.GROUP_NOT_EMPTY, ErrorCode.OUTCOME_UNKNOWN, *BODY_ERRORS),
+)
+@needs(Need("Delete", "group", path="group"), Need("Read", "topic"))
+async def delete_offsets(request: Request, group: fields.GroupPath, wanted: Forget) -> ASGIApp:
+    """Forget committed offsets of topics that no member subscribes to. What is not committed, or no topic, is left out."""
+    require(request, "Read", "topic", *wanted.named)
+    groups = engine_of(request).groups
+    found = await groups.committed.group(group)
+    named, keys = set(wanted.topics or ()), {one.key for one in wanted.partitions or ()}
+    meant = [key for key in found.offsets if key in keys or key[0] in named]
+    with await room_for_answer(request, _text_bytes(found.offsets.values())) as room:
+        ids = known_ids(await groups.incarnations.looked({topic for topic, _ in found.offsets}))
+        left = await groups.erase(group, meant)
+        shown = _shown(request, offsets_after(left, ids, ()))
+        return await room.json(lambda: _offsets(shown))
 
 
 @router.get(
     "/v1/groups/{group}/lag", response_model=Lag, responses=problems(ErrorCode.UNKNOWN_GROUP, ErrorCode.OUTCOME_UNKNOWN)
 )
+@needs(Need("Describe", "group", path="group"))
 async def group_lag(request: Request, group: fields.GroupPath) -> ASGIApp:
     """Measure how far a group is behind: records and time between its committed offsets and the high watermarks."""
-    found = await engine_of(request).groups.lag.of_group(group)
+    found = await engine_of(request).groups.lag.of_group(group, allowing(request, "Describe", "topic"))
     return await held_json(request, lambda: _lag(found), size_bytes=_LAG_TEXT_BYTES * len(found))
 
 
@@ -255,6 +345,17 @@ def _lag(found: Sequence[PartitionLag]) -> Lag:
 
 def _text_bytes(offsets: Iterable[OffsetRow | NextOffset]) -> int:
     return sum(_OFFSET_TEXT_BYTES + len(one.metadata or "") for one in offsets)
+
+
+def _shown(request: Request, rows: Sequence[OffsetRow]) -> Sequence[OffsetRow]:
+    """Those of topics that the caller may describe. Raises nothing: a change may stand already."""
+    rights, caller = gateway_of(request).rights, caller_of(request)
+    if not rights.enforced:
+        return rows
+    hidden = {
+        topic for topic in {row.topic for row in rows} if not rights.judge(caller, "Describe", "topic", topic).allowed
+    }
+    return [row for row in rows if row.topic not in hidden]
 
 
 def _offsets(rows: Sequence[OffsetRow]) -> CommittedOffsets:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Annotated, Self
 
 import msgspec
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from pydantic import AfterValidator, Field, model_validator
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
+from gateway.access.needs import Need, needs
 from gateway.codec.media_type import JSON, negotiate
-from gateway.gateway import answer_memory, engine_of, gateway_of
+from gateway.gateway import answer_memory, check_member, engine_of, gateway_of, require, standing_of
 from gateway.groups.bounds import OFFSETS_PER_REQUEST_MAX
 from gateway.groups.calls.groups import Joining
 from gateway.groups.calls.polling import AutoReset, Polled, PollWish
@@ -23,12 +27,17 @@ from gateway.log_engine import LogEngine
 from gateway.memory_budget import Memory
 from gateway.openapi.problems import BODY_ERRORS, problems
 from gateway.problem import request_id
+from gateway.quotas.limits import FETCH_BYTES
+from gateway.quotas.spending import spends
+from gateway.routes import spent
+from gateway.routes.administered import note_denials
 from gateway.routes.fetch_operation import FetchedPartitions, Limits
 from gateway.routes.fetched_records import many_response
+from gateway.routes.filter_fields import FilterQuery
 from gateway.routes.group_offsets import Offsets, Position
 from gateway.routes.groups import MEMBER_ERRORS, Generation, Subscription
 from gateway.routes.typed_route import TypedRoute
-from log_format.errors import ErrorCode
+from log_format.errors import ErrorCode, TidelogError
 
 router = APIRouter(route_class=TypedRoute, tags=["groups"])
 
@@ -61,7 +70,7 @@ class Poll(Limits, Subscription, example={"topics": ["flights"], "max_wait_ms": 
             raise faults(found)
         return self
 
-    def wish(self) -> PollWish:
+    def wish(self, unreadable: Callable[[Iterable[str]], Mapping[str, TidelogError]]) -> PollWish:
         """For the engine."""
         return PollWish(
             member_id=self.member_id or "",
@@ -70,6 +79,7 @@ class Poll(Limits, Subscription, example={"topics": ["flights"], "max_wait_ms": 
             positions={one.key: one.offset for one in self.positions or ()},
             auto_offset_reset=self.auto_offset_reset,
             limits=self.limits(),
+            unreadable=unreadable,
         )
 
 
@@ -94,15 +104,24 @@ class PolledPartitions(FetchedPartitions):
         ErrorCode.NOT_ACCEPTABLE,
     ),
 )
-async def poll(request: Request, group: fields.GroupPath, asked: Poll) -> ASGIApp:
+@needs(Need("Read", "group", path="group"), Need("Read", "topic"))
+@spends(FETCH_BYTES)
+async def poll(
+    request: Request, group: fields.GroupPath, query: Annotated[FilterQuery, Query()], asked: Poll
+) -> ASGIApp:
     """Join, commit, acknowledge and read in one call, for clients that keep no state."""
     negotiate(accepted(request), (JSON,))
-    wish = asked.wish()
-    joining = asked.joining() if asked.member_id is None else None
+    unreadable = partial(standing_of(request).unreadable, group=group)
+    wish = replace(asked.wish(unreadable), filter=query.record_filter)
+    joining = asked.joining(request) if asked.member_id is None else None
+    await check_member(request, group, asked.member_id)
+    require(request, "Read", "topic", *(one.topic for one in asked.commit or ()))
     if wish.commit:
         await still_connected(request)
     work = _polled(answer_memory(request), engine_of(request), group, wish, joining)
     polled = await (work if wish.limits.wait_ms_max == 0 else unless_disconnected(request, work))
+    spent.fetched(request, polled.answer)
+    note_denials(request, polled.answer.parts)
     opening = msgspec.json.encode(
         {"member_id": polled.member_id, "generation": polled.generation, "rebalanced": polled.rebalanced}
     )
@@ -112,7 +131,7 @@ async def poll(request: Request, group: fields.GroupPath, asked: Poll) -> ASGIAp
 async def _polled(memory: Memory, engine: LogEngine, name: str, wish: PollWish, joining: Joining | None) -> Polled:
     groups = engine.groups
     if joining is None:
-        group = await groups.existing(name)
+        group = await groups.of_member(name, wish.member_id)
     else:
         group, joined = await groups.join(name, joining)
         wish = wish.by(joined.member.member_id)

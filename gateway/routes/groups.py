@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Final, NotRequired, Self
 
 from fastapi import APIRouter, Query
@@ -10,7 +11,9 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 from typing_extensions import TypedDict
 
-from gateway.gateway import engine_of
+from gateway.access.caller import caller_of
+from gateway.access.needs import Need, needs
+from gateway.gateway import allowing, check_member, engine_of, gateway_of, owner_of, require
 from gateway.groups.assignment.assignors import ASSIGNORS
 from gateway.groups.bounds import (
     PATTERN_CHARACTERS_MAX,
@@ -24,12 +27,13 @@ from gateway.http import fields
 from gateway.http.validation import Fault, faults
 from gateway.openapi.problems import BODY_ERRORS, problems
 from gateway.problem import refused
+from gateway.routes.administered import as_its_own_or_administered
 from gateway.routes.held_response import held_json
 from gateway.routes.typed_route import TypedRoute
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.groups.holdings import keys_of
 from log_format.groups.memory import row_bytes
-from log_format.groups.row import Partitions
+from log_format.groups.row import Partitions, Reader
 from log_format.topic.config import check_topic_name
 
 router = APIRouter(route_class=TypedRoute, tags=["groups"])
@@ -42,7 +46,7 @@ MEMBER_ERRORS: Final = (
     ErrorCode.OUTCOME_UNKNOWN,
 )
 
-TopicNames = Annotated[
+KnownTopics = Annotated[
     list[fields.TopicName], fields.Says("must be a list of strings"), Field(max_length=SUBSCRIBED_TOPICS_MAX)
 ]
 Generation = Annotated[int, fields.Between(0)]
@@ -63,7 +67,7 @@ Pattern = Annotated[
 class Subscription(fields.Body):
     """What a member brings along when it joins: `topics` or `topic_pattern`."""
 
-    topics: Annotated[TopicNames | None, fields.NotNull(), Field(json_schema_extra={"minItems": 1})] = None
+    topics: Annotated[KnownTopics | None, fields.NotNull(), Field(json_schema_extra={"minItems": 1})] = None
     topic_pattern: Annotated[Pattern | None, fields.NotNull()] = None
     assignor: Annotated[str, fields.OneOf(*ASSIGNORS)] = "range"
     session_timeout_ms: Annotated[int, fields.Between(SESSION_TIMEOUT_MS_MIN, SESSION_TIMEOUT_MS_MAX)] = (
@@ -78,18 +82,22 @@ class Subscription(fields.Body):
             return [(("topics",), "or topic_pattern must be given, not both")]
         return [(("topics",), "must name a topic at least")] if self.topics == [] else []
 
-    def joining(self) -> Joining:
-        """For the engine. Raises ``RequestRefused`` (``INVALID_TOPIC_NAME``)."""
+    def joining(self, request: Request) -> Joining:
+        """For the engine. Raises ``RequestRefused`` (``INVALID_TOPIC_NAME``), ``Unauthorized``."""
         topics = tuple(sorted(set(self.topics or ())))
+        require(request, "Read", "topic", *topics)
         for topic in topics:
             _check_topic(topic)
+        caller = caller_of(request)
         return Joining(
+            reader=Reader(caller.principal, caller.groups) if gateway_of(request).rights.enforced else None,
             topics=topics,
             pattern=self.topic_pattern,
             assignor=self.assignor,
             session_timeout_ms=self.session_timeout_ms,
             client_id=self.client_id,
             instance_id=self.instance_id,
+            owner=owner_of(request),
         )
 
 
@@ -184,9 +192,11 @@ class Group(TypedDict):
         ErrorCode.OUTCOME_UNKNOWN,
     ),
 )
+@needs(Need("Read", "group", path="group"), Need("Read", "topic"))
 async def join_group(request: Request, group: fields.GroupPath, wanted: Join) -> Member:
     """Join a group. A static member that comes back keeps its partitions."""
-    _, joined = await engine_of(request).groups.join(group, wanted.joining())
+    joining = wanted.joining(request)
+    _, joined = await engine_of(request).groups.join(group, joining)
     member = joined.member
     return {
         "member_id": member.member_id,
@@ -197,13 +207,15 @@ async def join_group(request: Request, group: fields.GroupPath, wanted: Join) ->
 
 
 @router.post("/v1/groups/{group}/members/{member}/heartbeat", responses=problems(*MEMBER_ERRORS, *BODY_ERRORS))
+@needs(Need("Read", "group", path="group"))
 async def heartbeat(request: Request, group: fields.GroupPath, member: fields.MemberPath, beat: Beat) -> Heard:
     """Say that a member is alive, and acknowledge a generation.
 
     The answer may name a newer generation. The member then stops reading the partitions that it lost, commits for them, and
     acknowledges the newer generation by a heartbeat.
     """
-    live = await engine_of(request).groups.existing(group)
+    live = await engine_of(request).groups.of_member(group, member)
+    await check_member(request, group, member)
     heard = await live.heartbeat(member, beat.generation)
     live.told(member, heard.generation)
     return {
@@ -214,15 +226,24 @@ async def heartbeat(request: Request, group: fields.GroupPath, member: fields.Me
 
 
 @router.delete("/v1/groups/{group}/members/{member}", status_code=204, responses=problems(*MEMBER_ERRORS))
+@needs(Need("Read", "group", path="group", or_alter_cluster=True))
 async def leave_group(request: Request, group: fields.GroupPath, member: fields.MemberPath) -> None:
     """Leave a group. The member's partitions go to others at once."""
-    await engine_of(request).groups.leave(group, member)
+    leave = partial(engine_of(request).groups.leave, group, member)
+    await as_its_own_or_administered(request, _check_own(request, group, member), leave)
+
+
+async def _check_own(request: Request, group: str, member: str) -> None:
+    require(request, "Read", "group", group)
+    await check_member(request, group, member)
 
 
 @router.get("/v1/groups")
+@needs()
 async def list_groups(request: Request, query: Annotated[GroupsQuery, Query()]) -> GroupPage:
     """List groups by name, in pages."""
-    found, more = await engine_of(request).groups.page(query.after, query.limit)
+    shown = allowing(request, "Describe", "group")
+    found, more = await engine_of(request).groups.page(query.after, query.limit, shown)
     page: GroupPage = {
         "groups": [
             {"group": one.name, "state": one.state, "generation": one.generation, "member_count": one.member_count}
@@ -237,6 +258,7 @@ async def list_groups(request: Request, query: Annotated[GroupsQuery, Query()]) 
 @router.get(
     "/v1/groups/{group}", response_model=Group, responses=problems(ErrorCode.UNKNOWN_GROUP, ErrorCode.OUTCOME_UNKNOWN)
 )
+@needs(Need("Describe", "group", path="group"))
 async def describe_group(request: Request, group: fields.GroupPath) -> ASGIApp:
     """Describe a group: its members, and the partitions that each may read now."""
     found = await engine_of(request).groups.describe(group)
@@ -248,6 +270,7 @@ async def describe_group(request: Request, group: fields.GroupPath) -> ASGIApp:
     status_code=204,
     responses=problems(ErrorCode.UNKNOWN_GROUP, ErrorCode.GROUP_NOT_EMPTY, ErrorCode.OUTCOME_UNKNOWN),
 )
+@needs(Need("Delete", "group", path="group"))
 async def delete_group(request: Request, group: fields.GroupPath) -> None:
     """Delete a group without members, offsets included."""
     await engine_of(request).groups.delete(group)

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from gateway.codec.media_type import JSON, content_type
-from gateway.gateway import gateway_of
+from gateway.gateway import gateway_of, request_memory
 from gateway.http.body import request_body
 from gateway.http.json_request import checked
 from gateway.problem import refused
@@ -28,7 +28,7 @@ async def json_body(request: Request, model: type[M], *, default: M | None = Non
     validators.
     """
     gateway = gateway_of(request)
-    async with request_body(request, gateway.body_limits, gateway.request_memory, pool=gateway.codec_pool) as body:
+    async with request_body(request, gateway.body_limits, request_memory(request), pool=gateway.codec_pool) as body:
         data = body.data
         is_empty = not data.strip()
         if is_empty and default is not None:

@@ -9,6 +9,7 @@ from pydantic import Field
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
+from gateway.access.needs import Need, needs
 from gateway.gateway import engine_of
 from gateway.http import fields
 from gateway.openapi.problems import problems
@@ -43,6 +44,7 @@ class PartitionOffsets(TypedDict):
         ErrorCode.UNKNOWN_TOPIC, ErrorCode.UNKNOWN_PARTITION, ErrorCode.CORRUPT_SEGMENT, ErrorCode.UNSUPPORTED_TABLE
     ),
 )
+@needs(Need("Describe", "topic", path="topic"))
 async def partition_offsets(
     request: Request, topic: fields.TopicPath, partition: fields.PartitionPath, query: Annotated[OffsetsQuery, Query()]
 ) -> PartitionOffsets:

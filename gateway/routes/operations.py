@@ -14,16 +14,14 @@ from starlette.responses import PlainTextResponse, Response
 from typing_extensions import TypedDict
 
 from gateway import metrics
-from gateway.codec.media_type import negotiate
-from gateway.gateway import Gateway, gateway_of
+from gateway.access.needs import Need, needs, open_to_all
+from gateway.gateway import Gateway, allowing, gateway_of
 from gateway.http import fields
-from gateway.http.dispatch import no_such_route
-from gateway.http.home_page import HOME_HEADERS, HOME_PAGE, HTML
-from gateway.http.parameters import accepted
 from gateway.openapi.docs_page import DOCS_HEADERS, DOCS_PAGE
-from gateway.problem import MEDIA_TYPE, as_tidelog_error
+from gateway.problem import as_tidelog_error
 from gateway.routes.typed_route import TypedRoute
 from log_format import limits
+from log_format.access.acls import CLUSTER
 from log_format.errors import BackOff, ErrorCode, StoreError, TidelogError
 from log_format.version import __version__
 
@@ -40,6 +38,7 @@ STORE_CHECK_TIMEOUT_MS: Final = 5_000
 """A store that needs longer does not answer."""
 
 _LIMITS: Final = (
+    "auto_create_topics",
     "request_bytes_max",
     "in_flight_bytes_max",
     "answer_bytes_max",
@@ -66,6 +65,7 @@ class ClusterGateway(TypedDict):
     url: str
     started_at: fields.Timestamp
     owned_topics: fields.Count
+    zone: Annotated[str | None, Field(description="Its availability zone; null: it was told none")]
 
 
 class ClusterJournals(TypedDict):
@@ -81,10 +81,11 @@ class Cluster(TypedDict):
 
     gateways: list[ClusterGateway]
     store: Annotated[
-        str,
+        str | None,
         Field(
             description=(
-                "Its kind and a digest of its URI: the same for gateways of one store. Operators see the URI itself"
+                "Its kind and a digest of its URI: the same for gateways of one store. Operators see the URI itself."
+                " null: the caller may not describe the cluster"
             )
         ),
     ]
@@ -122,12 +123,14 @@ class StoreCheck:
 
 
 @probes.get("/healthz")
+@open_to_all
 async def healthz() -> Status:
     """Whether the process is alive: its event loop turns."""
     return {"status": "alive"}
 
 
 @probes.get("/readyz")
+@open_to_all
 async def readyz(request: Request) -> Status:
     """Whether the gateway can serve: the store answers, and the gateway is not shutting down.
 
@@ -144,6 +147,7 @@ async def readyz(request: Request) -> Status:
 
 
 @probes.get("/metrics", response_class=PlainTextResponse)
+@needs(Need("Describe", "cluster"))
 async def scrape(request: Request) -> Response:
     """Read the metrics in Prometheus' text format."""
     gateway = gateway_of(request)
@@ -154,13 +158,16 @@ async def scrape(request: Request) -> Response:
 
 
 @router.get("/v1/cluster")
+@needs()
 async def cluster(request: Request) -> Cluster:
     """List the live gateways of this store, as this one sees them, and its limits."""
     gateway = gateway_of(request)
-    return _cluster(gateway, store=_store_name(gateway.store_uri))
+    may_see = allowing(request, "Describe", "cluster")(CLUSTER)
+    return _cluster(gateway, store=_store_name(gateway.store_uri) if may_see else None)
 
 
 @operators.get("/v1/cluster", include_in_schema=False)
+@needs()
 async def cluster_of_operators(request: Request) -> Cluster:
     """The same with the store's URI, which says where to attack and what to guess."""
     gateway = gateway_of(request)
@@ -173,7 +180,7 @@ def _store_name(uri: str) -> str:
     return f"{uri.partition(':')[0]}:{digest[:_STORE_DIGITS]}"
 
 
-def _cluster(gateway: Gateway, *, store: str) -> Cluster:
+def _cluster(gateway: Gateway, *, store: str | None) -> Cluster:
     journals = gateway.engine.journals
     in_use, topics = journals.in_use()
     return {
@@ -188,12 +195,19 @@ def _cluster(gateway: Gateway, *, store: str) -> Cluster:
 
 def _gateways(gateway: Gateway) -> list[ClusterGateway]:
     return [
-        {"id": one.id, "url": one.url, "started_at": one.started_at, "owned_topics": one.owned_topics}
+        {
+            "id": one.id,
+            "url": one.url,
+            "started_at": one.started_at,
+            "owned_topics": one.owned_topics,
+            "zone": one.zone,
+        }
         for one in gateway.membership.heartbeats()
     ]
 
 
 @router.get("/openapi.json", include_in_schema=False)
+@open_to_all
 async def openapi_document(request: Request) -> Response:
     """The OpenAPI document of all routes; it does not change while the gateway runs."""
     loop, pool = asyncio.get_running_loop(), gateway_of(request).codec_pool
@@ -201,16 +215,8 @@ async def openapi_document(request: Request) -> Response:
     return Response(made, media_type="application/json")
 
 
-@router.get("/", include_in_schema=False)
-async def home(request: Request) -> Response:
-    """A page for people who open the gateway's address in a browser; for programs there is no such route."""
-    wanted = accepted(request) or ""
-    if HTML not in wanted or negotiate(wanted, (MEDIA_TYPE, HTML)) != HTML:
-        raise no_such_route()
-    return Response(HOME_PAGE, headers=HOME_HEADERS, media_type=HTML)
-
-
 @router.get("/docs", include_in_schema=False)
+@open_to_all
 async def docs() -> Response:
     """A page that renders the OpenAPI document; it loads nothing from elsewhere."""
     return Response(DOCS_PAGE, headers=DOCS_HEADERS, media_type="text/html")

@@ -2,33 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Final
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 from fastapi import APIRouter, Header, Query
 from starlette.requests import Request
-from starlette.responses import Response
 
+from gateway.access.needs import Need, needs
 from gateway.codec.body_records import decode_body
 from gateway.codec.media_type import JSON, OCTET_STREAM, TEXT_PLAIN, content_type
 from gateway.engine.bounds import SEQUENCE_WAIT_MS_MAX
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.writer import Acknowledgement
-from gateway.gateway import gateway_of
+from gateway.gateway import check_transaction, gateway_of, owner_of, request_memory
 from gateway.http import fields
 from gateway.http.body import has_body, request_body
+from gateway.http.json_response import PlainAnswer
 from gateway.http.parameters import parameters_refused
 from gateway.http.producer_headers import ConditionalHeaders, ProduceHeaders
 from gateway.http.validation import UNKNOWN_PARAMETER
 from gateway.log_engine import LogEngine
-from gateway.routes.batch import CodecWork, Routing, routed
-from gateway.routes.produce_operation import PRODUCE, PRODUCE_TO_PARTITION, Accepted, Produced, ProduceQuery
-from gateway.routes.transactions import AppendedPartition
+from gateway.quotas.limits import PRODUCE_BYTES
+from gateway.quotas.spending import spends
+from gateway.routes import spent
+from gateway.routes.batch import CodecWork, RoutedRecords, Routing, routed
+from gateway.routes.delayed import file_and_append
+from gateway.routes.produce_operation import (
+    PRODUCE,
+    PRODUCE_TO_PARTITION,
+    Accepted,
+    Produced,
+    ProduceQuery,
+    ScheduledRecord,
+)
+from gateway.routes.transactions import AppendedPartition, require_write
 from gateway.routes.typed_route import TypedRoute
 from log_format.clock import Clock
 from log_format.errors import ErrorCode, TidelogError, TopicReplaced
-from log_format.topic.append import Batch
 from log_format.topic.appended import Duplicate
 from log_format.topic.producers import ProducerStamp
 
@@ -40,40 +51,49 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 @router.post("/v1/topics/{topic}/records", **PRODUCE)
+@needs(Need("Write", "topic", path="topic"), Need("Write", "transactional_id"))
+@spends(PRODUCE_BYTES)
 async def produce(
     request: Request,
     topic: fields.TopicPath,
     query: Annotated[ProduceQuery, Query()],
     headers: Annotated[ProduceHeaders, Header()],
-) -> Response:
+) -> PlainAnswer:
     """Append records. Each goes to the partition it names, else its key's, else the next in turn."""
     return await _produce(request, _Asked(topic, None, query, headers))
 
 
 @router.post("/v1/topics/{topic}/partitions/{partition}/records", **PRODUCE_TO_PARTITION)
+@needs(Need("Write", "topic", path="topic"), Need("Write", "transactional_id"))
+@spends(PRODUCE_BYTES)
 async def produce_to_partition(
     request: Request,
     topic: fields.TopicPath,
     partition: fields.PartitionPath,
     query: Annotated[ProduceQuery, Query()],
     headers: Annotated[ConditionalHeaders, Header()],
-) -> Response:
+) -> PlainAnswer:
     """Append records to one partition. It wins over a partition that a record names."""
     return await _produce(request, _Asked(topic, partition, query, headers, headers.expected_offset))
 
 
-async def _produce(request: Request, asked: _Asked) -> Response:
+async def _produce(request: Request, asked: _Asked) -> PlainAnswer:
     """Read, decode, route, submit, commit, answer; from routing on once more where ``_Tries`` says so."""
     gateway = gateway_of(request)
     engine, clock, bytes_max = gateway.engine, gateway.clock, gateway.settings.request_bytes_max
     kind, stamp, transaction_id = asked.kind(request), asked.headers.stamp, asked.headers.transaction_id
     if transaction_id is None:
-        await engine.check_producer(stamp)
+        if stamp is not None:
+            await engine.check_producer(stamp, owner_of(request))
+    else:
+        await check_transaction(request, transaction_id)
+        await require_write(request, transaction_id)
     with await engine.turn_of(_length(request, bytes_max)):
-        async with request_body(request, gateway.body_limits, gateway.request_memory, pool=gateway.codec_pool) as body:
+        async with request_body(request, gateway.body_limits, request_memory(request), pool=gateway.codec_pool) as body:
             codec, arrived_at_ms = CodecWork(len(body.data), gateway.codec_pool), clock.now_ms()
             topic = await engine.open_topic(asked.topic, asked.partition)
-            incoming = await codec.do(lambda: decode_body(kind, body.data, bytes_max, dict(asked.query)))
+            incoming = await codec.do(lambda: decode_body(kind, body.data, bytes_max, asked.of_record))
+            await spent.produced(request, incoming, codec)
             routing = Routing(
                 partition=asked.partition,
                 turn=topic.next_in_turn(),
@@ -83,12 +103,29 @@ async def _produce(request: Request, asked: _Asked) -> Response:
             )
             tries = _Tries(clock)
             while True:
-                batch = await routed(topic, incoming, routing, codec, clock)
+                records = await routed(topic, incoming, routing, codec, clock)
                 if transaction_id is not None:
-                    return await _staged(engine, topic, batch, transaction_id, stamp)
+                    return await _staged(engine, topic, records, transaction_id, stamp)
+                batch, parts = records.batch, records.split(arrived_at_ms)
+                if parts is not None and batch is not None:
+                    asked.check_delayed(len(parts[0]) - len(parts[1]))
+                    try:
+                        delayed = await file_and_append(
+                            engine,
+                            topic,
+                            batch,
+                            parts,
+                            hand_over=body.handed_over,
+                            deadline_ms=tries.deadline_ms,
+                        )
+                    except TopicReplaced as refusal:
+                        tries.check(refusal)
+                        await topic.fresh(clock.monotonic_ms())
+                        continue
+                    return _answer(topic, delayed.acknowledged, delayed.scheduled) if asked.waits else _accepted(topic)
                 if batch is None:
                     return _answer(topic, ()) if asked.waits else _accepted(topic)
-                pending = await topic.submit_in_order(batch, body.handed_over(batch.records.nbytes), tries.deadline_ms)
+                pending = await topic.submit_in_order(batch, body.handed_over(batch.nbytes), tries.deadline_ms)
                 if not asked.waits:
                     return _accepted(topic)
                 try:
@@ -98,8 +135,7 @@ async def _produce(request: Request, asked: _Asked) -> Response:
                     await topic.fresh(clock.monotonic_ms())
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(NamedTuple):
     """What a request says before its body."""
 
     topic: str
@@ -107,6 +143,11 @@ class _Asked:
     query: ProduceQuery
     headers: ProduceHeaders
     expected_offset: int | None = None
+
+    @property
+    def of_record(self) -> Mapping[str, Any]:
+        """What the query says of the one record of a raw body."""
+        return dict(self.query) if self.query.model_fields_set else {}
 
     @property
     def waits(self) -> bool:
@@ -122,6 +163,11 @@ class _Asked:
         if not self.waits and self.headers.model_fields_set:
             raise parameters_refused([(name, "does not go with acks=0") for name in self.headers.given], "Header")
         return kind
+
+    def check_delayed(self, at_once: int) -> None:
+        """Raise ``RequestRefused`` where an offset is expected of records that are all delayed: none is appended at once."""
+        if self.expected_offset is not None and not at_once:
+            raise parameters_refused([("Tidelog-Expected-Offset", "does not go with delayed records alone")], "Header")
 
 
 def _length(request: Request, bytes_max: int) -> int:
@@ -153,25 +199,30 @@ class _Tries:
 
 
 async def _staged(
-    engine: LogEngine, topic: OpenTopic, batch: Batch | None, transaction_id: str, stamp: ProducerStamp | None
-) -> Response:
+    engine: LogEngine, topic: OpenTopic, records: RoutedRecords, transaction_id: str, stamp: ProducerStamp | None
+) -> PlainAnswer:
     """Put the records beside the topics, for the transaction."""
-    count = 0 if batch is None else batch.records.num_rows
+    batch = records.batch
+    count = 0 if batch is None else batch.record_count
     is_new = True
     if batch is None:
         await engine.transactions.usable(transaction_id)
     else:
-        is_new = await engine.transactions.stage(transaction_id, topic.name, batch, stamp)
+        is_new = await engine.transactions.stage(
+            transaction_id, topic.name, batch, stamp, deliver_at=records.deliver_at
+        )
     staged: Accepted = {"staged": count} if is_new else {"staged": count, "duplicate": True}
     return _json(staged, 202, topic)
 
 
-def _accepted(topic: OpenTopic) -> Response:
+def _accepted(topic: OpenTopic) -> PlainAnswer:
     accepted: Accepted = {"topic": topic.name}
     return _json(accepted, 202, topic)
 
 
-def _answer(topic: OpenTopic, acknowledged: Acknowledgement) -> Response:
+def _answer(
+    topic: OpenTopic, acknowledged: Acknowledgement, scheduled: list[ScheduledRecord] | None = None
+) -> PlainAnswer:
     is_duplicate = isinstance(acknowledged, Duplicate)
     places = acknowledged.places if isinstance(acknowledged, Duplicate) else acknowledged
     partitions: list[AppendedPartition] = [
@@ -184,9 +235,11 @@ def _answer(topic: OpenTopic, acknowledged: Acknowledgement) -> Response:
         for place in places
     ]
     produced: Produced = {"topic": topic.name, "partitions": partitions, "duplicate": is_duplicate}
+    if scheduled is not None:
+        produced["scheduled"] = scheduled
     return _json(produced, 200, topic)
 
 
-def _json(members: Produced | Accepted, status: int, topic: OpenTopic) -> Response:
-    headers = {"tidelog-partition-count": str(topic.state.partition_count)}
-    return Response(_encode(members), status, headers, media_type=JSON)
+def _json(members: Produced | Accepted, status: int, topic: OpenTopic) -> PlainAnswer:
+    headers = ((b"tidelog-partition-count", b"%d" % topic.log.state.partition_count),)
+    return PlainAnswer(_encode(members), status, headers)

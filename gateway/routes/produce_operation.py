@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -36,6 +36,18 @@ class ProduceQuery(fields.Parameters):
         fields.Digits,
         Field(description="Raw bodies: the timestamp in milliseconds"),
     ] = None
+    deliver_at: Annotated[
+        fields.Timestamp | None,
+        fields.NotNull(),
+        fields.Digits,
+        Field(description="Raw bodies: the record appears at this time, in milliseconds"),
+    ] = None
+    deliver_after_ms: Annotated[
+        fields.Timestamp | None,
+        fields.NotNull(),
+        fields.Digits,
+        Field(description="Raw bodies: the record appears so long after its arrival"),
+    ] = None
 
 
 class NewRecords(fields.Body, example={"records": [NEW_RECORD_EXAMPLE]}):
@@ -44,10 +56,19 @@ class NewRecords(fields.Body, example={"records": [NEW_RECORD_EXAMPLE]}):
     records: list[RecordToDecode]
 
 
+class ScheduledRecord(TypedDict):
+    """A delayed record: it is in the store, and appears in the topic at its time. `index`: in the request, from 0."""
+
+    id: fields.Opaque
+    deliver_at: fields.Offset
+    index: fields.Count
+
+
 class Produced(AppendedTopic):
-    """The records are in the store."""
+    """The records are in the store. `scheduled` is there where the request had delayed records."""
 
     duplicate: bool
+    scheduled: NotRequired[list[ScheduledRecord]]
 
 
 class Accepted(TypedDict, total=False):
@@ -78,7 +99,7 @@ def _operation(*errors: ErrorCode) -> dict[str, Any]:
     content = {
         JSON: {"schema": schema_of(NewRecords)},
         NDJSON: text("A record a line"),
-        ARROW_STREAM: binary("An Arrow IPC stream: value, key?, headers?, timestamp?, partition?"),
+        ARROW_STREAM: binary("An Arrow IPC stream: value, and the other members of a record"),
         OCTET_STREAM: binary("One record's value"),
         TEXT_PLAIN: text("One record's value"),
     }

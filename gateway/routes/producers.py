@@ -8,8 +8,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
+from gateway.access.needs import Need, needs
 from gateway.engine.producer_ids import PLAIN_EPOCH
-from gateway.gateway import engine_of
+from gateway.gateway import engine_of, owner_of, require
 from gateway.http import fields
 from gateway.openapi.problems import CHANGE_ERRORS, problems
 from gateway.routes.typed_route import TypedRoute
@@ -34,12 +35,17 @@ _ANY: Final = NewProducer()
 
 
 @router.post("/v1/producers", status_code=201, responses=problems(*CHANGE_ERRORS))
+@needs(Need("Write", "transactional_id"))
 async def create_producer(request: Request, wanted: NewProducer = _ANY) -> Producer:
     """Get a producer id: a request with it is in the log once, however often it is sent.
 
     Without a transactional id nothing is written: the id proves itself. With one, older epochs are fenced.
     """
     if wanted.transactional_id is None:
-        return {"producer_id": await engine_of(request).producer_ids.issue(), "epoch": PLAIN_EPOCH}
-    row = await engine_of(request).transactions.new_epoch(wanted.transactional_id)
+        return {
+            "producer_id": await engine_of(request).producer_ids.issue(owner=owner_of(request)),
+            "epoch": PLAIN_EPOCH,
+        }
+    require(request, "Write", "transactional_id", wanted.transactional_id)
+    row = await engine_of(request).transactions.new_epoch(wanted.transactional_id, owner_of(request))
     return {"producer_id": row.producer_id, "epoch": row.epoch}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Final
 
@@ -13,25 +12,32 @@ from fastapi import APIRouter, Header
 from pydantic import Field
 from starlette.requests import Request
 
+from gateway.access.needs import Need, needs
 from gateway.codec.incoming import IncomingRecords
 from gateway.codec.json_body import check_utf8, decode_json, object_members
 from gateway.codec.json_structure import elements, elements_exceed
 from gateway.codec.media_type import JSON, content_type
+from gateway.engine.at_one_journal import PlacesOfTopics
+from gateway.engine.open_topic import OpenTopic
 from gateway.engine.registry import is_topic_name
-from gateway.gateway import engine_of, gateway_of
+from gateway.gateway import check_member, engine_of, gateway_of, owner_of, request_memory, require
 from gateway.http import fields
 from gateway.http.body import request_body
 from gateway.http.json_request import checked
 from gateway.http.producer_headers import ProducerHeaders
 from gateway.openapi.problems import BODY_ERRORS, problems
 from gateway.openapi.schemas import NEW_RECORD_EXAMPLE, RecordToDecode, schema_of
-from gateway.routes.batch import CodecWork, Routing, routed
+from gateway.quotas.limits import PRODUCE_BYTES
+from gateway.quotas.spending import spends
+from gateway.routes import spent
+from gateway.routes.batch import CodecWork, RoutedRecords, Routing, routed
 from gateway.routes.group_offsets import OFFSET_ERRORS
 from gateway.routes.groups import MEMBER_ERRORS
-from gateway.routes.transactions import Committed, GroupOffsets, topics_of
+from gateway.routes.transactions import AppendedTopic, Committed, GroupOffsets, topics_of
 from gateway.routes.typed_route import TypedRoute
 from log_format import limits
 from log_format.errors import ErrorCode, RequestRefused, UnknownTopic
+from log_format.transactions.row import Place
 from log_format.transactions.staged_offsets import StagedOffsets
 from log_format.transactions.staged_records import StagedRecords
 
@@ -78,31 +84,62 @@ class CommittedAtOnce(Committed):
     ),
     openapi_extra={"requestBody": {"required": True, "content": {JSON: {"schema": schema_of(AtOnce)}}}},
 )
+@needs(Need("Write", "topic"), Need("Read", "group"), Need("Read", "topic"))
+@spends(PRODUCE_BYTES)
 async def append_at_once(request: Request, headers: Annotated[ProducerHeaders, Header()]) -> CommittedAtOnce:
     """Append to several topics and commit offsets of groups, all or nothing. A repeat gets the first answer."""
     gateway, engine = gateway_of(request), engine_of(request)
-    await engine.check_producer(headers.stamp)
-    async with request_body(request, gateway.body_limits, gateway.request_memory, pool=gateway.codec_pool) as body:
+    await engine.check_producer(headers.stamp, owner_of(request))
+    async with request_body(request, gateway.body_limits, request_memory(request), pool=gateway.codec_pool) as body:
         content_type(body.content_type, (JSON,), default=None if body.data else JSON)
         topics, offsets = await asyncio.get_running_loop().run_in_executor(gateway.codec_pool, _parsed, body.data)
-        records = []
+        require(request, "Write", "topic", *(name for name, _ in topics))
+        for one in offsets:
+            require(request, "Read", "group", one.group)
+            require(request, "Read", "topic", *(entry.topic for entry in one.offsets))
+            await check_member(request, one.group, one.member_id)
+        parts: list[tuple[OpenTopic, RoutedRecords]] = []
         for index, (name, text) in enumerate(topics):
             if not is_topic_name(name):
                 raise UnknownTopic(name[: limits.TOPIC_NAME_CHARACTERS_MAX])
             codec, arrived_at_ms = CodecWork(len(text), gateway.codec_pool), gateway.clock.now_ms()
             topic = await engine.open_topic(name)
             incoming = await codec.do(partial(_decoded, text, f"/topics/{index}"))
+            await spent.produced(request, incoming, codec)
             routing = Routing(partition=None, turn=topic.next_in_turn(), arrived_at_ms=arrived_at_ms)
-            batch = await routed(topic, incoming, routing, codec, gateway.clock)
-            if batch is not None:
-                body.reservation.grow(batch.records.nbytes)
-                records.append(
-                    StagedRecords(
-                        topic=name, topic_id=batch.topic_id, records=batch.records, partitions=batch.partitions
-                    )
-                )
+            part = await routed(topic, incoming, routing, codec, gateway.clock)
+            if part.batch is not None:
+                body.reservation.grow(part.batch.nbytes)
+                parts.append((topic, part))
+        # A request that is numbered, that brings offsets or delayed records, is decided in the transactions' table.
+        at_once = [(topic, one.batch) for topic, one in parts if one.batch is not None and one.deliver_at is None]
+        if parts and len(at_once) == len(parts) and headers.stamp is None and not offsets:
+            places = await engine.at_one_journal.append(at_once)
+            if places is not None:
+                return {"state": "committed", "topics": _topics_at(places), "duplicate": False}
+        records = [
+            StagedRecords(
+                topic=topic.name,
+                topic_id=one.batch.topic_id,
+                records=one.batch.records,
+                partitions=one.batch.partitions,
+                deliver_at=one.deliver_at,
+            )
+            for topic, one in parts
+            if one.batch is not None
+        ]
         done = await engine.one_request.commit(records, offsets, headers.stamp)
-    return {"state": "committed", "topics": topics_of(done.row), "duplicate": done.is_duplicate}
+    return {"state": "committed", "topics": topics_of(done.row.places), "duplicate": done.is_duplicate}
+
+
+def _topics_at(places: PlacesOfTopics) -> list[AppendedTopic]:
+    return topics_of(
+        [
+            Place(topic, place.partition, place.base_offset, place.count)
+            for topic, of_topic in places.items()
+            for place in of_topic
+        ]
+    )
 
 
 def _parsed(data: bytes) -> tuple[list[tuple[str, bytes]], list[StagedOffsets]]:
@@ -152,4 +189,4 @@ def _decoded(text: bytes, where: str) -> IncomingRecords:
             if error["where"].startswith("/"):
                 error["where"] = where + error["where"]
         raise
-    return replace(incoming, places=replace(incoming.places, within=where))
+    return incoming.within(where)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Final, Literal, NotRequired, cast
 
 import msgspec
 from fastapi import APIRouter, Query
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, Field, WithJsonSchema, field_validator
 from starlette.requests import Request
 from starlette.types import ASGIApp
 from typing_extensions import TypedDict
 
-from gateway.gateway import engine_of, gateway_of
+from gateway.access.needs import Need, needs
+from gateway.audit.topic import check_change
+from gateway.gateway import allowing, engine_of, gateway_of, require
 from gateway.http import fields
 from gateway.openapi.problems import CHANGE_ERRORS, problems
+from gateway.quotas.limits import PARTITIONS
+from gateway.quotas.spending import spends
+from gateway.routes import spent
 from gateway.routes.held_response import held_json, room_for_answer
 from gateway.routes.typed_route import TypedRoute
 from log_format import layout, limits
@@ -25,6 +30,7 @@ from log_format.topic.state import TopicState
 router = APIRouter(route_class=TypedRoute, tags=["topics"])
 
 _TOPIC_TEXT_BYTES: Final = 2_048
+LIST_AGE_MS_MAX: Final = 60_000
 _PARTITION_TEXT_BYTES: Final = 160
 """The longest text of a partition, and what making it takes."""
 
@@ -92,6 +98,20 @@ class TopicsQuery(fields.Parameters):
     prefix: Annotated[
         str, Field(max_length=limits.TOPIC_NAME_CHARACTERS_MAX, description="Only names that begin with it")
     ] = ""
+    search: Annotated[
+        str, Field(max_length=limits.TOPIC_NAME_CHARACTERS_MAX, description="Only names that contain it, in any case")
+    ] = ""
+
+
+class TopicListQuery(TopicsQuery):
+    """Which topics of the list, and how fresh."""
+
+    max_age_ms: Annotated[
+        int,
+        fields.Between(0, LIST_AGE_MS_MAX),
+        Field(description="Topics as they were so long ago will do: fewer looks at the store"),
+    ] = 0
+    _digits = field_validator("max_age_ms", mode="before")(fields.number)
 
 
 class TopicPartition(TypedDict):
@@ -156,19 +176,27 @@ class LogStarts(TypedDict):
     )
     | {200: {"description": "The same topic exists.", "model": Topic}},
 )
+@needs(Need("Create", "topic"))
+@spends(PARTITIONS)
 async def create_topic(request: Request, wanted: NewTopic) -> ASGIApp:
     """Create a topic: 201 when it was created, 200 when the same exists."""
     administration = engine_of(request).administration
+    require(request, "Create", "topic", wanted.name)
     config = administration.parse_config(wanted.config)
     with await room_for_answer(request, _described_bytes(wanted.partition_count)) as room:
         state, made = await administration.create(wanted.name, wanted.partition_count, config)
+        spent.partitions_created(request, wanted.partition_count if made else 0)
         return await room.json(lambda: _described(request, state), 201 if made else 200)
 
 
 @router.get("/v1/topics", response_model=TopicPage)
-async def list_topics(request: Request, query: Annotated[TopicsQuery, Query()]) -> ASGIApp:
+@needs()
+async def list_topics(request: Request, query: Annotated[TopicListQuery, Query()]) -> ASGIApp:
     """List topics by name, in pages."""
-    page = await engine_of(request).administration.page(query.prefix, query.after, query.limit)
+    shown = matching(query, allowing(request, "Describe", "topic"))
+    page = await engine_of(request).administration.page(
+        query.prefix, query.after, query.limit, shown, age_ms_max=query.max_age_ms
+    )
 
     def made() -> TopicPage:
         topics: TopicPage = {"topics": [_described(request, state) for state in page.topics]}
@@ -182,6 +210,7 @@ async def list_topics(request: Request, query: Annotated[TopicsQuery, Query()]) 
 
 
 @router.get("/v1/topics/{topic}", response_model=Topic, responses=problems(ErrorCode.UNKNOWN_TOPIC))
+@needs(Need("Describe", "topic", path="topic"))
 async def describe_topic(request: Request, topic: fields.TopicPath) -> ASGIApp:
     """Describe a topic: its partitions, its settings, its table."""
     state = await engine_of(request).administration.describe(topic)
@@ -194,17 +223,24 @@ async def describe_topic(request: Request, topic: fields.TopicPath) -> ASGIApp:
     response_model=Topic,
     responses=problems(ErrorCode.UNKNOWN_TOPIC, ErrorCode.INVALID_CONFIG, *CHANGE_ERRORS),
 )
+@needs(Need("Alter", "topic", path="topic"))
 async def alter_topic(request: Request, topic: fields.TopicPath, change: TopicChange) -> ASGIApp:
     """Add partitions or change settings, all or nothing."""
+    if topic == layout.AUDIT_TOPIC and gateway_of(request).rights.enforced:
+        check_change(change.config)
+    administration = engine_of(request).administration
+    before = await spent.partitions_before(request, topic) if change.partition_count is not None else None
     # The new number of partitions is known only after the change.
     with await room_for_answer(request, _described_bytes(limits.PARTITION_COUNT_MAX)) as room:
-        state = await engine_of(request).administration.alter(topic, change.partition_count, change.config)
+        state = await administration.alter(topic, change.partition_count, change.config)
+        spent.partitions_created(request, 0 if before is None else state.partition_count - before)
         return await room.json(lambda: _described(request, state))
 
 
 @router.delete(
     "/v1/topics/{topic}", status_code=204, responses=problems(ErrorCode.UNKNOWN_TOPIC, ErrorCode.OUTCOME_UNKNOWN)
 )
+@needs(Need("Delete", "topic", path="topic"))
 async def delete_topic(request: Request, topic: fields.TopicPath) -> None:
     """Delete a topic and its records. A topic re-created under the name shares nothing with it."""
     await engine_of(request).administration.delete(topic)
@@ -216,6 +252,7 @@ async def delete_topic(request: Request, topic: fields.TopicPath) -> None:
         ErrorCode.UNKNOWN_TOPIC, ErrorCode.UNKNOWN_PARTITION, ErrorCode.OFFSET_OUT_OF_RANGE, *CHANGE_ERRORS
     ),
 )
+@needs(Need("Delete", "topic", path="topic"))
 async def delete_records(request: Request, topic: fields.TopicPath, wanted: DeletedRecords) -> LogStarts:
     """Delete the oldest records of partitions: those below an offset, or all of them (-1)."""
     before = {entry.partition: entry.offset for entry in wanted.before}
@@ -225,6 +262,14 @@ async def delete_records(request: Request, topic: fields.TopicPath, wanted: Dele
             {"partition": partition, "log_start_offset": log_start} for partition, log_start in starts.items()
         ]
     }
+
+
+def matching(query: TopicsQuery, shown: Callable[[str], bool]) -> Callable[[str], bool]:
+    """Whether a topic is one that the query asks for and its caller is ``shown``."""
+    prefix, search = query.prefix, query.search.lower()
+    if not (prefix or search):
+        return shown
+    return lambda name: name.startswith(prefix) and search in name.lower() and shown(name)
 
 
 def _described_bytes(partition_count: int) -> int:

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from itertools import groupby
-from typing import Annotated, Final, NotRequired
+from typing import Annotated, Final, Literal, NotRequired, Self
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
+from pydantic import AfterValidator, Field, model_validator
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
-from gateway.gateway import engine_of
+from gateway.access.needs import Need, needs
+from gateway.gateway import (
+    allowing,
+    check_member,
+    check_transaction,
+    engine_of,
+    gateway_of,
+    owner_of,
+    require,
+    standing_of,
+)
 from gateway.http import fields
+from gateway.http.validation import faults
 from gateway.openapi.problems import BODY_ERRORS, CHANGE_ERRORS, problems
+from gateway.routes.administered import as_its_own_or_administered
 from gateway.routes.group_offsets import OFFSET_ERRORS, Committing, Offsets
 from gateway.routes.groups import MEMBER_ERRORS
 from gateway.routes.typed_route import TypedRoute
+from gateway.transactions.check_back import state_of
 from log_format import limits
 from log_format.errors import ErrorCode
-from log_format.transactions.row import NO_NUMBER, TransactionRow
+from log_format.transactions.row import NO_NUMBER, Place, TransactionRow
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
 
 router = APIRouter(route_class=TypedRoute, tags=["transactions"])
@@ -28,6 +44,12 @@ NUMBER_MAX: Final = 2**53 - 1
 _TIMEOUTS: Final = fields.Between(limits.TRANSACTION_TIMEOUT_MS_MIN, limits.TRANSACTION_TIMEOUT_MS_MAX)
 
 
+def _prefix(text: str) -> str:
+    if text and not fields.is_identifier(text):
+        raise faults([((), "must be at most 255 bytes without control characters")])
+    return text
+
+
 class NewTransaction(
     fields.Body, example={"transactional_id": "billing-7", "timeout_ms": TIMEOUT_MS_DEFAULT, "number": 42}
 ):
@@ -36,6 +58,44 @@ class NewTransaction(
     transactional_id: fields.Identifier
     timeout_ms: Annotated[int, _TIMEOUTS] = TIMEOUT_MS_DEFAULT
     number: Annotated[Annotated[int, fields.Between(0, NUMBER_MAX)] | None, fields.NotNull()] = None
+    check_after_ms: Annotated[
+        Annotated[int, _TIMEOUTS] | None,
+        fields.NotNull(),
+        Field(description="After so long the transaction is offered to `POST /v1/transactions:check`"),
+    ] = None
+
+    @model_validator(mode="after")
+    def _check_before_the_end(self) -> Self:
+        if self.check_after_ms is not None and self.check_after_ms > self.ends_after_ms:
+            raise faults([(("check_after_ms",), f"must not be above timeout_ms, {self.ends_after_ms}")])
+        return self
+
+    @property
+    def ends_after_ms(self) -> int:
+        """`timeout_ms`; where it was not given, a checked transaction has the longest."""
+        is_given = self.check_after_ms is None or "timeout_ms" in self.model_fields_set
+        return self.timeout_ms if is_given else limits.TRANSACTION_TIMEOUT_MS_MAX
+
+
+class Checking(fields.Body, example={"transactional_id_prefix": "orders-", "max_records": 10, "max_wait_ms": 30000}):
+    """Which transactions the asker decides, and how many at a time."""
+
+    transactional_id_prefix: Annotated[str, AfterValidator(_prefix)]
+    max_records: Annotated[int, fields.Between(1, 1_000)] = 10
+    max_wait_ms: Annotated[int, fields.Between(0, 60_000)] = 0
+
+
+class TransactionsQuery(fields.Parameters):
+    """Which transactions are listed."""
+
+    state: Annotated[
+        Literal["open", "committing", "committed", "aborted"] | None,
+        fields.NotNull(),
+        fields.OneOf("open", "committing", "committed", "aborted"),
+    ] = None
+    transactional_id_prefix: Annotated[str, AfterValidator(_prefix)] = ""
+    after: Annotated[str | None, fields.NotNull(), Field(description="`next` of the page before")] = None
+    limit: fields.Limit = fields.LIST_LIMIT
 
 
 class GroupOffsets(
@@ -109,6 +169,37 @@ class Transaction(TypedDict):
     topics: NotRequired[list[AppendedTopic]]
 
 
+class OfferedTransaction(TypedDict):
+    """An open transaction that the asker is to commit or abort. `checks`: times offered, this one included."""
+
+    transaction_id: fields.Opaque
+    transactional_id: str
+    began_at: fields.Count
+    checks: fields.Count
+
+
+class OfferedTransactions(TypedDict):
+    """Each is offered to no other asker for 30 seconds."""
+
+    transactions: list[OfferedTransaction]
+
+
+class ListedTransaction(OfferedTransaction):
+    """A transaction as it is now."""
+
+    state: Annotated[str, fields.OneOf("open", "committing", "committed", "aborted")]
+    producer_id: fields.Opaque
+    epoch: fields.Count
+    expires_at: fields.Count
+
+
+class ListedTransactions(TypedDict):
+    """Transactions, in order of transactional ids."""
+
+    transactions: list[ListedTransaction]
+    next: NotRequired[str]
+
+
 class StagedCount(TypedDict):
     """The number of offsets in the request."""
 
@@ -125,14 +216,18 @@ _ENDED_ERRORS: Final = (
 
 
 @router.post("/v1/transactions", status_code=201, responses=problems(*CHANGE_ERRORS))
+@needs(Need("Write", "transactional_id"))
 async def begin_transaction(request: Request, wanted: NewTransaction) -> BegunTransaction:
     """Begin a transaction. An older one of the same transactional id is fenced and aborted.
 
     A client that sends a `number` is told `last_number`, the newest that the transactional id has committed. Nothing of an older
     epoch is committed after this answer. So a client that repeats a piece of work knows whether an earlier try has committed it.
     """
+    require(request, "Write", "transactional_id", wanted.transactional_id)
     number = NO_NUMBER if wanted.number is None else wanted.number
-    row = await engine_of(request).transactions.begin(wanted.transactional_id, wanted.timeout_ms, number)
+    row = await engine_of(request).transactions.begin(
+        wanted.transactional_id, wanted.ends_after_ms, number, owner_of(request), wanted.check_after_ms
+    )
     begun: BegunTransaction = {
         "transaction_id": row.transaction_id,
         "producer_id": row.producer_id,
@@ -144,11 +239,60 @@ async def begin_transaction(request: Request, wanted: NewTransaction) -> BegunTr
     return begun
 
 
+@router.get("/v1/transactions", responses=problems())
+@needs()
+async def list_transactions(request: Request, query: Annotated[TransactionsQuery, Query()]) -> ListedTransactions:
+    """List the transactions of transactional ids."""
+    engine = engine_of(request)
+    shown = allowing(request, "Describe", "transactional_id")
+    after_id, _, after_transaction = (query.after or "").partition("\n")
+    rows = await engine.check_back.listed(
+        query.state, query.transactional_id_prefix, (after_id, after_transaction), query.limit + 1, shown
+    )
+    now_ms = engine.clock.now_ms()
+    listed: list[ListedTransaction] = [
+        {
+            **_offered(row),
+            "state": state_of(row, now_ms),
+            "producer_id": row.producer_id,
+            "epoch": row.epoch,
+            "expires_at": row.expires_at_ms,
+        }
+        for row in rows[: query.limit]
+    ]
+    answer: ListedTransactions = {"transactions": listed}
+    if len(rows) > query.limit:
+        last = rows[query.limit - 1]
+        answer["next"] = f"{last.transactional_id}\n{last.transaction_id}"
+    return answer
+
+
+@router.post("/v1/transactions:check", responses=problems(*CHANGE_ERRORS))
+@needs()
+async def check_transactions(request: Request, wanted: Checking) -> OfferedTransactions:
+    """Get open transactions whose client is silent, to commit or abort each. One that is left is offered again."""
+    standing, allowed = standing_of(request), allowing(request, "Write", "transactional_id")
+
+    def shown(transactional_id: str) -> bool:
+        standing.check()
+        return allowed(transactional_id)
+
+    rows = await engine_of(request).check_back.offered(
+        wanted.transactional_id_prefix, wanted.max_records, wanted.max_wait_ms, shown
+    )
+    if not rows:  # what was offered stands, and is told
+        standing.check()
+    return {"transactions": [_offered(row) for row in rows]}
+
+
 @router.get(
     "/v1/transactions/{transaction}", responses=problems(ErrorCode.UNKNOWN_TRANSACTION, ErrorCode.OUTCOME_UNKNOWN)
 )
+@needs(Need("Describe", "transactional_id"))
 async def describe_transaction(request: Request, transaction: fields.TransactionPath) -> Transaction:
     """Describe a transaction."""
+    await check_transaction(request, transaction)
+    await _require(request, "Describe", transaction)
     row = await engine_of(request).transactions.look(transaction)
     described: Transaction = {
         "state": row.state,
@@ -158,25 +302,41 @@ async def describe_transaction(request: Request, transaction: fields.Transaction
         "expires_at": row.expires_at_ms,
     }
     if row.state == "committed":
-        described["topics"] = topics_of(row)
+        described["topics"] = topics_of(row.places)
     return described
 
 
 @router.post(
     "/v1/transactions/{transaction}:commit",
-    responses=problems(*_ENDED_ERRORS, ErrorCode.STALE_GENERATION, ErrorCode.FENCED_MEMBER, *BODY_ERRORS),
+    responses=problems(
+        *_ENDED_ERRORS,
+        ErrorCode.STALE_GENERATION,
+        ErrorCode.FENCED_MEMBER,
+        ErrorCode.LEASE_EXPIRED,
+        *BODY_ERRORS,
+    ),
 )
+@needs(Need("Write", "transactional_id"))
 async def commit_transaction(request: Request, transaction: fields.TransactionPath, _: Nothing = _NOTHING) -> Committed:
     """Commit a transaction: every record becomes visible, or none. A repeat gets the same answer."""
+    await check_transaction(request, transaction)
+    await require_write(request, transaction)
     row = await engine_of(request).transactions.commit(transaction)
-    return {"state": "committed", "topics": topics_of(row)}
+    return {"state": "committed", "topics": topics_of(row.places)}
 
 
 @router.post("/v1/transactions/{transaction}:abort", responses=problems(*_ENDED_ERRORS, *BODY_ERRORS))
+@needs(Need("Write", "transactional_id"))
 async def abort_transaction(request: Request, transaction: fields.TransactionPath, _: Nothing = _NOTHING) -> Aborted:
     """Abort a transaction. Repeating it changes nothing."""
-    await engine_of(request).transactions.abort(transaction)
+    abort = partial(engine_of(request).transactions.abort, transaction)
+    await as_its_own_or_administered(request, _check_own(request, transaction), abort)
     return {"state": "aborted"}
+
+
+async def _check_own(request: Request, transaction: str) -> None:
+    await check_transaction(request, transaction)
+    await require_write(request, transaction)
 
 
 @router.post(
@@ -184,13 +344,39 @@ async def abort_transaction(request: Request, transaction: fields.TransactionPat
     status_code=202,
     responses=problems(*_ENDED_ERRORS, *MEMBER_ERRORS, *OFFSET_ERRORS, *BODY_ERRORS),
 )
+@needs(Need("Write", "transactional_id"), Need("Read", "group"), Need("Read", "topic"))
 async def add_offsets(request: Request, transaction: fields.TransactionPath, wanted: GroupOffsets) -> StagedCount:
     """Add offsets of a group, to be committed with the transaction. The group's rules are checked now and at the commit."""
+    await check_transaction(request, transaction)
+    await require_write(request, transaction)
+    require(request, "Read", "group", wanted.group)
+    require(request, "Read", "topic", *(one.topic for one in wanted.offsets))
+    await check_member(request, wanted.group, wanted.member_id)
     await engine_of(request).transactions.stage_offsets(transaction, wanted.staged())
     return {"staged": len(wanted.offsets)}
 
 
-def topics_of(row: TransactionRow) -> list[AppendedTopic]:
+def _offered(row: TransactionRow) -> OfferedTransaction:
+    return {
+        "transaction_id": row.transaction_id,
+        "transactional_id": row.transactional_id,
+        "began_at": row.began_at_ms,
+        "checks": row.checks,
+    }
+
+
+async def require_write(request: Request, transaction: str) -> None:
+    """Raise ``Unauthorized`` unless the caller may write by the transaction's id. Raises as ``Transactions.transactional_id``."""
+    await _require(request, "Write", transaction)
+
+
+async def _require(request: Request, operation: Literal["Write", "Describe"], transaction: str) -> None:
+    if gateway_of(request).rights.enforced:
+        name = await engine_of(request).transactions.transactional_id(transaction)
+        require(request, operation, "transactional_id", name)
+
+
+def topics_of(placed: Sequence[Place]) -> list[AppendedTopic]:
     """Where the records of a committed transaction are, as the contract has it."""
     return [
         {
@@ -205,5 +391,5 @@ def topics_of(row: TransactionRow) -> list[AppendedTopic]:
                 for place in places
             ],
         }
-        for topic, places in groupby(row.places, key=lambda place: place.topic)
+        for topic, places in groupby(placed, key=lambda place: place.topic)
     ]

@@ -4,11 +4,14 @@ FastAPI takes the endpoint's signature apart and describes it. The docstrings of
 words of the OpenAPI document. FastAPI's request handler is not used: it accepts a repeated member, parses a body of any size on
 the event loop, and costs more than a small produce. In its place, cheapest first:
 
-1. The query: an undeclared or repeated parameter is refused.
+1. The query: an undeclared parameter is refused, and a repeated one that is no list.
 2. The path's parts, percent-decoded.
 3. The headers, where the endpoint declares some: a repeated one is refused.
 4. The body, by ``json_body``. It may be empty where the endpoint has a default. Bodies with records are not declared: the
    endpoint reads them, and ``openapi_extra`` describes them.
+
+What the endpoint needs of its caller is declared by ``gateway.access.needs``; without that no route is made. The quotas that it
+uses are declared by ``gateway.quotas.spending``.
 
 An endpoint returns a value to send as JSON with the route's status, None for no body, or an ASGI application.
 """
@@ -17,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import cleandoc
-from typing import Any, get_type_hints
+from typing import Any, Final, Literal, get_type_hints
 
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter
@@ -25,11 +28,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gateway.access.needs import Needs, needs_of
+from gateway.gateway import gateway_of
 from gateway.http import fields
 from gateway.http.json_response import json_response
 from gateway.http.parameters import header_names, header_pairs, of_pairs, path_text, query_pairs
-from gateway.openapi.problems import problems
+from gateway.openapi.problems import problems, refusals
+from gateway.quotas.spending import spends_of
+from gateway.routes.administered import administered, administration_of
 from gateway.routes.json_body import json_body
+from log_format.errors import ErrorCode, RequestRefused
+
+NEEDS: Final = "x-tidelog-needs"
+"""Of an operation in the OpenAPI document: the rights that it needs; ``open``: not even a credential."""
+
+
+_ACCESS: Final = "/v1/access"
+"""Paths that begin so are refused where nothing is enforced, whatever the request."""
 
 
 class TypedRoute(APIRoute):
@@ -38,7 +53,15 @@ class TypedRoute(APIRoute):
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         # An operation of the OpenAPI document has its function's name.
         named = {"generate_unique_id_function": lambda route: route.name}
-        super().__init__(path, endpoint, **options | named | {"responses": options["responses"] or problems()})
+        self.needs = needs_of(endpoint)
+        self.spends = spends_of(endpoint)
+        self._is_of_access = path.startswith(_ACCESS)
+        self._administers = administration_of(self.needs, options.get("methods") or (), path)
+        described = {
+            "responses": refusals(self.needs) | (options["responses"] or problems()),
+            "openapi_extra": (options["openapi_extra"] or {}) | {NEEDS: _described(self.needs)},
+        }
+        super().__init__(path, endpoint, **options | named | described)
         self.summary, _, self.description = cleandoc(endpoint.__doc__ or "").partition("\n\n")
         if self.status_code == 204:
             self.response_description = "Done"
@@ -59,10 +82,11 @@ class TypedRoute(APIRoute):
         self.app = self._handle
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = await self._answer(Request(scope, receive, send))
-        await answer(scope, receive, send)
-
-    async def _answer(self, request: Request) -> ASGIApp:
+        request = Request(scope, receive, send)
+        if self._is_of_access and not gateway_of(request).rights.enforced:
+            raise RequestRefused(
+                "This gateway runs with auth=off: there are no tokens, roles or ACLs.", code=ErrorCode.AUTH_DISABLED
+            )
         values: dict[str, Any] = {}
         given = query_pairs(request)
         for name, model, default in self._query:
@@ -79,11 +103,15 @@ class TypedRoute(APIRoute):
             values[self._request_name] = request
         for name, model, body_default in self._body:
             values[name] = await json_body(request, model, default=body_default)
-        answer: Any = await self.endpoint(**values)
+        answer: Any
+        if self._administers is None:
+            answer = await self.endpoint(**values)
+        else:
+            answer = await administered(request, self._administers, self.endpoint, values)
         if answer is None:
-            return Response(status_code=204)
+            answer = Response(status_code=204)
         sent: ASGIApp = answer if callable(answer) else json_response(answer, self.status_code or 200)
-        return sent
+        await sent(scope, receive, send)
 
 
 def _model(declared: Any) -> type[BaseModel]:
@@ -91,3 +119,12 @@ def _model(declared: Any) -> type[BaseModel]:
     assert isinstance(model, type)
     assert issubclass(model, BaseModel), "a query, headers or a body are declared as one model"
     return model
+
+
+def _described(needs: Needs) -> list[dict[str, str]] | Literal["open"]:
+    if needs.is_open:
+        return "open"
+    return [
+        {"operation": one.operation, "resource_type": one.resource_type} | ({"path": one.path} if one.path else {})
+        for one in needs.rights
+    ]

@@ -71,6 +71,8 @@ def growth_bytes(decision: GroupDecision, state: GroupsState) -> int:
         # First as pending, then as the group's.
         return new + 2 * sum(offset_bytes(row) for row in decision.offsets)
     known = state.group(decision.group).offsets
-    before = [known[row.key] for row in decision.offsets if row.key in known]
-    after = [row for row in decision.offsets if row.offset is not None]
-    return new + sum(map(offset_bytes, after)) - sum(map(offset_bytes, before))
+    growth = new
+    for row in decision.offsets:
+        before = known.get(row.key)
+        growth += (0 if row.offset is None else offset_bytes(row)) - (0 if before is None else offset_bytes(before))
+    return growth

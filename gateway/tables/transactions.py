@@ -21,6 +21,7 @@ from log_format.transactions.changes import (
     unknown,
 )
 from log_format.transactions.compaction import Compact
+from log_format.transactions.of_kafka import BeginNext, InitProducer
 from log_format.transactions.row import Reason, TransactionRow
 from log_format.transactions.state import ID_BYTES, ROW_BYTES, STAGED_BYTES, TransactionsState, transactions_table
 
@@ -88,6 +89,8 @@ def _lasting_growth(decision: Decision, _state: TransactionsState) -> int:
     """Bytes of transactions that have not ended. A decision that ends one is never refused for memory."""
     if isinstance(decision, Begin):
         return ROW_BYTES if decision.transaction_id is not None else 0
+    if isinstance(decision, BeginNext):
+        return ROW_BYTES
     if isinstance(decision, CommitAtOnce):
         return ROW_BYTES + STAGED_BYTES * len(decision.staged)
     if isinstance(decision, DecideCommit):
@@ -96,5 +99,5 @@ def _lasting_growth(decision: Decision, _state: TransactionsState) -> int:
 
 
 def _ids_growth(decision: Decision, state: TransactionsState) -> int:
-    is_new = isinstance(decision, Begin) and decision.transactional_id not in state.producers
+    is_new = isinstance(decision, Begin | InitProducer) and decision.transactional_id not in state.producers
     return ID_BYTES if is_new else 0

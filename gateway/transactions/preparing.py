@@ -1,6 +1,7 @@
-"""The conditions of a commit: the transaction's topics still exist, and its groups accept its offsets.
+"""The conditions of a commit: the transaction's topics still exist, its groups accept its offsets, its leases hold.
 
-The offsets are judged as any commit of the group, and made pending (``gateway.finishing.pending_offsets``).
+The offsets are judged as any commit of the group, and made pending (``gateway.finishing.pending_offsets``). Those of Kafka's
+clients, and settlements of queues, were made pending when they came: they hold as long as they are.
 """
 
 from __future__ import annotations
@@ -8,21 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gateway.engine.registry import TopicRegistry
+from gateway.finishing.finishing import Finishing
 from gateway.groups.offsets.committed import Committed, NextOffset
-from gateway.tables.groups import GroupsTable
 from log_format.clock import Clock
-from log_format.errors import BackOff, OutcomeUnknown, RequestRefused
+from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused
 from log_format.groups.changes import judge_commit, stale
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
 from log_format.transactions.staged_records import StagedRecords
+from log_format.transactions.staged_settlements import StagedSettlements
 
 
 class Preparing:
     """Belongs to the event loop."""
 
-    def __init__(self, committed: Committed, groups: GroupsTable, topics: TopicRegistry, *, clock: Clock) -> None:
+    def __init__(self, committed: Committed, finishing: Finishing, topics: TopicRegistry, *, clock: Clock) -> None:
         self._committed = committed
-        self._groups = groups
+        self._groups = finishing.groups
+        self._queues = finishing.queues
         self._topics = topics
         self._clock = clock
 
@@ -47,6 +50,8 @@ class Preparing:
     async def prepare(self, transaction_id: str, staged: Iterable[StagedOffsets]) -> None:
         """Make them pending. Raises ``RequestRefused`` (409) where a group refuses them; ``BackOff``, ``OutcomeUnknown``."""
         for number, one in enumerate(_by_group(staged)):
+            if self._is_pending(transaction_id, one):
+                continue
             try:
                 await self._committed.commit(
                     one.group,
@@ -56,6 +61,9 @@ class Preparing:
                     transaction_id=transaction_id,
                 )
             except RequestRefused as refusal:
+                await self._groups.fresh()  # another gateway may have made them pending
+                if self._is_pending(transaction_id, one):
+                    continue
                 if refusal.status == 409:
                     raise
                 raise stale(one.group, refusal.detail.rstrip(".")) from refusal
@@ -63,6 +71,30 @@ class Preparing:
                 if number:
                     raise OutcomeUnknown(f"Offsets of some groups are pending: {problem.detail}") from problem
                 raise
+
+    def _is_pending(self, transaction_id: str, staged: StagedOffsets) -> bool:
+        """Whether the group has these as the transaction's, as far as is known here: they were judged when they came."""
+        pending = self._groups.state.group(staged.group).pending.get(transaction_id)
+        known = {} if pending is None else {row.key: row.offset for row in pending.offsets}
+        return all(known.get((one.topic, one.partition)) == one.offset for one in staged.offsets)
+
+    async def check_leases(self, settlements: Iterable[StagedSettlements]) -> None:
+        """Raise ``RequestRefused`` (``LEASE_EXPIRED``) where a queue does not hold what was settled; ``BackOff``."""
+        wanted = list(settlements)
+        if not wanted:
+            return
+        state = await self._queues.fresh()
+        for one in wanted:
+            if one.pending_id not in state.queue(one.queue).pending:
+                raise RequestRefused(
+                    f"A lease of queue {one.queue!r} was over before the transaction's commit.",
+                    code=ErrorCode.LEASE_EXPIRED,
+                )
+
+    async def free(self, transaction_id: str) -> None:
+        """Free what queues hold for a transaction that is aborted. Raises ``BackOff``, ``OutcomeUnknown``."""
+        await self._queues.fresh()
+        await self._queues.conclude(transaction_id, {})
 
     async def drop(self, transaction_id: str, staged: Iterable[StagedOffsets]) -> None:
         """Drop what is pending: the transaction is undecided or aborted. Raises ``BackOff``, ``OutcomeUnknown``."""

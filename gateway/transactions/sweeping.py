@@ -1,6 +1,7 @@
 """Looks for leftovers of transactions: finishes them, deletes objects staged in vain, keeps the table small.
 
-Every gateway does so at its start and then every few seconds. Several at once do no harm.
+Every gateway does so at its start, then every few seconds while there is anything, and ever more rarely while there is nothing
+(``IdleLooks``). Several at once do no harm.
 """
 
 from __future__ import annotations
@@ -8,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from gateway.cluster.ownership import Ownership
 from gateway.engine.bounds import EngineBounds
 from gateway.finishing.finishing import Finishing
 from gateway.supervised import supervised
+from gateway.tables.idle_looks import IdleLooks
 from log_format import limits
 from log_format.clock import Clock
 from log_format.errors import TidelogError
@@ -24,7 +27,9 @@ _log = logging.getLogger("gateway.transactions")
 class Sweeping:
     """Belongs to the event loop."""
 
-    def __init__(self, finishing: Finishing, *, clock: Clock, bounds: EngineBounds) -> None:
+    def __init__(self, finishing: Finishing, ownership: Ownership, *, clock: Clock, bounds: EngineBounds) -> None:
+        self._ownership = ownership
+        self._looks = IdleLooks(bounds.sweep_pause_ms)
         self._table = finishing.transactions
         self._staging = finishing.staging
         self._finisher = finishing.finisher
@@ -59,14 +64,18 @@ class Sweeping:
                 _log.warning("transaction %s is not at its end yet: %s", row.transaction_id, error.detail)
         for transaction_id in staged:
             await self._collect(transaction_id, transactions.get(transaction_id), now_ms)
-        await self._pending.sweep(self._bounds.left_alone_ms)
+        is_pending = await self._pending.sweep(self._bounds.left_alone_ms)
         await self._table.keep_small()
+        if staged or is_pending or any(not row.has_ended for row in transactions.values()):
+            self._looks.keep_on()
 
     async def _round(self) -> None:
         try:
-            await self.sweep_once(left_alone_ms=self._left_alone_ms)
-            self._left_alone_ms = self._bounds.left_alone_ms
+            if self._looks.is_due(self._clock.monotonic_ms(), (self._ownership.view(), self._table.state.version)):
+                await self.sweep_once(left_alone_ms=self._left_alone_ms)
+                self._left_alone_ms = self._bounds.left_alone_ms
         except TidelogError as error:
+            self._looks.keep_on()
             _log.warning("transactions can't be looked after: %s", error.detail)
         await asyncio.sleep(self._bounds.sweep_pause_ms / 1000)
 

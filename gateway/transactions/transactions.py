@@ -3,23 +3,29 @@
 1. One row decides a commit; it names the exact staged objects. Before it nothing of the transaction is in a topic. After it each
    gateway that looks at the transaction brings it to its end (``gateway.finishing``).
 2. The client hears of the commit once each topic has its records, each group its offsets, and the last row says where. Offsets of
-   groups are made pending before the decision and settled after it.
+   groups are made pending before the decision, a Kafka client's when they come, and settled after it.
 3. A transactional id's next transaction begins once the one before has ended, so that their records keep their order.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from gateway.call import second_part, unasked
 from gateway.engine.bounds import SEQUENCE_AHEAD_MAX, SEQUENCE_WAIT_MS_MAX
 from gateway.engine.producer_ids import ProducerIds
 from gateway.finishing.finishing import Finishing
 from gateway.finishing.staging import Staged
+from gateway.queues.coordinator import Coordinator
+from gateway.queues.settlement import Result, Settlement
 from gateway.transactions.preparing import Preparing
 from log_format.clock import Clock
+from log_format.cluster.proof import NOBODY, fingerprint
 from log_format.errors import BackOff, CorruptData, ErrorCode, OutcomeUnknown, RequestRefused, TidelogError
+from log_format.ids import NewId
+from log_format.scheduled.delayed_records import Times
 from log_format.topic.append import Batch
 from log_format.topic.producer_id import TRANSACTIONAL
 from log_format.topic.producers import ProducerStamp, fenced, out_of_order
@@ -29,11 +35,15 @@ from log_format.transactions.changes import (
     DecideCommit,
     NotFinished,
     not_open,
+    unknown,
     usable,
 )
+from log_format.transactions.lanes import Lanes, in_order, reached
+from log_format.transactions.of_kafka import BeginNext, InitProducer
 from log_format.transactions.row import NO_NUMBER, TransactionRow
 from log_format.transactions.staged_offsets import StagedOffsets
 from log_format.transactions.staged_records import StagedRecords, topic_hash
+from log_format.transactions.staged_settlements import StagedSettlements
 
 _AGAIN_MS = 100
 
@@ -46,9 +56,13 @@ class Transactions:
         finishing: Finishing,
         preparing: Preparing,
         producer_ids: ProducerIds,
+        queues: Coordinator,
         *,
         clock: Clock,
+        new_id: NewId,
     ) -> None:
+        self._queues = queues
+        self._new_id = new_id
         self._table = finishing.transactions
         self._staging = finishing.staging
         self._finisher = finishing.finisher
@@ -59,29 +73,53 @@ class Transactions:
         self._by_producer_id: dict[str, TransactionRow] = {}
         """``_indexed`` by another key: made once for each version of the table, not for each request."""
 
-    async def new_epoch(self, transactional_id: str) -> TransactionRow:
-        """The transactional id's next epoch; fences older ones. Raises ``BackOff``, ``OutcomeUnknown``."""
-        new_producer_id = await self._producer_ids.issue(TRANSACTIONAL)
-        return await self._begun(
-            Begin(transactional_id=transactional_id, transaction_id=None, new_producer_id=new_producer_id)
-        )
-
-    async def begin(self, transactional_id: str, timeout_ms: int, number: int = NO_NUMBER) -> TransactionRow:
-        """A new transaction; fences older ones of the id. The row's ``last_number`` is the newest committed one.
-
-        Raises ``BackOff``, ``OutcomeUnknown``.
-        """
-        return await self._begun(
+    async def new_epoch(self, transactional_id: str, owner: str = NOBODY) -> TransactionRow:
+        """The transactional id's next epoch, which is the owner's; fences older ones. Raises ``BackOff``, ``OutcomeUnknown``."""
+        return await self.begun(
             Begin(
                 transactional_id=transactional_id,
-                transaction_id=await self._producer_ids.issue(TRANSACTIONAL),
+                transaction_id=None,
                 new_producer_id=await self._producer_ids.issue(TRANSACTIONAL),
-                timeout_ms=timeout_ms,
-                number=number,
+                owner=fingerprint(owner),
             )
         )
 
-    async def _begun(self, begin: Begin) -> TransactionRow:
+    async def begin(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        number: int = NO_NUMBER,
+        owner: str = NOBODY,
+        check_after_ms: int | None = None,
+    ) -> TransactionRow:
+        """A new transaction of the owner; fences older ones of the id. The row's ``last_number`` is the newest committed one.
+
+        Raises ``BackOff``, ``OutcomeUnknown``.
+        """
+        return await self.begun(
+            Begin(
+                transactional_id=transactional_id,
+                transaction_id=await self._producer_ids.issue(TRANSACTIONAL, owner),
+                # Its next epochs may be another owner's.
+                new_producer_id=await self._producer_ids.issue(TRANSACTIONAL),
+                timeout_ms=timeout_ms,
+                number=number,
+                owner=fingerprint(owner),
+                check_after_ms=check_after_ms,
+            )
+        )
+
+    async def check_owner(self, transaction_id: str, owner: str) -> None:
+        """Raise ``RequestRefused`` (``UNKNOWN_TRANSACTION``) for another owner's transaction, unless it was offered to askers:
+        they end it. Raises ``BackOff``."""
+        if owner and await self._producer_ids.is_anothers(transaction_id, owner):
+            row = await self._table.newest(transaction_id)
+            if row is None or not row.checks:
+                raise unknown(transaction_id)
+
+    async def begun(self, begin: Begin | InitProducer | BeginNext) -> TransactionRow:
+        """The row of an epoch or transaction, once the one before is at its end. Raises ``RequestRefused``, ``BackOff``,
+        ``OutcomeUnknown``."""
         try:
             return await self._table.decide(begin)
         except NotFinished as refusal:
@@ -96,13 +134,14 @@ class Transactions:
         except OutcomeUnknown as problem:
             raise BackOff(f"The transaction before this one is not at its end: {problem.detail}") from problem
 
-    async def check(self, stamp: ProducerStamp) -> None:
-        """Raise ``RequestRefused`` where the stamp is not of its transactional id's newest epoch; ``BackOff``."""
+    async def check(self, stamp: ProducerStamp, owner: str = NOBODY) -> None:
+        """Raise ``RequestRefused`` where the stamp is not of its transactional id's newest epoch, or that is another owner's;
+        ``BackOff``."""
         producers = (await self._table.fresh()).producers
         if producers is not self._indexed:
             self._indexed, self._by_producer_id = producers, {row.producer_id: row for row in producers.values()}
         row = self._by_producer_id.get(stamp.producer_id)
-        if row is not None and stamp.epoch <= row.epoch:
+        if row is not None and stamp.epoch <= row.epoch and _is_told(row, stamp.epoch, owner):
             if stamp.epoch < row.epoch:
                 raise fenced(stamp.producer_id, stamp.epoch, row.epoch)
             return
@@ -111,6 +150,11 @@ class Transactions:
             code=ErrorCode.UNKNOWN_PRODUCER,
         )
 
+    async def transactional_id(self, transaction_id: str) -> str:
+        """Whose transaction it is; empty for one that has no transactional id. Raises ``RequestRefused``, ``BackOff``."""
+        row = self._table.state.transactions.get(transaction_id) or await self._table.known(transaction_id)
+        return row.transactional_id
+
     async def usable(self, transaction_id: str) -> TransactionRow:
         """The row of an open transaction. Raises ``RequestRefused``, ``BackOff``."""
         outcome = usable(await self._table.fresh(), transaction_id, self._clock.now_ms())
@@ -118,7 +162,15 @@ class Transactions:
             raise outcome
         return outcome
 
-    async def stage(self, transaction_id: str, topic: str, batch: Batch, stamp: ProducerStamp | None) -> bool:
+    async def stage(
+        self,
+        transaction_id: str,
+        topic: str,
+        batch: Batch,
+        stamp: ProducerStamp | None,
+        *,
+        deliver_at: Times | None = None,
+    ) -> bool:
         """Put the records beside the topics; False where an earlier try of this request did so.
 
         Raises ``RequestRefused`` (not open, fenced, out of order, too large), ``BackOff``, ``OutcomeUnknown``.
@@ -142,21 +194,61 @@ class Transactions:
                 raise out_of_order(stamp, expected)
             await asyncio.sleep(_AGAIN_MS / 1000)
         records = StagedRecords(
-            topic=topic, topic_id=batch.topic_id, records=batch.records, partitions=batch.partitions
+            topic=topic,
+            topic_id=batch.topic_id,
+            records=batch.records,
+            partitions=batch.partitions,
+            deliver_at=deliver_at,
         )
         await self._staging.put(transaction_id, listed, records, None if stamp is None else stamp.sequence)
         await self._still_usable(transaction_id)
         return True
 
-    async def stage_offsets(self, transaction_id: str, offsets: StagedOffsets) -> None:
-        """Put a group's offsets beside the staged records.
+    async def stage_offsets(self, transaction_id: str, offsets: StagedOffsets, *, judged_now: bool = False) -> None:
+        """Put a group's offsets beside the staged records. ``judged_now``: they are made pending, and the commit does not judge
+        them again; until the transaction ends the group's next members wait for it.
 
         Raises ``RequestRefused`` (not open, fenced, too large, refused by the group), ``BackOff``, ``OutcomeUnknown``.
         """
         await self.usable(transaction_id)
         await self._preparing.check(offsets)
-        await self._staging.put_offsets(transaction_id, await self._staging.listed(transaction_id), offsets)
+        listed = await self._staging.listed(transaction_id)
+        name = await self._staging.put_offsets(transaction_id, listed, offsets)
+        if judged_now:
+            try:
+                await self._preparing.prepare(transaction_id, [offsets])
+            except RequestRefused:
+                await self._staging.take_back(transaction_id, name)
+                raise
         await self._still_usable(transaction_id)
+
+    async def stage_settlements(
+        self, transaction_id: str, queue: str, settlements: Sequence[Settlement]
+    ) -> list[Result]:
+        """Hold received records until the transaction ends: what became of each settlement.
+
+        Raises ``RequestRefused`` (not open, fenced, too large, no such queue), ``BackOff``, ``OutcomeUnknown``.
+        """
+        await self.usable(transaction_id)
+        live = await self._queues.live(queue)
+        pending_id = self._new_id()
+        note = StagedSettlements(queue=queue, pending_id=pending_id)
+        names: list[str] = []
+
+        async def stage() -> None:
+            listed = await self._staging.listed(transaction_id)
+            names.append(await self._staging.put_settlements(transaction_id, listed, note))
+            await self._still_usable(transaction_id)
+
+        try:
+            return await live.prepare(settlements, transaction_id, pending_id, stage)
+        except OutcomeUnknown:
+            raise
+        except TidelogError:
+            # A note without its pending settlements would make the commit fail.
+            for name in names:
+                await self._staging.take_back(transaction_id, name)
+            raise
 
     async def _still_usable(self, transaction_id: str) -> None:
         """Raise ``RequestRefused`` where the transaction was fenced or decided while its object was on its way: then the object
@@ -177,11 +269,12 @@ class Transactions:
         row = await self._table.known(transaction_id)
         if row.state == "open":
             listed = await self._staging.listed(transaction_id)
-            names = tuple(name.name for name in listed.names)
+            names, lanes = in_order(listed.names, row.lanes)
+            self._staging.check_whole(listed)
             try:
                 async with self._staging.room(transaction_id, listed.size_bytes):
                     staged = await self._staging.read(transaction_id, names)
-                    row = await self._decided(transaction_id, names, staged)
+                    row = await self._decided(transaction_id, names, lanes, staged)
                     if row.staged == names:
                         row = await self._finisher.finished(row, staged)
             except CorruptData:
@@ -193,20 +286,24 @@ class Transactions:
             raise not_open(row)
         return await self._finisher.finished(row)
 
-    async def _decided(self, transaction_id: str, names: tuple[str, ...], staged: Staged) -> TransactionRow:
+    async def _decided(
+        self, transaction_id: str, names: tuple[str, ...], lanes: Lanes, staged: Staged
+    ) -> TransactionRow:
         """The row once it is decided: committed or aborted. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
         if not await self._preparing.topics_stand(staged.records.values()):
             return await self._table.aborted(transaction_id, "topic")
         try:
+            await self._preparing.check_leases(staged.settlements.values())
             await self._preparing.prepare(transaction_id, staged.offsets.values())
         except RequestRefused as refusal:
             row = await self._table.aborted(transaction_id, "offsets")
             if row.state == "aborted":
                 await self._preparing.drop(transaction_id, staged.offsets.values())
+                await self._freed(transaction_id)
                 raise refusal
             return row
         try:
-            return await self._table.decide(DecideCommit(transaction_id=transaction_id, staged=names))
+            return await self._table.decide(DecideCommit(transaction_id=transaction_id, staged=names, lanes=lanes))
         except RequestRefused:
             await self._preparing.drop(transaction_id, staged.offsets.values())
             raise
@@ -217,11 +314,23 @@ class Transactions:
             # tries.
             raise OutcomeUnknown(f"The offsets of groups are pending: {problem.detail}") from problem
 
-    async def abort(self, transaction_id: str) -> TransactionRow:
+    async def abort_lanes(self, row: TransactionRow) -> None:
+        """Abort a Kafka client's transaction, whose epoch goes on. Raises as ``abort``."""
+        listed = await self._staging.listed(row.transaction_id)
+        await self.abort(row.transaction_id, reached(listed.names, row.lanes))
+
+    async def abort(self, transaction_id: str, lanes: Lanes | None = None) -> TransactionRow:
         """The aborted row. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
-        row = await self._table.decide(DecideAbort(transaction_id=transaction_id, reason="asked"))
+        with second_part():
+            row = await self._table.decide(DecideAbort(transaction_id=transaction_id, reason="asked", lanes=lanes))
+            await self._freed(transaction_id)
         self._staging.clean_behind(transaction_id)
         return row
+
+    async def _freed(self, transaction_id: str) -> None:
+        """Free what queues hold for an aborted transaction. Where that fails the queues' coordinators do so, a little later."""
+        with unasked(), suppress(TidelogError):
+            await self._preparing.free(transaction_id)
 
     async def look(self, transaction_id: str) -> TransactionRow:
         """The row as it is now; one that is overdue reads as aborted. Raises ``RequestRefused``, ``BackOff``."""
@@ -229,6 +338,13 @@ class Transactions:
         if row.state == "open" and self._clock.now_ms() > row.expires_at_ms:
             return await self._table.decide(DecideAbort(transaction_id=transaction_id, reason="expired"))
         return row
+
+
+def _is_told(row: TransactionRow, epoch: int, owner: str) -> bool:
+    """Whether the owner may know of this epoch: it has the newest one, or had one that was fenced."""
+    if not owner or not row.owners or fingerprint(owner) == row.owners[-1]:
+        return True
+    return epoch < row.epoch and fingerprint(owner) in row.owners
 
 
 def _check_stamp(stamp: ProducerStamp, row: TransactionRow) -> None:

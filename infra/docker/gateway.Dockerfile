@@ -3,7 +3,9 @@
 # Two stages: pip and the sources stay in the first. Every package has the version and hash of gateway.lock.
 # It runs as user 10001 and writes nothing, so the root may be read-only (a directory store needs a volume).
 
-FROM python:3.13.7-slim-bookworm AS build
+ARG BASE=python:3.13.7-slim-bookworm@sha256:adafcc17694d715c905b4c7bebd96907a1fd5cf183395f0ebc4d3428bd22d92d
+# hadolint ignore=DL3006
+FROM ${BASE} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /build
 COPY infra/docker/build.lock infra/docker/gateway.lock ./
@@ -18,14 +20,16 @@ COPY tidelog tidelog
 RUN /opt/build/bin/python -m hatchling build -t wheel -d dist && /opt/build/bin/pip --python /opt/tidelog install --quiet --no-deps dist/tidelog-*.whl
 RUN /opt/build/bin/pip --python /opt/tidelog check && /opt/tidelog/bin/python -m compileall -q /opt/tidelog/lib
 
-FROM python:3.13.7-slim-bookworm
+# hadolint ignore=DL3006
+FROM ${BASE}
 RUN useradd --uid 10001 --no-create-home tidelog
 COPY --from=build /opt/tidelog /opt/tidelog
 COPY infra/docker/gateway-entrypoint.sh /opt/tidelog/bin/gateway-entrypoint
 ENV PATH=/opt/tidelog/bin:$PATH PYTHONDONTWRITEBYTECODE=1 TIDELOG_HOST=0.0.0.0 TIDELOG_PORT=8080 \
     TIDELOG_OPS_HOST=0.0.0.0 TIDELOG_OPS_PORT=8081
 USER 10001:10001
-# 8080 is for clients; 8081 is for operators: probes and metrics, which clients do not need.
+# 8080 is for clients; 8081 is for operators: probes and metrics, which clients do not need. 9092 is for Kafka's clients, where
+# GATEWAY_KAFKA_PORT names it.
 EXPOSE 8080 8081
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \

@@ -41,7 +41,7 @@ RELEASE: Final = "bookworm"
 BASE_PACKAGES: Final = "ca-certificates,python3,python3-venv,python-is-python3"
 BUILD_SECONDS_MAX: Final = 1800
 RUN_SECONDS_MAX: Final = 300
-MEMORY_BYTES_MAX: Final = {"gateway": 700 << 20, "spark": 3 << 30, "emr": 3 << 30}
+MEMORY_BYTES_MAX: Final = {"gateway": 960 << 20, "spark": 3 << 30, "emr": 3 << 30}
 """As in ``infra/local/compose.yaml``; EMR's is Spark's."""
 EMR_USER: Final = "hadoop"
 FLIGHTS: Final = 400
@@ -83,6 +83,7 @@ class Storage:
         print(f"{image}: building", flush=True)
         self.call(
             "build", "--isolation", "chroot", "--format", "docker", "--pull-never", "--layers=false",
+            "--build-arg", f"BASE={base_of(image)}",
             "--file", str(ROOT / f"infra/docker/{image}.Dockerfile"), "--tag", f"tidelog-{image}", str(ROOT),
         )  # fmt: skip
 
@@ -314,11 +315,10 @@ def _free_port() -> int:
 
 
 def base_of(image: str) -> str:
-    """The name of a Dockerfile's base image, with its registry."""
+    """The name of a Dockerfile's base image, with its registry and without its digest, which no stand-in can have."""
     text = (ROOT / f"infra/docker/{image}.Dockerfile").read_text()
-    defaults = dict(re.findall(r"^ARG (\w+)=(\S+)$", text, re.MULTILINE))
-    name = re.findall(r"^FROM (\S+)", text, re.MULTILINE)[-1]
-    name = re.sub(r"\$\{(\w+)\}", lambda found: defaults[found[1]], name)
+    (base,) = re.findall(r"^ARG BASE=(\S+)$", text, re.MULTILINE)
+    name = base.partition("@")[0]
     return name if "/" in name else f"docker.io/library/{name}"
 
 

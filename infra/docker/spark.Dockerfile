@@ -6,7 +6,9 @@
 # The jars are in the image, so that a job starts without a download. Spark writes only below /tmp: with a read-only root give it
 # a tmpfs there.
 
-FROM python:3.13.7-slim-bookworm AS build
+ARG BASE=python:3.13.7-slim-bookworm@sha256:adafcc17694d715c905b4c7bebd96907a1fd5cf183395f0ebc4d3428bd22d92d
+# hadolint ignore=DL3006
+FROM ${BASE} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore TIDELOG_CACHE=/opt/tidelog/cache
 WORKDIR /build
 # hadolint ignore=DL3008
@@ -24,7 +26,8 @@ RUN /opt/build/bin/python -m hatchling build -t wheel -d dist && /opt/build/bin/
 RUN /opt/build/bin/pip --python /opt/tidelog check && /opt/tidelog/bin/python -m spark_pipeline.jars \
     && /opt/tidelog/bin/python -m compileall -q /opt/tidelog/lib
 
-FROM python:3.13.7-slim-bookworm
+# hadolint ignore=DL3006
+FROM ${BASE}
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps \
     && rm -rf /var/lib/apt/lists/* && useradd --uid 10001 --no-create-home tidelog

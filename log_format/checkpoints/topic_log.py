@@ -2,31 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from log_format import layout
 from log_format.checkpoints.state import read_checkpoint
 from log_format.clock import Clock
 from log_format.delta.log import Map, TableLog
-from log_format.delta.table import Table
+from log_format.delta.table import TableDescription
 from log_format.store import ObjectStore
 from log_format.topic.state import TopicState
 
 
-def topic_table(topic: str) -> Table[TopicState]:
+class TopicTable:
+    """See ``TableDescription``. It keeps the name alone: a gateway may have thousands open."""
+
+    __slots__ = ("_topic",)
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+
+    @property
+    def root(self) -> str:
+        """See ``TableDescription``."""
+        return layout.topic_root(self._topic)
+
+    @property
+    def label(self) -> str:
+        """See ``TableDescription``."""
+        return f"topic {self._topic!r}"
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """See ``TableDescription``."""
+        return {"topic": self._topic}
+
+    def absent(self) -> TopicState:
+        """See ``TableDescription``."""
+        return TopicState.absent(self._topic)
+
+    def read_checkpoint(self, data: bytes, version: int) -> TopicState:
+        """See ``TableDescription``."""
+        return read_checkpoint(data, self._topic, version)
+
+
+def topic_table(topic: str) -> TableDescription[TopicState]:
     """The root of a topic's table and how it is read."""
-
-    def state_of(data: bytes, version: int) -> TopicState:
-        return read_checkpoint(data, topic, version)
-
-    return Table(
-        root=layout.topic_root(topic),
-        label=f"topic {topic!r}",
-        fields={"topic": topic},
-        absent=partial(TopicState.absent, topic),
-        read_checkpoint=state_of,
-    )
+    return TopicTable(topic)
 
 
 class TopicLog(TableLog[TopicState]):

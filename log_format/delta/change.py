@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from log_format.delta.actions import Action
 
@@ -43,6 +43,8 @@ class Proposal(Generic[ResultT_co]):
     segment: StagedFile | None = None
     tags: Mapping[str, str] | None = None
     """Of the commit itself (``commitInfo.tags``)."""
+    after: Any = None
+    """The state that applying the commit gives, where the change knows it anyhow. None: it is to be applied."""
 
 
 class TableChange(Protocol[StateT_contra, ResultT_co]):

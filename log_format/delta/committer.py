@@ -62,6 +62,18 @@ class _Holder(Enum):
 class Committer(Generic[StateT]):
     """Commits changes to one table. Each committer serves one thread at a time; many, in any processes, may share the table."""
 
+    __slots__ = (
+        "_clock",
+        "_commit_bytes_max",
+        "_engine",
+        "_in_doubt",
+        "_jitter",
+        "_log",
+        "_new_id",
+        "_store",
+        "_table",
+    )
+
     def __init__(
         self,
         log: TableLog[StateT],
@@ -77,7 +89,7 @@ class Committer(Generic[StateT]):
         self._clock = log.clock
         self._new_id = new_id
         self._jitter = jitter
-        self._engine_info = f"{engine}/{__version__}"
+        self._engine = engine
         self._commit_bytes_max = commit_bytes_max
         self._in_doubt = False
 
@@ -142,7 +154,7 @@ class Committer(Generic[StateT]):
             timestamp=self._clock.now_ms(),
             operation=proposal.operation,
             operation_parameters={},
-            engine_info=self._engine_info,
+            engine_info=f"{self._engine}/{__version__}",
             txn_id=commit_id,
             tags=msgspec.UNSET if proposal.tags is None else dict(proposal.tags),
         )
@@ -173,7 +185,8 @@ class Committer(Generic[StateT]):
             if holder is _Holder.OURS:
                 if self._landed_in_a_hole(version, observed_ms, started_ms):
                     return False
-                self._log.apply(decode_commit(data, key), version)
+                if not self._log.replace(state, proposal.after):
+                    self._log.apply(decode_commit(data, key), version)
                 self._log.observed(started_ms)
                 return True
         if uncertain:

@@ -25,7 +25,7 @@ from log_format.clock import Clock
 from log_format.delta.actions import Commit, decode_commit
 from log_format.delta.checkpoint_hint import hinted_version
 from log_format.delta.cleaned_log import cleaned_below
-from log_format.delta.table import NO_LOG, StateT, Table
+from log_format.delta.table import NO_LOG, StateT, TableDescription
 from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable
 from log_format.store import ObjectStore
 
@@ -36,10 +36,23 @@ Map = Callable[[Callable[[str], bytes], Iterable[str]], Iterator[bytes]]
 class TableLog(Generic[StateT]):
     """One table's log. Thread-safe: two threads may refresh and commit at once, and each commit is applied once."""
 
+    __slots__ = (
+        "__weakref__",
+        "_fetch_all",
+        "_lock",
+        "_observed_ms",
+        "_on_change",
+        "_probed_commits_max",
+        "_state",
+        "clock",
+        "store",
+        "table",
+    )
+
     def __init__(
         self,
         store: ObjectStore,
-        table: Table[StateT],
+        table: TableDescription[StateT],
         clock: Clock,
         *,
         fetch_all: Map = map,
@@ -127,6 +140,16 @@ class TableLog(Generic[StateT]):
         if changed and self._on_change is not None:
             self._on_change(state)
         return state
+
+    def replace(self, before: StateT, after: StateT | None) -> bool:
+        """Take ``after`` for the state, which applying the next commit to ``before`` gives. False: nothing changed."""
+        with self._lock:
+            changed = after is not None and self._state is before
+            if changed and after is not None:
+                self._state = after
+        if changed and after is not None and self._on_change is not None:
+            self._on_change(after)
+        return changed
 
     def observed(self, started_ms: int) -> None:
         """Record that a look begun at ``started_ms`` reached the head."""

@@ -1,17 +1,18 @@
 """How a system table is written: a commit adds one data file whose tag has the changes; a rewrite puts all into one file.
 
-Shared by ``system/transactions`` and ``system/consumer_offsets``, which define their rows.
+Shared by all system tables, which define their rows.
 """
 
 from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Generic, Self, TypeVar
 
-from log_format.delta.actions import Action, Add, MetaData, Remove
+from log_format.delta.actions import Action, Add, Commit, MetaData, Remove
 from log_format.delta.actions import Protocol as TableProtocol
 from log_format.delta.change import Proposal
 from log_format.delta.table import NO_LOG
@@ -19,23 +20,38 @@ from log_format.errors import CorruptData
 from log_format.ids import NewId
 
 
-class SystemTableState(Protocol):
-    """What a writer needs to know of a state."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemTableState:
+    """What every system table's state has at one version. Immutable. ``version``: ``NO_LOG`` before the first commit."""
 
-    @property
-    def version(self) -> int:
-        """``NO_LOG`` before the first commit."""
-        ...
+    version: int = NO_LOG
+    files: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """Sizes of the live data files by path, oldest first."""
+    modification_time_ms: int = 0
+    """The newest one of the files."""
 
-    @property
-    def files(self) -> Mapping[str, int]:
-        """Sizes of the live data files by path."""
-        ...
+    @abstractmethod
+    def with_adds(self, adds: Iterable[Add]) -> Self:
+        """The state after the changes in the tags of these ``add``; version and files stay. Raises ``CorruptData``."""
 
-    @property
-    def modification_time_ms(self) -> int:
-        """The newest one of the files."""
-        ...
+    def apply(self, commit: Commit, version: int) -> Self:
+        """The state after the next commit. Raises ``CorruptData``."""
+        if version != self.version + 1:
+            raise ValueError(f"commit {version} does not follow version {self.version}")
+        return self.with_adds(add for add in commit.adds if add.data_change).with_files(commit.adds, commit.removes)
+
+    def with_files(self, adds: Sequence[Add], removes: Iterable[Remove] = ()) -> Self:
+        """The state at the next version, which adds and removes these files."""
+        files = dict(self.files)
+        for remove in removes:
+            files.pop(remove.path, None)
+        files.update({add.path: add.size for add in adds})
+        return replace(
+            self,
+            version=self.version + 1,
+            files=MappingProxyType(files),
+            modification_time_ms=max([self.modification_time_ms, *(add.modification_time for add in adds)]),
+        )
 
 
 T = TypeVar("T")
@@ -76,20 +92,30 @@ def data_file(
     return StagedRows(path=path, data=contents.data), add
 
 
-def with_table(
-    state: SystemTableState, add: Add, *, name: str, schema: str, new_id: NewId, now_ms: int
-) -> list[Action]:
-    """The actions of a commit with ``add``; the first commit also makes the table. ``schema``: as Delta writes it."""
-    if state.version != NO_LOG:
-        return [add]
-    metadata = MetaData(
-        id=new_id(),
-        name=name,
-        schema_string=schema,
-        configuration={"delta.enableExpiredLogCleanup": "false"},
-        created_time=now_ms,
-    )
-    return [TableProtocol(), metadata, add]
+def written(
+    state: SystemTableState,
+    contents: Contents,
+    result: T,
+    *,
+    name: str,
+    schema: str,
+    directory: str,
+    new_id: NewId,
+    now_ms: int,
+) -> Proposal[T]:
+    """One ``add`` with the contents; the first commit also makes the table ``name``. ``schema``: as Delta writes it."""
+    file, add = data_file(state, contents, f"{directory}/{new_id()}.parquet", now_ms, data_change=True)
+    actions: list[Action] = [add]
+    if state.version == NO_LOG:
+        metadata = MetaData(
+            id=new_id(),
+            name=name,
+            schema_string=schema,
+            configuration={"delta.enableExpiredLogCleanup": "false"},
+            created_time=now_ms,
+        )
+        actions = [TableProtocol(), metadata, add]
+    return Proposal(operation="WRITE", actions=actions, result=result, segment=file)
 
 
 class CompactTable(Generic[StateT_contra]):

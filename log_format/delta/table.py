@@ -29,18 +29,44 @@ class TableState(Protocol):
 
 
 StateT = TypeVar("StateT", bound=TableState)
+StateT_co = TypeVar("StateT_co", bound=TableState, covariant=True)
+
+
+class TableDescription(Protocol[StateT_co]):
+    """One table."""
+
+    @property
+    def root(self) -> str:
+        """The key prefix of all its objects, ending with a slash."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """Its name in errors."""
+        ...
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """They go into every error about it."""
+        ...
+
+    @property
+    def absent(self) -> Callable[[], StateT_co]:
+        """The state before the first commit."""
+        ...
+
+    @property
+    def read_checkpoint(self) -> Callable[[bytes, int], StateT_co]:
+        """The state in a checkpoint's bytes at its version. Raises ``CorruptData``."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table(Generic[StateT]):
-    """One table. ``fields`` go into every error about it."""
+    """A table of which a store has few: see ``TableDescription``."""
 
     root: str
-    """The key prefix of all its objects, ending with a slash."""
     label: str
-    """The table's name in errors."""
     fields: Mapping[str, Any]
     absent: Callable[[], StateT]
-    """The state before the first commit."""
     read_checkpoint: Callable[[bytes, int], StateT]
-    """The state in a checkpoint's bytes at its version. Raises ``CorruptData``."""

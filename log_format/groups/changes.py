@@ -9,13 +9,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import msgspec
 
+from log_format.delta.actions import Add
 from log_format.delta.change import Proposal
-from log_format.delta.system_table import CompactTable, Contents, data_file, with_table
+from log_format.delta.system_table import CompactTable, Contents, written
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
 from log_format.groups.row import (
     TAG_GROUPS,
@@ -106,7 +107,7 @@ class CommitOffsets:
     """None: the group has no members."""
     generation: int | None = None
     transaction_id: str | None = None
-    """The offsets stay pending until this transaction is committed, and then become the group's."""
+    """The offsets stay pending until this transaction is committed, beside those that are, and then become the group's."""
     instead_of: Mapping[tuple[str, int], int | None] | None = None
     """Commit only if these are the current offsets for the keys of ``offsets``, of the same incarnation (None: no offset)."""
     epoch: int | None = None
@@ -134,8 +135,13 @@ class CommitOffsets:
                 # A commit without offsets still makes the group.
                 return GroupChanges(groups=(msgspec.structs.replace(group.row, generation=1, changed_at_ms=now_ms),))
             return GroupChanges(offsets=rows)
+        before = group.pending.get(self.transaction_id)
+        latest = {row.key: row for row in (*(before.offsets if before is not None else ()), *rows)}
         pending = PendingOffsets(
-            transaction_id=self.transaction_id, group=self.group, offsets=rows, prepared_at_ms=now_ms
+            transaction_id=self.transaction_id,
+            group=self.group,
+            offsets=tuple(latest.values()),
+            prepared_at_ms=now_ms,
         )
         return GroupChanges(pending=(pending,))
 
@@ -179,6 +185,31 @@ class Delete:
         return GroupChanges(offsets=erased, deleted=(self.group,))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EraseOffsets:
+    """Erase offsets of topics that no member subscribes to, also while the group has members."""
+
+    group: str
+    keys: tuple[tuple[str, int], ...]
+
+    def decide(self, state: GroupsView, now_ms: int) -> GroupChanges | TidelogError:
+        """A null for each of these that is there."""
+        group = state.group(self.group)
+        subscribed = (
+            {topic for member in group.row.members for topic in (*member.topics, *member.target)}
+            if group.row
+            else set()
+        )
+        if any(topic in subscribed for topic, _ in self.keys):
+            return not_empty(self.group)
+        erased = [
+            msgspec.structs.replace(group.offsets[key], offset=None, metadata=None, committed_at_ms=now_ms)
+            for key in self.keys
+            if key in group.offsets
+        ]
+        return GroupChanges(offsets=tuple(erased))
+
+
 class Decide:
     """Decisions that share a commit. The result has an outcome for each."""
 
@@ -204,10 +235,18 @@ class Decide:
             outcomes.append(ahead.group(decision.group))
         if not all_changes:
             return Proposal(operation="WRITE", actions=(), result=outcomes)
-        path = f"offsets/{self._new_id()}.parquet"
-        file, add = data_file(state, _contents(all_changes), path, now_ms, data_change=True)
-        actions = with_table(state, add, name=NAME, schema=schema_string(), new_id=self._new_id, now_ms=now_ms)
-        return Proposal(operation="WRITE", actions=actions, result=outcomes, segment=file)
+        proposal = written(
+            state,
+            _contents(all_changes),
+            outcomes,
+            name=NAME,
+            schema=schema_string(),
+            directory="offsets",
+            new_id=self._new_id,
+            now_ms=now_ms,
+        )
+        adds = [action for action in proposal.actions if isinstance(action, Add)]
+        return replace(proposal, after=state.edited(ahead).with_files(adds))
 
 
 class Compact(CompactTable[GroupsState]):
@@ -230,6 +269,14 @@ def judge_commit(
         is_former = any(member in other.former_ids for other in members)
         return fenced_member(name, member) if is_former else unknown_member(name, member)
     assert group.row is not None
+    if group.row.classic is not None:
+        # Its clients assign partitions themselves, so a member may commit any, under the present generation only.
+        is_present = generation == group.row.generation
+        return (
+            None
+            if is_present
+            else stale(name, f"generation {generation} is not {group.row.generation}, the present one")
+        )
     if generation is None or not row.acknowledged <= generation <= group.row.generation:
         return stale(name, f"generation {generation} is not the member's, whose last is {row.acknowledged}")
     for topic, partition in keys:

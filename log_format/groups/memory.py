@@ -45,7 +45,10 @@ def member_bytes(member: MemberRow) -> int:
     """A member, its subscription and its partitions."""
     names = sum(_NAME_BYTES + 2 * _text_bytes(name) for name in member.topics)
     targets = _partitions_bytes(member.target, _TARGET_BYTES)
-    return _MEMBER_BYTES + names + targets + _partitions_bytes(member.held, _HELD_BYTES)
+    reader = () if member.reader is None else (member.reader.principal, *member.reader.groups)
+    names += sum(_NAME_BYTES + 2 * _text_bytes(name) for name in reader)
+    opaque = 0 if member.classic is None else len(member.classic.metadata) + len(member.classic.assignment)
+    return _MEMBER_BYTES + names + targets + _partitions_bytes(member.held, _HELD_BYTES) + opaque
 
 
 def sharing(row: OffsetRow, other: OffsetRow | None) -> OffsetRow:

@@ -22,11 +22,14 @@ NO_GENERATION: Final = -1
 _PLAIN_BYTES_MAX: Final = 64 * 1024
 """Longer tags are compressed. People could not read them at a glance anyway."""
 
+_LEVEL: Final = 1
+"""zlib's fastest: its usual level takes more than twice as long to make a tag a tenth shorter."""
+
 Partitions = dict[str, tuple[int, ...]]
 """Partitions by topic, each ascending."""
 
 
-class OffsetRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+class OffsetRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     """One committed offset: the next one to read. Times in milliseconds since the epoch."""
 
     group: str
@@ -46,7 +49,24 @@ class OffsetRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
         return (self.topic, self.partition)
 
 
-class MemberRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+class Reader(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Whose member it is: what a pattern matches is narrowed to what this principal, or its groups, may read."""
+
+    principal: str
+    groups: tuple[str, ...] = ()
+
+
+class ClassicMember(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
+    """What a member of Kafka's classic protocol brought and got. Only its clients understand the bytes."""
+
+    client_host: str
+    metadata: bytes
+    """For the protocol that the members chose."""
+    assignment: bytes
+    """The leader's, for this generation."""
+
+
+class MemberRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     """One member as of its group's generation."""
 
     member_id: str
@@ -64,9 +84,26 @@ class MemberRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """The last generation that it acknowledged."""
     former_ids: tuple[str, ...] = ()
     """Ids of the members that it replaced (a static member that came back), newest last."""
+    reader: Reader | None = None
+    """None: it joined a gateway without authentication."""
+    rebalance_timeout_ms: int | None = None
+    """How long it may take to release partitions, or to join again; None: as long as its session."""
+    classic: ClassicMember | None = None
+    """None: the gateway assigns partitions to it."""
 
 
-class GroupRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+class ClassicProtocol(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
+    """What the members of Kafka's classic protocol agreed on at this generation."""
+
+    protocol_type: str
+    """``consumer``, ``connect``, or another kind of client."""
+    protocol: str | None
+    """The one that all of them know; None: there are no members."""
+    leader: str | None
+    """The member that assigned."""
+
+
+class GroupRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     """A group's members at one generation, and its coordinator."""
 
     group: str
@@ -77,9 +114,11 @@ class GroupRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     assignor: str | None
     members: tuple[MemberRow, ...]
     changed_at_ms: int
+    classic: ClassicProtocol | None = None
+    """Of a group whose members assign partitions among themselves; None: the gateway does."""
 
 
-class PendingOffsets(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+class PendingOffsets(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     """Offsets that become the group's when this transaction is committed, and are dropped when it is aborted."""
 
     transaction_id: str
@@ -88,7 +127,7 @@ class PendingOffsets(msgspec.Struct, frozen=True, array_like=True, kw_only=True)
     prepared_at_ms: int
 
 
-class GroupChanges(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class GroupChanges(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What one decision changes, in this order. A commit holds several, one after another."""
 
     groups: tuple[GroupRow, ...] = ()
@@ -143,7 +182,7 @@ def encode_rows(rows: Sequence[OffsetRow]) -> bytes:
 def encode_tag(changes: Sequence[GroupChanges]) -> str:
     """The tag of an ``add`` with these changes: JSON; when long, compressed with zlib, as base64."""
     data = _ENCODER.encode(changes)
-    return data.decode() if len(data) <= _PLAIN_BYTES_MAX else base64.b64encode(zlib.compress(data)).decode()
+    return data.decode() if len(data) <= _PLAIN_BYTES_MAX else base64.b64encode(zlib.compress(data, _LEVEL)).decode()
 
 
 def decode_tag(tag: str) -> list[GroupChanges]:

@@ -8,8 +8,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Final, Protocol, Self
 
@@ -17,9 +19,9 @@ import pyarrow.compute as pc
 
 from log_format import layout
 from log_format.checkpoints.checkpoint import decode_checkpoint
-from log_format.delta.actions import Add, Commit
-from log_format.delta.system_table import decoded_tag
-from log_format.delta.table import NO_LOG, Table
+from log_format.delta.actions import Add
+from log_format.delta.system_table import SystemTableState, decoded_tag
+from log_format.delta.table import Table
 from log_format.groups.holdings import Holdings
 from log_format.groups.memory import GROUP_BYTES, offset_bytes, pending_bytes, row_bytes, sharing
 from log_format.groups.row import TAG_GROUPS, GroupChanges, GroupRow, OffsetRow, PendingOffsets, decode_tag
@@ -58,14 +60,10 @@ NO_GROUP: Final = Group()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupsState:
+class GroupsState(SystemTableState):
     """Every group at one version. Immutable."""
 
-    version: int = NO_LOG
     groups: Mapping[str, Group] = field(default_factory=lambda: MappingProxyType({}))
-    files: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """Sizes of the live data files by path, oldest first."""
-    modification_time_ms: int = 0
     memory_bytes: int = field(default=0, compare=False)
     """About how much memory the groups take."""
 
@@ -73,26 +71,19 @@ class GroupsState:
         """The group; an empty one when it does not exist."""
         return self.groups.get(name, NO_GROUP)
 
-    def apply(self, commit: Commit, version: int) -> Self:
-        """The state after the next commit. Raises ``CorruptData``."""
-        if version != self.version + 1:
-            raise ValueError(f"commit {version} does not follow version {self.version}")
-        state = self
-        for add in commit.adds:
-            if add.data_change:
-                state = state.after(*changes_of(add.path, add.tags or {}))
-        files = dict(self.files)
-        for remove in commit.removes:
-            files.pop(remove.path, None)
-        files.update({add.path: add.size for add in commit.adds})
-        newest_ms = max([self.modification_time_ms, *(add.modification_time for add in commit.adds)])
-        return replace(state, version=version, files=MappingProxyType(files), modification_time_ms=newest_ms)
+    def with_adds(self, adds: Iterable[Add]) -> Self:
+        """See ``SystemTableState``."""
+        return self.after(*(one for add in adds for one in changes_of(add.path, add.tags or {})))
 
     def after(self, *all_changes: GroupChanges) -> Self:
         """The state after these changes, with the same version and files."""
         edit = GroupsEdit(self)
         for changes in all_changes:
             edit.take(changes)
+        return self.edited(edit)
+
+    def edited(self, edit: GroupsEdit) -> Self:
+        """The state with what ``edit``, which began at this one, has changed; the same version and files."""
         groups = MappingProxyType(edit.groups())
         return replace(self, groups=groups, memory_bytes=self.memory_bytes + edit.grown_bytes())
 
@@ -127,10 +118,10 @@ class GroupsEdit:
         """Apply a decision's changes."""
         for row in changes.groups:
             self._edit(row.group).take_row(row)
-        for offset in changes.offsets:
+        for name, rows in groupby(changes.offsets, key=attrgetter("group")):
             # The offsets of a group that ends stay in views taken earlier.
-            if offset.group not in changes.deleted:
-                self._edit(offset.group).take_offset(offset)
+            if name not in changes.deleted:
+                self._edit(name).take_offsets(rows)
         for pending in changes.pending:
             self._edit(pending.group).take_pending(pending)
         for name, transaction_id in changes.settled:
@@ -183,14 +174,19 @@ class _Edited:
         self._holdings = Holdings(row)
         self._note(row.changed_at_ms)
 
-    def take_offset(self, row: OffsetRow) -> None:
-        known = self._offsets.pop(row.key, None) if row.offset is None else self._offsets.get(row.key)
-        self.memory_bytes -= 0 if known is None else offset_bytes(known)
-        if row.offset is not None:
-            self._last = sharing(row, known or self._last)
-            self._offsets[self._last.key] = self._last
-            self.memory_bytes += offset_bytes(row)
-        self._note(row.committed_at_ms)
+    def take_offsets(self, rows: Iterable[OffsetRow]) -> None:
+        offsets, last = self._offsets, self._last
+        for row in rows:
+            key = row.key
+            known = offsets.get(key)
+            self.memory_bytes -= 0 if known is None else offset_bytes(known)
+            if row.offset is None:
+                offsets.pop(key, None)
+            else:
+                last = offsets[key] = sharing(row, known or last)
+                self.memory_bytes += offset_bytes(row)
+            self._note(row.committed_at_ms)
+        self._last = last
 
     def take_pending(self, pending: PendingOffsets) -> None:
         self.settle(pending.transaction_id)

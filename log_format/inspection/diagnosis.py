@@ -10,8 +10,6 @@ Not here: whether the records are whole, which takes reading all of them (``log_
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 from itertools import islice
 from statistics import median
 from typing import Final
@@ -24,6 +22,7 @@ from log_format.delta.checkpoint_hint import hinted_version
 from log_format.delta.log import TableLog
 from log_format.errors import CorruptData, ObjectExists, StoreError, UnsupportedTable
 from log_format.ids import NewId
+from log_format.inspection.finding import Finding, Verdict
 from log_format.journal.state import JournalState
 from log_format.store import ObjectStore
 from log_format.topic.retention import expired_offsets
@@ -50,26 +49,6 @@ DRAINS_LATE: Final = 3
 """Times ``drain.ms``: gateways drain by then, and after twice the time maintenance does."""
 OVERDUE_MS: Final = 24 * 3_600_000
 """Maintenance enforces retention, and runs at least daily."""
-
-
-class Verdict(StrEnum):
-    """What a finding means."""
-
-    GOOD = "good"
-    POOR = "poor"
-    """It works, but needs attention."""
-    BAD = "bad"
-    """It does not work."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One check: ``what`` was checked, the result in a sentence, and advice (none when the result is good)."""
-
-    what: str
-    verdict: Verdict
-    said: str
-    advice: str = ""
 
 
 def diagnose(store: ObjectStore, clock: Clock, new_id: NewId, *, is_reader: bool = False) -> Iterator[Finding]:

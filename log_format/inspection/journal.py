@@ -32,8 +32,8 @@ from log_format.journal.placed import PlacedObject
 from log_format.journal.reader import JournalReader, JournalRunPlace
 from log_format.journal.state import JournalState
 from log_format.journal.topics import JournalTopic, JournalTopics
+from log_format.journal.undrained import UndrainedRun
 from log_format.journal.view import is_its_stay, journal_topic
-from log_format.segments.run import Run
 from log_format.store import ObjectStore
 from log_format.topic.state import Offsets, TopicState
 
@@ -112,7 +112,7 @@ def verify_tail(store: ObjectStore, own: TopicState, journal: JournalState) -> V
     if topic is None:
         return VerifiedTail(problems=(), next_offsets=own.next_offsets, counts={})
     undrained = journal.runs.of(topic.topic_id)
-    parts = [] if undrained is None else undrained.parts
+    parts = [] if undrained is None else list(undrained.parts())
     problems = list(gaps(topic, [runs for _, runs in parts], own.next_offsets))
     reader = JournalReader(store, cache_bytes=_CACHE_BYTES)
     counts: dict[int, int] = {}
@@ -135,7 +135,7 @@ def verify_tail(store: ObjectStore, own: TopicState, journal: JournalState) -> V
     return VerifiedTail(problems=tuple(problems), next_offsets=next_offsets, counts=counts)
 
 
-def gaps(topic: JournalTopic, runs: Sequence[Sequence[Run]], own: Offsets) -> Iterator[str]:
+def gaps(topic: JournalTopic, runs: Sequence[Sequence[UndrainedRun]], own: Offsets) -> Iterator[str]:
     """A sentence for each range of offsets that neither the topic's table (up to ``own``) nor its journal has."""
     by_partition: dict[int, list[tuple[int, int]]] = {}
     for run in (run for of_object in runs for run in of_object):
@@ -230,7 +230,7 @@ def _topic_problems(
 ) -> list[str]:
     """What is wrong between the journal and the topic's own table."""
     undrained = state.runs.of(topic.topic_id)
-    runs = [] if undrained is None else [of_object for _, of_object in undrained.parts]
+    runs = [] if undrained is None else [of_object for _, of_object in undrained.parts()]
     try:
         own = TopicLog(store, topic.name, clock).refresh()
     except CorruptData as problem:

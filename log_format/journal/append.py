@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from log_format.delta.actions import Add
 from log_format.delta.change import Proposal
+from log_format.errors import BackOff
 from log_format.ids import NewId
 from log_format.journal.entries import Attach, EmptyRequest, Entry, attach
 from log_format.journal.journal_object import EncodedObject, JournalRun, TopicRecords, encode_object
@@ -27,10 +28,11 @@ from log_format.journal.placed import TopicRuns, placed_tags
 from log_format.journal.state import JournalState
 from log_format.layout import segment_path
 from log_format.segments.run import Run, SegmentRef
-from log_format.topic.append import AppendResult, Batch, Outcome, absence, at_append_time, refusal
+from log_format.topic.append import AppendResult, Batch, Outcome, absence, refusal
 from log_format.topic.appended import Appended, Duplicate
 from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.attachment import Attached
+from log_format.topic.batch import gathered
 from log_format.topic.producers import StampedBatch
 from log_format.topic.state import TopicState
 
@@ -216,14 +218,31 @@ class JournalAppend:
     def _stage(self, standing: Sequence[int]) -> StagedObject:
         wanted = tuple(standing)
         if self._staged is None or self._staged.is_too_old or self._staged_for != wanted:
-            parts = []
-            for own, batch in (self.routed[index] for index in standing):
-                is_append_time = own.config.choice("message.timestamp.type") == "LogAppendTime"
-                records = at_append_time(batch) if is_append_time else batch.records
-                parts.append(TopicRecords(own.topic, batch.topic_id, records, batch.partitions))
+            parts = _parts([self.routed[index] for index in standing])
             self._staged = StagedObject(segment_path(self._new_id()), encode_object(parts))
             self._staged_for = wanted
         return self._staged
+
+
+class NotWhole(BackOff):
+    """A batch is refused, so no batch was appended."""
+
+    def __init__(self) -> None:
+        super().__init__("One of the records' topics does not take them: nothing was appended.")
+
+
+class WholeAppend:
+    """A flush of which every batch is appended, or none."""
+
+    def __init__(self, append: JournalAppend) -> None:
+        self._append = append
+
+    def propose(self, state: JournalState, now_ms: int) -> Proposal[AppendResult]:
+        """As ``JournalAppend``. Raises ``NotWhole`` where a batch is refused."""
+        proposal = self._append.propose(state, now_ms)
+        if not all(isinstance(outcome, tuple) for outcome in proposal.result):
+            raise NotWhole
+        return proposal
 
 
 def object_add(ref: SegmentRef, record_count: int, topics: Sequence[TopicRuns], modification_time_ms: int) -> Add:
@@ -236,6 +255,28 @@ def object_add(ref: SegmentRef, record_count: int, topics: Sequence[TopicRuns], 
         stats=f'{{"numRecords":{record_count}}}',
         tags=placed_tags(ref, topics),
     )
+
+
+def _parts(routed: Sequence[Routed]) -> list[TopicRecords]:
+    """The records of each topic, in order of arrival. One table is made of all: one for each would cost far more."""
+    of_topics: dict[str, list[Batch]] = {}
+    states: dict[str, TopicState] = {}
+    for own, batch in routed:
+        of_topics.setdefault(batch.topic_id, []).append(batch)
+        states[batch.topic_id] = own
+    timed = {
+        topic_id for topic_id, own in states.items() if own.config.choice("message.timestamp.type") == "LogAppendTime"
+    }
+    in_order = [batch for batches in of_topics.values() for batch in batches]
+    records, partitions = gathered(in_order, log_append_time=timed)
+    parts = []
+    first = 0
+    for topic_id, batches in of_topics.items():
+        count = sum(batch.record_count for batch in batches)
+        own, stop = states[topic_id], first + count
+        parts.append(TopicRecords(own.topic, topic_id, records.slice(first, count), partitions[first:stop]))
+        first = stop
+    return parts
 
 
 def _placed(runs: Sequence[JournalRun], bases: Sequence[int]) -> dict[str, list[Run]]:

@@ -19,15 +19,16 @@ from log_format.errors import CorruptData
 from log_format.ids import NewId
 from log_format.journal.entries import Drained
 from log_format.journal.topics import JournalTopic
-from log_format.journal.undrained import Undrained
+from log_format.journal.undrained import Undrained, UndrainedRun
 from log_format.layout import segment_path
-from log_format.segments.run import Run, SegmentRef
+from log_format.segments.run import SegmentRef
 from log_format.segments.segment import encode_segment
 from log_format.topic.appended import Appended
 from log_format.topic.applied_transactions import TransactionStamp, named, tagged
 from log_format.topic.change import StagedSegment
-from log_format.topic.producers import ProducerStamp, StampedBatch, encode_stamps
-from log_format.topic.segment_tags import TAG_FORGOTTEN, TAG_PRODUCERS, add_segment
+from log_format.topic.numbered_producers import encode_spent
+from log_format.topic.producers import StampedBatch, encode_stamps
+from log_format.topic.segment_tags import TAG_FORGOTTEN, TAG_PRODUCERS, TAG_SPENT, add_segment
 from log_format.topic.state import Offsets, TopicState
 
 DRAIN_BYTES_MAX: Final = 32 * 1024 * 1024
@@ -36,16 +37,16 @@ DRAIN_BYTES_MAX: Final = 32 * 1024 * 1024
 
 def drainable(
     known: JournalTopic, undrained: Undrained | None, there: Offsets, *, bytes_max: int = DRAIN_BYTES_MAX
-) -> tuple[Offsets, list[tuple[SegmentRef, Sequence[Run]]]]:
+) -> tuple[Offsets, list[tuple[SegmentRef, Sequence[UndrainedRun]]]]:
     """Whole commits of the journal, from the first that is not drained, and where they end.
 
     ``there``: the next offsets of the topic's own table. Runs that it has are left out. ``bytes_max``: stored bytes with which no
     further commit is taken.
     """
     ends = known.drained.copy()
-    parts: list[tuple[SegmentRef, Sequence[Run]]] = []
+    parts: list[tuple[SegmentRef, Sequence[UndrainedRun]]] = []
     size_bytes = 0
-    for ref, runs in list(undrained.parts) if undrained is not None else ():
+    for ref, runs in undrained.parts() if undrained is not None else ():
         if any(run.end_offset > known.next_offsets[run.partition] for run in runs):
             break  # of a later state
         for run in runs:
@@ -90,6 +91,8 @@ class Drain:
         records = self._missing(state)
         forgotten = self._topic.producers.forgotten_issued_ms
         tags = {TAG_FORGOTTEN: str(forgotten)} if forgotten > state.producers.forgotten_issued_ms else {}
+        spent = self._topic.producers.numbered.spent_unseen_by(state.producers.numbered)
+        tags |= {TAG_SPENT: encode_spent(spent)} if spent else {}
         if not records.num_rows:
             tags |= {TAG_PRODUCERS: encode_stamps(stamped)} if stamped else {}
             return Proposal(operation="WRITE", actions=(), result=True, tags=tags)
@@ -133,13 +136,8 @@ class Drain:
 
     def _stamped(self, state: TopicState) -> Iterator[StampedBatch]:
         """The producers' newest requests that the table has not seen, up to the first whose records are not among these."""
-        known = state.producers.by_id
-        for producer_id, producer in self._topic.producers.by_id.items():
-            before = known.get(producer_id)
-            seen = (-1, -1) if before is None else (before.epoch, before.last_sequence)
-            for sequence, places in takewhile(lambda one: self._has(one.places), producer.newest):
-                if (producer.epoch, sequence) > seen:
-                    yield StampedBatch(ProducerStamp(producer_id, producer.epoch, sequence), places)
+        for requests in self._topic.producers.unseen_by(state.producers):
+            yield from takewhile(lambda one: self._has(one.places), requests)
 
     def _applied(self, state: TopicState) -> dict[TransactionStamp, tuple[Appended, ...]]:
         known, floor = state.transactions.by_id, self._topic.transactions.floor

@@ -15,7 +15,7 @@ from log_format.delta.actions import Commit
 from log_format.errors import CorruptData
 from log_format.journal.packed import packed, unpacked
 from log_format.limits import PARTITION_COUNT_MAX
-from log_format.topic.producer_id import issued_ms
+from log_format.topic.producers import ProducerStamp, StampedBatch
 from log_format.topic.state import TopicState
 
 TAG_ENTRIES: Final = "tidelog.journal"
@@ -105,6 +105,11 @@ def attach(state: TopicState) -> Attach:
     )
 
 
+def attach_bytes(state: TopicState) -> int:
+    """At least the length of ``attach`` in a commit, without making it."""
+    return 500 + 20 * state.partition_count + state.producers.memory_bytes + state.transactions.memory_bytes
+
+
 def encode_entries(entries: Sequence[Entry]) -> str:
     """The tag of a commit with these."""
     return packed(_ENCODER.encode(entries))
@@ -117,7 +122,7 @@ def entries_of(commit: Commit) -> list[Entry]:
         entries = [] if tag is None else _DECODER.decode(unpacked(tag))
         for entry in entries:
             if isinstance(entry, EmptyRequest):
-                issued_ms(entry.producer_id)
+                StampedBatch(ProducerStamp(entry.producer_id, entry.epoch, entry.sequence), ()).check()
     except (ValueError, RecursionError) as problem:
         raise CorruptData(f"A journal's commit can't be used: {problem}.") from problem
     return entries

@@ -16,7 +16,7 @@ from log_format.journal.state import JournalState
 from log_format.journal.topics import JournalTopic, TopicsEdit
 from log_format.topic.append import Asked, mismatch
 from log_format.topic.appended import Appended, Duplicate
-from log_format.topic.producers import ProducerStamp, SequenceCheck
+from log_format.topic.producers import Counts, ProducerStamp, SequenceCheck, same_request
 
 Verdict = Duplicate | TidelogError | int | None
 """Of one batch. None: append it. A number: it repeats the request of that batch of this commit."""
@@ -32,7 +32,7 @@ class OfTopic:
         self.check = check
         self.counts: dict[int, int] = {}
         """Records before the batch at hand, by partition."""
-        self.taken: dict[ProducerStamp, int] = {}
+        self.taken: dict[tuple[ProducerStamp, Counts], int] = {}
         self.applied: dict[str, int] = {}
 
     def base(self, partition: int) -> int:
@@ -77,8 +77,8 @@ class Judging:
         """On one batch, given those that were taken. ``refused``: why the topic's settings refuse it."""
         verdict: Verdict = None
         if asked.stamp is not None:
-            same = of_topic.taken.get(asked.stamp)
-            verdict = same if same is not None else of_topic.check.judge(asked.stamp)
+            same = of_topic.taken.get(same_request(asked.stamp, asked.counts))
+            verdict = same if same is not None else of_topic.check.judge(asked.stamp, asked.counts)
         if verdict is None and asked.transaction is not None:
             same = of_topic.applied.get(asked.transaction.transaction_id)
             verdict = same if same is not None else of_topic.topic.transactions.judge(asked.transaction)
@@ -86,24 +86,25 @@ class Judging:
             verdict = refused
         if verdict is None and not self._assume_order:
             verdict = mismatch(asked, of_topic.topic.next_offsets, of_topic.counts)
-        begun = sum(partition not in of_topic.counts for partition, _ in asked.counts)
-        if verdict is None and begun > self._runs_left:
-            verdict = _too_many(of_topic.topic.name)
+        if verdict is None and len(asked.counts) > self._runs_left:
+            begun = sum(partition not in of_topic.counts for partition, _ in asked.counts)
+            verdict = _too_many(of_topic.topic.name) if begun > self._runs_left else None
         return verdict
 
     def take(self, number: int, asked: Asked, of_topic: OfTopic) -> tuple[Appended, ...]:
         """The batch, the ``number``-th, is appended: its places."""
         begun = len(of_topic.counts)
-        places = tuple(Appended(partition, of_topic.base(partition), count) for partition, count in asked.counts)
+        places = []
         for partition, count in asked.counts:
+            places.append(Appended(partition, of_topic.base(partition), count))
             of_topic.counts[partition] = of_topic.counts.get(partition, 0) + count
         if asked.stamp is not None:
-            of_topic.taken[asked.stamp] = number
-            of_topic.check.take(asked.stamp)
+            of_topic.taken[same_request(asked.stamp, asked.counts)] = number
+            of_topic.check.take(asked.stamp, asked.counts)
         if asked.transaction is not None:
             of_topic.applied[asked.transaction.transaction_id] = number
         self._runs_left -= len(of_topic.counts) - begun
-        return places
+        return tuple(places)
 
 
 def _is_closed(edit: TopicsEdit, topic_id: str, number: int) -> bool:

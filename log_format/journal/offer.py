@@ -12,8 +12,9 @@ from typing import Annotated, Final
 import msgspec
 
 from log_format.journal.entries import Attach
+from log_format.topic.appended import Appended
 from log_format.topic.applied_transactions import TransactionStamp
-from log_format.topic.producers import ProducerStamp
+from log_format.topic.producers import ProducerStamp, StampedBatch
 
 OFFER_BYTES_MAX: Final = 2 * 1024 * 1024
 """An object of so many runs that its offer is longer is committed by the gateway that has put it."""
@@ -30,6 +31,18 @@ class OfferedBatch(msgspec.Struct, frozen=True, array_like=True):
     stamp: ProducerStamp | None
     expected_offset: _Count | None
     transaction: TransactionStamp | None
+
+    @property
+    def is_stamped_well(self) -> bool:
+        """Whether a producer can have sent it."""
+        try:
+            if self.stamp is not None:
+                StampedBatch(
+                    self.stamp, tuple(Appended(partition, 0, count) for partition, count in self.counts)
+                ).check()
+        except ValueError:
+            return False
+        return True
 
 
 class OfferedTopic(msgspec.Struct, frozen=True, array_like=True):
@@ -54,6 +67,8 @@ class OfferedTopic(msgspec.Struct, frozen=True, array_like=True):
         for batch in self.batches:
             counts.update(dict(batch.counts))
         is_attached = self.attach is None or (self.attach.topic_id, self.attach.number) == (self.topic_id, self.number)
+        if not all(batch.is_stamped_well for batch in self.batches):
+            return False
         return is_attached and counts == {partition: count for partition, count, *_ in self.runs}
 
 
@@ -75,6 +90,12 @@ class Offer(msgspec.Struct, frozen=True, array_like=True):
     def run_count(self) -> int:
         """Runs of the object."""
         return sum(len(one.runs) for one in self.topics)
+
+    @property
+    def attach_bytes(self) -> int:
+        """What the topics that it attaches bring."""
+        attached = [one.attach for one in self.topics if one.attach is not None]
+        return sum(len(bytes(one.producers)) + len(bytes(one.transactions)) for one in attached)
 
 
 class Taken(msgspec.Struct, frozen=True, array_like=True):

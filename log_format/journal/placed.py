@@ -19,7 +19,6 @@ from log_format.journal.packed import packed, unpacked
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic.appended import Appended
 from log_format.topic.applied_transactions import TransactionStamp
-from log_format.topic.producer_id import issued_ms
 from log_format.topic.producers import ProducerStamp, StampedBatch
 from log_format.topic.segment_tags import TAG_FOOTER, TAG_RUNS
 
@@ -105,8 +104,8 @@ def _check(of_topic: TopicRuns) -> None:
     for run in of_topic.runs:
         if run.record_count != run.end_offset - run.base_offset:
             raise ValueError(f"{run} is no run of a flush")
-    for (producer_id, _, _), _ in of_topic.stamped:
-        issued_ms(producer_id)
+    for stamped in of_topic.stamped:
+        stamped.check()
 
 
 def _plain(places: Sequence[Appended]) -> _Places:

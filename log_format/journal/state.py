@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Final, Self
 
 from log_format.delta.actions import Commit, plain_path
 from log_format.delta.table import NO_LOG
@@ -19,8 +19,11 @@ from log_format.journal.content import content_of
 from log_format.journal.placed import PlacedObject
 from log_format.journal.taken import TakenObjects
 from log_format.journal.topics import NO_TOPICS, JournalTopic, JournalTopics
-from log_format.journal.undrained import Part, Undrained
+from log_format.journal.undrained import Undrained, UndrainedRun
 from log_format.segments.run import Run
+
+_FILE_BYTES: Final = 700
+"""A live object: its reference, and what is kept of it here."""
 
 
 @dataclass(slots=True)
@@ -39,18 +42,18 @@ class JournalRuns:
         self._by_topic: dict[str, Undrained] = {}
         self._files: dict[str, _File] = {}
         self._unneeded: dict[str, int] = {}
+        self._undrained_bytes = 0
         self.run_count = 0
         """Undrained runs, over all topics."""
 
-    def of(self, topic_id: str) -> Undrained | None:
+    def of(self, topic_id: str | None) -> Undrained | None:
         """Those of one topic; None where all its records are in its own table."""
-        return self._by_topic.get(topic_id)
+        return None if topic_id is None else self._by_topic.get(topic_id)
 
     @property
     def memory_bytes(self) -> int:
-        """About how much memory this takes. O(topics)."""
-        with self._lock:
-            return 300 * len(self._files) + sum(one.memory_bytes for one in self._by_topic.values())
+        """About how much memory this takes."""
+        return _FILE_BYTES * len(self._files) + self._undrained_bytes
 
     def file_count(self) -> int:
         """Live objects."""
@@ -74,10 +77,13 @@ class JournalRuns:
                 if topic is None or not _has_undrained(content.runs, topic):
                     continue
                 left += 1
-                undrained = self._by_topic.get(content.topic_id)
+                undrained = self._by_topic.get(topic.topic_id)
                 if undrained is None:
-                    undrained = self._by_topic[content.topic_id] = Undrained(topic.drained)
-                undrained.add(Part(placed.ref, content.runs))
+                    undrained = self._by_topic[topic.topic_id] = Undrained(topic.drained)
+                    self._count(undrained)
+                before_bytes = undrained.memory_bytes
+                undrained.add(placed.ref, content.runs)
+                self._undrained_bytes += undrained.memory_bytes - before_bytes
                 self.run_count += len(content.runs)
             path = placed.ref.path
             if path in self._files:
@@ -98,18 +104,23 @@ class JournalRuns:
             undrained = self._by_topic.pop(topic_id, None)
             if undrained is None:
                 return
+            self._count(undrained, -1)
             kept = []
-            for part in undrained.parts:
+            for part in undrained.parts():
                 if topic is not None and _has_undrained(part.runs, topic):
                     kept.append(part)
                     continue
-                self.run_count -= len(part.runs)
                 if (file := self._files.get(part.ref.path)) is not None:
                     file.topics_left -= 1
                     if not file.topics_left:
                         self._unneeded[part.ref.path] = file.size_bytes
             if topic is not None and kept:
-                self._by_topic[topic_id] = Undrained(topic.drained, kept)
+                self._by_topic[topic.topic_id] = undrained = Undrained(topic.drained, kept)
+                self._count(undrained)
+
+    def _count(self, undrained: Undrained, sign: int = 1) -> None:
+        self.run_count += sign * undrained.run_count
+        self._undrained_bytes += sign * undrained.memory_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +144,7 @@ class JournalState:
             raise ValueError(f"commit {version} does not follow version {self.version}")
         content = content_of(commit)
         topics = content.applied_to(self.topics)
-        for topic_id in {entry.topic_id for entry in content.entries}:
+        for topic_id in dict.fromkeys(entry.topic_id for entry in content.entries):
             before, after = self.topics.by_id.get(topic_id), topics.by_id.get(topic_id)
             if before is not None and (after is None or after.drained is not before.drained):
                 self.runs.forget_drained(topic_id, after if after is not None and after.first == before.first else None)
@@ -147,6 +158,6 @@ class JournalState:
         return replace(self, version=version, topics=topics, modification_time_ms=newest_ms)
 
 
-def _has_undrained(runs: Sequence[Run], topic: JournalTopic) -> bool:
+def _has_undrained(runs: Sequence[Run | UndrainedRun], topic: JournalTopic) -> bool:
     drained = topic.drained
     return any(run.end_offset > drained[run.partition] for run in runs)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Annotated, Final
 
@@ -25,6 +26,9 @@ from log_format.limits import JOURNAL_CLOSED_REMEMBERED
 from log_format.topic.applied_transactions import AppliedTransactions, decode_applied
 from log_format.topic.producers import Producers, ProducerStamp, StampedBatch, decode_producers
 from log_format.topic.state import Offsets
+
+_TOPIC_BYTES: Final = 600
+"""Of a topic with its places in dictionaries, without what it remembers: measured, rounded up."""
 
 
 class JournalTopic(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -57,7 +61,7 @@ class JournalTopic(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     @property
     def memory_bytes(self) -> int:
         """About how much memory it takes."""
-        return 600 + 16 * len(self.next_offsets) + self.producers.memory_bytes + self.transactions.memory_bytes
+        return _TOPIC_BYTES + 16 * len(self.next_offsets) + self.producers.memory_bytes + self.transactions.memory_bytes
 
     def with_runs(self, content: TopicRuns, commit_ms: int) -> JournalTopic:
         """After records of the topic came in. Raises ``ValueError`` where they don't continue it."""
@@ -97,6 +101,7 @@ class JournalTopic(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             drained[partition] = max(offset, drained[partition])
         drained.flags.writeable = False
         is_all = np.array_equal(drained, self.next_offsets)
+        drained = self.next_offsets if is_all else drained
         since_ms = None if is_all or self.undrained_since_ms is None else max(entry.up_to_ms, self.undrained_since_ms)
         return replace(self, drained=drained, undrained_since_ms=since_ms)
 
@@ -109,6 +114,8 @@ class JournalTopics:
     closed: Mapping[str, int]
     """Topics that the journal has no more, or never had: id -> the largest closed number. Oldest first."""
     floor: int = 0
+    memory_bytes: int = 0
+    """About how much memory they take."""
 
     def closed_number(self, topic_id: str) -> int:
         """The largest number that is closed for the topic. A number above it may be open, or not attached yet."""
@@ -128,7 +135,7 @@ class JournalTopics:
                 topic = edit.by_id.get(content.topic_id)
                 if topic is None:
                     raise ValueError(f"it has records of topic {content.topic_id}, which is not attached")
-                edit.by_id[content.topic_id] = topic.with_runs(content, commit_ms)
+                edit.put(topic.with_runs(content, commit_ms))
         return edit.topics()
 
     def encoded(self) -> bytes:
@@ -148,11 +155,19 @@ class TopicsEdit:
         self._before = before
         self._closed: dict[str, int] | None = None
         self._floor = before.floor
+        self._memory_bytes = before.memory_bytes
+
+    def put(self, topic: JournalTopic) -> None:
+        """The topic as it is now."""
+        before = self.by_id.get(topic.topic_id)
+        self._memory_bytes += topic.memory_bytes - (0 if before is None else before.memory_bytes)
+        self.by_id[topic.topic_id] = topic
 
     def topics(self) -> JournalTopics:
         """The topics as they are now."""
         closed = self._before.closed if self._closed is None else MappingProxyType(self._closed)
-        return JournalTopics(by_id=MappingProxyType(self.by_id), closed=closed, floor=self._floor)
+        by_id = MappingProxyType(self.by_id)
+        return JournalTopics(by_id=by_id, closed=closed, floor=self._floor, memory_bytes=self._memory_bytes)
 
     def closed_number(self, topic_id: str) -> int:
         """See ``JournalTopics``."""
@@ -164,17 +179,18 @@ class TopicsEdit:
             topic = self.by_id.get(entry.topic_id)
             match entry:
                 case Attach():
-                    self.by_id[entry.topic_id] = self._attached(entry, topic)
+                    self.put(self._attached(entry, topic))
                 case Close():
                     self._close(entry, topic)
                 case Drained() if topic is not None:
-                    self.by_id[entry.topic_id] = topic.with_drained(entry)
+                    self.put(topic.with_drained(entry))
                 case Release() if topic is not None and topic.number == entry.number and not topic.is_open:
                     del self.by_id[entry.topic_id]
+                    self._memory_bytes -= topic.memory_bytes
                     self._remember(entry.topic_id, entry.number)
                 case EmptyRequest() if topic is not None and topic.is_open:
                     stamp = ProducerStamp(entry.producer_id, entry.epoch, entry.sequence)
-                    self.by_id[entry.topic_id] = topic.with_stamped([StampedBatch(stamp, ())], commit_ms)
+                    self.put(topic.with_stamped([StampedBatch(stamp, ())], commit_ms))
                 case _:
                     raise ValueError(f"{entry} contradicts what the journal knows of that topic")
 
@@ -190,7 +206,7 @@ class TopicsEdit:
                 topic,
                 number=entry.number,
                 is_open=True,
-                settings=entry.settings,
+                settings=_shared(entry.settings),
                 next_offsets=_grown(topic.next_offsets, entry.partition_count),
                 drained=_grown(topic.drained, entry.partition_count),
             )
@@ -203,7 +219,7 @@ class TopicsEdit:
             number=entry.number,
             first=entry.first,
             is_open=True,
-            settings=entry.settings,
+            settings=_shared(entry.settings),
             next_offsets=offsets,
             drained=offsets,
             producers=decode_producers(bytes(entry.producers)),
@@ -214,7 +230,7 @@ class TopicsEdit:
         if topic is None:
             self._remember(entry.topic_id, entry.number)
         elif entry.number >= topic.number:
-            self.by_id[entry.topic_id] = replace(topic, number=entry.number, is_open=False)
+            self.put(replace(topic, number=entry.number, is_open=False))
 
     def _remember(self, topic_id: str, number: int) -> None:
         closed = self._changed_closed()
@@ -265,10 +281,15 @@ def decode_topics(data: bytes) -> JournalTopics:
     """The topics from ``JournalTopics.encoded``. Raises ``ValueError`` for anything else."""
     try:
         found = _DECODER.decode(data)
-        by_id = {row.topic_id: _topic(row) for row in found.topics}
+        by_id = {topic.topic_id: topic for topic in map(_topic, found.topics)}
     except RecursionError as problem:
         raise ValueError(f"a journal's topics are damaged: {problem!r}") from problem
-    return JournalTopics(by_id=MappingProxyType(by_id), closed=MappingProxyType(found.closed), floor=found.floor)
+    return JournalTopics(
+        by_id=MappingProxyType(by_id),
+        closed=MappingProxyType(found.closed),
+        floor=found.floor,
+        memory_bytes=sum(topic.memory_bytes for topic in by_id.values()),
+    )
 
 
 def _row(topic: JournalTopic) -> _Row:
@@ -297,13 +318,19 @@ def _topic(row: _Row) -> JournalTopic:
         number=row.number,
         first=row.first,
         is_open=row.is_open,
-        settings=row.settings,
+        settings=_shared(row.settings),
         next_offsets=_grown(next_offsets, 0),
         drained=_grown(drained, 0),
         producers=decode_producers(bytes(row.producers)),
         transactions=decode_applied(bytes(row.transactions)),
         undrained_since_ms=row.undrained_since_ms,
     )
+
+
+@lru_cache(maxsize=1_000)
+def _shared(settings: tuple[int, int, int]) -> tuple[int, int, int]:
+    """One object for all topics with these settings."""
+    return settings
 
 
 def _closed_number(topic: JournalTopic | None, closed: int) -> int:

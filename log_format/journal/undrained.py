@@ -1,57 +1,129 @@
 """One topic's runs that are only in its journal, and which of them holds an offset.
 
-Runs come in order of offset, each where the one before it ended. They are forgotten by making a new object of what is left: a
-reader that has the old one still finds everything in it.
+Runs come in order of offset, each where the one before it ended. They are numbers in flat columns, some 45 bytes a run: a journal
+may have hundreds of thousands. They are forgotten by making a new object of what is left: a reader that has the old one still
+finds everything in it.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter, itemgetter
 from typing import Final, NamedTuple
 
 from log_format.manifest.manifest import Located
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic.state import Offsets
 
-_PART_BYTES: Final = 400
-_RUN_BYTES: Final = 350
-"""Of a run with its place in the lists: measured, rounded up."""
+TOPIC_BYTES: Final = 600
+"""Of a topic without its runs, and of its state as readers see it (``view``): measured, rounded up."""
+PARTITION_BYTES: Final = 250
+RUN_BYTES: Final = 48
+"""40 in the columns, and their reserve."""
+
+_WIDTH: Final = 4
+_END, _NEWEST, _COUNT_AND_SIZE, _PART = range(_WIDTH)
+_SIZE_BITS: Final = 32
+"""A run's share of an object has at most so many bits (``placed``), the number of its records fewer."""
+
+
+class UndrainedRun(NamedTuple):
+    """The records ``[base_offset, end_offset)`` of one partition."""
+
+    partition: int
+    base_offset: int
+    end_offset: int
+    size_bytes: int
+    """Its share of the stored bytes."""
+    max_timestamp_ms: int
+
+    @property
+    def record_count(self) -> int:
+        """Runs have no gaps."""
+        return self.end_offset - self.base_offset
 
 
 class Part(NamedTuple):
-    """What one commit has of the topic."""
+    """What one object has of the topic."""
 
     ref: SegmentRef
-    runs: Sequence[Run]
+    runs: Sequence[UndrainedRun]
+
+
+class _Runs:
+    """The runs of one partition: ``_WIDTH`` numbers each in ``numbers``, and its object in ``refs``."""
+
+    __slots__ = ("numbers", "partition", "refs")
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.numbers = array("q")
+        self.refs: list[SegmentRef] = []
+        """Grows last: a run that a reader counts is whole."""
+
+    def end(self, index: int) -> int:
+        return self.numbers[index * _WIDTH + _END]
+
+    def run(self, index: int) -> UndrainedRun:
+        first = index * _WIDTH
+        end, newest_ms, packed, _ = self.numbers[first : first + _WIDTH]
+        count, size_bytes = packed >> _SIZE_BITS, packed & (1 << _SIZE_BITS) - 1
+        return UndrainedRun(self.partition, end - count, end, size_bytes, newest_ms)
+
+
+_PARTITION: Final = attrgetter("partition")
 
 
 class Undrained:
     """``drained``: below these offsets runs may be missing. One thread adds at a time; others may read meanwhile."""
+
+    __slots__ = ("_part_count", "_partitions", "drained", "record_count", "run_count", "size_bytes")
 
     def __init__(self, drained: Offsets, parts: Iterable[Part] = ()) -> None:
         self.drained = drained
         self.size_bytes = 0
         """Stored bytes of the runs."""
         self.record_count = 0
-        self.parts: list[Part] = []
-        """By commit, oldest first."""
-        self._by_partition: dict[int, list[tuple[Run, SegmentRef]]] = {}
+        self.run_count = 0
+        self._part_count = 0
+        self._partitions: tuple[_Runs, ...] = ()
+        """By partition. Most topics here have one, and a dictionary for it would take half of all."""
         for part in parts:
-            self.add(part)
+            self.add(*part)
 
     @property
     def memory_bytes(self) -> int:
         """About how much memory it takes."""
-        return 1_000 + _PART_BYTES * len(self.parts) + _RUN_BYTES * sum(map(len, list(self._by_partition.values())))
+        return TOPIC_BYTES + PARTITION_BYTES * len(self._partitions) + RUN_BYTES * self.run_count
 
-    def add(self, part: Part) -> None:
-        """Records came in, behind those that are here."""
-        for run in part.runs:
-            self._by_partition.setdefault(run.partition, []).append((run, part.ref))
+    def add(self, ref: SegmentRef, runs: Iterable[Run | UndrainedRun]) -> None:
+        """Records of one object came in, behind those that are here."""
+        for run in runs:
+            of_partition = self._of(run.partition) or self._begun(run.partition)
+            count = run.end_offset - run.base_offset
+            packed = count << _SIZE_BITS | run.size_bytes
+            of_partition.numbers.extend((run.end_offset, run.max_timestamp_ms, packed, self._part_count))
+            of_partition.refs.append(ref)
             self.size_bytes += run.size_bytes
-            self.record_count += run.record_count
-        self.parts.append(part)
+            self.record_count += count
+            self.run_count += 1
+        self._part_count += 1
+
+    def parts(self) -> Iterator[Part]:
+        """Everything, by object, oldest first."""
+        partitions = self._partitions
+        places = sorted(
+            (of_partition.numbers[index * _WIDTH + _PART], place, index)
+            for place, of_partition in enumerate(partitions)
+            for index in range(len(of_partition.refs))
+        )
+        for _, of_part in groupby(places, key=itemgetter(0)):
+            found = [(partitions[place], index) for _, place, index in of_part]
+            first, at = found[0]
+            yield Part(first.refs[at], [of_partition.run(index) for of_partition, index in found])
 
     def find(self, partition: int, offset: int) -> Located | None:
         """The first run that ends after ``offset``."""
@@ -76,7 +148,22 @@ class Undrained:
         """Of the runs that end after ``offset``."""
         return sum(run.size_bytes for run, _ in self._from(partition, offset))
 
-    def _from(self, partition: int, offset: int) -> Iterator[tuple[Run, SegmentRef]]:
-        runs = self._by_partition.get(partition, [])
-        for index in range(bisect_right(runs, offset, key=lambda one: one[0].end_offset), len(runs)):
-            yield runs[index]
+    def _of(self, partition: int) -> _Runs | None:
+        partitions = self._partitions
+        place = bisect_left(partitions, partition, key=_PARTITION)
+        found = place < len(partitions) and partitions[place].partition == partition
+        return partitions[place] if found else None
+
+    def _begun(self, partition: int) -> _Runs:
+        before, runs = self._partitions, _Runs(partition)
+        place = bisect_left(before, partition, key=_PARTITION)
+        self._partitions = (*before[:place], runs, *before[place:])
+        return runs
+
+    def _from(self, partition: int, offset: int) -> Iterator[tuple[UndrainedRun, SegmentRef]]:
+        runs = self._of(partition)
+        if runs is None:
+            return
+        refs = runs.refs
+        for index in range(bisect_right(range(len(refs)), offset, key=runs.end), len(refs)):
+            yield runs.run(index), refs[index]

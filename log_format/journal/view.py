@@ -34,9 +34,15 @@ def view_of(state: TopicState, journal: JournalState) -> TopicState:
     forgotten = topic.next_offsets if undrained is None else undrained.drained[:count]
     if (np.maximum(topic.drained[:count], forgotten[:count]) > state.next_offsets[:count]).any():
         raise AheadOfTable
-    next_offsets = state.next_offsets.copy()
-    next_offsets[:count] = np.maximum(next_offsets[:count], topic.next_offsets[:count])
-    next_offsets.flags.writeable = False
+    is_drained = undrained is None and bool((topic.next_offsets[:count] <= state.next_offsets[:count]).all())
+    remembered = topic.producers, topic.transactions
+    if is_drained and not len(topic.producers) and remembered == (state.producers, state.transactions):
+        return state
+    next_offsets = topic.next_offsets
+    if len(next_offsets) != state.partition_count or (next_offsets < state.next_offsets).any():
+        next_offsets = state.next_offsets.copy()
+        next_offsets[:count] = np.maximum(next_offsets[:count], topic.next_offsets[:count])
+        next_offsets.flags.writeable = False
     manifest = state.manifest
     if undrained is not None:
         manifest = OverlaidManifest(state.manifest, state.next_offsets, undrained, journal.journal)
@@ -75,11 +81,12 @@ def is_open(state: TopicState, journal: JournalState) -> bool:
 class OverlaidManifest(Manifest):
     """A topic's own manifest, and the runs that only the journal has. Nothing is added to it: ask for it anew.
 
-    Below ``ends``, the table's next offsets, the topic's own table counts alone.
+    Below ``ends``, the table's next offsets, the topic's own table counts alone. It has no columns of its own.
     """
 
-    def __init__(self, own: Manifest, ends: Offsets, undrained: Undrained, journal: int) -> None:
-        super().__init__()
+    __slots__ = ("_ends", "_journal", "_over", "_own")
+
+    def __init__(self, own: Manifest, ends: Offsets, undrained: Undrained, journal: int) -> None:  # no columns
         self._own = own
         self._ends = ends
         self._over = undrained
@@ -89,6 +96,10 @@ class OverlaidManifest(Manifest):
         """See ``Manifest``."""
         own = self._own.find(partition, offset)
         return self._of_journal(self._over.find(partition, self._past(partition, offset))) if own is None else own
+
+    def following(self, partition: int, offset: int, *, count_max: int, bytes_max: int) -> list[tuple[Located, int]]:
+        """See ``Manifest``: of the topic's own table."""
+        return self._own.following(partition, offset, count_max=count_max, bytes_max=bytes_max)
 
     def find_timestamp(self, partition: int, offset: int, timestamp_ms: int) -> Located | None:
         """See ``Manifest``."""

@@ -26,17 +26,16 @@ from log_format.journal.look import JournalOf
 from log_format.journal.notes import JournalNotes
 from log_format.journal.reader import JournalReader, JournalRunPlace
 from log_format.journal.state import JournalState
+from log_format.journal.undrained import UndrainedRun
 from log_format.journal.view import journal_topic
-from log_format.limits import HEAD_TRUSTED_MS
+from log_format.limits import HEAD_TRUSTED_MS, OVERTAKE_MS
 from log_format.records.schema import RECORD_SCHEMA
-from log_format.segments.run import Run, SegmentRef
+from log_format.segments.run import SegmentRef
 from log_format.topic.append import Append, Batch, Outcome
 from log_format.topic.attachment import Attached, Attachment, Move
 from log_format.topic.changes import MoveTopic
 from log_format.topic.state import TopicState
 
-OVERTAKE_MS: Final = 2_000
-"""How long a topic whose journal has closed its number is left to the program that changes it."""
 _LOOK_PAUSE_MS: Final = 100
 _ROUNDS_MAX: Final = 200
 """Looks at a topic that moves, or is being changed."""
@@ -71,7 +70,7 @@ class TopicsAnywhere:
         observed_ms = log.observed_ms
         if observed_ms is None or log.clock.monotonic_ms() - observed_ms > HEAD_TRUSTED_MS:
             _look(log)
-        if log.state.attachment is not None and batch.records.nbytes >= self._direct_bytes_min:
+        if log.state.attachment is not None and batch.nbytes >= self._direct_bytes_min:
             return self._append_directly(log, batch)
         return self._appended(log, batch)
 
@@ -177,7 +176,9 @@ class TopicsAnywhere:
     def _committer(self, log: TableLog[StateT]) -> Committer[StateT]:
         return Committer(log, new_id=self._new_id, engine=self._engine)
 
-    def _records(self, journal: int, topic_id: str, parts: Sequence[tuple[SegmentRef, Sequence[Run]]]) -> pa.Table:
+    def _records(
+        self, journal: int, topic_id: str, parts: Sequence[tuple[SegmentRef, Sequence[UndrainedRun]]]
+    ) -> pa.Table:
         """The records of these runs: ``RECORD_SCHEMA``, by partition and offset."""
         places = [
             JournalRunPlace(journal, ref, topic_id, run.partition, run.base_offset)

@@ -49,6 +49,8 @@ class ManyRuns:
 class Manifest:
     """Partition -> runs -> segments, for one incarnation of a topic."""
 
+    __slots__ = ("_lock", "_partitions", "_run_count", "_segments")
+
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._partitions: dict[int, PartitionRuns] = {}
@@ -145,6 +147,21 @@ class Manifest:
         with self._lock:
             runs = self._partitions.get(partition)
             return None if runs is None else self._located(runs, runs.index_of(offset))
+
+    def following(self, partition: int, offset: int, *, count_max: int, bytes_max: int) -> list[tuple[Located, int]]:
+        """The runs from the first that ends after ``offset`` on, each with its stored bytes.
+
+        At most ``count_max`` runs and ``bytes_max`` stored bytes; one run at least where there is one.
+        """
+        with self._lock:
+            runs = self._partitions.get(partition)
+            if runs is None:
+                return []
+            first = runs.index_of(offset)
+            sizes = np.asarray(runs.sizes[first : first + count_max])
+            count = max(1, int(np.searchsorted(np.cumsum(sizes, dtype=np.int64), bytes_max, side="right")))
+            found = ((self._located(runs, first + index), int(size)) for index, size in enumerate(sizes[:count]))
+            return [(located, size) for located, size in found if located is not None]
 
     def find_timestamp(self, partition: int, offset: int, timestamp_ms: int) -> Located | None:
         """The first run that ends after ``offset`` and whose largest timestamp is at least ``timestamp_ms``.

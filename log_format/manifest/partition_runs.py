@@ -20,10 +20,11 @@ from log_format.manifest.segment_rows import Rows, selected
 
 RUN_BYTES: Final = 32
 """28 in the columns, and the reserve of columns and allocator (``benchmarks.manifests``)."""
-PARTITION_BYTES: Final = 900
+PARTITION_BYTES: Final = 800
 """The columns of a partition without runs: measured."""
 _BLOCK: Final = 64
 """Runs in a block. A search in it takes a microsecond, and its maximum costs an eighth of a byte a run."""
+_NO_BLOCKS: Final = array("q")
 _UINT32_MAX: Final = 2**32 - 1
 _COLUMNS: Final = ("ends", "lengths", "max_timestamps", "segments", "sizes")
 
@@ -50,7 +51,8 @@ class PartitionRuns:
         self.max_timestamps = array("q")
         self.segments = array("I")
         self.sizes = array("I")
-        self._block_maxima = array("q")
+        self._block_maxima = _NO_BLOCKS
+        """Kept from the second block on."""
         self.newest: int | None = None
         self.newest_end = 0
 
@@ -76,13 +78,12 @@ class PartitionRuns:
             self.lengths = array("Q", self.lengths)
         for name, value in zip(_COLUMNS, (end_offset, length, max_timestamp_ms, segment, size_bytes), strict=True):
             getattr(self, name).insert(index, value)
-        if index < len(self.ends) - 1:
+        if index < len(self.ends) - 1 or index == _BLOCK:
             self._accumulate()
-        elif index % _BLOCK:
+        elif index > _BLOCK and index % _BLOCK:
             self._block_maxima[-1] = max(self._block_maxima[-1], max_timestamp_ms)
-        else:
-            before = self._block_maxima[-1] if index else max_timestamp_ms
-            self._block_maxima.append(max(before, max_timestamp_ms))
+        elif index > _BLOCK:
+            self._block_maxima.append(max(self._block_maxima[-1], max_timestamp_ms))
         return True
 
     def extend(self, runs: RunColumns) -> bool:
@@ -168,7 +169,8 @@ class PartitionRuns:
 
     def _accumulate(self) -> None:
         late = np.asarray(self.max_timestamps)
-        self._block_maxima = array("q")
-        if len(late):
+        self._block_maxima = _NO_BLOCKS
+        if len(late) > _BLOCK:
+            self._block_maxima = array("q")
             blocks = np.maximum.reduceat(late, np.arange(0, len(late), _BLOCK))
             self._block_maxima.frombytes(np.maximum.accumulate(blocks).tobytes())

@@ -44,6 +44,13 @@ _SLOTS_MIN: Final = 8
 _GONE_MIN: Final = 64
 """With fewer gaps, closing them does not pay."""
 
+_UNINDEXED_MAX: Final = 4
+"""Rows that are looked through without a table of slots: most topics of many have no more."""
+_NO_SLOTS: Final = array("I")
+_NO_ODD: Final[dict[int, SegmentRef]] = {}
+_NO_ODD_ROWS: Final[dict[str, int]] = {}
+"""Shared until there is something to enter."""
+
 Rows = npt.NDArray[np.uint32]
 
 
@@ -71,10 +78,10 @@ class SegmentRows:
         self._sizes = array("I")
         self._footers = array("I")
         self._crcs = array("I")
-        self._slots = array("I", bytes(4 * _SLOTS_MIN))
-        """Row number + 1; 0: free. At most two thirds are taken."""
-        self._odd: dict[int, SegmentRef] = {}
-        self._odd_rows: dict[str, int] = {}
+        self._slots = _NO_SLOTS
+        """Row number + 1; 0: free. At most two thirds are taken. Empty for a few rows."""
+        self._odd: dict[int, SegmentRef] = _NO_ODD
+        self._odd_rows: dict[str, int] = _NO_ODD_ROWS
         self._gone = 0
 
     def __len__(self) -> int:
@@ -97,6 +104,9 @@ class SegmentRows:
             row = self._odd_rows.get(path)
             if row is not None or key is None:
                 return row
+        if not self._slots:
+            known = zip(self._kinds, self._high, self._low, strict=True)
+            return next((row for row, values in enumerate(known) if values == key), None)
         slot = _hash(key[1], key[2]) & (len(self._slots) - 1)
         while taken := self._slots[slot]:
             row = taken - 1
@@ -114,6 +124,8 @@ class SegmentRows:
         footer_size = segment.size_bytes - segment.footer_start
         fits = 0 <= footer_size <= segment.size_bytes <= _UINT32_MAX and segment.footer_crc32 <= _UINT32_MAX
         if key is None or not fits:
+            if not self._odd:
+                self._odd, self._odd_rows = {}, {}
             self._odd[row] = segment
             self._odd_rows[segment.path] = row
             values = (_ODD, 0, 0, 0, 0, 0)
@@ -121,9 +133,11 @@ class SegmentRows:
             values = (*key, segment.size_bytes, footer_size, segment.footer_crc32)
         for column, value in zip(self._columns(), values, strict=True):
             column.append(value)
-        if row not in self._odd and not self._is_crowded():
+        if row in self._odd or (not self._slots and row < _UNINDEXED_MAX):
+            return row
+        if not self._is_crowded():
             self._index(row)
-        elif row not in self._odd:
+        else:
             self._index_from(row)
         return row
 
@@ -188,8 +202,8 @@ class SegmentRows:
         numbers: Rows = np.cumsum(stays, dtype=np.uint32) - np.uint32(1)
         for name in ("_kinds", "_high", "_low", "_sizes", "_footers", "_crcs"):
             setattr(self, name, selected(getattr(self, name), stays))
-        self._odd = {int(numbers[row]): segment for row, segment in self._odd.items()}
-        self._odd_rows = {segment.path: row for row, segment in self._odd.items()}
+        self._odd = {int(numbers[row]): segment for row, segment in self._odd.items()} if self._odd else _NO_ODD
+        self._odd_rows = {segment.path: row for row, segment in self._odd.items()} if self._odd else _NO_ODD_ROWS
         self._gone = 0
         self._slots = array("I")
         self._index_from(0)

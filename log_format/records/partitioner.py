@@ -39,6 +39,8 @@ _Int64s = npt.NDArray[np.int64]
 def partition_for_key(key: bytes, partition_count: int) -> int:
     """The partition of one key, in ``[0, partition_count)``. ``partition_count`` is 1 to ``PARTITION_COUNT_MAX``."""
     _check_partition_count(partition_count)
+    if partition_count == 1:
+        return 0
     if len(key) < _LONG_KEY_BYTES:
         return positive_murmur2(key) % partition_count
     words_end = len(key) & ~3

@@ -43,6 +43,14 @@ def largest_record_bytes(records: pa.Table) -> int:
     return int(record_bytes(records).max())
 
 
+def all_record_bytes(records: pa.Table) -> int:
+    """The sizes of ``records`` together."""
+    headers = records.column("headers")
+    if records.num_rows <= FEW and headers.null_count == len(headers):
+        return sum(_length(scalar) for name in ("key", "value") for scalar in records.column(name))
+    return int(record_bytes(records).sum())
+
+
 def record_bytes_at_most(records: pa.Table) -> int:
     """An upper bound of the sizes of ``records`` together, without a look at each."""
     # An empty header takes 8 bytes of its column.

@@ -6,10 +6,10 @@ from log_format.errors import ObjectTooLarge
 from log_format.limits import FOOTER_BYTES_MAX
 from log_format.segments.footer import Footer, corrupt, decode_footer
 from log_format.segments.run import SegmentRef
-from log_format.store import ObjectStore
+from log_format.store import ObjectReader
 
 
-def read_segment(store: ObjectStore, key: str, segment: SegmentRef) -> bytes:
+def read_segment(store: ObjectReader, key: str, segment: SegmentRef) -> bytes:
     """The whole segment. Raises ``CorruptData`` when its size is not the log's; ``ObjectMissing``, ``StoreUnavailable``."""
     try:
         body = store.get(key, bytes_max=segment.size_bytes)
@@ -20,7 +20,7 @@ def read_segment(store: ObjectStore, key: str, segment: SegmentRef) -> bytes:
     return body
 
 
-def read_footer(store: ObjectStore, key: str, segment: SegmentRef) -> Footer:
+def read_footer(store: ObjectReader, key: str, segment: SegmentRef) -> Footer:
     """Its footer. Raises ``CorruptData``, ``ObjectMissing``, ``StoreUnavailable``."""
     if not 0 < segment.size_bytes - segment.footer_start <= FOOTER_BYTES_MAX:
         corrupt(segment, f"by the log its footer begins at {segment.footer_start} of {segment.size_bytes} bytes")

@@ -32,7 +32,7 @@ from log_format.segments.footer_cache import FooterCache
 from log_format.segments.parts import DECODED_BYTES_MAX, decode_parts, decoded_bytes
 from log_format.segments.run import SegmentRef
 from log_format.segments.segment import decode_row_groups
-from log_format.store import ObjectStore
+from log_format.store import ObjectReader
 
 _OFFSET_END: Final = 2**63 - 1
 
@@ -68,7 +68,7 @@ class SegmentReader:
 
     def __init__(
         self,
-        store: ObjectStore,
+        store: ObjectReader,
         *,
         footer_cache_bytes: int = FOOTER_CACHE_BYTES,
         whole_object_bytes_max: int = SEGMENT_WHOLE_BYTES_MAX,
@@ -234,7 +234,7 @@ class SegmentReader:
 class _OpenSegment:
     """A segment with its footer, and with all its bytes when they were read with it."""
 
-    store: ObjectStore
+    store: ObjectReader
     key: str
     footer: Footer
     body: memoryview | None

@@ -110,8 +110,10 @@ class S3Store:
         read_timeout_ms: int = S3_READ_TIMEOUT_MS,
         retry_ms_max: int = STORE_RETRY_MS_MAX,
         session: boto3.Session | None = None,
+        endpoint_url: str | None = None,
         clock: Clock | None = None,
     ) -> None:
+        """``session``, ``endpoint_url``: in place of what the usual AWS sources say."""
         if not _BUCKET.fullmatch(bucket):
             raise ValueError(f"{bucket!r} is no bucket name")
         if prefix:
@@ -122,7 +124,16 @@ class S3Store:
         self._is_directory_bucket = bucket.endswith(DIRECTORY_BUCKET_SUFFIX)
         self._root = f"{prefix}/" if prefix else ""
         self._retry = Retry(budget_ms=retry_ms_max) if clock is None else Retry(budget_ms=retry_ms_max, clock=clock)
-        session, self._client = _client(session, max_pool_connections, connect_timeout_ms, read_timeout_ms)
+        # Explicit, or else URLs for reading would be signed by version 2. A directory bucket has signatures of its own.
+        signature = None if self._is_directory_bucket else "s3v4"
+        session, self._client = _client(
+            session,
+            max_pool_connections,
+            connect_timeout_ms,
+            read_timeout_ms,
+            signature,
+            endpoint_url=endpoint_url,
+        )
         self._wire = None if self._is_directory_bucket else S3Wire(self._client, session)
 
     @property
@@ -169,6 +180,16 @@ class S3Store:
         found = self._read(key, lambda: self._client.head_object(Bucket=self._bucket, Key=full))
         modified_at_ms = int(found["LastModified"].timestamp() * 1000)
         return ObjectInfo(key=key, size_bytes=found["ContentLength"], modified_at_ms=modified_at_ms)
+
+    def read_url(self, key: str, valid_s: int) -> str:
+        """See ``SignsReads``: signature version 4, which objects that KMS encrypts need."""
+        full = self._full(key)
+
+        def request() -> str:
+            parameters = {"Bucket": self._bucket, "Key": full}
+            return self._client.generate_presigned_url("get_object", Params=parameters, ExpiresIn=valid_s)
+
+        return self._read(key, request)
 
     def put(self, key: str, data: bytes) -> None:
         """See ``ObjectStore.put``."""
@@ -298,7 +319,13 @@ class S3Store:
 
 
 def _client(
-    session: boto3.Session | None, max_pool_connections: int, connect_timeout_ms: int, read_timeout_ms: int
+    session: boto3.Session | None,
+    max_pool_connections: int,
+    connect_timeout_ms: int,
+    read_timeout_ms: int,
+    signature_version: str | None,
+    *,
+    endpoint_url: str | None,
 ) -> tuple[boto3.Session, S3Client]:
     settings = botocore.config.Config(
         retries={"total_max_attempts": 1, "mode": "standard"},
@@ -308,14 +335,15 @@ def _client(
         tcp_keepalive=True,
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
+        signature_version=signature_version,
     )
     path_style = botocore.config.Config(s3={"addressing_style": "path"})
     try:
         session = boto3.Session() if session is None else session
-        client = session.client("s3", config=settings)
+        client = session.client("s3", config=settings, endpoint_url=endpoint_url)
         host = urlsplit(client.meta.endpoint_url).hostname or ""
         if not host.endswith((".amazonaws.com", ".amazonaws.com.cn")):
-            client = session.client("s3", config=settings.merge(path_style))
+            client = session.client("s3", config=settings.merge(path_style), endpoint_url=endpoint_url)
     except (botocore.exceptions.BotoCoreError, ValueError) as error:
         raise ValueError(f"the AWS settings don't work: {error}") from error
     client.meta.events.unregister("before-call.s3", botocore.handlers.add_expect_header)

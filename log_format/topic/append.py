@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from log_format.delta.actions import Action, Txn
@@ -25,17 +24,18 @@ from log_format.delta.change import Proposal
 from log_format.errors import ErrorCode, RequestRefused, TidelogError, TopicReplaced, UnknownTopic
 from log_format.ids import NewId
 from log_format.layout import segment_path
-from log_format.records.schema import BATCH_SCHEMA, RECORD_SCHEMA
+from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.segment import encode_segment
 from log_format.topic.appended import Appended, Duplicate
 from log_format.topic.applied_transactions import TransactionStamp, named, tagged
 from log_format.topic.attachment import Attached
+from log_format.topic.batch import Batch, gathered
 from log_format.topic.change import StagedSegment
-from log_format.topic.producers import ProducerStamp, SequenceCheck, StampedBatch, out_of_order
+from log_format.topic.producers import Counts, ProducerStamp, SequenceCheck, StampedBatch, out_of_order, same_request
 from log_format.topic.segment_tags import add_segment
 from log_format.topic.state import EMPTY_REQUEST_APP_ID, Offsets, TopicState
 
-Partitions = npt.NDArray[np.int32]
+__all__ = ["Append", "AppendResult", "Asked", "Batch", "Outcome", "absence", "mismatch", "refusal"]
 
 
 class Asked(Protocol):
@@ -60,59 +60,6 @@ class Asked(Protocol):
     def transaction(self) -> TransactionStamp | None:
         """See ``Batch``."""
         ...
-
-
-class Batch:
-    """The records of one request, routed.
-
-    ``records`` has ``BATCH_SCHEMA`` with no null timestamp. ``partitions``: each row's partition (int32, same length).
-    ``topic_id``: the incarnation that the batch was routed for. ``record_bytes_max``: the size of its largest record (key, value
-    and headers). ``partition_count``: the topic's count when partitions were chosen; None when the request named them.
-    ``stamp`` makes the batch idempotent. Only then may it have no records; its sequence is used up all the same.
-    ``expected_offset``: append only if it is the next offset of the batch's one partition. ``transaction``: the batch is all
-    records of that decided transaction for this topic, appended once. ``append_time_ms``: the records' timestamps where the
-    topic has ``LogAppendTime``; None: they have them already.
-    """
-
-    __slots__ = (
-        "append_time_ms",
-        "counts",
-        "expected_offset",
-        "partition_count",
-        "partitions",
-        "record_bytes_max",
-        "records",
-        "stamp",
-        "topic_id",
-        "transaction",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: str,
-        records: pa.Table,
-        partitions: Partitions,
-        record_bytes_max: int,
-        partition_count: int | None = None,
-        stamp: ProducerStamp | None = None,
-        expected_offset: int | None = None,
-        transaction: TransactionStamp | None = None,
-        append_time_ms: int | None = None,
-    ) -> None:
-        assert records.num_rows == len(partitions)
-        assert records.num_rows or stamp is not None
-        self.topic_id = topic_id
-        self.records = records
-        self.partitions = partitions
-        self.partition_count = partition_count
-        self.record_bytes_max = record_bytes_max
-        self.stamp = stamp
-        self.expected_offset = expected_offset
-        self.transaction = transaction
-        self.append_time_ms = append_time_ms
-        self.counts = _counts(partitions)
-        """(partition, count) of each partition with records, in order of partition."""
 
 
 Outcome = tuple[Appended, ...] | Duplicate | TidelogError
@@ -206,7 +153,7 @@ class Append:
         check = SequenceCheck(
             state.producers, now_ms, state.config.integer("producer.id.expiration.ms"), assume_order=assume_order
         )
-        taken: dict[ProducerStamp, int] = {}
+        taken: dict[tuple[ProducerStamp, Counts], int] = {}
         applied: dict[str, int] = {}
         counts: dict[int, int] = {}
         verdicts: list[_Verdict] = []
@@ -215,8 +162,8 @@ class Append:
             if verdict is None and state.attachment is not None:
                 verdict = Attached(state.topic)
             if verdict is None and batch.stamp is not None:
-                same = taken.get(batch.stamp)
-                verdict = same if same is not None else check.judge(batch.stamp)
+                same = taken.get(same_request(batch.stamp, batch.counts))
+                verdict = same if same is not None else check.judge(batch.stamp, batch.counts)
                 if verdict is None and not batch.counts and self._has_empty_one_of(batch.stamp.producer_id, taken):
                     # A commit's txn can name one empty request; another one waits for the next commit.
                     verdict = out_of_order(batch.stamp, batch.stamp.sequence - 1)
@@ -229,15 +176,15 @@ class Append:
                 for partition, count in batch.counts:
                     counts[partition] = counts.get(partition, 0) + count
                 if batch.stamp is not None:
-                    taken[batch.stamp] = index
-                    check.take(batch.stamp)
+                    taken[same_request(batch.stamp, batch.counts)] = index
+                    check.take(batch.stamp, batch.counts)
                 if batch.transaction is not None:
                     applied[batch.transaction.transaction_id] = index
             verdicts.append(verdict)
         return verdicts
 
-    def _has_empty_one_of(self, producer_id: str, taken: dict[ProducerStamp, int]) -> bool:
-        return any(stamp.producer_id == producer_id and not self.batches[i].counts for stamp, i in taken.items())
+    def _has_empty_one_of(self, producer_id: str, taken: dict[tuple[ProducerStamp, Counts], int]) -> bool:
+        return any(one.producer_id == producer_id and not self.batches[i].counts for (one, _), i in taken.items())
 
     def _stage(self, standing: Sequence[int], state: TopicState, next_offsets: Offsets) -> StagedSegment:
         touched = sorted({partition for index in standing for partition, _ in self.batches[index].counts})
@@ -278,8 +225,9 @@ def refusal(batch: Batch, state: TopicState) -> TidelogError | None:
             code=ErrorCode.RECORD_TOO_LARGE,
             limit_bytes=limit,
         )
-    if state.config.needs_keys and batch.transaction is None and batch.records.column("key").null_count:
-        # A decided transaction was checked when it was staged, and can't be refused any more.
+    is_promised = batch.transaction is not None or batch.is_publication
+    if state.config.needs_keys and not is_promised and batch.lacks_a_key:
+        # Records of a decided transaction, and delayed ones, were checked before, and can't be refused any more.
         return RequestRefused(
             f"Topic {state.topic!r} compacts keys, and a record has none.", code=ErrorCode.INVALID_RECORD
         )
@@ -314,19 +262,12 @@ def _places(batch: Batch, state: TopicState, ends: dict[int, int]) -> tuple[Appe
     return tuple(places)
 
 
-def _counts(partitions: Partitions) -> tuple[tuple[int, int], ...]:
-    if len(partitions) < 2:
-        return tuple((int(partition), 1) for partition in partitions)
-    counts = np.bincount(partitions)
-    touched = np.flatnonzero(counts)
-    return tuple(zip(touched.tolist(), counts[touched].tolist(), strict=True))
-
-
 def _place(batches: Sequence[Batch], next_offsets: Offsets, *, log_append_time: bool) -> pa.Table:
     """All records in order of partition and arrival, with their offsets: ``RECORD_SCHEMA``."""
-    tables = [at_append_time(batch) if log_append_time else batch.records for batch in batches]
-    records = (pa.concat_tables(tables) if len(tables) > 1 else tables[0]).combine_chunks()
-    partitions = np.concatenate([batch.partitions for batch in batches]) if len(batches) > 1 else batches[0].partitions
+    if len(batches) > 1 and all(len(batch.counts) == 1 for batch in batches):
+        batches = sorted(batches, key=lambda batch: batch.counts[0][0])  # cheaper than to sort their records
+    timed = {batches[0].topic_id} if log_append_time else ()
+    records, partitions = gathered(batches, log_append_time=timed)
     if len(batches) == 1 and len(batches[0].counts) == 1:
         base = int(next_offsets[partitions[0]])
         offsets = np.arange(base, base + len(partitions), dtype=np.int64)
@@ -341,12 +282,3 @@ def _place(batches: Sequence[Batch], next_offsets: Offsets, *, log_append_time: 
         offsets = np.arange(len(partitions), dtype=np.int64) + np.repeat(next_offsets[touched] - starts, lengths)
     columns = [pa.array(partitions, pa.int32()), pa.array(offsets, pa.int64())]
     return pa.Table.from_arrays([*columns, *records.columns], schema=RECORD_SCHEMA)
-
-
-def at_append_time(batch: Batch) -> pa.Table:
-    """The batch's records, with the append time as timestamp where they have none yet."""
-    if batch.append_time_ms is None:
-        return batch.records
-    field = BATCH_SCHEMA.field("timestamp")
-    time = pa.scalar(batch.append_time_ms * 1000, pa.int64()).cast(field.type)
-    return batch.records.set_column(0, field, pa.repeat(time, batch.records.num_rows))

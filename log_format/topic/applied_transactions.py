@@ -127,6 +127,8 @@ def named(stamps: Collection[TransactionStamp], floor_before: int, now_ms: int) 
 def decode_applied(data: bytes) -> AppliedTransactions:
     """The memory from ``AppliedTransactions.encoded``. Raises ``ValueError`` (``msgspec.DecodeError``) for anything else."""
     floor, rows = _DECODER.decode(data)
+    if not rows and floor == NO_TRANSACTIONS.floor:
+        return NO_TRANSACTIONS
     return _above({one: AppliedTransaction(version, _places(plain)) for one, version, plain in rows}, floor)
 
 

@@ -6,9 +6,11 @@ Settings are table properties of the topic's Delta table, ``tidelog.<name>``. On
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -74,6 +76,7 @@ SETTINGS: Final[Mapping[str, IntegerSetting | ChoiceSetting]] = MappingProxyType
         "producer.id.expiration.ms": IntegerSetting(limits.PRODUCER_EXPIRATION_MS, 1),
         "owners": IntegerSetting(1, 1, limits.TOPIC_OWNERS_MAX),
         "commit.mode": ChoiceSetting("auto", ("auto", "own", "shared")),
+        "delay.max.ms": IntegerSetting(limits.DELAY_MS_DEFAULT, 0, limits.DELAY_MS_MAX),
         "drain.ms": IntegerSetting(limits.DRAIN_MS, 1_000, 86_400_000),
         "deleted.file.retention.ms": IntegerSetting(
             limits.DELETED_FILE_RETENTION_MS, 0, limits.DELETED_FILE_RETENTION_MS_MAX
@@ -119,15 +122,7 @@ class TopicConfig:
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> TopicConfig:
         """The settings among a table's properties; an unknown or unreadable one counts as absent."""
-        overrides: dict[str, ConfigValue] = {}
-        for name, setting in SETTINGS.items():
-            text = properties.get(PROPERTY_PREFIX + name)
-            if text is not None:
-                try:
-                    overrides[name] = setting.parse(text)
-                except ValueError:
-                    continue
-        return cls(MappingProxyType(overrides))
+        return _config_of(tuple(properties.get(property_name) for property_name in _PROPERTIES))
 
     def altered(self, given: Mapping[str, object], *, request_bytes_max: int = limits.REQUEST_BYTES_MAX) -> TopicConfig:
         """These settings with some changed; ``None`` restores the default. Raises as ``parse``."""
@@ -136,7 +131,8 @@ class TopicConfig:
         for name, value in given.items():
             setting = SETTINGS.get(name)
             if setting is None:
-                what = f"is not a setting; settings are {', '.join(SETTINGS)}"
+                meant = "".join(f" (is {like} meant?)" for like in difflib.get_close_matches(name, SETTINGS, 1))
+                what = f"is not a setting{meant}; settings are {', '.join(SETTINGS)}"
                 errors.append({"where": f"/config/{_pointer(name)}", "what": what})
             elif value is None:
                 overrides.pop(name, None)
@@ -191,3 +187,19 @@ class TopicConfig:
 def _pointer(name: str) -> str:
     """A member's name as a token of a JSON pointer (RFC 6901, section 3)."""
     return name[:80].replace("~", "~0").replace("/", "~1")
+
+
+_PROPERTIES: Final = tuple(PROPERTY_PREFIX + name for name in SETTINGS)
+
+
+@lru_cache(maxsize=1_000)
+def _config_of(texts: tuple[str | None, ...]) -> TopicConfig:
+    """One object for all topics with these ``_PROPERTIES``."""
+    overrides: dict[str, ConfigValue] = {}
+    for (name, setting), text in zip(SETTINGS.items(), texts, strict=True):
+        if text is not None:
+            try:
+                overrides[name] = setting.parse(text)
+            except ValueError:
+                continue
+    return TopicConfig(MappingProxyType(overrides))

@@ -1,16 +1,19 @@
 """Producer ids: issued without a write, and recognized by every gateway of the store.
 
 ``<kind><issue time><randomness>_<proof>``: 1 letter, 12 hexadecimal digits (milliseconds since the epoch), 20 hexadecimal digits,
-and the first 20 of an HMAC-SHA-256 of all that, under a key in the store. So gateways refuse an invented id, and know an
-id's age without having met it before.
+and a proof of all that (``log_format.cluster.proof``). So gateways refuse an invented id and another owner's, and know an id's
+age without having met it before.
+
+A Kafka client's producer has a positive int64 instead, with the issue time in its high 42 bits. No proof fits in. As a text it is
+``k`` and 16 hexadecimal digits. Its sequences count the records of each partition, so ``-<partition>`` follows in a stamp.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import re
 from typing import Final
+
+from log_format.cluster.proof import DIGITS, NOBODY, is_proved, proof
 
 PLAIN: Final = "p"
 """The kind of a producer without a transactional id: its only epoch is 0."""
@@ -18,44 +21,87 @@ TRANSACTIONAL: Final = "t"
 """The kind of a transactional id's producer, and of a transaction."""
 JOB: Final = "j"
 """The kind of a transaction that a job stages and decides by itself (``log_format.transactions.job``)."""
+KAFKA: Final = "k"
+"""The kind of a Kafka client's producer."""
 _TIME_DIGITS: Final = 12
 _RANDOM_DIGITS: Final = 20
-_PROOF_DIGITS: Final = 20
-_ID: Final = re.compile(
-    rf"([a-z])([0-9a-f]{{{_TIME_DIGITS}}})[0-9a-f]{{{_RANDOM_DIGITS}}}_([0-9a-f]{{{_PROOF_DIGITS}}})"
-)
+PUBLISHER: Final = f"s{'0' * (_TIME_DIGITS + _RANDOM_DIGITS)}_{'0' * DIGITS}"
+"""The id under which gateways publish a topic's delayed records. Its epochs number the publications; it is never forgotten."""
+_ID: Final = re.compile(rf"([a-z])([0-9a-f]{{{_TIME_DIGITS}}})[0-9a-f]{{{_RANDOM_DIGITS}}}_([0-9a-f]{{{DIGITS}}})")
+
+_NUMBER: Final = re.compile(r"k([0-7][0-9a-f]{15})(?:-(0|[1-9][0-9]{0,8}))?")
+_NUMBER_LENGTH: Final = 17
+_NUMBER_RANDOM_BITS: Final = 21
 
 
-def issue(kind: str, issued_ms: int, randomness: str, key: bytes) -> str:
-    """A new id. ``randomness``: unique, with at least 20 hexadecimal digits (other characters are left out)."""
+def issue(kind: str, issued_ms: int, randomness: str, key: bytes, owner: str = NOBODY) -> str:
+    """A new id of the owner. ``randomness``: unique, with at least 20 hexadecimal digits (other characters are left out)."""
     digits = re.sub(r"[^0-9a-f]", "", randomness)[:_RANDOM_DIGITS]
     if len(digits) < _RANDOM_DIGITS:
         raise ValueError(f"{randomness!r} has fewer than {_RANDOM_DIGITS} hexadecimal digits")
     text = f"{kind}{issued_ms:0{_TIME_DIGITS}x}{digits}"
-    return f"{text}_{_proof(text, key)}"
+    return f"{text}_{proof(text, key, owner)}"
 
 
-def is_issued(producer_id: str, key: bytes) -> bool:
-    """Whether the id was issued under this key."""
+def is_issued(producer_id: str, key: bytes, owner: str = NOBODY) -> bool:
+    """Whether the id was issued under this key, for this owner or for nobody in particular."""
     if not _ID.fullmatch(producer_id):
         return False
-    text, proof = producer_id.split("_")
-    return hmac.compare_digest(proof, _proof(text, key))
+    text, given = producer_id.split("_")
+    return is_proved(text, given, key, owner)
 
 
 def kind_of(producer_id: str) -> str:
-    """``PLAIN``, ``TRANSACTIONAL`` or ``JOB``; empty for a text that is no id."""
+    """``PLAIN``, ``TRANSACTIONAL``, ``JOB`` or ``KAFKA``; empty for a text that is no id."""
+    if is_numbered(producer_id):
+        return KAFKA
     found = _ID.fullmatch(producer_id)
     return found.group(1) if found else ""
 
 
 def issued_ms(producer_id: str) -> int:
     """When the id was issued, by the issuer's clock. Raises ``ValueError`` for a text that is no id."""
+    number = _NUMBER.fullmatch(producer_id)
+    if number is not None:
+        return int(number.group(1), 16) >> _NUMBER_RANDOM_BITS
     found = _ID.fullmatch(producer_id)
     if found is None:
         raise ValueError(f"{producer_id!r} is no producer id")
     return int(found.group(2), 16)
 
 
-def _proof(text: str, key: bytes) -> str:
-    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()[:_PROOF_DIGITS]
+def issue_number(issued_ms: int, randomness: str) -> int:
+    """A new id of a Kafka client's producer. ``randomness``: unique, with at least 6 hexadecimal digits."""
+    digits = re.sub(r"[^0-9a-f]", "", randomness)[:6]
+    return (issued_ms << _NUMBER_RANDOM_BITS) | (int(digits, 16) & ((1 << _NUMBER_RANDOM_BITS) - 1))
+
+
+def numbered(number: int, partition: int | None = None) -> str:
+    """A Kafka client's id as a text; with a partition: as a stamp has it. ``number``: from 0 to 2**63 - 1."""
+    text = f"{KAFKA}{number:016x}"
+    return text if partition is None else f"{text}-{partition}"
+
+
+def is_numbered(producer_id: str) -> bool:
+    """Whether the text is a Kafka client's id, with or without a partition."""
+    return producer_id.startswith(KAFKA) and _NUMBER.fullmatch(producer_id) is not None
+
+
+def is_lane(producer_id: str) -> bool:
+    """Whether the text is a Kafka client's id with a partition, as a stamp has it."""
+    return is_numbered(producer_id) and len(producer_id) > _NUMBER_LENGTH
+
+
+def number_of(producer_id: str) -> int:
+    """The number of a Kafka client's id. Raises ``ValueError`` for any other text."""
+    if _NUMBER.fullmatch(producer_id) is None:
+        raise ValueError(f"{producer_id!r} is no Kafka client's producer id")
+    return int(producer_id[1:_NUMBER_LENGTH], 16)
+
+
+def parted(producer_id: str) -> tuple[str, int]:
+    """The producer and the partition of a stamp's id. Raises ``ValueError`` for any other text."""
+    found = _NUMBER.fullmatch(producer_id)
+    if found is None or found.group(2) is None:
+        raise ValueError(f"{producer_id!r} names no partition of a Kafka client's producer")
+    return producer_id[:_NUMBER_LENGTH], int(found.group(2))

@@ -3,15 +3,18 @@
 Of each producer: its epoch, its last sequence, and the places of its newest requests. All of it follows from the log: a commit's
 ``add`` names its stamped requests, so every gateway that replays it knows the same.
 
+A stamp of a Kafka client's producer counts records instead, of one partition, which its id names (``numbered_producers``). Such a
+batch has one place.
+
 Forgetting never allows a duplicate. Dropped are producers unused for the topic's ``producer.id.expiration.ms``, and the least
 recently used beyond ``PRODUCERS_PER_TOPIC_MAX``. The largest issue time of a dropped id is kept. An unknown id is accepted only
-when it was issued later, since then it was never here.
+when it was issued later, since then it was never here. ``PUBLISHER``, which publishes delayed records, is never dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -20,15 +23,33 @@ import msgspec
 from log_format import limits
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.topic.appended import Appended, Duplicate
-from log_format.topic.producer_id import issued_ms
+from log_format.topic.numbered_producers import (
+    NO_NUMBERED,
+    EncodedRow,
+    EncodedSpent,
+    Numbered,
+    NumberedBatch,
+    NumberedProducers,
+    after,
+    ahead,
+    numbered_of_rows,
+)
+from log_format.topic.producer_id import PUBLISHER, is_lane, is_numbered, issued_ms, parted
 
 
 class ProducerStamp(NamedTuple):
-    """The request in a batch: the ``sequence``-th of the producer's ``epoch`` to this topic, from 0."""
+    """The request in a batch: the ``sequence``-th of the producer's ``epoch`` to this topic, from 0.
+
+    Of a Kafka client's producer: the sequence of the batch's first record, among those of its epoch in the partition.
+    """
 
     producer_id: str
     epoch: int
     sequence: int
+
+
+Counts = Sequence[tuple[int, int]]
+"""(partition, count) of each partition with records."""
 
 
 class StampedBatch(NamedTuple):
@@ -36,6 +57,16 @@ class StampedBatch(NamedTuple):
 
     stamp: ProducerStamp
     places: tuple[Appended, ...]
+
+    def check(self) -> None:
+        """Raise ``ValueError`` for what no producer can have sent."""
+        producer_id, epoch, sequence = self.stamp
+        if not is_numbered(producer_id):
+            issued_ms(producer_id)
+            return
+        partitions = [place.partition for place in self.places]
+        if partitions != [parted(producer_id)[1]] or not 0 <= epoch < 2**15 or not 0 <= sequence < 2**31:
+            raise ValueError(f"{self} is no batch of a Kafka client")
 
 
 class Remembered(NamedTuple):
@@ -62,22 +93,37 @@ class Producers:
     """Least recently used first."""
     forgotten_issued_ms: int
     """The largest issue time of a dropped id; -1 without one."""
-    memory_bytes: int = 0
-    """About how much memory they take."""
+    own_bytes: int = 0
+    numbered: NumberedProducers = NO_NUMBERED
+    """Those of Kafka clients."""
 
     def __len__(self) -> int:
         """How many producers are remembered."""
-        return len(self.by_id)
+        return len(self.by_id) + len(self.numbered.by_id)
+
+    @property
+    def memory_bytes(self) -> int:
+        """About how much memory they take."""
+        return self.own_bytes + self.numbered.memory_bytes
 
     def expected_sequence(self, producer_id: str, epoch: int) -> int:
         """The sequence that the producer's next request of this epoch must have."""
+        if is_lane(producer_id):
+            lane = self.numbered.lane(*parted(producer_id))
+            return lane.next_sequence if lane is not None and lane.epoch == epoch else 0
         producer = self.by_id.get(producer_id)
         return producer.last_sequence + 1 if producer is not None and producer.epoch == epoch else 0
 
     def with_batches(self, batches: Iterable[StampedBatch], now_ms: int, expiration_ms: int) -> Producers:
         """The memory after a commit with these batches. ``now_ms``: the commit's own time."""
-        by_id, size = dict(self.by_id), self.memory_bytes
+        by_id, size = dict(self.by_id), self.own_bytes
+        of_kafka: list[NumberedBatch] = []
         for (producer_id, epoch, sequence), places in sorted(batches, key=lambda batch: batch.stamp):
+            if is_lane(producer_id):
+                ((partition, base_offset, count),) = _plain(places)
+                batch = Numbered(sequence, base_offset, count)
+                of_kafka.append(NumberedBatch(parted(producer_id)[0], epoch, partition, batch))
+                continue
             producer = by_id.pop(producer_id, None)
             newest = producer.newest if producer is not None and producer.epoch == epoch else ()
             newest = (*newest, Remembered(sequence, places))[-limits.PRODUCER_REQUESTS_REMEMBERED :]
@@ -88,11 +134,36 @@ class Producers:
         for producer_id in _to_forget(by_id, now_ms - expiration_ms):
             size -= _memory_bytes(by_id.pop(producer_id))
             forgotten = max(forgotten, issued_ms(producer_id))
-        return Producers(MappingProxyType(by_id), forgotten, size)
+        of_clients = self.numbered.with_batches(of_kafka, now_ms) if of_kafka else self.numbered
+        of_clients, lost_ms = of_clients.without_unused(now_ms - expiration_ms)
+        return Producers(MappingProxyType(by_id), max(forgotten, lost_ms), size, of_clients)
 
     def with_forgotten(self, issued_ms_max: int) -> Producers:
         """Ids issued up to then that are not here may have been used."""
-        return Producers(self.by_id, max(self.forgotten_issued_ms, issued_ms_max), self.memory_bytes)
+        return replace(self, forgotten_issued_ms=max(self.forgotten_issued_ms, issued_ms_max))
+
+    def with_spent(self, spent: Iterable[tuple[str, int]]) -> Producers:
+        """All epochs of each Kafka client's id up to the one named count as used."""
+        return replace(self, numbered=self.numbered.with_spent(spent))
+
+    def unseen_by(self, table: Producers) -> Iterator[list[StampedBatch]]:
+        """Of each producer the newest requests that ``table`` has not seen, in order."""
+        for producer_id, producer in self.by_id.items():
+            before = table.by_id.get(producer_id)
+            seen = (-1, -1) if before is None else (before.epoch, before.last_sequence)
+            yield [
+                StampedBatch(ProducerStamp(producer_id, producer.epoch, sequence), places)
+                for sequence, places in producer.newest
+                if (producer.epoch, sequence) > seen
+            ]
+        for batches in self.numbered.unseen_by(table.numbered):
+            yield [
+                StampedBatch(
+                    ProducerStamp(f"{producer_id}-{partition}", epoch, batch.sequence),
+                    (Appended(partition, batch.base_offset, batch.record_count),),
+                )
+                for producer_id, epoch, partition, batch in batches
+            ]
 
     def encoded(self) -> bytes:
         """As JSON, for a checkpoint."""
@@ -100,7 +171,9 @@ class Producers:
             (producer_id, p.epoch, p.last_sequence, p.last_used_ms, [(r.sequence, _plain(r.places)) for r in p.newest])
             for producer_id, p in self.by_id.items()
         ]
-        return _ENCODER.encode((self.forgotten_issued_ms, rows))
+        if self.numbered == NO_NUMBERED:
+            return _ENCODER.encode((self.forgotten_issued_ms, rows))
+        return _ENCODER.encode((self.forgotten_issued_ms, rows, *self.numbered.rows()))
 
 
 NO_PRODUCERS: Final = Producers(MappingProxyType({}), -1)
@@ -108,13 +181,27 @@ NO_PRODUCERS: Final = Producers(MappingProxyType({}), -1)
 _PlainPlaces = list[tuple[int, int, int]]
 _ProducerRow = tuple[str, int, int, int, list[tuple[int, _PlainPlaces]]]
 _ENCODER: Final = msgspec.json.Encoder()
-_CHECKPOINT_DECODER: Final = msgspec.json.Decoder(tuple[int, list[_ProducerRow]])
+
+
+class _Encoded(msgspec.Struct, array_like=True):
+    """The producers in a checkpoint."""
+
+    forgotten_issued_ms: int
+    rows: list[_ProducerRow]
+    numbered: list[EncodedRow] = []
+    spent: list[EncodedSpent] = []
+
+
+_CHECKPOINT_DECODER: Final = msgspec.json.Decoder(_Encoded)
 _TAG_DECODER: Final = msgspec.json.Decoder(list[tuple[str, int, int, _PlainPlaces]])
 
 
 def decode_producers(data: bytes) -> Producers:
     """The memory from ``Producers.encoded``. Raises ``ValueError`` (``msgspec.DecodeError``) for anything else."""
-    forgotten, rows = _CHECKPOINT_DECODER.decode(data)
+    found = _CHECKPOINT_DECODER.decode(data)
+    of_kafka = numbered_of_rows(found.numbered, found.spent) if found.numbered or found.spent else NO_NUMBERED
+    if not found.rows and found.forgotten_issued_ms == NO_PRODUCERS.forgotten_issued_ms and of_kafka is NO_NUMBERED:
+        return NO_PRODUCERS
     by_id = {
         producer_id: Producer(
             epoch,
@@ -122,11 +209,12 @@ def decode_producers(data: bytes) -> Producers:
             tuple(Remembered(sequence, _places(plain)) for sequence, plain in newest),
             last_used_ms,
         )
-        for producer_id, epoch, last_sequence, last_used_ms, newest in rows
+        for producer_id, epoch, last_sequence, last_used_ms, newest in found.rows
     }
     for producer_id in by_id:
         issued_ms(producer_id)
-    return Producers(MappingProxyType(by_id), forgotten, sum(map(_memory_bytes, by_id.values())))
+    size = sum(map(_memory_bytes, by_id.values()))
+    return Producers(MappingProxyType(by_id), found.forgotten_issued_ms, size, of_kafka)
 
 
 def encode_stamps(batches: Iterable[StampedBatch]) -> str:
@@ -141,7 +229,7 @@ def decode_stamps(tag: str) -> list[StampedBatch]:
         for producer_id, epoch, sequence, plain in _TAG_DECODER.decode(tag)
     ]
     for batch in batches:
-        issued_ms(batch.stamp.producer_id)
+        batch.check()
     return batches
 
 
@@ -156,18 +244,24 @@ class SequenceCheck:
         self._now_ms = now_ms
         self._expiration_ms = expiration_ms
         self._assume_order = assume_order
-        self._taken: dict[tuple[str, int], int] = {}
-        """(id, epoch) -> the last sequence in this flush."""
+        self._next: dict[tuple[str, int], int] = {}
+        """(id, epoch) -> the sequence behind those in this flush."""
         self._newest_taken: dict[str, int] = {}
         """id -> the newest epoch in this flush."""
 
-    def judge(self, stamp: ProducerStamp) -> Duplicate | TidelogError | None:
-        """None: the request is the producer's next one. Not for a request that this flush took: it has no places yet."""
+    def judge(self, stamp: ProducerStamp, counts: Counts = ()) -> Duplicate | TidelogError | None:
+        """None: the request is the producer's next one. Not for a request that this flush took: it has no places yet.
+
+        ``counts``: the batch's, needed of a Kafka client's.
+        """
         producer_id, epoch, sequence = stamp
+        if is_lane(producer_id):
+            return self._judge_numbered(stamp, counts)
         known = self._producers.by_id.get(producer_id)
-        if known is not None and self._now_ms - known.last_used_ms > self._expiration_ms:
+        is_kept = producer_id == PUBLISHER
+        if known is not None and not is_kept and self._now_ms - known.last_used_ms > self._expiration_ms:
             return _unknown(stamp, "was not used for too long and is forgotten")
-        if known is None and issued_ms(producer_id) <= self._producers.forgotten_issued_ms:
+        if known is None and not is_kept and issued_ms(producer_id) <= self._producers.forgotten_issued_ms:
             return _unknown(stamp, "may have been used here and is forgotten")
         newest_epoch = max(self._newest_taken.get(producer_id, -1), known.epoch if known is not None else -1)
         if epoch < newest_epoch:
@@ -176,25 +270,63 @@ class SequenceCheck:
             for remembered in known.newest:
                 if remembered.sequence == sequence:
                     return Duplicate(remembered.places)
-        expected = self._taken.get((producer_id, epoch), self._producers.expected_sequence(producer_id, epoch) - 1) + 1
-        if sequence == expected or (sequence > expected and self._assume_order):
-            return None
-        return out_of_order(stamp, expected)
+        return self._in_turn(stamp)
 
-    def take(self, stamp: ProducerStamp) -> None:
+    def _judge_numbered(self, stamp: ProducerStamp, counts: Counts) -> Duplicate | TidelogError | None:
+        producer_id, partition = parted(stamp.producer_id)
+        known, lane = self._producers.numbered, self._producers.numbered.lane(producer_id, partition)
+        spent_epoch = known.spent_epoch(producer_id)
+        if spent_epoch is None and issued_ms(producer_id) <= self._producers.forgotten_issued_ms:
+            return _unknown(stamp, "may have been used here and is forgotten")
+        if spent_epoch is not None and stamp.epoch <= spent_epoch:
+            return _unknown(stamp, "was not used for too long and is forgotten")
+        newest_epoch = max(self._newest_taken.get(stamp.producer_id, -1), lane.epoch if lane is not None else -1)
+        if stamp.epoch < newest_epoch:
+            return fenced(producer_id, stamp.epoch, newest_epoch)
+        for sequence, base_offset, count in lane.newest if lane is not None and lane.epoch == stamp.epoch else ():
+            if sequence == stamp.sequence and counts == ((partition, count),):
+                return Duplicate((Appended(partition, base_offset, count),))
+        return self._in_turn(stamp)
+
+    def _in_turn(self, stamp: ProducerStamp) -> TidelogError | None:
+        producer_id, epoch, _ = stamp
+        expected = self._next.get((producer_id, epoch))
+        if expected is None:
+            expected = self._producers.expected_sequence(producer_id, epoch)
+        distance = distance_of(stamp, expected)
+        return None if distance == 0 or (distance > 0 and self._assume_order) else out_of_order(stamp, expected)
+
+    def take(self, stamp: ProducerStamp, counts: Counts = ()) -> None:
         """The batch will be appended: later ones are judged accordingly."""
-        self._taken[stamp.producer_id, stamp.epoch] = stamp.sequence
+        self._next[stamp.producer_id, stamp.epoch] = following(stamp, counts)
         self._newest_taken[stamp.producer_id] = max(stamp.epoch, self._newest_taken.get(stamp.producer_id, stamp.epoch))
+
+
+def following(stamp: ProducerStamp, counts: Counts) -> int:
+    """The sequence of the producer's next request."""
+    if not is_lane(stamp.producer_id):
+        return stamp.sequence + 1
+    return after(stamp.sequence, sum(count for _, count in counts))
+
+
+def distance_of(stamp: ProducerStamp, expected: int) -> int:
+    """How far the request is ahead of the expected sequence; negative: how far it is behind."""
+    return ahead(stamp.sequence, expected) if is_lane(stamp.producer_id) else stamp.sequence - expected
+
+
+def same_request(stamp: ProducerStamp, counts: Counts) -> tuple[ProducerStamp, Counts]:
+    """Equal of two requests of one flush of which the second repeats the first."""
+    return stamp, tuple(counts) if is_lane(stamp.producer_id) else ()
 
 
 def out_of_order(stamp: ProducerStamp, expected: int) -> TidelogError:
     """The refusal of a request that is not the producer's next one; retryable when earlier ones are missing."""
-    ahead = stamp.sequence > expected
-    what = "those before it are missing" if ahead else "it is too old to tell where its records are"
+    is_ahead = distance_of(stamp, expected) > 0
+    what = "those before it are missing" if is_ahead else "it is too old to tell where its records are"
     return RequestRefused(
         f"Request {stamp.sequence} of producer {stamp.producer_id} is out of order: the next one is {expected}; {what}.",
         code=ErrorCode.SEQUENCE_OUT_OF_ORDER,
-        retryable=ahead,
+        retryable=is_ahead,
         expected_sequence=expected,
     )
 
@@ -220,7 +352,8 @@ def _to_forget(by_id: Mapping[str, Producer], oldest_ms: int) -> list[str]:
     for index, (producer_id, producer) in enumerate(by_id.items()):
         if index >= surplus and producer.last_used_ms >= oldest_ms:
             break
-        dropped.append(producer_id)
+        if producer_id != PUBLISHER:
+            dropped.append(producer_id)
     return dropped
 
 

@@ -7,7 +7,8 @@ Tags are JSON. Readers of Delta ignore them, and checkpoints keep them:
 ``tidelog.rewritten``  JSON ``[times merged, ms at which its keys were compacted or null, tombstones left then]``, if rewritten
 ``tidelog.producers``  JSON ``[[producer id, epoch, sequence, [[partition, base offset, records], …]], …]``, where there are any
 
-A drain without records has ``tidelog.producers`` as a tag of the commit (``commitInfo.tags``).
+A drain without records has ``tidelog.producers`` as a tag of the commit (``commitInfo.tags``). A Kafka client's producer has
+``-<partition>`` behind its id, and one place.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from log_format.delta.actions import Add, Remove
 from log_format.errors import CorruptData
 from log_format.segments.path import segment_path
 from log_format.segments.run import Run, SegmentRef
+from log_format.topic.numbered_producers import decode_spent
 from log_format.topic.producers import StampedBatch, decode_stamps, encode_stamps
 
 TAG_RUNS: Final = "tidelog.runs"
@@ -31,6 +33,8 @@ TAG_PRODUCERS: Final = "tidelog.producers"
 TAG_REWRITTEN: Final = "tidelog.rewritten"
 TAG_FORGOTTEN: Final = "tidelog.forgotten"
 """Of a commit (``commitInfo.tags``): producers issued up to then (ms) that it does not know may have been used here."""
+TAG_SPENT: Final = "tidelog.spent"
+"""Of a commit: JSON ``[[id, epoch], …]``: all epochs of this Kafka client's producer up to this one may have been used here."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PATH_SAFE: Final = "/-_.~"
@@ -136,6 +140,14 @@ def stamped_batches(path: str, tags: Mapping[str, str | None]) -> list[StampedBa
     except ValueError as problem:
         plain = unquote(path)
         raise CorruptData(f"The log's entry for segment {plain} can't be used: {problem}.", segment=plain) from problem
+
+
+def spent_producers(tags: Mapping[str, str]) -> list[tuple[str, int]]:
+    """What a commit with these tags says of Kafka clients' producers. Raises ``CorruptData``."""
+    try:
+        return decode_spent(tags.get(TAG_SPENT, "[]"))
+    except ValueError as problem:
+        raise CorruptData(f"The log's {TAG_SPENT} can't be used: {problem}.") from problem
 
 
 def statistics(runs: Sequence[Run]) -> str:

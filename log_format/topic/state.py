@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Self
 
@@ -33,8 +34,16 @@ from log_format.manifest.manifest import Manifest
 from log_format.topic.applied_transactions import NO_TRANSACTIONS, AppliedTransactions
 from log_format.topic.attachment import Attachment, Moved, attachment_of, moved_of
 from log_format.topic.config import PROPERTY_PREFIX, TopicConfig
+from log_format.topic.producer_id import is_numbered
 from log_format.topic.producers import NO_PRODUCERS, Producers, ProducerStamp, StampedBatch
-from log_format.topic.segment_tags import TAG_FOOTER, TAG_FORGOTTEN, TAG_RUNS, segment_of_add, stamped_batches
+from log_format.topic.segment_tags import (
+    TAG_FOOTER,
+    TAG_FORGOTTEN,
+    TAG_RUNS,
+    segment_of_add,
+    spent_producers,
+    stamped_batches,
+)
 
 PARTITION_COUNT_PROPERTY: Final = PROPERTY_PREFIX + "partition.count"
 DELETED_PROPERTY: Final = PROPERTY_PREFIX + "deleted"
@@ -89,9 +98,9 @@ class TopicState:
             config=TopicConfig(MappingProxyType({})),
             created_at_ms=0,
             modification_time_ms=0,
-            next_offsets=_frozen(np.zeros(0, np.int64)),
-            log_starts=_frozen(np.zeros(0, np.int64)),
-            keys_compacted=_frozen(np.zeros(0, np.int64)),
+            next_offsets=_zeros(0),
+            log_starts=_zeros(0),
+            keys_compacted=_zeros(0),
             manifest=Manifest(),
             producers=NO_PRODUCERS,
         )
@@ -189,7 +198,7 @@ class TopicState:
         changes["attachment"] = None if deleted else attachment_of(self.topic, properties)
         changes["moved"] = moved_of(properties)
         if deleted or metadata.id != self.topic_id:
-            changes |= {name: _frozen(np.zeros(0, np.int64)) for name in _OFFSETS}
+            changes |= dict.fromkeys(_OFFSETS, _zeros(0))
             changes |= {"manifest": Manifest(), "topic_id": None if deleted else metadata.id}
             changes |= {"created_at_ms": metadata.created_time or 0}
             changes |= {"producers": NO_PRODUCERS, "transactions": NO_TRANSACTIONS}
@@ -201,9 +210,10 @@ class TopicState:
         elif not max(1, old) <= count <= limits.PARTITION_COUNT_MAX:
             raise self._corrupt(f"its {PARTITION_COUNT_PROPERTY} is {count_text!r} after {old}")
         if count > old and not deleted:
-            grown = np.zeros(count - old, np.int64)
+            grown = _zeros(count - old)
             for name in _OFFSETS:
-                changes[name] = _frozen(np.concatenate([changes.get(name, getattr(self, name)), grown]))
+                known = changes.get(name, getattr(self, name))
+                changes[name] = _frozen(np.concatenate([known, grown])) if len(known) else grown
         return replace(self, partition_count=count, **changes)
 
     def _offsets_after(self, txns: tuple[Txn, ...]) -> tuple[Offsets, Offsets, Offsets]:
@@ -244,7 +254,8 @@ class TopicState:
 
 def producers_after(commit: Commit, producers: Producers, config: TopicConfig) -> Producers:
     """The memory of producers after a commit to a topic with this ``config``. Raises ``CorruptData``."""
-    stamped = stamped_requests(commit)
+    stamped, spent = stamped_requests(commit), spent_producers(commit.tags)
+    producers = producers.with_spent(spent) if spent else producers
     if stamped:
         times = [*(add.modification_time for add in commit.adds), *(txn.last_updated for txn in commit.txns)]
         used_ms = max([time for time in times if time is not None], default=commit.timestamp or 0)
@@ -260,9 +271,15 @@ def stamped_requests(commit: Commit) -> list[StampedBatch]:
     for txn in commit.txns:
         if txn.app_id.startswith(EMPTY_REQUEST_APP_ID):
             producer_id, _, epoch = txn.app_id.removeprefix(EMPTY_REQUEST_APP_ID).rpartition("-")
-            if _NUMBER.fullmatch(epoch):
+            if _NUMBER.fullmatch(epoch) and not is_numbered(producer_id):
                 stamped.append(StampedBatch(ProducerStamp(producer_id, int(epoch), txn.version), ()))
     return stamped
+
+
+@lru_cache(maxsize=100)
+def _zeros(count: int) -> Offsets:
+    """One array for all topics of so many partitions: most start at 0 and stay there."""
+    return _frozen(np.zeros(count, np.int64))
 
 
 def _frozen(offsets: Offsets) -> Offsets:

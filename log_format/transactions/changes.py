@@ -15,14 +15,18 @@ import msgspec
 
 from log_format import limits
 from log_format.delta.change import Proposal
-from log_format.delta.system_table import Contents, data_file, with_table
+from log_format.delta.system_table import Contents, written
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
 from log_format.ids import NewId
 from log_format.topic.appended import Duplicate
+from log_format.topic.producer_id import is_numbered
 from log_format.topic.producers import ProducerStamp, SequenceCheck, out_of_order
+from log_format.transactions.lanes import NO_LANES, Lanes
 from log_format.transactions.row import (
+    NEVER_CHECKED,
     NO_NUMBER,
     NO_SEQUENCE,
+    OWNERS_MAX,
     TAG_TRANSACTIONS,
     Place,
     Reason,
@@ -64,6 +68,10 @@ class Begin:
     timeout_ms: int = 0
     number: int = NO_NUMBER
     """The client's own number of the transaction. The new row names the newest number that the id has committed."""
+    owner: str = ""
+    """Fingerprint of the new epoch's owner; empty: it is nobody's in particular."""
+    check_after_ms: int | None = None
+    """After how long it is offered to askers."""
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
         """The fenced transaction's row and the new one; ``NotFinished`` while the previous one is decided but not finished."""
@@ -74,17 +82,20 @@ class Begin:
             return (), NotFinished(before)
         if before is not None and before.state == "open":
             rows.append(aborted(before, "expired" if now_ms > before.expires_at_ms else "fenced", now_ms))
+        goes_on = known is not None and not is_numbered(known.producer_id)
         row = TransactionRow(
             transaction_id=self.transaction_id or "",
             transactional_id=self.transactional_id,
-            producer_id=self.new_producer_id if known is None else known.producer_id,
-            epoch=0 if known is None else known.epoch + 1,
+            producer_id=known.producer_id if known is not None and goes_on else self.new_producer_id,
+            epoch=known.epoch + 1 if known is not None and goes_on else 0,
             state="producer" if self.transaction_id is None else "open",
             began_at_ms=now_ms,
             expires_at_ms=now_ms + self.timeout_ms,
             recorded_at_ms=now_ms,
             number=self.number,
             last_number=NO_NUMBER if known is None else known.committed_number,
+            owners=next_owners(() if known is None else known.owners, self.owner),
+            check_at_ms=NEVER_CHECKED if self.check_after_ms is None else now_ms + self.check_after_ms,
         )
         return [*rows, row], row
 
@@ -95,6 +106,8 @@ class DecideCommit:
 
     transaction_id: str
     staged: tuple[str, ...]
+    lanes: Lanes = NO_LANES
+    """Behind what is staged, of a Kafka client's."""
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
         """``committing``; a transaction already decided to commit keeps its first decision."""
@@ -112,6 +125,7 @@ class DecideCommit:
             state="committing",
             recorded_at_ms=now_ms,
             staged=self.staged,
+            lanes=self.lanes,
             decided_version=state.version + 1,
         )
         return [decided], decided
@@ -183,6 +197,8 @@ class DecideAbort:
 
     transaction_id: str
     reason: Reason
+    lanes: Lanes | None = None
+    """Behind what is staged, of a Kafka client's that goes on in its epoch; None: as they were."""
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
         """``aborted``; refused once it is decided to commit, or fenced."""
@@ -193,7 +209,12 @@ class DecideAbort:
             return (), row if row.reason != "fenced" else not_open(row)
         if row.state != "open":
             return (), not_open(row)
-        ended = aborted(row, "expired" if now_ms > row.expires_at_ms else self.reason, now_ms)
+        # A Kafka client that did not ask for it must not go on in its epoch: what it sends now would be half of its transaction.
+        is_others = is_numbered(row.producer_id) and self.reason == "asked" and self.lanes is None
+        reason: Reason = "fenced" if is_others else self.reason
+        ended = aborted(row, "expired" if now_ms > row.expires_at_ms else reason, now_ms)
+        if self.lanes is not None:
+            ended = msgspec.structs.replace(ended, lanes=self.lanes)
         return [ended], ended
 
 
@@ -214,6 +235,14 @@ class Finish:
         # The staged objects are deleted next: their names, perhaps many, are of no more use.
         done = msgspec.structs.replace(row, state="committed", recorded_at_ms=now_ms, places=self.places, staged=())
         return [done], done
+
+
+def next_owners(before: tuple[str, ...], owner: str) -> tuple[str, ...]:
+    """The owners of a transactional id once its next epoch is ``owner``'s; empty: nobody's in particular."""
+    if not owner:
+        return ()
+    others = [one for one in before if one != owner]
+    return (*others[-(OWNERS_MAX - 1) :], owner)
 
 
 class Decide:
@@ -238,9 +267,16 @@ class Decide:
         if not rows:
             return Proposal(operation="WRITE", actions=(), result=outcomes)
         contents = Contents(data=encode_rows(rows), row_count=len(rows), tags={TAG_TRANSACTIONS: encode_tag(rows)})
-        file, add = data_file(state, contents, f"decisions/{self._new_id()}.parquet", now_ms, data_change=True)
-        actions = with_table(state, add, name=NAME, schema=schema_string(), new_id=self._new_id, now_ms=now_ms)
-        return Proposal(operation="WRITE", actions=actions, result=outcomes, segment=file)
+        return written(
+            state,
+            contents,
+            outcomes,
+            name=NAME,
+            schema=schema_string(),
+            directory="decisions",
+            new_id=self._new_id,
+            now_ms=now_ms,
+        )
 
 
 def judge_request(state: TransactionsView, stamp: ProducerStamp, now_ms: int) -> Outcome | None:
@@ -285,7 +321,7 @@ def not_open(row: TransactionRow) -> TidelogError:
     why: Mapping[str, str] = {
         "expired": "its time-out passed",
         "topic": "one of its topics was deleted meanwhile",
-        "offsets": "its group's offsets were refused",
+        "offsets": "its group's offsets were refused, or a lease of its settlements was over",
     }
     what = why.get(row.reason, f"it is {row.state}" if row.state != "open" else why["expired"])
     return RequestRefused(f"Transaction {row.transaction_id} is not open: {what}.", code=ErrorCode.TRANSACTION_NOT_OPEN)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from log_format.delta.system_table import CompactTable, Contents
+from log_format.topic.producer_id import is_numbered
 from log_format.transactions.row import NO_NUMBER, TAG_TRANSACTIONS, TransactionRow, encode_rows, encode_tag
 from log_format.transactions.state import TAG_REQUESTS, TransactionsState
 
@@ -34,7 +35,7 @@ def snapshot(state: TransactionsState) -> Sequence[TransactionRow]:
             row,
             transaction_id="",
             state="producer",
-            reason="",
+            reason=row.reason if is_numbered(row.producer_id) and row.reason != "asked" else "",
             staged=(),
             places=(),
             number=NO_NUMBER,

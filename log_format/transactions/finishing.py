@@ -2,7 +2,8 @@
 
 1. Each topic gets its records by one commit that names the transaction (``log_format.topic.applied_transactions``): applied
    twice, they are in the log once, at the first places. The records of a topic that was deleted meanwhile are gone with it.
-2. Groups get their offsets behind the records: a reader of the offsets finds the records, too, or finishes the transaction.
+2. Groups get their offsets behind the records: a reader of the offsets finds the records, too, or finishes the transaction. So do
+   queues their settlements.
 3. The last row is written behind both, and says where the records are. Behind it what was staged is deleted.
 4. Staged objects that are missing say that another program was faster, where the row says so, too.
 
@@ -44,7 +45,7 @@ class Means(Protocol):
         ...
 
     async def settle(self, row: TransactionRow, names: Sequence[str]) -> None:
-        """Make the offsets that are staged under these names their groups'. Raises ``BackOff``, ``OutcomeUnknown``."""
+        """Make what is staged under these names its group's or queue's. Raises ``BackOff``, ``OutcomeUnknown``."""
         ...
 
     async def record(self, last: Finish) -> TransactionRow:
@@ -82,7 +83,7 @@ async def finish(row: TransactionRow, means: Means) -> TransactionRow:
 
 
 def staged_offset_names(row: TransactionRow) -> list[str]:
-    """The staged objects that hold offsets of groups."""
+    """The staged objects that hold offsets of groups, or settlements of queues."""
     return [name for name in row.staged if name.endswith(SUFFIX)]
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from log_format.errors import BackOff, ErrorCode, RequestRefused
+from log_format.topic.producer_id import is_numbered
 from log_format.transactions.changes import NotFinished, Outcome, aborted
 from log_format.transactions.row import NO_NUMBER, TransactionRow
 from log_format.transactions.state import TransactionsView
@@ -75,11 +76,12 @@ class CommitJob:
                 return (), refusal
             if newest.state == "open":
                 rows.append(aborted(newest, "expired" if now_ms > newest.expires_at_ms else "fenced", now_ms))
+        goes_on = newest is not None and not is_numbered(newest.producer_id)
         row = TransactionRow(
             transaction_id=self.transaction_id,
             transactional_id=self.transactional_id,
-            producer_id=self.new_producer_id if newest is None else newest.producer_id,
-            epoch=0 if newest is None else newest.epoch + 1,
+            producer_id=newest.producer_id if newest is not None and goes_on else self.new_producer_id,
+            epoch=newest.epoch + 1 if newest is not None and goes_on else 0,
             state="committing",
             began_at_ms=now_ms,
             expires_at_ms=now_ms,

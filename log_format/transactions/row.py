@@ -26,6 +26,10 @@ refused ``offsets`` of a group."""
 
 NO_SEQUENCE: Final = -1
 NO_NUMBER: Final = -1
+NO_EPOCH: Final = -1
+OWNERS_MAX: Final = 4
+"""A former owner is told that it is fenced; one that is further back than this, that there is no such producer."""
+NEVER_CHECKED: Final = -1
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):
@@ -61,6 +65,17 @@ class TransactionRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True)
     """The client's own number of the transaction: the batch that a query writes with it."""
     last_number: int = NO_NUMBER
     """The newest number that the transactional id had committed before it."""
+    owners: tuple[str, ...] = ()
+    """Fingerprints of the different owners of the transactional id's newest epochs, the present one last; at most ``OWNERS_MAX``.
+    Empty: the present epoch is nobody's in particular."""
+    check_at_ms: int = NEVER_CHECKED
+    """Of an open transaction: from when on it may be offered to an asker."""
+    checks: int = 0
+    """How often it was offered."""
+    lanes: tuple[tuple[str, tuple[tuple[int, int], ...]], ...] = ()
+    """Of a Kafka client's: see ``lanes.Lanes``."""
+    resumed_epoch: int = NO_EPOCH
+    """In state ``producer``: the epoch whose own client asked for this one."""
 
     @property
     def committed_number(self) -> int:

@@ -2,7 +2,10 @@
 
 ``system/transactions/staged/<transaction id>/<number, 8 digits>-<topic's hash>-<sequence or x>-<unique>.arrow``. The number
 orders the requests. Hash and sequence show a repeat without a read. The object is an Arrow IPC stream of ``BATCH_SCHEMA`` and
-each record's partition; its metadata names the topic and the incarnation that the records were routed for.
+each record's partition; its metadata names the topic and the incarnation that the records were routed for. Where some records
+are delayed there is a column ``deliver_at``: milliseconds, -1 of a record that is not.
+
+A batch of a Kafka client has ``k<partition>.<sequence>.<records>`` in place of the sequence: those of its partition.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,23 +22,38 @@ import pyarrow as pa
 from log_format import layout
 from log_format.errors import CorruptData
 from log_format.records.schema import BATCH_SCHEMA
-from log_format.topic.append import Partitions
+from log_format.scheduled.delayed_records import Times
+from log_format.topic.batch import Partitions
 
 _TOPIC: Final = b"tidelog.topic"
 _TOPIC_ID: Final = b"tidelog.topic_id"
-_NAME: Final = re.compile(r"([0-9]{8})-([0-9a-f]{20})-(x|[0-9]{1,18})-[A-Za-z0-9-]+(?:\.arrow|\.json)")
+_LANE: Final = r"k([0-9]{1,9})\.([0-9]{1,10})\.([0-9]{1,10})"
+_NAME: Final = re.compile(rf"([0-9]{{8}})-([0-9a-f]{{20}})-(x|[0-9]{{1,18}}|{_LANE})-[A-Za-z0-9-]+(?:\.arrow|\.json)")
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
 SCHEMA: Final = BATCH_SCHEMA.append(pa.field("partition", pa.int32()))
+_DELIVER_AT: Final = pa.field("deliver_at", pa.int64())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedRecords:
-    """The records of one request, routed. ``records`` has ``BATCH_SCHEMA``."""
+    """The records of one request, routed. ``records`` has ``BATCH_SCHEMA``. ``deliver_at``: None when none is delayed."""
 
     topic: str
     topic_id: str
     records: pa.Table
     partitions: Partitions
+    deliver_at: Times | None = None
+
+
+class StagedLane(NamedTuple):
+    """Of a Kafka client's batch: its partition, its first record's sequence, and how many records it has."""
+
+    partition: int
+    sequence: int
+    record_count: int
+
+    def __str__(self) -> str:
+        return f"k{self.partition}.{self.sequence}.{self.record_count}"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -46,6 +64,7 @@ class StagedName:
     name: str
     topic_hash: str
     sequence: int | None
+    lane: StagedLane | None = None
 
 
 STAGED: Final = f"{layout.TRANSACTIONS_ROOT}staged/"
@@ -68,7 +87,9 @@ def staged_key(transaction_id: str, name: str) -> str:
     return f"{staged_prefix(transaction_id)}{name}"
 
 
-def staged_name(number: int, topic: str, sequence: int | None, unique: str, *, suffix: str = ".arrow") -> str:
+def staged_name(
+    number: int, topic: str, sequence: int | StagedLane | None, unique: str, *, suffix: str = ".arrow"
+) -> str:
     """The name of a staged object below ``staged_prefix``. Offsets have another ``suffix`` (``staged_offsets``)."""
     return f"{number:08d}-{topic_hash(topic)}-{'x' if sequence is None else sequence}-{unique}{suffix}"
 
@@ -81,20 +102,22 @@ def topic_hash(topic: str) -> str:
 def parse_names(keys: Iterable[str]) -> list[StagedName]:
     """The names below a ``staged_prefix``, in order; of a request staged twice only the first."""
     found: list[StagedName] = []
-    seen: set[tuple[str, int]] = set()
+    seen: set[tuple[str, int | None, StagedLane | None]] = set()
     for key in keys:
         name = key.rpartition("/")[2]
         match = _NAME.fullmatch(name)
         if match is None:
             continue
-        sequence = None if match.group(3) == "x" else int(match.group(3))
-        found.append(StagedName(int(match.group(1)), name, match.group(2), sequence))
+        number, topic_hash, text, *of_lane = match.groups()
+        lane = StagedLane(*map(int, of_lane)) if of_lane[0] is not None else None
+        sequence = None if text == "x" or lane is not None else int(text)
+        found.append(StagedName(int(number), name, topic_hash, sequence, lane))
     kept = []
-    for staged in sorted(found):
-        if staged.sequence is not None:
-            if (staged.topic_hash, staged.sequence) in seen:
+    for staged in sorted(found, key=lambda one: (one.number, one.name)):
+        if staged.sequence is not None or staged.lane is not None:
+            if (staged.topic_hash, staged.sequence, staged.lane) in seen:
                 continue
-            seen.add((staged.topic_hash, staged.sequence))
+            seen.add((staged.topic_hash, staged.sequence, staged.lane))
         kept.append(staged)
     return kept
 
@@ -102,6 +125,8 @@ def parse_names(keys: Iterable[str]) -> list[StagedName]:
 def encode_staged(staged: StagedRecords) -> bytes:
     """The object's bytes, not compressed, so that its size in the store is its size in memory."""
     table = staged.records.append_column("partition", pa.array(staged.partitions, pa.int32()))
+    if staged.deliver_at is not None:
+        table = table.append_column(_DELIVER_AT, pa.array(staged.deliver_at, pa.int64()))
     table = table.replace_schema_metadata({_TOPIC: staged.topic, _TOPIC_ID: staged.topic_id})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -116,10 +141,18 @@ def decode_staged(data: bytes, key: str) -> StagedRecords:
         table.validate(full=True)
         metadata = table.schema.metadata or {}
         topic, topic_id = metadata[_TOPIC].decode(), metadata[_TOPIC_ID].decode()
-        table = table.replace_schema_metadata(None).cast(SCHEMA).combine_chunks()
+        schema = SCHEMA if _DELIVER_AT.name not in table.schema.names else SCHEMA.append(_DELIVER_AT)
+        table = table.replace_schema_metadata(None).cast(schema).combine_chunks()
+        deliver_at = (
+            np.asarray(table.column(_DELIVER_AT.name).to_numpy(), np.int64) if len(schema) > len(SCHEMA) else None
+        )
         partitions = np.asarray(table.column("partition").to_numpy(), np.int32)
     except (pa.ArrowException, OSError, KeyError, ValueError) as problem:
         raise CorruptData(f"{key} holds no staged records: {problem}.", object=key) from problem
     return StagedRecords(
-        topic=topic, topic_id=topic_id, records=table.select(BATCH_SCHEMA.names), partitions=partitions
+        topic=topic,
+        topic_id=topic_id,
+        records=table.select(BATCH_SCHEMA.names),
+        partitions=partitions,
+        deliver_at=deliver_at,
     )

@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 
 from log_format import layout, limits
 from log_format.checkpoints.checkpoint import decode_checkpoint
-from log_format.delta.actions import Commit
-from log_format.delta.system_table import decoded_tag
-from log_format.delta.table import NO_LOG, Table
+from log_format.delta.actions import Add
+from log_format.delta.system_table import SystemTableState, decoded_tag
+from log_format.delta.table import Table
 from log_format.topic.producer_id import JOB, kind_of
 from log_format.topic.producers import NO_PRODUCERS, Producers, ProducerStamp, StampedBatch, decode_producers
 from log_format.transactions.row import NO_NUMBER, TAG_TRANSACTIONS, TransactionRow, decode_tag
@@ -55,21 +55,24 @@ class TransactionsMemory(NamedTuple):
 
 def row_bytes(row: TransactionRow) -> int:
     """About how much memory a row takes: measured on CPython 3.11, rounded up."""
-    return ROW_BYTES + STAGED_BYTES * len(row.staged) + _PLACE_BYTES * len(row.places)
+    lists = STAGED_BYTES * len(row.staged) + _PLACE_BYTES * len(row.places)
+    lists += sum(_PLACE_BYTES + _LANE_BYTES * len(lanes) for _, lanes in row.lanes)
+    return ROW_BYTES + lists + _OWNER_BYTES * len(row.owners)
 
 
 ROW_BYTES: Final = 768
 STAGED_BYTES: Final = 128
 _PLACE_BYTES: Final = 216
+_OWNER_BYTES: Final = 80
+_LANE_BYTES: Final = 136
 ID_BYTES: Final = 800
 """A transactional id with its row, which has no lists: the id may be 255 bytes long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionsState:
+class TransactionsState(SystemTableState):
     """All transactions at one version. Immutable. ``transactions`` and ``producers`` have the longest unchanged first."""
 
-    version: int = NO_LOG
     transactions: Mapping[str, TransactionRow] = field(default_factory=_nothing)
     """By transaction id."""
     producers: Mapping[str, TransactionRow] = field(default_factory=_nothing)
@@ -82,9 +85,6 @@ class TransactionsState:
     """Transactions that are decided but not applied to all of their topics, with the versions of their decisions."""
     passing: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """Committed transactions that no client can ask for by id or sequence, with their times: forgotten soon."""
-    files: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """Sizes of the live data files by path, oldest first."""
-    modification_time_ms: int = 0
     memory: TransactionsMemory = field(default=TransactionsMemory(), compare=False)
 
     @property
@@ -92,18 +92,9 @@ class TransactionsState:
         """Every transaction decided below this version has ended."""
         return min(self.unfinished.values(), default=self.version + 1)
 
-    def apply(self, commit: Commit, version: int) -> Self:
-        """The state after the next commit. Raises ``CorruptData``."""
-        if version != self.version + 1:
-            raise ValueError(f"commit {version} does not follow version {self.version}")
-        rows = [row for add in commit.adds if add.data_change for row in _rows(add.path, (add.tags or {}))]
-        newest_ms = max([self.modification_time_ms, *(add.modification_time for add in commit.adds)])
-        files = dict(self.files)
-        for remove in commit.removes:
-            files.pop(remove.path, None)
-        files.update({add.path: add.size for add in commit.adds})
-        state = self.with_rows(rows)
-        return replace(state, version=version, files=MappingProxyType(files), modification_time_ms=newest_ms)
+    def with_adds(self, adds: Iterable[Add]) -> Self:
+        """See ``SystemTableState``."""
+        return self.with_rows(row for add in adds for row in _rows(add.path, add.tags or {}))
 
     def with_rows(self, rows: Iterable[TransactionRow]) -> Self:
         """The state after these rows, without what is too old; version and files stay."""
@@ -181,12 +172,22 @@ class TransactionsEdit:
         if row.state == "committed" and kind_of(row.transaction_id) == JOB:
             self.passing[row.transaction_id] = row.recorded_at_ms  # the transactional id's row has its number
         known = self.producers.get(row.transactional_id)
+        if known is not None and known.lanes and known.transaction_id not in ("", row.transaction_id):
+            self._drop_lanes(known.transaction_id)
         if known is None or row.epoch >= known.epoch or row.producer_id != known.producer_id:
             self.producers.pop(row.transactional_id, None)
             # An ended transaction's lists would stay for days.
             brief = msgspec.structs.replace(row, staged=(), places=()) if row.has_ended and row.places else row
             self.producers[row.transactional_id] = brief
             self.memory = self.memory._replace(ids_bytes=ID_BYTES * len(self.producers))
+
+    def _drop_lanes(self, transaction_id: str) -> None:
+        """Another transaction of the transactional id has come: its row has them."""
+        before = self.transactions.get(transaction_id)
+        if before is not None:
+            self.memory = self.memory.with_row(before, -1)
+            self.transactions[transaction_id] = msgspec.structs.replace(before, lanes=())
+            self.memory = self.memory.with_row(self.transactions[transaction_id])
 
     def forget(self, now_ms: int) -> None:
         """Drop what no client may ask for any more."""

@@ -29,6 +29,7 @@ from log_format.topic.appended import Appended, Duplicate
 from log_format.transactions.batch import transaction_batch
 from log_format.transactions.changes import Decide, Decision, Finish
 from log_format.transactions.compaction import Compact
+from log_format.transactions.delayed import filed
 from log_format.transactions.finishing import finish, staged_offset_names
 from log_format.transactions.row import TransactionRow
 from log_format.transactions.staged_records import StagedRecords, decode_staged, staged_key, staged_prefix
@@ -121,6 +122,9 @@ class TransactionFinishing:
 
     async def append(self, row: TransactionRow, requests: Sequence[StagedRecords]) -> Sequence[Appended] | Duplicate:
         """See ``Means``."""
+        requests = self._tried(lambda: filed(row, requests, self._store, self._clock, self._new_id))
+        if not requests:
+            return ()
         batch = transaction_batch(row, requests, self.log.state.floor, self._clock.now_ms())
         outcome = self._tried(lambda: self._topics.append(self._log_of(requests[0].topic), batch))
         if isinstance(outcome, TidelogError):

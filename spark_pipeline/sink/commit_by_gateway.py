@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from log_format.errors import TidelogError
+from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.records.size import record_bytes
 from log_format.transactions.job import NumberCommitted, judge_number
 from log_format.transactions.row import NO_NUMBER
@@ -26,6 +26,7 @@ from spark_pipeline.sink.options import SinkOptions
 from tidelog.calls import transactions
 from tidelog.calls.produce import stage
 from tidelog.calls.producers import Stamp
+from tidelog.calls.topics import create_topic, describe_topic
 from tidelog.deadline import Deadline
 from tidelog.http.transport import Transport
 
@@ -46,7 +47,7 @@ def commit_carried(tasks: Sequence[CarriedTask], options: SinkOptions, *, call_m
     """Commit what the tasks carry; a batch with a name that was committed already changes nothing.
 
     When it returns the records are in the store and visible. After ``BatchRefused`` or ``TidelogError`` the batch may be
-    repeated, whatever its outcome.
+    repeated, whatever its outcome. The token is the driver's: no executor gets it.
     """
     parts: dict[str, list[pa.Table]] = {}
     for task in tasks:
@@ -56,11 +57,31 @@ def commit_carried(tasks: Sequence[CarriedTask], options: SinkOptions, *, call_m
         return
     tables = {topic: pa.concat_tables(of_topic).combine_chunks() for topic, of_topic in sorted(parts.items())}
     check_size(sum(table.nbytes for table in tables.values()))
-    transport = Transport(options.gateways, request_timeout_ms=ANSWER_MS_MAX)
+    transport = Transport(options.gateways, request_timeout_ms=ANSWER_MS_MAX, token_file=options.token_file)
     try:
         _commit(transport, tables, tasks[0].batch, call_ms_max)
     finally:
         transport.close()
+
+
+def is_there(topic: str, options: SinkOptions) -> bool:
+    """Whether gateways have the topic. A missing one is created where ``options`` say with how many partitions."""
+    transport = Transport(options.gateways, request_timeout_ms=ANSWER_MS_MAX, token_file=options.token_file)
+    try:
+        describe_topic(transport, topic, Deadline(CALL_MS_MAX))
+    except RequestRefused as refusal:
+        if refusal.code is not ErrorCode.UNKNOWN_TOPIC:
+            raise
+        if options.create_partitions is None:
+            return False
+        try:
+            create_topic(transport, topic, options.create_partitions, {}, Deadline(CALL_MS_MAX))
+        except RequestRefused as other:
+            if other.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # another process was faster
+                raise
+    finally:
+        transport.close()
+    return True
 
 
 def _commit(transport: Transport, tables: Mapping[str, pa.Table], batch: BatchName | None, call_ms_max: float) -> None:

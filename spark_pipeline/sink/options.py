@@ -8,10 +8,21 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from log_format.errors import RequestRefused
+from log_format.limits import PARTITION_COUNT_MAX
 from log_format.topic.config import check_topic_name
+from spark_pipeline.kafka_options import is_of_kafka, note_of_kafka
 from spark_pipeline.option_refused import OptionRefused
 
-_KNOWN: Final = ("store", "gateway", "topic", "txnAppId", "txnVersion", "includeHeaders")
+_KNOWN: Final = (
+    "store",
+    "gateway",
+    "tokenFile",
+    "topic",
+    "createPartitions",
+    "txnAppId",
+    "txnVersion",
+    "includeHeaders",
+)
 _SPARKS: Final = ("checkpointlocation", "queryname", "outputmode", "path")
 """Options of its own that Spark hands on."""
 _APP_ID_BYTES_MAX: Final = 200
@@ -25,7 +36,11 @@ class SinkOptions:
     store: str = ""
     gateways: tuple[str, ...] = ()
     """Base URLs, each of one gateway, or of a balancer before some."""
+    token_file: str | None = None
+    """A file on the driver; None: what its environment says. Plans and checkpoints have the path, and never a token."""
     topic: str | None = None
+    create_partitions: int | None = None
+    """Of ``topic``, which is created where it is missing; None: the write fails then."""
     app_id: str | None = None
     """Of a job that may be repeated: with ``version`` it names what the job writes."""
     version: int | None = None
@@ -38,6 +53,12 @@ def parse_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOpti
     for name, value in given.items():
         if name.lower() in known:
             values[known[name.lower()]] = str(value).strip()
+        elif name.lower() == "token":
+            raise OptionRefused(
+                name, "would stand in Spark's plans: give tokenFile, or TIDELOG_TOKEN_FILE to the driver"
+            )
+        elif is_of_kafka(name):
+            note_of_kafka(name, str(value))
         elif name.lower() not in _SPARKS:
             raise OptionRefused(name, f"there is no such option; there are {', '.join(_KNOWN)}")
     store, gateways = values.get("store", ""), _gateways(values.get("gateway", ""))
@@ -45,6 +66,9 @@ def parse_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOpti
         raise OptionRefused("gateway", "is given beside store: records go one way or the other")
     if not store and not gateways:
         raise OptionRefused("store", "is missing: a directory or s3://bucket/prefix, or give gateway")
+    token_file = values.get("tokenFile")
+    if token_file is not None and not gateways:
+        raise OptionRefused("tokenFile", "is for gateways: the store has its own credentials")
     topic = values.get("topic")
     if topic is not None:
         try:
@@ -52,7 +76,25 @@ def parse_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOpti
         except RequestRefused as refused:
             raise OptionRefused("topic", refused.detail) from refused
     app_id, version = _named(values, streaming=streaming)
-    return SinkOptions(store=store, gateways=gateways, topic=topic, app_id=app_id, version=version)
+    return SinkOptions(
+        store=store,
+        gateways=gateways,
+        token_file=token_file or None,
+        topic=topic,
+        create_partitions=_create_partitions(values.get("createPartitions"), topic),
+        app_id=app_id,
+        version=version,
+    )
+
+
+def _create_partitions(text: str | None, topic: str | None) -> int | None:
+    if text is None:
+        return None
+    if topic is None:
+        raise OptionRefused("createPartitions", "goes with topic: topics that only rows name are not created")
+    if not text.isdecimal() or not 1 <= int(text) <= PARTITION_COUNT_MAX:
+        raise OptionRefused("createPartitions", f"{text!r} is not a number from 1 to {PARTITION_COUNT_MAX}")
+    return int(text)
 
 
 def _gateways(text: str) -> tuple[str, ...]:

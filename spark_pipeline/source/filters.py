@@ -1,4 +1,4 @@
-"""What the plan can use of a query's filters: topics, partitions, offsets and timestamps.
+"""What the plan can use of a query's filters: topics, partitions, offsets and timestamps; and what a task can: a key.
 
 They only leave out what can't match. Spark applies every filter itself afterwards, so a filter that is not understood here
 costs time and never a record.
@@ -39,6 +39,8 @@ class Wanted:
     end_offset: int = _OFFSET_END
     first_ms: int = TIMESTAMP_MS_MIN
     last_ms: int = TIMESTAMP_MS_MAX
+    key: bytes | None = None
+    """Records with other keys can't match; None: any may."""
 
     def has(self, topic: str, partition: int) -> bool:
         """Whether records of the partition may match."""
@@ -66,6 +68,9 @@ def wanted(filters: Iterable[Filter]) -> Wanted:
             found = _narrowed_to(found, each.attribute, each.value)
         elif isinstance(each, EqualTo | EqualNullSafe) and each.attribute in (("topic",), ("partition",)):
             found = _narrowed_to(found, each.attribute, (each.value,))
+        elif isinstance(each, EqualTo | EqualNullSafe) and each.attribute == ("key",):
+            if isinstance(each.value, bytes | bytearray):
+                found = replace(found, key=bytes(each.value))
         elif isinstance(each, _Comparison):
             if each.attribute == ("offset",) and isinstance(each.value, int):
                 found = _by_offset(found, each, each.value)

@@ -1,8 +1,8 @@
 """The options of ``format("tidelog")``, by the names and with the meaning of Spark's Kafka source.
 
 Options that are unknown, malformed or contradict each other are refused by name. Where Kafka's source documents a precedence of
-options, it holds here. Options for Kafka's client (``kafka.*``) mean nothing here and are refused, so that no user relies on
-them.
+options, it holds here. ``kafka.group.id`` is ``groupId``;
+other options for Kafka's client (``kafka.*``) mean nothing here, and are warned about.
 
 Source: Spark's "Structured Streaming + Kafka Integration Guide", "Configuring the Kafka source".
 """
@@ -17,9 +17,12 @@ from typing import Final
 import msgspec
 
 from log_format.errors import RequestRefused
+from log_format.records.filter import RecordFilter
 from log_format.topic.config import check_topic_name
+from spark_pipeline.kafka_options import is_of_kafka, note_of_kafka
 from spark_pipeline.option_refused import OptionRefused
 from spark_pipeline.source.offsets import EARLIEST, LATEST, Positions
+from spark_pipeline.vended import VendedStore, is_fit_gateway
 
 MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
 """Default of ``maxTriggerDelay``, Kafka's."""
@@ -29,6 +32,8 @@ ROWS_PER_TASK: Final = 1_000_000
 
 _KNOWN: Final = (
     "store",
+    "gateway",
+    "tokenFile",
     "subscribe",
     "subscribePattern",
     "assign",
@@ -44,10 +49,13 @@ _KNOWN: Final = (
     "maxTriggerDelay",
     "failOnDataLoss",
     "includeHeaders",
+    "filterHeaders",
+    "filterKey",
     "minPartitions",
     "maxRecordsPerPartition",
     "groupId",
 )
+_KAFKA_GROUP: Final = "kafka.group.id"
 _DURATION: Final = re.compile(r"\s*([0-9]{1,9})\s*([a-z]+)?\s*", re.IGNORECASE)
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -78,7 +86,7 @@ class Boundary:
 class SourceOptions:
     """See the module. Counts are of records; ``ending`` is for batch queries, the trigger's bounds for streams."""
 
-    store: str
+    store: str | VendedStore
     subscription: Subscription
     starting: Boundary
     ending: Boundary
@@ -88,6 +96,8 @@ class SourceOptions:
     trigger_delay_ms_max: int
     fail_on_data_loss: bool
     include_headers: bool
+    record_filter: RecordFilter | None
+    """Which records are read; None: all."""
     tasks_min: int | None
     rows_per_task_max: int
     group: str | None
@@ -103,9 +113,10 @@ def parse_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions
         for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
             if name in options:
                 raise OptionRefused(name, "a stream has no end; Trigger.AvailableNow ends with what is there")
+    subscription = _subscription(options)
     return SourceOptions(
-        store=options.store(),
-        subscription=_subscription(options),
+        store=_store(options, subscription),
+        subscription=subscription,
         starting=_starting(options, streaming=streaming),
         ending=_ending(options),
         fail_on_missing_timestamp=_fail_on_missing_timestamp(options),
@@ -114,10 +125,20 @@ def parse_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions
         trigger_delay_ms_max=options.duration_ms("maxTriggerDelay", MAX_TRIGGER_DELAY_MS),
         fail_on_data_loss=options.flag("failOnDataLoss", default=True),
         include_headers=includes_headers(given),
+        record_filter=_record_filter(options),
         tasks_min=options.count("minPartitions"),
         rows_per_task_max=options.count("maxRecordsPerPartition") or ROWS_PER_TASK,
         group=options.get("groupId"),
     )
+
+
+def _record_filter(options: _Options) -> RecordFilter | None:
+    text, key = options.get("filterHeaders"), options.get("filterKey")
+    try:
+        conditions = [] if text is None else msgspec.json.decode(text.encode(), type=list[str])
+        return RecordFilter.of(conditions, None if key is None else key.encode())
+    except ValueError as problem:
+        raise OptionRefused("filterHeaders", f'{problem}; it is written ["name:value", "name:*"]') from problem
 
 
 def includes_headers(given: Mapping[str, str]) -> bool:
@@ -130,13 +151,18 @@ class _Options:
 
     def __init__(self, given: Mapping[str, str]) -> None:
         known = {name.lower(): name for name in _KNOWN}
-        for name in given:
+        for name, value in given.items():
             if name.lower() in known:
                 continue
-            if name.lower().startswith("kafka."):
-                raise OptionRefused(name, "is for Kafka's client, which is not used here")
+            if is_of_kafka(name):
+                if name.lower() != _KAFKA_GROUP:
+                    note_of_kafka(name, str(value))
+                continue
             raise OptionRefused(name, f"there is no such option; there are {', '.join(_KNOWN)}")
-        self._values = {known[name.lower()]: str(value) for name, value in given.items()}
+        self._values = {known[name.lower()]: str(value) for name, value in given.items() if name.lower() in known}
+        group = next((str(value) for name, value in given.items() if name.lower() == _KAFKA_GROUP), None)
+        if group is not None and self._values.setdefault("groupId", group) != group:
+            raise OptionRefused("groupId", f"is {self._values['groupId']!r}, and kafka.group.id is {group!r}")
 
     def __contains__(self, name: str) -> bool:
         return name in self._values
@@ -216,6 +242,24 @@ def _partition(number: str) -> int:
     if not number.isdecimal():
         raise ValueError(f"{number!r} is not a partition")
     return int(number)
+
+
+def _store(options: _Options, subscription: Subscription) -> str | VendedStore:
+    """The store, or with ``gateway`` and ``tokenFile`` the store by credentials that the gateway vends."""
+    uri, gateway, token_file = options.store(), options.get("gateway"), options.get("tokenFile")
+    if gateway is None and token_file is None:
+        return uri
+    if gateway is None or token_file is None:
+        raise OptionRefused("gateway" if gateway is None else "tokenFile", "is missing: the two go together")
+    if not uri.startswith(("s3://", "s3a://")):
+        raise OptionRefused("gateway", "vends credentials for S3 only: leave it out for a directory")
+    if not is_fit_gateway(gateway):
+        raise OptionRefused("gateway", f"{gateway!r} is not https://host:port; http:// is for this machine only")
+    if subscription.pattern is not None:
+        raise OptionRefused("subscribePattern", "does not go with gateway: credentials are for topics by name")
+    if "groupId" in options:
+        raise OptionRefused("groupId", "does not go with gateway: its credentials only read")
+    return VendedStore(uri, gateway.rstrip("/"), token_file, subscription.topics)
 
 
 def _subscription(options: _Options) -> Subscription:

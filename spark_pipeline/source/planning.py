@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
+from log_format.records.filter import RecordFilter
 from log_format.segments.reader import OffsetRange
 from log_format.topic.state import TopicState
 from spark_pipeline.schemas import CREATE_TIME, LOG_APPEND_TIME
@@ -48,7 +49,9 @@ def planned(
         tasks_min=options.tasks_min,
         rows_per_task_max=options.rows_per_task_max,
     )
-    return [ReadTask(task, timestamps) for task in tasks]
+    pushed = None if wanted.key is None else RecordFilter(key=wanted.key)
+    filters = tuple(each for each in (options.record_filter, pushed) if each is not None)
+    return [ReadTask(task, timestamps, filters) for task in tasks]
 
 
 def timestamp_type(state: TopicState) -> int:

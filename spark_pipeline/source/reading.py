@@ -14,6 +14,7 @@ from log_format.segments.reader import OffsetRange, SegmentReader, TimestampRang
 from log_format.topic.state import TopicState
 from spark_pipeline.source.plan import SegmentPart
 from spark_pipeline.store_access import journal_reader, segment_reader
+from spark_pipeline.vended import VendedStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,6 @@ class PartReader:
         return start_offset + int(found[0]) if len(found) else None
 
 
-def part_reader(uri: str) -> PartReader:
+def part_reader(uri: str | VendedStore) -> PartReader:
     """The process's reader of this store."""
     return PartReader(segment_reader(uri), journal_reader(uri))

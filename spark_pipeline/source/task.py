@@ -14,12 +14,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from log_format.errors import CorruptData, ObjectMissing
+from log_format.records.filter import RecordFilter
 from log_format.segments.reader import TimestampRange
 from spark_pipeline.source.plan import SegmentPart
 from spark_pipeline.source.read_ahead import read_ahead
 from spark_pipeline.source.reading import part_reader
 from spark_pipeline.source.relocation import behind, relocated
 from spark_pipeline.store_access import topic_log
+from spark_pipeline.vended import VendedStore
 
 _log = logging.getLogger("spark_pipeline.source")
 
@@ -36,14 +38,21 @@ LOOKS_MAX: Final = 5
 class ReadTask(InputPartition):
     """What a task reads. Pickled with the plan, so it says where records are, and nothing of how to open the store."""
 
-    def __init__(self, parts: tuple[SegmentPart, ...], timestamps: TimestampRange | None = None) -> None:
+    def __init__(
+        self,
+        parts: tuple[SegmentPart, ...],
+        timestamps: TimestampRange | None = None,
+        filters: tuple[RecordFilter, ...] = (),
+    ) -> None:
+        """``filters``: records have to pass them all."""
         super().__init__(None)
         self.parts = parts
         self.timestamps = timestamps
+        self.filters = filters
 
 
 def read_task(
-    task: InputPartition, store: str, schema: StructType, *, fail_on_data_loss: bool
+    task: InputPartition, store: str | VendedStore, schema: StructType, *, fail_on_data_loss: bool
 ) -> Iterator[pa.RecordBatch]:
     """The task's records with the columns of ``schema``. What can't be read any more is skipped unless ``fail_on_data_loss``.
 
@@ -60,20 +69,25 @@ def read_task(
 
 
 def _tables(
-    task: ReadTask, store: str, columns: Sequence[str], *, fail_on_data_loss: bool
+    task: ReadTask, store: str | VendedStore, columns: Sequence[str], *, fail_on_data_loss: bool
 ) -> Iterator[tuple[pa.Table, SegmentPart]]:
     """The task's records, span by span, each with its part.
 
     If a part's segment is gone, the task looks for the records elsewhere.
     """
     reader = part_reader(store)
+    columns = [*columns, *(name for name in _filtered_by(task) if name not in columns)]
     parts = deque((part, 0) for part in task.parts)
     while parts:
         part, looks = parts.popleft()
         left = part.ranges
         try:
             for records in reader.scan(part, left, timestamps=task.timestamps, columns=columns):
-                yield records, part
+                passing = records
+                for wanted in task.filters:
+                    passing = passing.filter(pa.array(wanted.mask(passing)))
+                if passing.num_rows:
+                    yield passing, part
                 left = behind(left, *(records.column(name)[-1].as_py() for name in ("partition", "offset")))
         except CorruptData as problem:
             if not isinstance(problem.__cause__, ObjectMissing):
@@ -88,6 +102,14 @@ def _tables(
                 raise
             else:
                 _log.warning("%s Going on without it (failOnDataLoss is false).", problem.detail)
+
+
+def _filtered_by(task: ReadTask) -> Iterator[str]:
+    """The columns that the task's filters look at."""
+    if any(wanted.key is not None for wanted in task.filters):
+        yield "key"
+    if any(wanted.headers for wanted in task.filters):
+        yield "headers"
 
 
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -18,7 +18,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from log_format.clock import SystemClock
-from log_format.inspection.diagnosis import Verdict, diagnose
+from log_format.inspection.diagnosis import diagnose
+from log_format.inspection.finding import Verdict
 from log_format.inspection.verify import verify_topic
 from log_format.stores.s3 import S3Store
 from tidelog import Admin, Consumer, Producer
@@ -251,6 +252,8 @@ def test_maintenance_does_its_work_and_leaves_gateways_alone(roles: Roles, tmp_p
         "system/transactions/decisions",
         "system/consumer_offsets/_cleaned",
         "system/consumer_offsets/_delta_log",
+        "system/access/_cleaned",
+        "system/access/_delta_log",
     ):
         key = f"{PREFIX}/{below}/probe"
         client.put_object(Bucket=roles.bucket, Key=key, Body=b"")

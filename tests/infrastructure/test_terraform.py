@@ -24,6 +24,9 @@ MINIMAL = {
         f"arn:aws:ecr:eu-central-1:123456789012:repository/tidelog-{name}" for name in ("gateway", "spark")
     ],
     "client_cidrs": ["198.51.100.7/32"],
+    "certificate_arn": "arn:aws:acm:eu-central-1:123456789012:certificate/00000000-0000-0000-0000-000000000000",
+    "cluster_key_secret_arn": "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidelog-key-AbCdEf",
+    "bootstrap_token_secret_arn": "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidelog-token-AbCdEf",
 }
 PRODUCTION = {
     **MINIMAL,
@@ -32,13 +35,12 @@ PRODUCTION = {
     "fast_zone_id": "euc1-az2",
     "kms_key_arn": "arn:aws:kms:eu-central-1:123456789012:key/00000000-0000-0000-0000-000000000000",
     "log_bucket": "tidelog-test-logs",
-    "certificate_arn": "arn:aws:acm:eu-central-1:123456789012:certificate/00000000-0000-0000-0000-000000000000",
     "scripts_bucket": "tidelog-test-scripts",
     "emails": ["on-call@example.com"],
     "jobs": {"delays": {"script": "delays.py", "schedule": "rate(1 hour)"}},
     "jobs_append": True,
 }
-EXAMPLES = {"minimal": MINIMAL, "production": PRODUCTION}
+EXAMPLES: dict[str, dict[str, Any]] = {"minimal": MINIMAL, "production": PRODUCTION}
 ONLY_BY_STAR = {"ecr:GetAuthorizationToken"}
 """Actions that AWS lets nobody ask for by resource."""
 
@@ -68,7 +70,7 @@ def test_modules_pass_their_own_tests(module: str, workspace: Callable[[str], An
     """``terraform test``: what each module makes is as it should be, and wrong variables are refused."""
     used = workspace(f"modules/{module}")
     used.initialise()
-    assert re.search(r"Success! [2-9] passed, 0 failed", used.run("test"))
+    assert re.search(r"Success! ([2-9]|[1-9][0-9]+) passed, 0 failed", used.run("test"))
 
 
 def test_the_bucket_is_encrypted_and_closed(plan: Changes, request: pytest.FixtureRequest) -> None:
@@ -162,6 +164,20 @@ def test_clients_come_from_where_somebody_said(plan: Changes) -> None:
     assert incoming
     assert "0.0.0.0/0" not in incoming
     assert {each["internal"] for each in of_type(plan, "aws_lb")} == {True}
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_installation_asks_for_tokens(example: str, workspace: Callable[[str], Any]) -> None:
+    """By default every gateway of an example needs its cluster key: without one nothing is planned, until auth is off by name.
+
+    (What a task's container gets of them is known only while applying: the module's own tests show it.)
+    """
+    used = workspace(f"examples/{example}")
+    used.initialise()
+    without = {name: value for name, value in EXAMPLES[example].items() if not name.endswith("_secret_arn")}
+    with pytest.raises(AssertionError, match=r"is\s+needed with auth on"):
+        used.planned(without)
+    assert used.planned({**without, "auth": "off"})
 
 
 def test_no_byte_passes_a_nat(plan: Changes) -> None:

@@ -2,6 +2,7 @@
 
 ``spark``           the session: it reads directories and the session's MinIO server
 ``start_gateway``   starts gateways of a test's own, which end with it
+``client_of``       makes clients with a token
 ``stub``            the HTTP shell around a stub engine, as a process; one for each module
 ``start``           starts such processes of a test's own, with settings
 """
@@ -11,11 +12,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support.access import Client
 from tests.support.gateway_process import GatewayProcess, running_gateways
 from tests.support.stub_process import MEBIBYTE, StubProcess
 
@@ -33,6 +36,19 @@ def start_gateway(tmp_path: Path) -> Iterator[Callable[..., GatewayProcess]]:
             return started[-1]
 
         yield start
+
+
+@pytest.fixture
+def client_of() -> Iterator[Callable[..., Client]]:
+    """Make clients of gateways with ``auth=on``: of a URL, with a token."""
+    with ExitStack() as ended:
+
+        def make(url: str, token: str | None, **more: Any) -> Client:
+            made = Client(url, token, **more)
+            ended.callback(made.http.close)
+            return made
+
+        yield make
 
 
 @pytest.fixture(scope="session")

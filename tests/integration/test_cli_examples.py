@@ -1,4 +1,4 @@
-"""Every example in the help texts, run by a shell as it stands there, against a real gateway."""
+"""Every example in the help texts, run by a shell as it stands there, against a real gateway that asks for a token."""
 
 from __future__ import annotations
 
@@ -14,20 +14,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import typer.main
 
 from tests.support.gateway_process import running_gateway
-from tidelog import Admin, Producer, TopicPartition
+from tests.support.secured import bootstrap_file
+from tidelog import Acl, Admin, Producer, TopicPartition
 from tidelog.cli.app import app
 
 pytestmark = pytest.mark.processes
 
 ENDLESS = ("serve --", "--follow", "--watch", "tail orders", "--every")
-ELSEWHERE = ("s3://", "--host 0.0.0.0", "tidelog collect", "tidelog demo", "tidelog pipeline")
-"""Need a bucket, or listen to the world, or have tests of their own."""
+ELSEWHERE = (
+    "s3://",
+    "--host 0.0.0.0",
+    "tidelog collect",
+    "tidelog demo",
+    "tidelog pipeline",
+    "tidelog credentials",
+    "scheduled cancel",
+)
+"""Need a bucket, or what only an answer names, or listen to the world, or have tests of their own."""
+
+
+def is_endless(command: str) -> bool:
+    """Whether it goes on until Ctrl-C."""
+    return any(word in command for word in ENDLESS) and "--until" not in command
 
 
 def examples() -> Iterator[str]:
@@ -51,6 +66,18 @@ class Shell:
 
     directory: Path
     environment: dict[str, str]
+
+    def admin(self) -> Admin:
+        """What examples need is made by ``User:bootstrap``."""
+        return Admin(self.environment["TIDELOG_URL"], token_file=self.environment["TIDELOG_TOKEN_FILE"])
+
+    def producer(self) -> Producer:
+        """Of ``User:bootstrap``."""
+        return Producer(self.environment["TIDELOG_URL"], token_file=self.environment["TIDELOG_TOKEN_FILE"])
+
+    def routes(self) -> set[str]:
+        """Those that the gateway has."""
+        return set(httpx.get(f"{self.environment['TIDELOG_URL']}/openapi.json").json()["paths"])
 
     def start(self, command: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -76,16 +103,19 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     programs.mkdir()
     (programs / "tidelog").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tidelog "$@"\n')
     (programs / "tidelog").chmod(0o755)
-    with running_gateway(directory / "log", directory / "gateway.log") as gateway:
-        _fill(gateway.url, directory)
+    bootstrap, _ = bootstrap_file(directory)
+    access = ("--auth", "on", "--bootstrap-token-file", str(bootstrap))
+    with running_gateway(directory / "log", directory / "gateway.log", *access) as gateway:
+        _fill(gateway.url, bootstrap, directory)
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("TIDELOG_", "PYTHON"))}
         path = f"{programs}{os.pathsep}{os.environ['PATH']}"
         settings = {"TIDELOG_URL": gateway.url, "TIDELOG_CONFIG": os.devnull, "TIDELOG_PORT": "0", "PATH": path}
+        settings["TIDELOG_TOKEN_FILE"] = str(bootstrap)
         yield Shell(directory, {**inherited, **settings, "PYTHONWARNINGS": "error", "PYTHONUNBUFFERED": "1"})
 
 
-def _fill(url: str, directory: Path) -> None:
-    with Admin(url) as admin, Producer(url) as producer:
+def _fill(url: str, token_file: Path, directory: Path) -> None:
+    with Admin(url, token_file=token_file) as admin, Producer(url, token_file=token_file) as producer:
         for name, partition_count in (("orders", 8), ("clicks", 8), ("scratch", 2)):
             admin.create_topic(name, partition_count, {"flush.ms": 0})
         for partition in range(8):
@@ -98,9 +128,29 @@ def _fill(url: str, directory: Path) -> None:
     pq.write_table(pa.table({"user": ["user-7"], "amount": [3]}), directory / "orders.parquet.in")
 
 
-def _prepare(shell: Shell, example: str) -> None:
-    """What one example changes is made anew before the next, so that each runs alone and in any order."""
-    with Admin(shell.environment["TIDELOG_URL"]) as admin:
+def _prepare(shell: Shell, example: str) -> str:
+    """What one example changes is made anew before the next, so that each runs alone and in any order. Returns the command."""
+    with shell.admin() as admin:
+        admin.delete_queue("work", missing_ok=True)
+        if "tidelog quota" in example and "/v1/access/quotas/{principal}" not in shell.routes():
+            pytest.skip("this gateway has no quotas yet")
+        if "abcd1234" in example:
+            example = example.replace("abcd1234", admin.create_token("User:billing").id)
+        if "acl test" in example:
+            admin.add_acls(
+                [
+                    Acl(principal="User:billing", operation="Write", resource_type="topic", resource="orders"),
+                    Acl(
+                        principal="Group:shop",
+                        operation="Read",
+                        resource_type="topic",
+                        resource="shop.",
+                        pattern="prefix",
+                    ),
+                ]
+            )
+        if "role remove admins" in example:
+            admin.put_role("admins", ["User:ann"])
         if "topic create" in example:
             for name in ("orders", "clicks"):
                 if f"create {name}" in example:
@@ -109,21 +159,24 @@ def _prepare(shell: Shell, example: str) -> None:
             admin.create_topic("orders", 8, {"flush.ms": 0}, exist_ok=True)
         if "billing" in example:
             admin.commit_group_offsets("billing", {TopicPartition("orders", number): 0 for number in range(8)})
+        if "queue " in example and "queue create" not in example:
+            admin.create_queue("work", ["orders"], start="earliest", dead_letter_topic="scratch")
         if "delete-records" in example:
-            with Producer(shell.environment["TIDELOG_URL"]) as producer:
+            with shell.producer() as producer:
                 for _ in range(1300):
                     producer.send("orders", "more", partition=0)
     (shell.directory / "orders.parquet").unlink(missing_ok=True)
     if "produce orders orders.parquet" in example:
         (shell.directory / "orders.parquet").write_bytes((shell.directory / "orders.parquet.in").read_bytes())
+    return example
 
 
 def _restore(shell: Shell, example: str) -> None:
     if "topic create" in example or "topic delete" in example or "topic alter" in example:
-        with Admin(shell.environment["TIDELOG_URL"]) as admin:
+        with shell.admin() as admin:
             admin.delete_topic("orders", missing_ok=True)
             admin.delete_topic("clicks", missing_ok=True)
-        with Admin(shell.environment["TIDELOG_URL"]) as admin, Producer(shell.environment["TIDELOG_URL"]) as producer:
+        with shell.admin() as admin, shell.producer() as producer:
             for name in ("orders", "clicks"):
                 admin.create_topic(name, 8, {"flush.ms": 0}, exist_ok=True)
             for partition in range(8):
@@ -138,12 +191,11 @@ def test_there_are_examples() -> None:
     assert all("tidelog " in example for example in found)
 
 
-@pytest.mark.parametrize("example", [each for each in examples() if not any(word in each for word in ENDLESS)])
+@pytest.mark.parametrize("example", [each for each in examples() if not is_endless(each)])
 def test_the_example_works(shell: Shell, example: str) -> None:
     """A shell runs it as the help has it, and it succeeds; what it writes for programs is JSON."""
-    _prepare(shell, example)
     try:
-        code, out, error = shell.run(example)
+        code, out, error = shell.run(_prepare(shell, example))
         assert code == 0, (example, error.decode())
         assert b"Traceback" not in error
         if "--json" in example and "|" not in example:
@@ -153,7 +205,7 @@ def test_the_example_works(shell: Shell, example: str) -> None:
         _restore(shell, example)
 
 
-@pytest.mark.parametrize("example", [each for each in examples() if any(word in each for word in ENDLESS)])
+@pytest.mark.parametrize("example", [each for each in examples() if is_endless(each)])
 def test_the_example_works_until_ctrl_c(shell: Shell, example: str) -> None:
     """What goes on for ever is seen to work, and ends by a signal with a code that is documented."""
     _prepare(shell, example)
@@ -181,8 +233,8 @@ def test_the_example_works_until_ctrl_c(shell: Shell, example: str) -> None:
 def _has_child_written(shell: Shell, process: subprocess.Popen[bytes]) -> bool:
     """Send a record; whether the process has written one."""
     assert process.stdout is not None
-    with Producer(shell.environment["TIDELOG_URL"]) as producer:
-        producer.send("orders", "seen").result(60)
+    with shell.producer() as producer:
+        producer.send("orders", "seen", headers=[("type", "refund")]).result(60)
     os.set_blocking(process.stdout.fileno(), False)
     deadline = time.monotonic() + 0.5
     while time.monotonic() < deadline:

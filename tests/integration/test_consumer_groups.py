@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gateway_process import SERVE, GatewayProcess, running_gateways
+from tests.support.gateway_process import GatewayProcess, running_gateways
 from tests.support.waiting import until
 from tidelog import Admin, Consumer, Producer, TopicPartition
 from tidelog.errors import GroupNotEmpty, NoCommittedOffset, StaleGeneration, UnknownGroup
@@ -26,7 +26,7 @@ def gateways(tmp_path: Path) -> Iterator[list[GatewayProcess]]:
     with running_gateways() as started:
         for number in range(2):
             log = tmp_path / f"gateway-{number}.log"
-            started.append(GatewayProcess(tmp_path / "store", log, command=SERVE))
+            started.append(GatewayProcess(tmp_path / "store", log))
         yield started
 
 

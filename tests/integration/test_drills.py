@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import runpy
 import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,18 +19,23 @@ from log_format.delta.log import TableLog
 from log_format.groups.changes import CommitOffsets, Decide
 from log_format.groups.row import OffsetRow
 from log_format.groups.state import GroupsState, consumer_offsets_table
+from log_format.inspection.backup import copy_log, copy_table
 from log_format.inspection.verify import verify_topic
 from log_format.store import ObjectInfo
 from log_format.stores import open_store
 from log_format.stores.local import LocalStore
+from tests.support.gateway_process import SERVE, running_gateway
 from tests.support.topic_writer import TopicWriter
+from tests.support.waiting import until
+from tidelog import Admin, Consumer, Producer
 
-COPY = Path(__file__).resolve().parents[2] / "scripts" / "copy_log.py"
+TIDELOG = [sys.executable, "-W", "error", "-m", "tidelog"]
 
 
 def copy(source: str, target: str, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-W", "error", str(COPY), source, target, *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    """A backup; with a version a restore, which takes the same."""
+    words = ["restore", source, "--store", target] if "--version" in options else ["backup", target, "--store", source]
+    return subprocess.run([*TIDELOG, *words, *options], capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.fixture
@@ -82,7 +86,7 @@ def test_a_commit_that_a_listing_lacks_is_copied(store_uris: tuple[str, str]) ->
             return (info for info in listing if layout.commit_version(info.key) not in (2, 3))
 
     source = Holey(Path(store_uris[0].removeprefix("file://")))
-    runpy.run_path(str(COPY))["copy_table"](source, target, layout.topic_root("orders"), None)
+    copy_table(source, target, layout.topic_root("orders"), None)
     assert verify_topic(target, "orders").record_count == 5
 
 
@@ -161,3 +165,75 @@ def test_what_can_not_be_restored_is_said(store_uris: tuple[str, str]) -> None:
     assert lost.rpartition("/")[2] in done.stderr
     assert copy(source, target, "--topic", "never").returncode == 1
     assert copy(source, target, "--version", "1").returncode == 2
+
+
+class Eventful(LocalStore):
+    """Something happens to the log while a copy is made: behind the topics, and before the journals."""
+
+    def __init__(self, root: Path, happens: Callable[[], None]) -> None:
+        super().__init__(root)
+        self.happens = happens
+
+    def list_directories(self, prefix: str) -> Iterator[str]:
+        if prefix == layout.JOURNALS:
+            self.happens()
+        return super().list_directories(prefix)
+
+
+def read_values(url: str, topic: str) -> list[bytes]:
+    with Consumer(topic, bootstrap_servers=url, consumer_timeout_ms=2_000) as consumer:
+        return sorted(record.value for record in consumer)
+
+
+@pytest.mark.processes
+def test_what_only_a_journal_has_is_in_the_copy(tmp_path: Path) -> None:
+    """Topics at a journal: what was acknowledged is read from the copy, with no offset twice, whatever drained meanwhile.
+
+    Meanwhile one topic is drained and gets more, one leaves its journal, and one comes to it.
+    """
+    source, target = tmp_path / "source", tmp_path / "target"
+    with running_gateway(source, tmp_path / "source.log", command=SERVE) as gateway, Admin(gateway.url) as admin:
+
+        def send(topic: str, *values: str) -> None:
+            with Producer(gateway.url) as producer:
+                for value in values:
+                    producer.send(topic, value, partition=0)
+
+        for name, mode in (("drained", "shared"), ("leaves", "shared"), ("comes", "own"), ("stays", "shared")):
+            admin.create_topic(name, 1, {"commit.mode": mode, "drain.ms": 1_000 if name == "drained" else 86_400_000})
+            send(name, "a", "b")
+
+        def meanwhile() -> None:
+            until(lambda: admin.describe_topic("drained").commit.undrained_records == 0)
+            send("drained", "late")
+            admin.alter_topic("leaves", config={"commit.mode": "own"})
+            admin.alter_topic("comes", config={"commit.mode": "shared"})
+            until(lambda: admin.describe_topic("leaves").commit.mode == "own")
+            until(lambda: admin.describe_topic("comes").commit.mode == "shared")
+            send("comes", "late")
+            send("leaves", "late")
+
+        found = list(copy_log(Eventful(source, meanwhile), open_store(target.as_uri()), SystemClock()))
+        assert [(each.topic, each.problems) for each in found] == [
+            (name, ()) for name in ("comes", "drained", "leaves", "stays")
+        ]
+        whole = {name: read_values(gateway.url, name) for name in ("comes", "drained", "leaves", "stays")}
+    with running_gateway(target, tmp_path / "target.log", command=SERVE) as gateway:
+        for name, values in whole.items():
+            copied = read_values(gateway.url, name)
+            assert set(copied) >= {b"a", b"b"}, name
+            assert set(copied) <= set(values), name
+            with Producer(gateway.url) as producer:
+                stored = producer.send(name, "new", partition=0).result()
+            assert stored.offset == len(copied), name
+            assert read_values(gateway.url, name) == sorted([*copied, b"new"])
+
+
+def test_another_log_is_not_written_over(store_uris: tuple[str, str]) -> None:
+    """A target with another cluster's key is refused, and nothing in it changes."""
+    source, target = (open_store(uri) for uri in store_uris)
+    for store, key in ((source, b"one"), (target, b"other")):
+        store.put_if_absent(layout.CLUSTER_KEY, key)
+    done = copy(*store_uris)
+    assert (done.returncode, "holds another log" in done.stderr) == (4, True), done.stderr
+    assert [info.key for info in target.list("")] == [layout.CLUSTER_KEY]

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.processes
 MEBIBYTE = 1024 * 1024
 BODY_BYTES = 15_000_000
 LOAD_SECONDS = 10
+LOAD_SECONDS_MAX = 90
 
 
 @pytest.fixture
@@ -63,13 +64,19 @@ def test_memory_stays_below_its_bound_under_any_load(gateway: GatewayProcess) ->
     bodies["raw"] = (os.urandom(1_000_000), "application/octet-stream")
     url = f"{gateway.url}/v1/topics/load"
     assert httpx.post(f"{gateway.url}/v1/topics", json={"name": "load", "partition_count": 2}).status_code == 201
-    deadline = time.monotonic() + LOAD_SECONDS
+    began = time.monotonic()
     statuses: set[tuple[str, int]] = set()
+    wanted = {("tiny", 200), ("large", 200), ("raw", 200), ("fetch", 200)}
+
+    def is_over() -> bool:
+        """On a slow machine memory for a large body may come late."""
+        spent_s = time.monotonic() - began
+        return spent_s > LOAD_SECONDS_MAX or (spent_s > LOAD_SECONDS and wanted <= statuses)
 
     def produce(kind: str) -> None:
         body, content_type = bodies[kind]
         with httpx.Client(timeout=120) as client:
-            while time.monotonic() < deadline:
+            while not is_over():
                 answer = client.post(f"{url}/records", content=body, headers={"content-type": content_type})
                 statuses.add((kind, answer.status_code))
 
@@ -78,7 +85,7 @@ def test_memory_stays_below_its_bound_under_any_load(gateway: GatewayProcess) ->
         headers = {"accept": accept, "accept-encoding": encoding}
         with httpx.Client(timeout=120) as client:
             for turn in range(1_000_000):
-                if time.monotonic() > deadline:
+                if is_over():
                     return
                 with client.stream("GET", f"{url}/partitions/{turn % 2}/records?{query}", headers=headers) as answer:
                     statuses.add(("fetch", answer.status_code))
@@ -95,6 +102,6 @@ def test_memory_stays_below_its_bound_under_any_load(gateway: GatewayProcess) ->
     for thread in threads:
         thread.join()
     assert {status for _, status in statuses} <= {200, 503}
-    assert {("tiny", 200), ("large", 200), ("raw", 200), ("fetch", 200)} <= statuses
+    assert wanted <= statuses
     assert gateway.peak_bytes() < 600 * MEBIBYTE
     assert httpx.get(f"{gateway.url}/readyz").status_code == 200

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gateway_process import SERVE, running_gateway
+from tests.support.gateway_process import running_gateway
 from tidelog import Admin, Consumer, Producer
 
 pytestmark = pytest.mark.processes
@@ -28,7 +28,7 @@ PATIENCE_S = 120
 @pytest.fixture
 def url(tmp_path: Path) -> Iterator[str]:
     """A gateway with orders in it."""
-    with running_gateway(tmp_path / "store", tmp_path / "gateway.log", command=SERVE) as gateway:
+    with running_gateway(tmp_path / "store", tmp_path / "gateway.log") as gateway:
         with Admin(gateway.url) as admin, Producer(gateway.url) as producer:
             admin.create_topic("orders", PARTITIONS, {"flush.ms": 0})
             admin.create_topic("invoices", PARTITIONS)

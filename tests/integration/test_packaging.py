@@ -10,12 +10,14 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,15 @@ from log_format.version import __version__
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = {"compaction", "gateway", "log_format", "spark_pipeline", "tidelog"}
 SERVERS = ["boto3", "deltalake", "fastapi", "pyspark", "uvicorn"]
+COMMAND_LINE = ["click", "rich", "typer"]
+SDK_BYTES_MAX = 15 * 1000 * 1000
+HEAVY = {
+    "concurrent.futures", "dataclasses", "email", "http.client", "logging", "pathlib", "pyarrow", "ssl",
+    "tidelog.http.transport", "urllib.parse", "urllib3", "zstandard",
+}  # fmt: skip
+"""What ``from tidelog import Producer`` must not import: with them it takes three times as long (decision 050)."""
+FIRST = {"tidelog", "tidelog.installation", "tidelog.names_on_use", "tidelog.__main__"}
+"""What is imported of us before Ctrl-C ends the command line quietly."""
 
 IMPORT_ALL = """
 import importlib, pkgutil
@@ -47,7 +58,13 @@ class Environment:
 
     def run(self, program: str, *arguments: str) -> str:
         """What the program prints, started in an empty directory with nothing of the checkout in reach."""
-        done = subprocess.run(
+        done = self.ended(program, *arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def ended(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """How the program ends."""
+        return subprocess.run(
             [self.programs / program, *arguments],
             cwd=self.programs,
             env={"PATH": os.environ["PATH"], "HOME": str(self.programs), "AWS_DEFAULT_REGION": "us-east-1"},
@@ -56,8 +73,6 @@ class Environment:
             timeout=180,
             check=False,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
 
     def python(self, code: str) -> str:
         """What ``code`` prints."""
@@ -74,17 +89,21 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-@pytest.fixture
-def install(wheel: Path, tmp_path: Path) -> Callable[[str], Environment]:
-    """Makes the environment of some extras, separated by commas."""
+@pytest.fixture(scope="session")
+def install(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Environment]:
+    """Makes the environment of some extras, separated by commas; once for all tests, none of which changes it."""
 
+    @cache
     def make(extras: str) -> Environment:
-        home = tmp_path / "environment"
+        home = tmp_path_factory.mktemp("environment") / "home"
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True, timeout=180)
         programs = home / "bin"
         pip = [sys.executable, "-m", "pip", "--python", str(programs / "python"), "--disable-pip-version-check"]
-        offline = [*pip, "install", "--quiet", "--no-deps", "--no-index", "--no-compile", str(wheel)]
-        subprocess.run(offline, check=True, timeout=180)
+        index = ["--no-index", "--find-links", str(wheel.parent)]
+        named = f"tidelog[{extras}]" if extras else "tidelog"
+        subprocess.run(
+            [*pip, "install", "--quiet", "--no-deps", *index, "--no-compile", named], check=True, timeout=180
+        )
         site = Path(sysconfig.get_path("purelib", vars={"base": str(home)}))
         for name in _needed(_requirements(wheel, {extra for extra in extras.split(",") if extra})):
             _link(importlib.metadata.distribution(name), site)
@@ -161,16 +180,81 @@ def test_the_version_is_written_once(wheel: Path) -> None:
     assert not stated.search((ROOT / "pyproject.toml").read_text())
 
 
-def test_a_client_needs_nothing_of_the_servers(install: Callable[[str], Environment]) -> None:
-    """``pip install tidelog``: SDK and command line are there; Spark, FastAPI, boto3 and Arrow are not, and are not missed."""
+def test_the_sdk_is_light(install: Callable[[str], Environment]) -> None:
+    """``pip install tidelog``: at most five dependencies and 15 MB. Servers, command line and Arrow are not there, nor missed."""
     environment = install("")
+    environment.python(ABSENT.format(names=[*SERVERS, *COMMAND_LINE, "pyarrow", "numpy", "pandas", "zstandard"]))
+    environment.python("import tidelog.aio; tidelog.aio.Producer; from tidelog import *; Producer('localhost').close()")
+    loaded = environment.python("import sys; from tidelog import Producer; print(*sys.modules)").split()
+    assert not HEAVY & set(loaded)
+    code = "import sys, signal; before = set(sys.modules); import tidelog; print(*set(sys.modules) - before)"
+    assert set(environment.python(code).split()) <= FIRST | {"__future__"}
+    (site,) = (environment.programs.parent / "lib").glob("python*/site-packages")
+    installed = [path for path in site.iterdir() if path.name.endswith(".dist-info")]
+    assert len(installed) <= 1 + 5
+    files = [path for top in site.iterdir() for path in ([top] if top.is_file() else top.resolve().rglob("*"))]
+    assert sum(path.stat().st_size for path in files if path.is_file()) <= SDK_BYTES_MAX
+
+
+def test_without_its_extra_the_command_line_says_in_one_line_what_to_install(
+    install: Callable[[str], Environment],
+) -> None:
+    """The program is in the wheel, so it is there without rich and typer, too."""
+    ended = install("").ended("tidelog", "topic", "list")
+    needed = "The command line needs rich and typer: pip install 'tidelog[cli]'\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", needed)
+
+
+def test_a_client_has_the_command_line_with_its_extra(install: Callable[[str], Environment]) -> None:
+    """``tidelog[cli]``: every command says how it is used; those of the servers, too."""
+    environment = install("cli")
     environment.python(ABSENT.format(names=[*SERVERS, "pyarrow", "numpy", "pandas"]))
-    environment.python(
-        "import tidelog, tidelog.aio; tidelog.Producer, tidelog.Consumer, tidelog.Admin, tidelog.aio.Producer"
-    )
     assert environment.run("tidelog", "--version").strip() == f"tidelog {__version__}"
     for command in ("produce", "consume", "tail", "serve", "verify", "demo"):
         assert "Usage: tidelog" in environment.run("tidelog", command, "--help")
+
+
+INSTALLED = re.compile(r"(?:pip install|pipx install|uvx) [^`\n]*?(?<![\w/.-])tidelog(?:\[([a-z0-9,]+)\])?(?=['` \n)])")
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def _documented() -> dict[str, str]:
+    """The extras of each install line of the documents, with the first document that has it."""
+    found: dict[str, str] = {}
+    for document in DOCUMENTS:
+        for match in INSTALLED.finditer(document.read_text()):
+            found.setdefault(match.group(1) or "", document.name)
+    return found
+
+
+@pytest.mark.parametrize("extras", sorted(_documented()))
+def test_an_install_line_of_the_documents(extras: str, install: Callable[[str], Environment]) -> None:
+    """What a document tells to install can be installed from a local index, is complete (``pip check``), and begins."""
+    environment = install(extras)
+    environment.python("from tidelog import Producer; Producer('localhost').close()")
+    has_program = {"cli", "collect", "gateway", "sql", "demo", "all"} & set(extras.split(","))
+    assert environment.ended("tidelog", "--version").returncode == (0 if has_program else 1)
+
+
+def test_no_document_installs_from_the_clone() -> None:
+    """Install lines name the wheel, which works anywhere; only ``make setup`` installs the checkout."""
+    assert _documented().keys() >= {"", "cli"}
+    for document in DOCUMENTS:
+        assert not re.search(r"pip install '?\.['\[ `]", document.read_text()), document.name
+
+
+def test_the_wheel_of_the_source_archive_is_the_same(wheel: Path, tmp_path: Path) -> None:
+    """``make dist`` makes a source archive, too: what is built from it has the same files."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=180)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    shutil.unpack_archive(archive, tmp_path, filter="data")
+    (unpacked,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    again = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(again, cwd=unpacked, check=True, capture_output=True, timeout=180)
+    (built,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as one, zipfile.ZipFile(built) as other:
+        assert set(one.namelist()) == set(other.namelist())
 
 
 @pytest.mark.parametrize("extras", ["arrow", "arrow,s3"])
@@ -190,7 +274,9 @@ def test_a_store_can_be_examined_without_a_gateway(
     ("extras", "packages", "absent"),
     [
         ("collect", ["tidelog.collect"], SERVERS),
-        ("gateway", ["gateway", "log_format"], ["boto3", "pyspark", "deltalake"]),
+        ("sql", ["tidelog.cli"], SERVERS),
+        ("gateway", ["gateway.app", "gateway.process", "log_format"], ["boto3", "kio", "pyspark", "deltalake"]),
+        ("gateway,kafka", ["gateway", "log_format"], ["boto3", "pyspark", "deltalake"]),
         ("spark", ["spark_pipeline", "compaction", "log_format"], ["boto3", "fastapi", "uvicorn"]),
         ("all", sorted(PACKAGES), []),
     ],

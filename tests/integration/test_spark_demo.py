@@ -18,7 +18,7 @@ from tests.support.topic_writer import TopicWriter
 
 pytestmark = [pytest.mark.spark, pytest.mark.processes]
 
-COMMAND = [sys.executable, "-c", "from tidelog.cli import main; main()", "demo"]
+COMMAND = [sys.executable, "-c", "from tidelog.__main__ import main; main()", "demo"]
 START_SECONDS_MAX = 120
 END_SECONDS_MAX = 60
 

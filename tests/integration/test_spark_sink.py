@@ -111,7 +111,7 @@ def test_what_is_wrong_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.createDataFrame([("v" * 200, 7)], "value string, partition int")
     cases: list[tuple[DataFrame, dict[str, str], str]] = [
         (frame, {}, "topic: is missing"),
-        (frame, {"topic": "t", "kafka.acks": "all"}, "kafka.acks: there is no such option"),
+        (frame, {"topic": "t", "acks": "all"}, "acks: there is no such option"),
         (frame, {"gateway": "http://127.0.0.1:9"}, "gateway: is given beside store"),
         (frame, {"store": "", "gateway": "localhost:8080"}, "gateway: 'localhost:8080' is not http://host:port"),
         (frame.drop("value"), {"topic": "t"}, "schema: has no column value"),

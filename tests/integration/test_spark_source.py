@@ -9,6 +9,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyspark
 import pytest
 from pyspark.errors import PySparkException
@@ -17,8 +18,10 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from log_format.clock import SystemClock
 from log_format.delta.log import TableLog
 from log_format.groups.state import consumer_offsets_table
+from log_format.records.schema import HEADERS
 from spark_pipeline import lag
 from spark_pipeline.schemas import KAFKA_SOURCE
+from tests.support.records import records_of
 from tests.support.topic_writer import TopicWriter
 
 pytestmark = pytest.mark.spark
@@ -96,12 +99,31 @@ def test_batch_between_positions_and_with_filters(spark: SparkSession, tmp_path:
         spark.read.format("tidelog").schema("value string").options(store=store, subscribe="t").load().collect()
 
 
+def test_some_of_the_records(spark: SparkSession, tmp_path: Path) -> None:
+    """A key of the query, and a filter of the source: exactly the records that have it, in batches and in streams."""
+    store = (tmp_path / "store").as_uri()
+    writer = TopicWriter(store, "t")
+    for _ in range(3):
+        table = records_of([b"x"] * 20, [b"k%d" % (number % 4) for number in range(20)], START_MS)
+        headers = [[("type", b"%d" % (number % 5))] for number in range(20)]
+        writer.append_table(table.set_column(3, "headers", pa.array(headers, HEADERS)), [0] * 20)
+    keyed = load(spark, store, subscribe="t").where("key = cast('k1' as binary)")
+    assert places(keyed.collect()) == [("t", 0, offset) for offset in range(60) if offset % 4 == 1]
+    assert keyed.where("offset > 50").count() == 2
+    typed = load(spark, store, subscribe="t", filterHeaders='["type:2"]')
+    expected = [("t", 0, offset) for offset in range(60) if offset % 20 % 5 == 2]
+    assert places(typed.collect()) == expected
+    assert typed.count() == len(expected)
+    followed = stream(spark, store, subscribe="t", filterHeaders='["type:2"]')
+    assert [place for batch in drain(followed, tmp_path / "checkpoint") for place in batch] == expected
+
+
 def test_what_is_wrong_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     """The error that Spark raises has the option's name, or the topic's."""
     store = (tmp_path / "store").as_uri()
     TopicWriter(store, "t").append(some(3))
     for match, options in {
-        "kafka.bootstrap.servers: is for Kafka's client": {"subscribe": "t", "kafka.bootstrap.servers": "x"},
+        "groupId: is 'a', and kafka.group.id is 'b'": {"subscribe": "t", "groupId": "a", "kafka.group.id": "b"},
         "subscribePattern: contradicts subscribe": {"subscribe": "t", "subscribePattern": "t"},
         "Topic 'nothing' does not exist": {"subscribe": "nothing"},
         "has no partition 7": {"assign": '{"t":[7]}'},

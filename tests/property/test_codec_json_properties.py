@@ -70,7 +70,7 @@ MEMBERS = st.one_of(
         ),
     ),
     st.tuples(
-        st.just("timestamp"),
+        st.sampled_from(["timestamp", "expires_at"]),
         st.sampled_from(
             [
                 None,
@@ -94,12 +94,18 @@ MEMBERS = st.one_of(
     st.tuples(st.sampled_from(["bogus", "Value", ""]), DOCUMENTS),
 )
 GOOD_RECORD = st.builds(
-    lambda value, key, more: Pairs(
-        [*([("key", key)] if more > 0 else []), ("value", value), *([("timestamp", Number("5"))] if more > 1 else [])]
+    lambda value, key, headers, more: Pairs(
+        [
+            *([("key", key)] if more > 0 else []),
+            ("value", value),
+            *([("timestamp", Number("5"))] if more > 1 else []),
+            *([("expires_at", Number("7")), ("headers", headers)] if more > 2 else []),
+        ]
     ),
     DOCUMENTS,
     st.one_of(TEXTS, st.none()),
-    st.integers(0, 2),
+    st.lists(GOOD_HEADER, max_size=2),
+    st.integers(0, 3),
 )
 RECORDS = st.one_of(GOOD_RECORD, GOOD_RECORD, st.lists(MEMBERS, max_size=4).map(Pairs), DOCUMENTS)
 SEEDS = st.integers(0, 2**32)
@@ -223,16 +229,19 @@ def record_reference(node: Any) -> dict[str, Any]:
     members = members_of(node)
     for value in members.values():
         compact_reference(value)  # a repeated member anywhere
-    if set(members) - {"partition", "offset", "timestamp", "key", "key_base64", "value", "value_base64", "headers"}:
+    known = {"partition", "offset", "timestamp", "key", "key_base64", "value", "value_base64", "headers", "expires_at"}
+    if set(members) - known:
         raise Refused
     if "value" not in members and "value_base64" not in members:
         raise Refused
+    expires_at = integer_reference(members.get("expires_at"), TIMESTAMP_MS_MAX)
+    expiry = [] if expires_at is None else [{"key": "expires_at", "value": b"%d" % expires_at}]
     return {
         "partition": integer_reference(members.get("partition"), 2**31 - 1),
         "timestamp": integer_reference(members.get("timestamp"), TIMESTAMP_MS_MAX),
         "key": bytes_reference(members, "key"),
         "value": bytes_reference(members, "value", documents=True),
-        "headers": headers_reference(members.get("headers")),
+        "headers": headers_reference(members.get("headers")) + expiry,
     }
 
 

@@ -23,7 +23,7 @@ from tests.simulation.simulated.truth import Violation
 from tests.simulation.simulated_groups.world import FAULTY, PASSING, simulate_groups
 from tests.simulation.simulated_service.service import Code
 
-SEEDS_MAX = 60
+SEEDS_MAX = 150
 
 
 def _gives_before_it_is_let_go(self: Holdings, _member_id: str, partitions: Any) -> Any:
@@ -37,7 +37,7 @@ async def _swallowed(work: Any) -> None:
 def _takes_over_without_grace(self: LiveGroup, row: Any, parts: Any) -> None:
     _begin(self, row, parts)
     for session in self.sessions.values():
-        session.seen_ms -= session.timeout_ms
+        session.seen_ms -= parts.bounds.lease_ms + session.timeout_ms
 
 
 async def _commits_by_memory(
@@ -96,13 +96,15 @@ class Planted:
 
 PLANTED: dict[str, Planted] = {
     "gives what nobody let go of": Planted(
-        PASSING, (("log_format.groups.holdings.Holdings._kept", _gives_before_it_is_let_go),), first_seed=16
+        PASSING, (("log_format.groups.holdings.Holdings._kept", _gives_before_it_is_let_go),), first_seed=100
     ),
-    "fences no coordinator": Planted(PASSING, (("log_format.groups.changes._fenced", lambda *_: None),), first_seed=29),
+    "fences no coordinator": Planted(
+        PASSING, (("log_format.groups.changes._fenced", lambda *_: None),), first_seed=291
+    ),
     "takes over without grace": Planted(
         PASSING,
         (("gateway.groups.membership.live_group.LiveGroup.__init__", _takes_over_without_grace),),
-        first_seed=122,
+        first_seed=165,
     ),
     "judges commits by memory only": Planted(
         PASSING, (("gateway.groups.offsets.committed.Committed.commit", _commits_by_memory),), first_seed=18
@@ -113,7 +115,7 @@ PLANTED: dict[str, Planted] = {
             ("log_format.groups.changes.judge_commit", lambda *_: None),
             ("gateway.groups.membership.live_group.LiveGroup.check_commit", lambda *_: None),
         ),
-        first_seed=61,
+        first_seed=105,
     ),
     "answers before the commit": Planted(
         PASSING, (("gateway.engine.shared_commits.SharedCommits.decide", _answers_before_the_commit),)
@@ -134,7 +136,7 @@ PLANTED: dict[str, Planted] = {
             ("gateway.groups.membership.session.Session.over_ms", property(lambda self: 0)),
             ("gateway.groups.membership.session.Session.deadline_ms", _ends_sessions_early),
         ),
-        first_seed=117,
+        first_seed=128,
     ),
 }
 

@@ -14,7 +14,6 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from log_format.errors import CorruptData
 from log_format.journal.drain import Drain
 from log_format.journal.entries import Attach, Close, Drained, Release
 from log_format.journal.notes import JournalNotes
@@ -22,10 +21,11 @@ from log_format.journal.state import JournalRuns, JournalState
 from log_format.journal.topics import JournalTopic, TopicsEdit
 from log_format.journal.view import AheadOfTable, view_of
 from log_format.topic.attachment import Move
+from log_format.topic.numbered_producers import NO_NUMBERED
 from log_format.topic.producers import StampedBatch
 from log_format.topic.state import TopicState
 from tests.simulation.simulated.faults import CROWDED, FAULTY, STORMY, Profile
-from tests.simulation.simulated.truth import Violation
+from tests.simulation.simulated.seeds import seed_that_shows
 from tests.simulation.simulated_journals.gateway import Gateway
 from tests.simulation.simulated_journals.world import MEDDLED, simulate_journals
 
@@ -136,6 +136,8 @@ class Planted:
 
 
 _CORE = "log_format.journal"
+_PRODUCERS = "log_format.topic.producers"
+_NUMBERED = "log_format.topic.numbered_producers"
 _GATEWAY = "tests.simulation.simulated_journals.gateway"
 
 PLANTED: dict[str, Planted] = {
@@ -146,6 +148,11 @@ PLANTED: dict[str, Planted] = {
     "a checkpoint forgets a close": Planted(_topic_row, _opens_in_a_checkpoint, STORMY, first_seed=17),
     "a drain ignores next offsets": Planted(f"{_CORE}.drain.Drain._missing", _drains_all_again, CROWDED),
     "a drain loses stamps": Planted(f"{_CORE}.drain.Drain._stamped", _drains_no_stamps, FAULTY),
+    "a drain loses Kafka's stamps": Planted(f"{_NUMBERED}.NumberedProducers.unseen_by", lambda *_: iter(()), FAULTY),
+    "a checkpoint loses Kafka's stamps": Planted(f"{_PRODUCERS}.numbered_of_rows", lambda *_: NO_NUMBERED, FAULTY),
+    "a commit ignores Kafka's sequences": Planted(
+        f"{_PRODUCERS}.SequenceCheck._judge_numbered", lambda *_: None, FAULTY
+    ),
     "a drain loses transactions": Planted(f"{_CORE}.drain.Drain._applied", lambda *_: {}, FAULTY),
     "a drain says too much": Planted(f"{_GATEWAY}.Drained", _says_too_much, FAULTY),
     "an append ignores the number": Planted(f"{_CORE}.judging._is_open_for", lambda *_: True, MEDDLED, first_seed=13),
@@ -164,14 +171,14 @@ PLANTED: dict[str, Planted] = {
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_fault_is_found(name: str) -> None:
     """The simulation sees every one of these defects."""
-    assert _seeds_until_found(PLANTED[name]) is not None
-
-
-def _seeds_until_found(planted: Planted) -> int | None:
-    for seed in range(planted.first_seed, planted.first_seed + SEEDS_MAX):
-        try:
-            simulate_journals(seed, profile=planted.profile, planted=[(planted.target, planted.replacement)])
-        except (Violation, CorruptData) as problem:
-            print(f"seed {seed}: {problem}")
-            return seed
-    return None
+    planted = PLANTED[name]
+    seeds = range(planted.first_seed, planted.first_seed + SEEDS_MAX)
+    assert (
+        seed_that_shows(
+            seeds,
+            lambda seed: simulate_journals(
+                seed, profile=planted.profile, planted=[(planted.target, planted.replacement)]
+            ),
+        )
+        is not None
+    )

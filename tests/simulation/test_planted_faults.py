@@ -17,7 +17,7 @@ from log_format.checkpoints.topic_log import TopicLog
 from log_format.delta.actions import decode_commit
 from log_format.delta.change import Proposal
 from log_format.delta.committer import Committed, Committer, _Holder
-from log_format.errors import BackOff, CorruptData, OutcomeUnknown, StoreUnavailable
+from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable
 from log_format.store import ObjectStore
 from log_format.topic.append import Append
 from log_format.topic.change import Change, StagedSegment
@@ -34,7 +34,7 @@ from tests.simulation.simulated.faults import (
 )
 from tests.simulation.simulated.gateway import Code
 from tests.simulation.simulated.log_world import simulate
-from tests.simulation.simulated.truth import Violation
+from tests.simulation.simulated.seeds import seed_that_shows
 
 SEEDS_MAX = 300
 MEDDLED = replace(CROWDED, administration=1.0)
@@ -264,14 +264,6 @@ PLANTED: dict[str, Planted] = {
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_fault_is_found(name: str) -> None:
     """The simulation sees every one of these defects."""
-    assert _seeds_until_found(PLANTED[name]) is not None
-
-
-def _seeds_until_found(planted: Planted) -> int | None:
-    for seed in range(planted.first_seed, planted.first_seed + SEEDS_MAX):
-        try:
-            simulate(seed, profile=planted.profile, code=planted.code)
-        except (Violation, CorruptData) as problem:
-            print(f"seed {seed}: {problem}")
-            return seed
-    return None
+    planted = PLANTED[name]
+    seeds = range(planted.first_seed, planted.first_seed + SEEDS_MAX)
+    assert seed_that_shows(seeds, lambda seed: simulate(seed, profile=planted.profile, code=planted.code)) is not None

@@ -10,6 +10,8 @@ from fastapi import APIRouter
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from gateway.access.needs import needs
+from gateway.access.rights import OPEN
 from gateway.app import ROUTERS, create_app
 from gateway.gateway import Gateway
 from gateway.routes.typed_route import TypedRoute
@@ -35,6 +37,7 @@ class StubEngine:
         self.topics = None
         self.owned_topic_count = 3
         self.journals = StubJournals()
+        self.rights = OPEN
         self.events: list[str] = []
         self.store_error: Exception | None = None
 
@@ -61,21 +64,25 @@ router = APIRouter(route_class=TypedRoute)
 
 
 @router.get("/v1/fail")
+@needs()
 async def fail(_request: Request) -> Response:
     raise ZeroDivisionError("a secret")
 
 
 @router.get("/v1/gone")
+@needs()
 async def gone(_request: Request) -> Response:
     raise ClientDisconnect
 
 
 @router.get("/v1/fine")
+@needs()
 async def fine(_request: Request) -> Response:
     return Response(b"fine")
 
 
 @router.get("/v1/corrupt")
+@needs()
 async def corrupt(_request: Request) -> Response:
     raise BackOff("broken", code=ErrorCode.CORRUPT_SEGMENT, segment="segments/x.parquet")
 

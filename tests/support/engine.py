@@ -5,7 +5,7 @@ A test can count the store's operations, hold them up and let them fail.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,8 @@ from gateway.engine.open_topic import OpenTopic
 from gateway.groups.bounds import GroupBounds
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import Memory, MemoryBudget
-from log_format.clock import SystemClock
+from gateway.queues.bounds import QueueBounds
+from log_format.clock import Clock, SystemClock
 from log_format.store import ObjectStore
 from log_format.topic.append import Batch
 from tests.support import records
@@ -133,11 +134,14 @@ def make_gateway(
     journal_peers: JournalPeers = NoPeers(),  # noqa: B008 - it has no state
     *,
     journals: bool = True,
+    clock: Clock | None = None,
+    super_users: Collection[str] | None = None,
+    queue_bounds: QueueBounds = QueueBounds(),  # noqa: B008 - frozen
     **bounds: int,
 ) -> Gateway:
     """A gateway of its own; several may share ``objects``."""
     store = store or FaultyStore(objects)
-    clock, request_memory, registry = SystemClock(), MemoryBudget(1 << 30, "tests"), CollectorRegistry()
+    clock, request_memory, registry = clock or SystemClock(), MemoryBudget(1 << 30, "tests"), CollectorRegistry()
     engine = LogEngine(
         store,
         store,
@@ -148,5 +152,7 @@ def make_gateway(
         request_memory=request_memory,
         group_bounds=group_bounds,
         journal_peers=journal_peers,
+        super_users=super_users,
+        queue_bounds=queue_bounds,
     )
     return Gateway(store, engine, request_memory, registry)

@@ -21,8 +21,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import zstandard
 
-from tests.support.fake_groups import FakeGroups
 from tests.support.fake_log import Asked, FakeTopic, Problem
+from tests.support.fake_queues import FakeQueues
 
 DECODERS: dict[str, Callable[[bytes], bytes]] = {"": bytes, "gzip": gzip.decompress, "zstd": zstandard.decompress}
 Fault = Callable[["Exchange"], object]
@@ -60,12 +60,14 @@ class Exchange:
         self.handler.connection.shutdown(socket.SHUT_RDWR)
 
 
-class FakeGateway(FakeGroups):
+class FakeGateway(FakeQueues):
     """The server. Safe from any thread as far as tests need it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.asked: list[Asked] = []
+        self.tokens: set[str] | None = None
+        """The tokens that are taken; None: there is no authentication."""
         self._faults: list[tuple[re.Pattern[str], Fault]] = []
         gateway = self
 
@@ -75,7 +77,8 @@ class FakeGateway(FakeGroups):
 
             def handle_one(self) -> None:
                 parts = urlsplit(self.path)
-                query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+                # What is given more than once, in lines.
+                query = {name: "\n".join(values) for name, values in parse_qs(parts.query).items()}
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 body = DECODERS[headers.get("content-encoding", "")](body)
@@ -125,6 +128,11 @@ class FakeGateway(FakeGroups):
     def fault_for(self, asked: Asked) -> Fault:
         with self.changed:
             self.asked.append(asked)
+            if (
+                self.tokens is not None
+                and asked.headers.get("authorization", "").removeprefix("Bearer ") not in self.tokens
+            ):
+                return self.refuse(401, "UNAUTHENTICATED")
             for index, (pattern, fault) in enumerate(self._faults):
                 if pattern.search(f"{asked.method} {asked.path}"):
                     del self._faults[index]

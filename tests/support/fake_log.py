@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from tests.support.fake_records import as_json, passes
 from tidelog.bodies.chunk import table_from_records
 from tidelog.bodies.encode import ARROW
 from tidelog.bodies.partitioner import partition_for_key
@@ -88,6 +89,7 @@ class FakeLog:
         """Other gateways of the same store, which hold the same topics and groups."""
         self.topics: dict[str, FakeTopic] = {}
         self.request_bytes_max = 16 * 1024 * 1024
+        self.auto_create_topics = 0
         self.journals: dict[str, Any] | None = None
         """What it says of journals; None: nothing, as a release before them."""
         self.busy_produces: dict[str, int] = {}
@@ -105,7 +107,7 @@ class FakeLog:
             raise Problem(413, "REQUEST_TOO_LARGE", limit_bytes=self.request_bytes_max)
         match asked.method, names:
             case "GET", ["cluster"]:
-                limits = {"request_bytes_max": self.request_bytes_max}
+                limits = {"request_bytes_max": self.request_bytes_max, "auto_create_topics": self.auto_create_topics}
                 gateways = [
                     {"id": one.id, "url": one.url, "started_at": 1, "owned_topics": sorted(one.topics)}
                     for one in (self, *self.peers)
@@ -279,8 +281,14 @@ class FakeLog:
     def _fetch_one(self, name: str, partition: int, asked: Asked) -> tuple[int, dict[str, str], bytes]:
         query = asked.query
         offset, limits = int(query["offset"]), (int(query["max_records"]), int(query["max_bytes"]))
-        self._wait(int(query["max_wait_ms"]), lambda: len(self._readable(name, partition, offset, *limits)) > 0)
-        records = self._readable(name, partition, offset, *limits)
+        wanted = {"headers": query["header"].split("\n") if "header" in query else [], "key": query.get("key")}
+
+        def look() -> tuple[list[Record], int]:
+            records = self._readable(name, partition, offset, *limits)
+            return [record for record in records if passes(record, wanted)], offset + len(records)
+
+        self._wait(int(query["max_wait_ms"]), lambda: len(look()[0]) > 0)
+        records, next_offset = look()
         assert asked.headers["accept"] == ARROW
         sink = pa.BufferOutputStream()
         table = table_from_records(records)
@@ -288,7 +296,7 @@ class FakeLog:
             writer.write(table)
         headers = {
             "Content-Type": ARROW,
-            "Tidelog-Next-Offset": str(offset + len(records)),
+            "Tidelog-Next-Offset": str(next_offset),
             "Tidelog-High-Watermark": str(len(self._log(name, partition))),
             "Tidelog-Log-Start-Offset": str(self.topics[name].log_starts[partition]),
         }
@@ -308,7 +316,7 @@ class FakeLog:
                 found.append(
                     {
                         **named,
-                        "records": [_as_json(record) for record in records],
+                        "records": [as_json(record) for record in records if passes(record, place.get("filter", {}))],
                         "next_offset": where[2] + len(records),
                         "high_watermark": len(self._log(*where[:2])),
                         "log_start_offset": self.topics[where[0]].log_starts[where[1]],
@@ -379,20 +387,9 @@ def records_of(topic: str, partition_count: int, partition: int | None, asked: A
         if chosen is None:
             chosen = 0 if key is None else partition_for_key(key, partition_count)
         headers = tuple(
-            (header["key"], header["value"] if isinstance(header["value"], bytes | None) else _bytes(header, "value"))
+            (header["key"], header["value"] if isinstance(header.get("value"), bytes) else _bytes(header, "value"))
             for header in row.get("headers") or ()
         )
         timestamp = row.get("timestamp") if row.get("timestamp") is not None else 1763683200000
         records.append(Record(topic, chosen, 0, timestamp, key, value, headers))
     return records
-
-
-def _as_json(record: Record) -> dict[str, Any]:
-    found: dict[str, Any] = {"partition": record.partition, "offset": record.offset, "timestamp": record.timestamp_ms}
-    for name, value in (("key", record.key), ("value", record.value)):
-        try:
-            found[name] = None if value is None else value.decode()
-        except UnicodeDecodeError:
-            found[f"{name}_base64"] = base64.b64encode(value or b"").decode()
-    found["headers"] = [{"key": name, "value": (value or b"").decode()} for name, value in record.headers]
-    return found

@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import ssl
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +14,8 @@ from typing import Any
 
 import httpx
 
-GATEWAY = (sys.executable, str(Path(__file__).with_name("gateway_alone.py")))
+from tests.support.forked import GATEWAY, start
+
 SERVE = (sys.executable, "-m", "tidelog", "serve")
 END_SECONDS_MAX = 90
 
@@ -51,10 +51,8 @@ class GatewayProcess:
     def start(self) -> None:
         """Return when it listens; once more after ``kill`` or ``end``."""
         with self._log_path.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*self._command, "--port", str(self.port), *self._settings],
-                stdout=subprocess.PIPE, stderr=log, env=self._environment, cwd=self._directory,
-            )  # fmt: skip
+            command = [*self._command, "--port", str(self.port), *self._settings]
+            self.process = start(command, self._environment, log, directory=self._directory)
         assert self.process.stdout is not None
         line = self.process.stdout.readline().decode()
         scheme = "http" if self._trust is None else "https"

@@ -60,18 +60,23 @@ class Agreement:
 
 
 class Api:
-    """Calls of one gateway, and what tests often ask of it."""
+    """Calls of one gateway, and what tests often ask of it. ``token``: the caller's credential, if one is needed."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.http = httpx.Client(base_url=url, timeout=30, trust_env=False)
+    def __init__(self, url: str, token: str | None = None, **config: Any) -> None:
+        """``config``: of the topics that it makes, with underscores for dots."""
+        self.url, self.token = url, token
+        self._config = config
+        self.headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        """Of every request, for those that are not made by ``http``."""
+        self.header_lines = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
+        self.http = httpx.Client(base_url=url, headers=self.headers, timeout=30, trust_env=False)
         agreement = Agreement(self.http.get("/openapi.json").json())
         self.http.event_hooks = {"response": [agreement.check]}
 
     def topic(self, partition_count: int = 1, **config: Any) -> str:
         """The name of a new topic; settings with underscores for dots. It flushes at once unless told otherwise."""
         name = f"test-{secrets.token_hex(6)}"
-        settings = {"flush.ms": 0} | {key.replace("_", "."): value for key, value in config.items()}
+        settings = {"flush.ms": 0} | {key.replace("_", "."): value for key, value in (self._config | config).items()}
         answer = self.http.post(
             "/v1/topics", json={"name": name, "partition_count": partition_count, "config": settings}
         )

@@ -7,7 +7,9 @@ from typing import Any
 
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peers
+from gateway.forwarding.breaker import Breaker
 from gateway.forwarding.connections import PeerConnections
+from gateway.forwarding.hop import Hops
 from gateway.gateway import Gateway
 from gateway.memory_budget import MemoryBudget
 from gateway.metrics import Metrics
@@ -20,14 +22,19 @@ from log_format.stores.memory import MemoryStore
 def lone_gateway(settings: Settings, engine: Any) -> Gateway:
     """``settings.store`` is ``memory://NAME``. The engine may be a stand-in: what is asked of it must be there."""
     clock = SystemClock()
+    ownership = Ownership(settings.gateway_id, Peers(clock), "off")
+    connections = PeerConnections(1)
     return put_together(
         settings,
         MemoryStore(settings.store.removeprefix("memory://")),
         engine,
-        Ownership(settings.gateway_id, Peers(clock), "off"),
-        PeerConnections(1),
+        ownership,
+        connections,
+        breaker=Breaker(ownership.peers, connections, clock),
+        hops=Hops(ownership.peers, clock, instance="lone"),
         clock=clock,
         metrics=Metrics(),
         request_memory=MemoryBudget(settings.in_flight_bytes_max, "request bodies"),
         codec_pool=ThreadPoolExecutor(settings.codec_threads),
+        compression_pool=ThreadPoolExecutor(1),
     )

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import urllib3
 
+from tests.support.forked import Started, start
+
 START_SECONDS_MAX = 240
 """On a machine that is busy with a whole test suite."""
 
@@ -38,7 +40,7 @@ class ServerProcess:
         self._ready = ready
         self._environment = {**os.environ, **environment}
         self._log = log
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Started | None = None
         self.frozen = False
 
     @property
@@ -50,7 +52,7 @@ class ServerProcess:
     def start(self, *, wait: bool = True) -> None:
         """Start it; with ``wait`` until it answers. Raises ``RuntimeError`` when it does not."""
         with self._log.open("ab") as output:
-            self._process = subprocess.Popen(self._command, stdout=output, stderr=output, env=self._environment)
+            self._process = start(self._command, self._environment, output, output=output)
         self.frozen = False
         if not wait:
             return

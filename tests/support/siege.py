@@ -29,6 +29,7 @@ class Cost:
     peak_bytes: int
 
     def is_borne(self) -> bool:
+        """Whether both ceilings hold."""
         return self.stall_ms <= STALL_MS_MAX and self.peak_bytes <= RESIDENT_BYTES_MAX
 
 
@@ -61,7 +62,8 @@ class _Probe:
                 self.stall_ms = max(self.stall_ms, waited_ms)
 
 
-def _measure(gateway: GatewayProcess, attack: Callable[[], object], health_url: str) -> Cost:
+def measure(gateway: GatewayProcess, attack: Callable[[], object], health_url: str) -> Cost:
+    """What ``attack()`` costs all others while it runs. Raises what it raises."""
     gateway.reset_peak()
     with _Probe(health_url) as probe:
         time.sleep(0.2)
@@ -78,7 +80,7 @@ def besiege(gateway: GatewayProcess, attack: Callable[[], object], *, health_url
     """
     costs: list[Cost] = []
     while len(costs) < TRIES_MAX and not any(cost.is_borne() for cost in costs):
-        costs.append(_measure(gateway, attack, health_url or gateway.url))
+        costs.append(measure(gateway, attack, health_url or gateway.url))
     assert any(cost.is_borne() for cost in costs), [
         f"/healthz waited {cost.stall_ms:.0f} ms, resident {cost.peak_bytes >> 20} MiB" for cost in costs
     ]

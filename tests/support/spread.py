@@ -1,15 +1,65 @@
-"""Which tests share a worker of pytest-xdist: those of a file, and all that share the one Spark session.
+"""Which tests share a worker of pytest-xdist, and in which order workers take them.
 
-What a file's tests have in common, such as a gateway of module scope, is then started once. Its mark for groups is absent:
-pytest 9.2 takes it without a word and xdist 3.8 no longer sees it (pytest-dev/pytest-xdist#1386).
+A unit of work is a file: what its tests have in common, such as a gateway of module scope, is started once. All that share
+the one Spark session are one unit, and so are those of each of ``KINDS``. Tests of ``EACH_ALONE`` share nothing, and each is a
+unit.
+
+Tests that wait for processes come first, those that keep a processor busy last. One worker of two begins at the end, so that
+some tests wait while others compute. Every third worker takes tests of ``PATIENT`` and no others, and gives way to the rest:
+tests that watch the time hardly notice it. What it leaves is in the middle, where the others meet.
+
+Groups of pytest-xdist's own are absent: pytest 9.2 takes their mark without a word and xdist 3.8 no longer sees it
+(pytest-dev/pytest-xdist#1386).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from xdist.scheduler import LoadFileScheduling
+
+EACH_ALONE = ("tests/simulation/", "tests/torture/")
+KINDS = ("least-rights", "random-forwarding")
+"""Of gateways at which the contract is proved once more: several that stay until the worker ends."""
+WAITING = ("conformance", "integration", "console")
+"""Folders whose tests wait more than they compute, those with long units first."""
+PATIENT = (
+    "tests/torture/",
+    "tests/infrastructure/",
+    "tests/integration/pipeline/test_cluster.py",
+    "tests/integration/faults/outage/",
+    "tests/integration/faults/test_retry_after_kill.py",
+    *(
+        f"tests/integration/test_{name}.py"
+        for name in (
+            "drills",
+            "kill_gateway",
+            "maintenance_kills",
+            "packaging",
+            "readme",
+            "rolling_upgrade",
+            "spark_demo",
+        )
+    ),
+)
+"""Tests that begin processes or wait for them, and judge by what happened: a busy machine only makes them take longer."""
+NICE = 5
+"""Of the worker that takes them, and of all that it starts."""
+TESTS = Path(__file__).resolve().parents[1]
+
+
+def turn(path: Path) -> int:
+    """When a file's tests are taken: lower is earlier."""
+    if _has_the_session(str(path)):
+        return -1
+    place = path.relative_to(TESTS.parent).as_posix()
+    if place.startswith(PATIENT):
+        return len(WAITING)
+    folder = place.split("/")[1]
+    return WAITING.index(folder) if folder in WAITING else len(WAITING) + 1
 
 
 @cache
@@ -19,8 +69,39 @@ def _has_the_session(file: str) -> bool:
 
 
 class FilesAndSpark(LoadFileScheduling):  # type: ignore[misc]
-    """Whole files in the order of collection; those of the Spark session are one unit of work."""
+    """Units in the order of collection, from both ends."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file = super()._split_scope(nodeid)
+        if nodeid.startswith(EACH_ALONE):
+            return nodeid
+        if nodeid.startswith("tests/conformance/") and (kind := next((one for one in KINDS if one in nodeid), None)):
+            return kind
+        file: str = super()._split_scope(nodeid)
         return "Spark" if _has_the_session(file) else file
+
+    def _assign_work_unit(self, node: Any) -> None:
+        if is_patient(node.gateway.id):
+            patient = next(self._patient_units(), None)
+            if patient is not None:
+                self.workqueue.move_to_end(patient, last=False)
+        elif _number(node.gateway.id) % 3 == 1:
+            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        super()._assign_work_unit(node)
+
+    def _reschedule(self, node: Any) -> None:
+        if is_patient(node.gateway.id) and next(self._patient_units(), None) is None and not node.shutting_down:
+            node.shutdown()
+        else:
+            super()._reschedule(node)
+
+    def _patient_units(self) -> Iterator[str]:
+        return (unit for unit in self.workqueue if unit.startswith(PATIENT))
+
+
+def is_patient(worker: str) -> bool:
+    """Whether the worker with this id takes only what can wait."""
+    return _number(worker) % 3 == 2
+
+
+def _number(worker: str) -> int:
+    return int(worker.removeprefix("gw"))

@@ -17,6 +17,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from gateway import structured_log
+from gateway.access.needs import needs
+from gateway.access.rights import OPEN
 from gateway.app import ROUTERS, create_app
 from gateway.gateway import gateway_of
 from gateway.http import fields
@@ -39,6 +41,7 @@ class StubEngine:
     def __init__(self) -> None:
         self.draining = False
         self.topics = None
+        self.rights = OPEN
         self.owned_topic_count = 0
         self.journals = StubJournals()
         self.store_is_up = True
@@ -71,6 +74,7 @@ def engine_of(request: Request) -> StubEngine:
 
 
 @router.post("/v1/echo")
+@needs()
 async def echo(request: Request) -> Response:
     gateway = gateway_of(request)
     async with request_body(request, gateway.body_limits, gateway.request_memory, pool=gateway.codec_pool) as body:
@@ -84,12 +88,14 @@ class Size(fields.Parameters):
 
 
 @router.get("/v1/large")
+@needs()
 async def large(request: Request, query: Annotated[Size, Query()]) -> Response:
     with gateway_of(request).answer_memory.reserve(query.size):
         return Response(b"x" * query.size, media_type="application/octet-stream")
 
 
 @router.get("/v1/wait")
+@needs()
 async def wait(request: Request) -> Response:
     engine = engine_of(request)
     engine.waiting_count += 1
@@ -101,11 +107,13 @@ async def wait(request: Request) -> Response:
 
 
 @router.get("/v1/waiting")
+@needs()
 async def waiting(request: Request) -> Response:
     return json_response({"waiting": engine_of(request).waiting_count})
 
 
 @router.get("/v1/stream")
+@needs()
 async def stream(request: Request) -> Response:
     engine = engine_of(request)
 
@@ -118,17 +126,20 @@ async def stream(request: Request) -> Response:
 
 
 @router.get("/v1/fail")
+@needs()
 async def fail(request: Request) -> Response:
     raise ZeroDivisionError("a secret of the inside")
 
 
 @router.post("/v1/store/{state}")
+@needs()
 async def store(request: Request) -> Response:
     engine_of(request).store_is_up = request.path_params["state"] == "up"
     return json_response({})
 
 
 @router.get("/v1/parts/{part}")
+@needs()
 async def parts(request: Request) -> Response:
     from gateway.http.parameters import path_text
 
@@ -136,6 +147,7 @@ async def parts(request: Request) -> Response:
 
 
 @router.get("/v1/store-error")
+@needs()
 async def store_error(request: Request) -> Response:
     raise (
         BackOff("later")

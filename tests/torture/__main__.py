@@ -16,12 +16,17 @@ from tests.torture.tortured.driver_run import Plan as DriverPlan
 from tests.torture.tortured.driver_run import torture_drivers
 from tests.torture.tortured.final_log import by_deltalake, by_spark
 from tests.torture.tortured.pipeline_run import PipelineRun
+from tests.torture.tortured.queue_run import Plan as QueuePlan
+from tests.torture.tortured.queue_run import torture_queues
+from tests.torture.tortured.rights_run import Plan as RightsPlan
+from tests.torture.tortured.rights_run import torture_rights
 from tests.torture.tortured.run import TOPICS, Plan, torture
 from tests.torture.tortured.service import STORE, Service
 from tests.torture.tortured.spark_sink_run import SparkSinkRun
 from tests.torture.tortured.upkeep_run import Plan as UpkeepPlan
 from tests.torture.tortured.upkeep_run import torture_upkeep
 
+MODE_SECONDS = 3.0
 RETENTIONS = 3
 """A run with maintenance lasts so many times as long as replaced files stay, which is longer than Spark's streams should lag."""
 
@@ -42,6 +47,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make torture", description=__doc__)
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--modes", action="store_true", help="move topics between own commits and journals, too")
+    parser.add_argument("--queues", action="store_true", help="queues and delayed records, and nothing else")
+    parser.add_argument(
+        "--rights", action="store_true", help="rights that change and tokens that rotate, and nothing else"
+    )
     parser.add_argument("--maintenance", action="store_true", help="kill maintenance, and nothing else")
     parser.add_argument("--workers", choices=("local", "spark"), default="local", help="of maintenance")
     parser.add_argument(
@@ -50,7 +60,9 @@ def main() -> int:
     parser.add_argument("--pipeline", action="store_true", help="kill a pipeline's driver; SECONDS does not count")
     parser.add_argument("--restarts", type=int, default=20, help="of drivers, with --spark and --pipeline")
     parser.add_argument(
-        "--planted", action="store_true", help="ignore what was committed, or lose records, and so fail"
+        "--planted",
+        action="store_true",
+        help="ignore what was committed, lose records, or be blind to rights, and so fail",
     )
     arguments = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="tidelog-torture-"))
@@ -69,8 +81,15 @@ def main() -> int:
             deleted_file_retention_ms=int(arguments.seconds * 1000 / RETENTIONS),
         )
         outcome = torture_upkeep(upkeep, directory, progress=show)
+    elif arguments.queues:
+        queue_plan = QueuePlan(seconds=arguments.seconds, seed=arguments.seed)
+        outcome = torture_queues(queue_plan, directory, progress=show)
+    elif arguments.rights:
+        rights_plan = RightsPlan(seconds=arguments.seconds, seed=arguments.seed, planted=arguments.planted)
+        outcome = torture_rights(rights_plan, directory, progress=show)
     else:
-        plan = Plan(seconds=arguments.seconds, seed=arguments.seed)
+        mode_seconds = MODE_SECONDS if arguments.modes else None
+        plan = Plan(seconds=arguments.seconds, seed=arguments.seed, mode_seconds=mode_seconds)
         outcome = torture(plan, directory, read_as=_read_as, progress=show)
     length = f"{arguments.restarts} drivers" if drivers else f"{arguments.seconds:.0f} s of faults"
     print(f"\nseed {arguments.seed}, {length}, {outcome.seconds:.0f} s in all\n")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import urllib3
 
-from tests.support.gateway_process import GATEWAY
+from tests.support.forked import GATEWAY
 from tests.support.server_process import ServerProcess, free_port
 from tests.support.waiting import until
 from tests.torture.tortured.group_history import contradictions

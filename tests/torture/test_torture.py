@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.torture.tortured.final_log import by_deltalake
+from tests.torture.tortured.rights_run import Plan as RightsPlan
+from tests.torture.tortured.rights_run import torture_rights
 from tests.torture.tortured.run import TOPICS, Plan, torture
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
@@ -26,3 +28,29 @@ def test_a_short_torture(tmp_path: Path) -> None:
     assert outcome.counts["polls: commit acknowledged"] > 5
     assert outcome.counts["offsets: acknowledged"] > 5
     assert sum(count for name, count in outcome.counts.items() if name.startswith("fault: ")) >= 4
+
+
+def test_a_short_torture_with_topics_that_move(tmp_path: Path) -> None:
+    """As above, while an operator moves topics between their own commits and journals. In the end each table has everything."""
+    outcome = torture(
+        Plan(
+            seconds=25, seed=21, gateways=3, producers=4, readers=2, transactional=1, freeze_seconds=4, mode_seconds=1.5
+        ),
+        tmp_path,
+        read_as=lambda service: {"deltalake": by_deltalake(TOPICS, service.environment)},
+    )
+    assert outcome.contradictions == []
+    assert outcome.others_agree == {"deltalake": True}
+    assert outcome.counts["idempotent request: acknowledged"] > 20
+    assert outcome.counts["request of several topics: acknowledged"] > 5
+    assert sum(outcome.counts.get(f"commit.mode: {mode}", 0) for mode in ("own", "shared", "auto")) >= 3
+
+
+def test_a_short_torture_of_rights(tmp_path: Path) -> None:
+    """Rights come and go, tokens are rotated and revoked at any of three gateways: each lets in and refuses as it must within
+    five seconds, and what was acknowledged stays. ``make torture-rights`` is the long run, with gateways killed."""
+    outcome = torture_rights(RightsPlan(seconds=9, seed=1, users=4, change_seconds=0.7, kill_seconds=None), tmp_path)
+    assert outcome.contradictions == []
+    assert outcome.counts["refused as it had to be"] > 20
+    assert outcome.counts["let in as it had to be"] > 20
+    assert outcome.counts["stream: unauthorized"] >= 1

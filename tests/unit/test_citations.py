@@ -31,7 +31,7 @@ ELSEWHERE = re.compile(r"\bDESIGN\b|HTTP_" + r"API|HTTP API,? section")
 BLOCK = re.compile(r"^```text\n.*?^```", re.MULTILINE | re.DOTALL)
 DOCSTRING = re.compile(r'^[ \t]*"""(.*?)"""', re.DOTALL | re.MULTILINE)
 COMMENT = re.compile(r"(?:^|\s)#\s(.*)$", re.MULTILINE)
-OTHERS_FILES = {"log_format.py", "regex.py"}
+OTHERS_FILES = {"log_format.py", "orders.py", "regex.py"}
 """Names of files that are not the repository's."""
 NO_MODULES = ("py", "lock", "zip", "svc", "bash", "fish")
 """What a file's or a host's name ends with, where a module's goes on."""

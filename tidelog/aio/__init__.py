@@ -1,4 +1,4 @@
-"""``Producer``, ``Consumer`` and ``Admin`` for asyncio: the names, arguments and promises of ``tidelog``, to be awaited.
+"""``Producer``, ``Consumer``, ``QueueConsumer``, ``Admin`` for asyncio: names, arguments, promises of ``tidelog``, to be awaited.
 
 ::
 
@@ -17,5 +17,7 @@ belongs to the loop that first uses it.
 from tidelog.aio.admin import Admin
 from tidelog.aio.consumer import Consumer
 from tidelog.aio.producer import Producer
+from tidelog.aio.queue_consumer import QueueConsumer
+from tidelog.aio.transaction_checker import TransactionChecker
 
-__all__ = ["Admin", "Consumer", "Producer"]
+__all__ = ["Admin", "Consumer", "Producer", "QueueConsumer", "TransactionChecker"]

@@ -1,4 +1,4 @@
-"""Topics, their settings and offsets, consumer groups, and the cluster from asyncio: ``Admin``."""
+"""Topics, their settings and offsets, consumer groups, queues, and the cluster from asyncio: ``Admin``."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial, wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from tidelog import limits
 from tidelog.admin import Admin as BlockingAdmin
 from tidelog.aio.in_thread import in_thread
+from tidelog.http.credentials import ConnectionSettings
+from tidelog.types.scheduled import ScheduledRecord
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -40,28 +42,64 @@ class Admin:
         *,
         timeout_ms: float = limits.API_TIMEOUT_MS,
         request_timeout_ms: float = limits.REQUEST_TIMEOUT_MS,
-        ca_file: str | None = None,
+        **connection: Unpack[ConnectionSettings],
     ) -> None:
         """As ``tidelog.Admin``."""
         self._admin = BlockingAdmin(
-            bootstrap_servers, timeout_ms=timeout_ms, request_timeout_ms=request_timeout_ms, ca_file=ca_file
+            bootstrap_servers, timeout_ms=timeout_ms, request_timeout_ms=request_timeout_ms, **connection
         )
 
     create_topic = _awaited(BlockingAdmin.create_topic)
+    create_topics = _awaited(BlockingAdmin.create_topics)
     list_topics = _awaited(BlockingAdmin.list_topics)
     describe_topic = _awaited(BlockingAdmin.describe_topic)
+    describe_topics = _awaited(BlockingAdmin.describe_topics)
+    describe_configs = _awaited(BlockingAdmin.describe_configs)
     alter_topic = _awaited(BlockingAdmin.alter_topic)
     delete_topic = _awaited(BlockingAdmin.delete_topic)
+    delete_topics = _awaited(BlockingAdmin.delete_topics)
     delete_records = _awaited(BlockingAdmin.delete_records)
     offsets = _awaited(BlockingAdmin.offsets)
+    describe_scheduled = _awaited(BlockingAdmin.describe_scheduled)
+    cancel_scheduled = _awaited(BlockingAdmin.cancel_scheduled)
+
+    async def list_scheduled(self, topic: str) -> list[ScheduledRecord]:
+        """As ``tidelog.Admin.list_scheduled``, in one list."""
+        return await asyncio.shield(in_thread(lambda: list(self._admin.list_scheduled(topic))))
+
     list_groups = _awaited(BlockingAdmin.list_groups)
     describe_group = _awaited(BlockingAdmin.describe_group)
     delete_group = _awaited(BlockingAdmin.delete_group)
+    remove_group_member = _awaited(BlockingAdmin.remove_group_member)
     group_offsets = _awaited(BlockingAdmin.group_offsets)
     commit_group_offsets = _awaited(BlockingAdmin.commit_group_offsets)
     reset_group = _awaited(BlockingAdmin.reset_group)
+    delete_group_offsets = _awaited(BlockingAdmin.delete_group_offsets)
     group_lag = _awaited(BlockingAdmin.group_lag)
+    create_queue = _awaited(BlockingAdmin.create_queue)
+    list_queues = _awaited(BlockingAdmin.list_queues)
+    describe_queue = _awaited(BlockingAdmin.describe_queue)
+    delete_queue = _awaited(BlockingAdmin.delete_queue)
+    redrive_queue = _awaited(BlockingAdmin.redrive_queue)
+    list_transactions = _awaited(BlockingAdmin.list_transactions)
+    abort_transaction = _awaited(BlockingAdmin.abort_transaction)
     cluster = _awaited(BlockingAdmin.cluster)
+    whoami = _awaited(BlockingAdmin.whoami)
+    create_token = _awaited(BlockingAdmin.create_token)
+    list_tokens = _awaited(BlockingAdmin.list_tokens)
+    rotate_token = _awaited(BlockingAdmin.rotate_token)
+    revoke_token = _awaited(BlockingAdmin.revoke_token)
+    list_roles = _awaited(BlockingAdmin.list_roles)
+    put_role = _awaited(BlockingAdmin.put_role)
+    delete_role = _awaited(BlockingAdmin.delete_role)
+    add_acls = _awaited(BlockingAdmin.add_acls)
+    list_acls = _awaited(BlockingAdmin.list_acls)
+    delete_acls = _awaited(BlockingAdmin.delete_acls)
+    test_access = _awaited(BlockingAdmin.test_access)
+    list_quotas = _awaited(BlockingAdmin.list_quotas)
+    describe_quota = _awaited(BlockingAdmin.describe_quota)
+    set_quota = _awaited(BlockingAdmin.set_quota)
+    store_credentials = _awaited(BlockingAdmin.store_credentials)
     close = _awaited(BlockingAdmin.close)
 
     async def __aenter__(self) -> Self:

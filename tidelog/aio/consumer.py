@@ -22,6 +22,7 @@ from tidelog.consumer.consumer import Consumer as BlockingConsumer
 from tidelog.deadline import Deadline
 from tidelog.types.group import GroupMetadata
 from tidelog.types.record import Record, TopicPartition
+from tidelog.units_of_time import in_milliseconds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,6 +75,7 @@ class Consumer:
     offsets_for_times = _awaited(BlockingConsumer.offsets_for_times)
     positions = _awaited(BlockingConsumer.positions)
     commit = _awaited(BlockingConsumer.commit)
+    commit_async = _awaited(BlockingConsumer.commit_async)
     committed = _awaited(BlockingConsumer.committed)
     seek_to_committed = _awaited(BlockingConsumer.seek_to_committed)
     lag = _awaited(BlockingConsumer.lag)
@@ -82,16 +84,22 @@ class Consumer:
         """The paused partitions."""
         return self._consumer.paused()
 
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """As ``tidelog.Consumer.highwater``."""
+        return self._consumer.highwater(partition)
+
     def group_metadata(self) -> GroupMetadata:
         """As ``tidelog.Consumer.group_metadata``."""
         return self._consumer.group_metadata()
 
+    @in_milliseconds
     async def poll(self, timeout_ms: float = limits.POLL_TIMEOUT_MS, max_records: int | None = None) -> list[Record]:
         """As ``tidelog.Consumer.poll``."""
         with self._one_task():
             await self._wait(timeout_ms)
             return self._consumer.ready(max_records)
 
+    @in_milliseconds
     async def poll_arrow(
         self, timeout_ms: float = limits.POLL_TIMEOUT_MS, max_bytes: int = contract.FETCH_BYTES_MAX
     ) -> pa.Table:
@@ -105,7 +113,7 @@ class Consumer:
         """As the iteration of ``tidelog.Consumer``: ``position`` is behind the last record handed out."""
         wait_ms = limits.ITERATION_WAIT_MS if self._iteration_timeout_ms is None else self._iteration_timeout_ms
         while True:
-            records = await self.poll(wait_ms, 1)
+            records = await self.poll(timeout_ms=wait_ms, max_records=1)
             if not records and self._iteration_timeout_ms is not None:
                 return
             for record in records:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from datetime import datetime, timedelta
 from functools import partial, wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, Unpack
@@ -16,9 +17,10 @@ from tidelog.aio.settings import ProducerSettings
 from tidelog.bodies.table_chunk import ArrowStream
 from tidelog.deadline import Deadline
 from tidelog.errors import BufferFull, DeliveryFailed
-from tidelog.producer.producer import HeadersArgument
+from tidelog.producer.given import HeadersArgument
 from tidelog.producer.producer import Producer as BlockingProducer
 from tidelog.types.record import ProduceResult, RecordMetadata
+from tidelog.units_of_time import in_seconds
 
 _P = ParamSpec("_P")
 
@@ -61,22 +63,31 @@ class Producer:
         self._max_block_ms = max_block_ms
         self._producer = BlockingProducer(bootstrap_servers, max_block_ms=0, **settings)
 
-    async def send(
+    async def send(  # noqa: PLR0917 - the order is that of kafka-python
         self,
         topic: str,
         value: Any = None,
-        *,
         key: Any = None,
         headers: HeadersArgument | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
+        *,
+        deliver_at: datetime | int | None = None,
+        deliver_after: timedelta | float | None = None,
     ) -> asyncio.Future[RecordMetadata]:
         """Take one record in, as soon as there is room. Raises as ``tidelog.Producer.send``."""
         deadline = Deadline(self._max_block_ms)
         while True:
             try:
                 future = self._producer.send(
-                    topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
+                    topic,
+                    value,
+                    key=key,
+                    headers=headers,
+                    partition=partition,
+                    timestamp_ms=timestamp_ms,
+                    deliver_at=deliver_at,
+                    deliver_after=deliver_after,
                 )
             except BufferFull as error:
                 if not error.retryable or deadline.passed:
@@ -112,14 +123,25 @@ class Producer:
     commit_transaction = _to_its_end(BlockingProducer.commit_transaction)
     abort_transaction = _to_its_end(BlockingProducer.abort_transaction)
     send_offsets_to_transaction = _to_its_end(BlockingProducer.send_offsets_to_transaction)
+    accept_in_transaction = _to_its_end(BlockingProducer.accept_in_transaction)
 
+    async def partitions_for(self, topic: str) -> set[int]:
+        """As ``tidelog.Producer.partitions_for``."""
+        return await asyncio.shield(in_thread(lambda: self._producer.partitions_for(topic)))
+
+    @in_seconds
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the name it has in tidelog
         """As ``tidelog.Producer.flush``."""
         await asyncio.shield(in_thread(lambda: self._producer.flush(timeout)))
 
+    @in_seconds
     async def close(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the name it has in tidelog
         """As ``tidelog.Producer.close``; when this is cancelled the delivery goes on all the same."""
         await asyncio.shield(in_thread(lambda: self._producer.close(timeout)))
+
+    def __repr__(self) -> str:
+        """As ``tidelog.Producer``."""
+        return repr(self._producer).replace("<", "<aio.", 1)
 
     async def __aenter__(self) -> Self:
         """Itself."""

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypedDict
+from typing import Literal
 
 from tidelog.bodies.deserialize import Deserializer
 from tidelog.bodies.encode import Compression
 from tidelog.consumer.consumer import Assignor
 from tidelog.consumer.group_reading import OnRebalance
+from tidelog.consumer.history import HistoryMode
 from tidelog.consumer.reader import AutoOffsetReset
+from tidelog.http.credentials import ConnectionSettings
 from tidelog.producer.delivery import OnDelivery
-from tidelog.producer.producer import Serializer
+from tidelog.producer.given import Serializer
+from tidelog.types.filter import Filter
+from tidelog.types.sealing import Sealing
 
 
-class ConsumerSettings(TypedDict, total=False):
+class ConsumerSettings(ConnectionSettings, total=False):
     """As ``tidelog.Consumer`` takes and explains them."""
 
     bootstrap_servers: str | Sequence[str] | None
     auto_offset_reset: AutoOffsetReset
+    filter: Filter | None
     max_poll_records: int
     fetch_max_bytes: int
     consumer_timeout_ms: float | None
@@ -27,6 +32,7 @@ class ConsumerSettings(TypedDict, total=False):
     compression: Literal["gzip", "zstd"] | None
     key_deserializer: Deserializer | None
     value_deserializer: Deserializer | None
+    envelope: Sealing | None
     group: str | None
     topic_pattern: str | None
     assignor: Assignor
@@ -38,10 +44,25 @@ class ConsumerSettings(TypedDict, total=False):
     on_revoked: OnRebalance | None
     on_assigned: OnRebalance | None
     on_lost: OnRebalance | None
-    ca_file: str | None
+    history: HistoryMode
+    store: str | None
 
 
-class ProducerSettings(TypedDict, total=False):
+class QueueConsumerSettings(ConnectionSettings, total=False):
+    """As ``tidelog.QueueConsumer`` takes and explains them."""
+
+    bootstrap_servers: str | Sequence[str] | None
+    max_poll_records: int
+    fetch_max_bytes: int
+    lock_ms: int | None
+    client_id: str | None
+    consumer_timeout_ms: float | None
+    request_timeout_ms: float
+    api_timeout_ms: float
+    compression: Literal["gzip", "zstd"] | None
+
+
+class ProducerSettings(ConnectionSettings, total=False):
     """As ``tidelog.Producer`` takes and explains them; ``max_block_ms`` is an argument of its own."""
 
     linger_ms: float
@@ -54,7 +75,8 @@ class ProducerSettings(TypedDict, total=False):
     compression: Compression | None
     key_serializer: Serializer | None
     value_serializer: Serializer | None
+    envelope: Sealing | None
     on_delivery: OnDelivery | None
     transactional_id: str | None
-    transaction_timeout_ms: int
-    ca_file: str | None
+    transaction_timeout_ms: int | None
+    transaction_check_after_ms: int | None

@@ -11,7 +11,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
-import zstandard
 
 from tidelog import limits
 from tidelog.bodies.json_record import as_json_headers, put_bytes
@@ -60,7 +59,12 @@ def compress(body: bytes, compression: Compression | None) -> tuple[bytes, dict[
     """The body to send and the headers that say how it is compressed; as it is when compressing does not help."""
     if compression is None:
         return body, {}
-    smaller = gzip.compress(body, _GZIP_LEVEL, mtime=0) if compression == "gzip" else zstandard.compress(body)
+    if compression == "gzip":
+        smaller = gzip.compress(body, _GZIP_LEVEL, mtime=0)
+    else:
+        import zstandard  # noqa: PLC0415 - the SDK works without it
+
+        smaller = zstandard.compress(body)
     return (smaller, {"Content-Encoding": compression}) if len(smaller) < len(body) else (body, {})
 
 
@@ -73,6 +77,9 @@ def _encode_json(columns: RecordColumns) -> bytes:
         put_bytes(record, "value", value)
         if index in columns.headers:
             record["headers"] = as_json_headers(columns.headers[index])
+        if index in columns.delays:
+            name, duration_ms = columns.delays[index]
+            record[name] = duration_ms
         records.append(record)
     return _encoder.encode({"records": records})
 
@@ -89,6 +96,12 @@ def _encode_arrow(columns: RecordColumns) -> bytes:
         arrays["key"] = pa.array(columns.keys, pa.binary())
     if columns.headers:
         arrays["headers"] = _headers_array(len(columns), columns.headers)
+    for name in {name for name, _ in columns.delays.values()}:
+        column: list[int | None] = [None] * len(columns)
+        for index, (member, duration_ms) in columns.delays.items():
+            if member == name:
+                column[index] = duration_ms
+        arrays[name] = pa.array(column, pa.int64())
     return encode_table(pa.table(arrays))
 
 

@@ -36,9 +36,9 @@ class JsonRecord(msgspec.Struct, frozen=True):
             place.partition,
             self.offset,
             self.timestamp,
-            _exact(self.key, self.key_base64),
-            _exact(self.value, self.value_base64),
-            tuple((header.key, _exact(header.value, header.value_base64)) for header in self.headers),
+            exact(self.key, self.key_base64),
+            exact(self.value, self.value_base64),
+            tuple((header.key, exact(header.value, header.value_base64)) for header in self.headers),
         )
 
 
@@ -74,7 +74,8 @@ def put_bytes(record: dict[str, Any], name: str, value: bytes | None) -> None:
         record[f"{name}_base64"] = base64.b64encode(value).decode("ascii")
 
 
-def _exact(text: str | None, base64_text: str | None) -> bytes | None:
+def exact(text: str | None, base64_text: str | None) -> bytes | None:
+    """The bytes of a member or of its ``_base64`` form. Raises ``ValueError`` for what is no base64."""
     if base64_text is not None:
         return base64.b64decode(base64_text, validate=True)
     return None if text is None else text.encode()

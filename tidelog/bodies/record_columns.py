@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from tidelog.bodies.partitioner import partition_for_key
 from tidelog.types.record import Headers, headers_bytes
+
+Delay = tuple[str, int]
+"""``deliver_at`` or ``deliver_after_ms``, and its milliseconds."""
 
 CHOOSE = -1
 """In ``named``: no partition was."""
@@ -15,19 +19,19 @@ _VECTOR_KEYS_MIN = 512
 """From so many keys on, hashing them side by side pays for the import of numpy and the copy."""
 
 
-@dataclass(slots=True)
-class RecordColumns:
-    """Parallel lists, one entry per record; ``headers`` only for those that have some, by index.
+class RecordColumns(msgspec.Struct):
+    """Parallel lists, one entry per record; ``headers`` and ``delays`` only for those that have some, by index.
 
     ``named`` are the partitions that the user asked for; ``assigned``, filled just before sending, where the records go.
     """
 
-    keys: list[bytes | None] = field(default_factory=list)
-    values: list[bytes | None] = field(default_factory=list)
-    named: list[int] = field(default_factory=list)
-    timestamps_ms: list[int] = field(default_factory=list)
-    headers: dict[int, Headers] = field(default_factory=dict)
-    assigned: list[int] = field(default_factory=list)
+    keys: list[bytes | None] = []
+    values: list[bytes | None] = []
+    named: list[int] = []
+    timestamps_ms: list[int] = []
+    headers: dict[int, Headers] = {}
+    assigned: list[int] = []
+    delays: dict[int, Delay] = {}
 
     def __len__(self) -> int:
         """How many records."""
@@ -42,6 +46,7 @@ class RecordColumns:
             self.timestamps_ms[start:end],
             {index - start: headers for index, headers in self.headers.items() if start <= index < end},
             self.assigned[start:end],
+            {index - start: delay for index, delay in self.delays.items() if start <= index < end},
         )
 
     def select(self, indices: Sequence[int]) -> RecordColumns:
@@ -53,6 +58,7 @@ class RecordColumns:
             [self.timestamps_ms[index] for index in indices],
             {place: self.headers[index] for place, index in enumerate(indices) if index in self.headers},
             [self.assigned[index] for index in indices],
+            {place: self.delays[index] for place, index in enumerate(indices) if index in self.delays},
         )
 
     def size_bytes(self, index: int) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from log_format.errors import TidelogError
 from tidelog.arguments import require_pyarrow
 from tidelog.deadline import Deadline
-from tidelog.types.record import PartitionRange, ProduceResult
+from tidelog.types.record import PartitionRange, ProduceResult, ScheduledPlace
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,6 +48,7 @@ class TableDelivery:
         self._lock = threading.Lock()
         self._ended = False
         self._stored: list[PartitionRange] = []
+        self._scheduled: list[ScheduledPlace] = []
         self._stored_count = 0
 
     @property
@@ -59,11 +60,12 @@ class TableDelivery:
         """Note that a chunk was acknowledged."""
         with self._lock:
             self._stored.extend(result.partitions)
+            self._scheduled.extend(result.scheduled)
             self._stored_count += result.count
             if self._ended or self._stored_count < self.row_count:
                 return
             self._ended = True
-        self.future.set_result(ProduceResult(self.topic, tuple(self._stored)))
+        self.future.set_result(ProduceResult(self.topic, tuple(self._stored), tuple(self._scheduled)))
 
     def fail(self, error: TidelogError) -> int:
         """Note that a chunk was not acknowledged. Returns how many rows are lost: its own and those behind it."""

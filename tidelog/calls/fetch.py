@@ -16,6 +16,7 @@ from tidelog.http.owners import Owned
 from tidelog.http.problem import error_from_problem
 from tidelog.http.transport import Reply, Request, Transport, target
 from tidelog.limits import fetched_bytes_max
+from tidelog.types.filter import Filter
 from tidelog.types.record import TopicPartition
 
 
@@ -36,11 +37,12 @@ class FetchFailed(msgspec.Struct, frozen=True):
 
 
 class FetchLimits(msgspec.Struct, frozen=True):
-    """``max_records``, ``max_bytes`` and ``max_wait_ms`` of the API."""
+    """``max_records``, ``max_bytes``, ``max_wait_ms`` and the filter of the API."""
 
     records_max: int
     bytes_max: int
     wait_ms: int
+    filter: Filter | None = None
 
 
 class _JsonPartition(msgspec.Struct, frozen=True):
@@ -65,6 +67,7 @@ def fetch_arrow(
     where = target(
         "topics", place.topic, "partitions", place.partition, "records",
         offset=offset, max_records=limits.records_max, max_bytes=limits.bytes_max, max_wait_ms=limits.wait_ms,
+        **({} if limits.filter is None else limits.filter.query()),
     )  # fmt: skip
     request = Request(
         method="GET",
@@ -102,9 +105,11 @@ def fetch_many(
     about: Owned,
 ) -> list[Fetched | FetchFailed]:
     """The records of many partitions, waiting for the first of any. Raises what ``Transport.call`` raises."""
+    wanted = {} if limits.filter is None else {"filter": limits.filter.member()}
     body = {
         "partitions": [
-            {"topic": place.topic, "partition": place.partition, "offset": offset} for place, offset in positions
+            {"topic": place.topic, "partition": place.partition, "offset": offset, **wanted}
+            for place, offset in positions
         ],
         "max_records": limits.records_max,
         "max_bytes": limits.bytes_max,

@@ -17,7 +17,7 @@ from tidelog.deadline import Deadline
 from tidelog.errors import UnknownGroup
 from tidelog.http.owners import Owned
 from tidelog.http.transport import Reply, Request, Transport, target
-from tidelog.types.group import CommittedOffset, Group, GroupLag, GroupMetadata, GroupSummary
+from tidelog.types.group import CommittedOffset, Group, GroupLag, GroupMetadata, GroupSummary, NextOffset
 from tidelog.types.record import TopicPartition
 
 
@@ -67,7 +67,7 @@ class GroupCalls:
         self._call("DELETE", deadline, "members", member_id, patient=False)
 
     def commit(
-        self, offsets: Mapping[TopicPartition, int], who: GroupMetadata, metadata: str | None, deadline: Deadline
+        self, offsets: Mapping[TopicPartition, NextOffset], who: GroupMetadata, metadata: str | None, deadline: Deadline
     ) -> None:
         """Commit offsets: all of them or none."""
         body: dict[str, Any] = {"offsets": as_json_offsets(offsets, metadata)}
@@ -100,6 +100,11 @@ class GroupCalls:
             changes=True,
             repeatable=not is_relative,
         )
+        return _by_place(reply.decode(_Offsets))
+
+    def delete_offsets(self, where: Mapping[str, Any], deadline: Deadline) -> dict[TopicPartition, CommittedOffset]:
+        """Forget committed offsets; returns those that are left. ``where``: as for ``reset``."""
+        reply = self._call("POST", deadline, "offsets", action="delete", body=where, changes=True)
         return _by_place(reply.decode(_Offsets))
 
     def describe(self, deadline: Deadline) -> Group:

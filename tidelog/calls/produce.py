@@ -17,7 +17,7 @@ from tidelog.deadline import Deadline
 from tidelog.errors import GatewayError
 from tidelog.http.owners import Owned
 from tidelog.http.transport import Reply, Request, Transport, target
-from tidelog.types.record import PartitionRange, ProduceResult
+from tidelog.types.record import PartitionRange, ProduceResult, ScheduledPlace
 
 _PARTITION_COUNT: Final = "tidelog-partition-count"
 
@@ -34,6 +34,7 @@ class _Produced(msgspec.Struct, frozen=True):
     topic: str
     partitions: tuple[PartitionRange, ...]
     duplicate: bool = False
+    scheduled: tuple[ScheduledPlace, ...] = ()
 
 
 class _Staged(msgspec.Struct, frozen=True):
@@ -52,8 +53,9 @@ def produce(
     stamp: Stamp | None = None,
     is_final: Callable[[GatewayError], bool] = lambda _error: False,
     patient: bool = False,
+    is_shared: bool = False,
 ) -> Stored:
-    """Append what ``body`` holds; ``partition`` wins over what the records name.
+    """Append what ``body`` holds; ``partition`` wins over what the records name. ``is_shared``: the topic is at a journal.
 
     Raises as ``Transport.call``; errors that are ``is_final`` are not followed by another try.
     """
@@ -68,7 +70,7 @@ def produce(
         content_type=content_type,
         headers=headers if stamp is None else {**headers, **stamp.headers},
         repeatable=stamp is not None,
-        about=Owned(topic),
+        about=Owned(topic, is_anyones=is_shared),
         is_final=is_final,
     )
     return transport.ask(request, deadline, _stored, patient=patient)
@@ -117,7 +119,7 @@ def _stored(reply: Reply) -> Stored:
     for each in produced.partitions:
         if each.count < 1 or each.last_offset - each.base_offset + 1 != each.count or each.base_offset < 0:
             raise reply.unexpected(f"{each} is no range of offsets")
-    result = ProduceResult(produced.topic, produced.partitions)
+    result = ProduceResult(produced.topic, produced.partitions, produced.scheduled)
     return Stored(result, produced.duplicate, _partition_count(reply))
 
 

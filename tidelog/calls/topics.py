@@ -1,20 +1,24 @@
 """Topics as gateways describe them: one, all, and where a partition's log begins and ends.
 
-Nothing here changes a topic. Everything raises what ``Transport.call`` raises.
+One call creates a topic, where gateways let producers do so. Everything raises what ``Transport.call`` raises.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Mapping
 
+import msgspec
+
+from tidelog.bodies.encode import JSON
 from tidelog.deadline import Deadline
-from tidelog.http.transport import Request, Transport, target
+from tidelog.errors import TopicAlreadyExists, UnknownTopic
+from tidelog.http.transport import Reply, Request, Transport, target
 from tidelog.types.record import TopicPartition
-from tidelog.types.topic import PartitionOffsets, Topic
+from tidelog.types.topic import Cluster, PartitionOffsets, Topic
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Page:
+class _Page(msgspec.Struct, frozen=True, kw_only=True):
     topics: tuple[Topic, ...]
     next: str | None = None
 
@@ -23,6 +27,39 @@ def describe_topic(transport: Transport, topic: str, deadline: Deadline, *, pati
     """The topic as the gateway sees it. Raises ``UnknownTopic``."""
     request = Request(method="GET", target=target("topics", topic), repeatable=True, reads=True)
     return transport.call(request, deadline, patient=patient).decode(Topic)
+
+
+def describe_for_producer(transport: Transport, topic: str, deadline: Deadline) -> Topic:
+    """The topic. A missing one is created where the gateway's ``auto_create_topics`` says with how many partitions.
+
+    Raises ``UnknownTopic`` where it does not.
+    """
+    try:
+        return describe_topic(transport, topic, deadline)
+    except UnknownTopic:
+        if not created_on_first_use(transport, topic, deadline):
+            raise
+    return describe_topic(transport, topic, deadline)
+
+
+def created_on_first_use(transport: Transport, topic: str, deadline: Deadline) -> bool:
+    """Create a missing topic where gateways let producers do so; whether it is there now."""
+    asked = Request(method="GET", target=target("cluster"), repeatable=True, reads=True)
+    partition_count = transport.call(asked, deadline).decode(Cluster).limits.get("auto_create_topics")
+    if not partition_count:
+        return False
+    with contextlib.suppress(TopicAlreadyExists):  # by another producer, or with settings of its own
+        create_topic(transport, topic, int(partition_count), {}, deadline)
+    return True
+
+
+def create_topic(
+    transport: Transport, topic: str, partition_count: int, config: Mapping[str, int | str], deadline: Deadline
+) -> Reply:
+    """The answer has the topic: 201 for a new one, 200 for one that is the same. Raises ``TopicAlreadyExists``."""
+    body = msgspec.json.encode({"name": topic, "partition_count": partition_count, "config": dict(config)})
+    request = Request(method="POST", target=target("topics"), body=body, content_type=JSON, repeatable=True)
+    return transport.call(request, deadline)
 
 
 def list_topics(transport: Transport, timeout_ms: float, prefix: str | None = None) -> list[Topic]:

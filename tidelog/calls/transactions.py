@@ -15,7 +15,7 @@ from tidelog.bodies.json_offsets import as_json_offsets
 from tidelog.calls.producers import ProducerIdentity
 from tidelog.deadline import Deadline
 from tidelog.http.transport import Request, Transport, target
-from tidelog.types.group import GroupMetadata
+from tidelog.types.group import GroupMetadata, NextOffset
 from tidelog.types.record import ProduceResult, TopicPartition
 
 
@@ -49,6 +49,7 @@ def begin(
     deadline: Deadline,
     *,
     number: int | None = None,
+    check_after_ms: int | None = None,
     repeatable: bool,
 ) -> Begun:
     """A new transaction; every other one of its id is fenced. Raises as ``Transport.call``.
@@ -59,6 +60,8 @@ def begin(
     body: dict[str, object] = {"transactional_id": transactional_id, "timeout_ms": timeout_ms}
     if number is not None:
         body["number"] = number
+    if check_after_ms is not None:
+        body["check_after_ms"] = check_after_ms
     request = Request(
         method="POST",
         target=target("transactions"),
@@ -69,10 +72,38 @@ def begin(
     return transport.ask(request, deadline, lambda reply: reply.decode(Begun))
 
 
+class OpenTransaction(msgspec.Struct, frozen=True):
+    """An open transaction whose client is silent. ``checks``: how often it was offered, this time included."""
+
+    transaction_id: str
+    transactional_id: str
+    began_at: int
+    checks: int
+
+
+class _Offered(msgspec.Struct, frozen=True):
+    transactions: tuple[OpenTransaction, ...]
+
+
+def check(
+    transport: Transport, prefix: str, *, records_max: int, wait_ms: int, deadline: Deadline
+) -> tuple[OpenTransaction, ...]:
+    """Open transactions to decide, for half a minute this asker's. Raises as ``Transport.call``."""
+    body = {"transactional_id_prefix": prefix, "max_records": records_max, "max_wait_ms": wait_ms}
+    request = Request(
+        method="POST",
+        target=target("transactions", action="check"),
+        body=msgspec.json.encode(body),
+        content_type=JSON,
+        repeatable=True,
+    )
+    return transport.call(request, deadline).decode(_Offered).transactions
+
+
 def add_offsets(
     transport: Transport,
     transaction_id: str,
-    offsets: Mapping[TopicPartition, int],
+    offsets: Mapping[TopicPartition, NextOffset],
     who: GroupMetadata,
     deadline: Deadline,
 ) -> None:

@@ -59,6 +59,7 @@ class Agent:
         self._wake = threading.Event()
         self._looked = False
         self._scanned_at_s = float("-inf")
+        self._told_none = False
 
     def stop(self) -> None:
         """Finish the request under way, write everything down, and let ``run`` return. May be called by a signal handler."""
@@ -147,6 +148,9 @@ class Agent:
             self._collector.scan(now_s, now_ms())
             self._scanned_at_s = time.monotonic()
             files, open_files = self._collector.open_count()
+            if not files and not self._told_none:
+                self._told_none = True
+                self._journal.tell(Level.WARNING, "No file matches the patterns")
             self._counts.observe(
                 unread_bytes=self._collector.unread_bytes(),
                 files=files,

@@ -32,6 +32,7 @@ class Options:
     once: bool = False
     rules: RecordRules
     url: str | None = None
+    token_file: Path | None = None
     compression: Compression | None = None
     metrics_port: int | None = None
 
@@ -62,7 +63,9 @@ def start(options: Options, journal: Journal, show: Callable[[Counts], None]) ->
         )
         collector = Collector(options.topic, following, options.rules)
         stack.callback(collector.close)
-        sink = GatewaySink(options.url, options.topic, journal, compression=options.compression)
+        sink = GatewaySink(
+            options.url, options.topic, journal, compression=options.compression, token_file=options.token_file
+        )
         delivery = Delivery(collector, sink, states, journal, counts)
         yield Agent(
             collector,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar, Unpack
 
 from log_format.errors import ErrorCode
 from log_format.limits import RECORD_BYTES_DEFAULT
@@ -18,6 +18,7 @@ from tidelog.collect.batch import TopicForm
 from tidelog.collect.journal import Journal, Level
 from tidelog.deadline import Deadline
 from tidelog.errors import ClientClosed, GatewayError
+from tidelog.http.credentials import ConnectionSettings
 from tidelog.http.transport import Transport
 
 _T = TypeVar("_T")
@@ -73,11 +74,12 @@ class GatewaySink:
         journal: Journal,
         *,
         compression: Compression | None = None,
+        **connection: Unpack[ConnectionSettings],
     ) -> None:
         self._topic = topic
         self._journal = journal
         self._compression = compression
-        self._transport = Transport(bootstrap_servers)
+        self._transport = Transport(bootstrap_servers, **connection)
         self._stopped = threading.Event()
         self.waits = threading.Event()
         """Set while no gateway takes what is sent."""

@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from log_format.errors import TidelogError
+from tidelog.bodies.json_offsets import next_offset
 from tidelog.calls.groups import GroupCalls
 from tidelog.consumer.membership import Membership
 from tidelog.deadline import Deadline
-from tidelog.types.group import GroupMetadata
+from tidelog.types.group import GroupMetadata, NextOffset
 from tidelog.types.record import TopicPartition
 from tidelog.worker_thread import WorkerThread
 
 _logger = logging.getLogger("tidelog.consumer")
+
+OnCommit = Callable[[Mapping[TopicPartition, NextOffset], TidelogError | None], object]
 
 
 class Committing:
@@ -63,11 +66,19 @@ class Committing:
         self.wait()
         self._committed = {}
 
-    def commit(self, offsets: Mapping[TopicPartition, int], metadata: str | None = None) -> None:
+    def commit(self, offsets: Mapping[TopicPartition, NextOffset], metadata: str | None = None) -> None:
         """Return when they are committed. Raises ``GatewayError``."""
         self.wait()
         if offsets:
             self._commit(dict(offsets), self._membership.metadata, metadata)
+
+    def commit_later(self, offsets: Mapping[TopicPartition, NextOffset], callback: OnCommit | None) -> None:
+        """Commit in a thread, which calls ``callback`` at its end."""
+        self.wait()
+        if offsets:
+            who = self._membership.metadata
+            self._thread = WorkerThread(self._try, dict(offsets), who, callback, name="tidelog-commit")
+            self._thread.start()
 
     def commit_changes(self, positions: Mapping[TopicPartition, int], deadline: Deadline | None = None) -> None:
         """As ``commit``, of the offsets that differ from what was committed here last."""
@@ -83,7 +94,7 @@ class Committing:
             return
         changes = self._changes(positions)
         if changes:
-            self._thread = WorkerThread(self._try, changes, self._membership.metadata, name="tidelog-commit")
+            self._thread = WorkerThread(self._try, changes, self._membership.metadata, None, name="tidelog-commit")
             self._thread.start()
 
     def wait(self) -> None:
@@ -97,7 +108,7 @@ class Committing:
 
     def _commit(
         self,
-        offsets: dict[TopicPartition, int],
+        offsets: Mapping[TopicPartition, NextOffset],
         who: GroupMetadata,
         metadata: str | None,
         deadline: Deadline | None = None,
@@ -107,10 +118,15 @@ class Committing:
         except TidelogError as error:
             self._membership.lose(error)
             raise
-        self._committed |= offsets
+        self._committed |= {place: next_offset(given) for place, given in offsets.items()}
 
-    def _try(self, offsets: dict[TopicPartition, int], who: GroupMetadata) -> None:
+    def _try(self, offsets: Mapping[TopicPartition, NextOffset], who: GroupMetadata, callback: OnCommit | None) -> None:
+        failed: TidelogError | None = None
         try:
             self._commit(offsets, who, None)
         except TidelogError as error:
-            _logger.warning("offsets were not committed, and will be with the next: %s: %s", error.code, error.detail)
+            failed = error
+        if callback is not None:
+            callback(offsets, failed)
+        elif failed is not None:
+            _logger.warning("offsets were not committed, and will be with the next: %s: %s", failed.code, failed.detail)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from log_format import limits as contract
 from tidelog import limits
@@ -20,12 +20,18 @@ from tidelog.calls.groups import GroupCalls
 from tidelog.consumer.assignment import Assignment, Progress
 from tidelog.consumer.group_positions import GroupPositions
 from tidelog.consumer.group_reading import GroupReading, GroupSettings, OnRebalance
+from tidelog.consumer.history import HistoryMode, history_of
 from tidelog.consumer.membership import Membership
 from tidelog.consumer.reader import AutoOffsetReset, Reader
 from tidelog.deadline import Deadline
 from tidelog.errors import GatewayError
+from tidelog.http.credentials import ConnectionSettings
 from tidelog.http.transport import Transport
+from tidelog.kafka_names import CONSUMER, refused_method, takes_kafka_names
+from tidelog.types.filter import Filter
 from tidelog.types.record import Record, TopicPartition
+from tidelog.types.sealing import Sealing
+from tidelog.units_of_time import in_milliseconds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,13 +63,15 @@ class Consumer(GroupPositions):
     ``topics``: all their partitions are assigned, new ones too when they come; in a group, the member's share of them.
 
     ``bootstrap_servers`` as for ``Producer``. ``auto_offset_reset``: where to begin, and where to go on when the position is
-    not in the log: ``"earliest"``, ``"latest"``, or ``"none"``: raise. ``max_poll_records`` (1 and up): what one ``poll``
+    not in the log: ``"earliest"``, ``"latest"``, or ``"none"``: raise. ``filter``: the records wanted; positions, and so commits,
+    move past the others. ``max_poll_records`` (1 and up): what one ``poll``
     returns at most. ``fetch_max_bytes`` (1 to 64 MiB): what one answer holds. ``consumer_timeout_ms``: iteration ends when no
     record came for so long; None: never. ``request_timeout_ms``: how long one answer is waited for, besides the time a poll
     waits for records. ``api_timeout_ms``: while the gateways fail in ways that pass, polls return nothing; after so long they
     raise. ``compression``: of answers. ``key_deserializer``, ``value_deserializer``: called with the bytes of each key and
     value that is not null; what they return is the record's. What they raise comes out of the poll, with a note that names the
-    record. The position stays on that record: ``seek`` past it to go on.
+    record. The position stays on that record: ``seek`` past it to go on. ``envelope``: opens each value before
+    (``tidelog.encryption``); a record that it can't open comes out likewise, as ``EnvelopeError``.
 
     ``group``: its name; without ``topics`` and ``topic_pattern`` it is only committed for, and ``assign`` says what is read.
     ``topic_pattern``: a regular expression that the whole name matches, instead of ``topics``. ``assignor``: ``"range"``,
@@ -74,8 +82,15 @@ class Consumer(GroupPositions):
     called with the partitions that go, while they can still be committed for; ``on_assigned`` with those that came, before they
     are read; ``on_lost`` with those that other members may be reading already. The thread that asks for records calls them.
     They may use the consumer, but not ask for records; what they raise comes out of the poll.
+
+    ``history``: ``"auto"`` reads what is far behind the tail straight from the store, by URLs that the gateway signs, where
+    pyarrow is there and the store signs; ``"gateway"`` never does. ``store``: the store as this process reaches it itself, a
+    directory or ``s3://bucket/prefix``, in place of such URLs.
+
+    ``connection``: as for ``Producer``.
     """
 
+    @takes_kafka_names(CONSUMER)
     def __init__(
         self,
         *topics: str,
@@ -83,6 +98,7 @@ class Consumer(GroupPositions):
         group: str | None = None,
         topic_pattern: str | None = None,
         auto_offset_reset: AutoOffsetReset = "earliest",
+        filter: Filter | None = None,  # noqa: A002 - as the HTTP API has it
         max_poll_records: int = limits.POLL_RECORDS_MAX,
         fetch_max_bytes: int = limits.FETCH_BYTES,
         consumer_timeout_ms: float | None = None,
@@ -91,6 +107,7 @@ class Consumer(GroupPositions):
         compression: Literal["gzip", "zstd"] | None = None,
         key_deserializer: Deserializer | None = None,
         value_deserializer: Deserializer | None = None,
+        envelope: Sealing | None = None,
         assignor: Assignor = "range",
         session_timeout_ms: int = contract.SESSION_TIMEOUT_MS_DEFAULT,
         client_id: str | None = None,
@@ -100,10 +117,12 @@ class Consumer(GroupPositions):
         on_revoked: OnRebalance | None = None,
         on_assigned: OnRebalance | None = None,
         on_lost: OnRebalance | None = None,
-        ca_file: str | None = None,
+        history: HistoryMode = "auto",
+        store: str | None = None,
+        **connection: Unpack[ConnectionSettings],
     ) -> None:
         """Nothing is connected yet. Raises ``ValueError`` for a value out of its range or of no use here, and ``TypeError``."""
-        check_topics(topics)
+        check_topics(topics, compression)
         _check(auto_offset_reset, max_poll_records, fetch_max_bytes, auto_commit_interval_ms)
         names = {"assignor": assignor, "client_id": client_id, "instance_id": instance_id}
         settings = GroupSettings(
@@ -117,13 +136,14 @@ class Consumer(GroupPositions):
             on_lost=on_lost,
         )
         transport = Transport(
-            bootstrap_servers, request_timeout_ms=request_timeout_ms, accept_encoding=compression, ca_file=ca_file
+            bootstrap_servers, request_timeout_ms=request_timeout_ms, accept_encoding=compression, **connection
         )
         # Commits and the leave still work while a poll is cut short.
-        self._group_transport = Transport(bootstrap_servers, request_timeout_ms=request_timeout_ms, ca_file=ca_file)
-        assignment = Assignment()
-        calls = None if group is None else GroupCalls(self._group_transport, group)
+        self._group_transport = Transport(bootstrap_servers, request_timeout_ms=request_timeout_ms, **connection)
+        assignment, calls = Assignment(), None if group is None else GroupCalls(self._group_transport, group)
         reading = None if calls is None else GroupReading(calls, assignment, settings)
+        ca_file = connection.get("ca_file")
+        self._history = history_of(transport, history, store=store, ca_file=ca_file, timeout_ms=request_timeout_ms)
         reader = Reader(
             transport,
             assignment,
@@ -131,20 +151,20 @@ class Consumer(GroupPositions):
             reset=auto_offset_reset,
             bytes_max=fetch_max_bytes,
             api_timeout_ms=api_timeout_ms,
+            filter=filter,
             group=reading,
+            history=self._history,
         )
         super().__init__(transport, assignment, reader, reading, api_timeout_ms=api_timeout_ms)
-        self._records_max = max_poll_records
-        self._deserializers = Deserializers(key_deserializer, value_deserializer)
-        self._iteration_timeout_ms = consumer_timeout_ms
-        self._leaves = instance_id is None
-        self._closed = False
+        self._records_max, self._closed, self._given = max_poll_records, False, (topics, group)
+        self._deserializers = Deserializers(key_deserializer, value_deserializer, envelope)
+        self._iteration_timeout_ms, self._leaves = consumer_timeout_ms, instance_id is None
         if reading is not None:
-            # A forgotten consumer sends no heartbeat any more.
             weakref.finalize(self, _end, reading.membership, transport, self._group_transport)
 
     # Reading
 
+    @in_milliseconds
     def poll(self, timeout_ms: float = limits.POLL_TIMEOUT_MS, max_records: int | None = None) -> list[Record]:
         """The next records, at most ``max_records``; waits up to ``timeout_ms`` for the first, else an empty list.
 
@@ -186,14 +206,15 @@ class Consumer(GroupPositions):
                         self._assignment.finish(place)
             return records
 
+    @in_milliseconds
     def poll_arrow(
         self, timeout_ms: float = limits.POLL_TIMEOUT_MS, max_bytes: int = contract.FETCH_BYTES_MAX
     ) -> pa.Table:
         """As ``poll``, as an Arrow table of up to about ``max_bytes``, one row at least if there is one.
 
         Columns: ``topic string, partition int32, offset int64, timestamp timestamp[ms, UTC], key binary, value binary,
-        headers list<struct<key string, value binary>>``. Deserializers are not applied. Raises ``ModuleNotFoundError`` without
-        pyarrow.
+        headers list<struct<key string, value binary>>``. Deserializers are not applied, and values stay sealed. Raises
+        ``ModuleNotFoundError`` without pyarrow.
         """
         require_pyarrow("poll_arrow")
         self.wait(timeout_ms)
@@ -258,12 +279,26 @@ class Consumer(GroupPositions):
         """Itself."""
         return self
 
+    def __repr__(self) -> str:
+        """What it reads and where; no token."""
+        topics, group = self._given
+        parts = [*topics, *([] if group is None else [f"group={group!r}"]), f"at {','.join(self._transport.urls)}"]
+        return f"<Consumer {' '.join(parts)}>"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """The answer to a name that another log's client has."""
+            raise refused_method(self, name)
+
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Close. When the block raises, nothing more is committed by itself."""
         self._close(commit=error is None, leave=self._leaves)
 
     def _close(self, *, commit: bool, leave: bool) -> None:
         self._transport.close(abort=True)
+        if self._history is not None:
+            self._history.close()
         self._reader.ahead.close()
         if self._group is None or self._closed or not self._transport.is_own_process:
             return
@@ -315,6 +350,7 @@ class Consumer(GroupPositions):
 
 
 def _end(membership: Membership, *transports: Transport) -> None:
+    """A forgotten consumer sends no heartbeat any more."""
     membership.stop()
     for transport in transports:
         transport.close(abort=True)

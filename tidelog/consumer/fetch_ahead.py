@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from tidelog import limits
 from tidelog.calls.fetch import Fetched, FetchFailed, FetchLimits, fetch_arrow, fetch_many
 from tidelog.consumer.assignment import Assignment, Progress
+from tidelog.consumer.history import History
 from tidelog.deadline import Deadline
 from tidelog.errors import OffsetOutOfRange
 from tidelog.http.owners import Owned
@@ -35,9 +36,11 @@ class FetchOrder:
         *,
         about: Owned,
         as_arrow: bool,
+        history: History | None = None,
     ) -> None:
-        """``wanted``: partitions that have positions; exactly one with ``as_arrow``."""
+        """``wanted``: partitions that have positions; exactly one with ``as_arrow``. ``history``: is asked first."""
         self._about = about
+        self._history = history
         self.found: Found = ()
         self._transport = transport
         self._limits = fetch_limits
@@ -60,6 +63,10 @@ class FetchOrder:
     def _fetch_arrow(self, deadline: Deadline) -> Fetched | FetchFailed:
         ((place, position),) = self._positions
         try:
+            if self._history is not None:
+                found = self._history.read(place, position, self._limits, deadline, about=self._about)
+                if found is not None:
+                    return found
             return fetch_arrow(self._transport, place, position, self._limits, deadline, about=self._about)
         except OffsetOutOfRange as error:
             return FetchFailed(place, error)

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from tidelog.arguments import check_partitions
 from tidelog.consumer.assignment import Assignment
+from tidelog.consumer.committing import OnCommit
 from tidelog.consumer.group_reading import GroupReading
 from tidelog.consumer.positions import Positions
 from tidelog.consumer.reader import Reader
 from tidelog.deadline import Deadline
 from tidelog.http.transport import Transport
-from tidelog.types.group import GroupMetadata
+from tidelog.types.group import GroupMetadata, NextOffset
 from tidelog.types.record import TopicPartition
 
 
@@ -36,15 +37,29 @@ class GroupPositions(Positions):
         with self._alone():
             return self._assignment.positions()
 
-    def commit(self, offsets: Mapping[TopicPartition, int] | None = None, *, metadata: str | None = None) -> None:
+    def commit(
+        self, offsets: Mapping[TopicPartition, NextOffset] | None = None, *, metadata: str | None = None
+    ) -> None:
         """Commit these for the group, all or none; the partitions' next member goes on there. None: ``positions``.
 
-        ``offsets``: the next to read of each partition. ``metadata``: up to 4 KiB of text that is kept with them. Repeated by
-        itself, which changes nothing. Raises ``StaleGeneration``, ``UnknownMember``, ``FencedMember`` when the partitions went
-        to other members meanwhile, and other ``GatewayError``s. Nothing is committed then, unless it is ``OutcomeUnknown``.
+        ``offsets``: the next to read of each partition, as a number or ``OffsetAndMetadata``. ``metadata``: up to 4 KiB of text
+        that is kept with those that have none. Repeated by itself, which changes nothing. Raises ``StaleGeneration``,
+        ``UnknownMember``, ``FencedMember`` when the partitions went to other members meanwhile, and other ``GatewayError``s.
+        Nothing is committed then, unless it is ``OutcomeUnknown``.
         """
         with self._alone():
             self._in_group().committing.commit(self.positions() if offsets is None else offsets, metadata)
+
+    def commit_async(
+        self, offsets: Mapping[TopicPartition, NextOffset] | None = None, callback: OnCommit | None = None
+    ) -> None:
+        """As ``commit``, in a thread beside this one. One is under way at a time: the next commit, and ``close``, wait for it.
+
+        ``callback(offsets, error)`` is called in that thread, with None for no error; without one an error is logged.
+        """
+        with self._alone():
+            meant = dict(self.positions() if offsets is None else offsets)
+            self._in_group().committing.commit_later(meant, callback)
 
     def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
         """The group's committed offsets of these partitions (none named: of the assigned ones); None: it has none."""

@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 
-from tidelog.arguments import check_partitions
+from tidelog.arguments import check_offset, check_partitions
 from tidelog.calls.topics import list_topics, partition_offsets
 from tidelog.consumer.assignment import Assignment
 from tidelog.consumer.reader import Reader
@@ -57,6 +57,7 @@ class Positions:
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on at ``offset`` (0 and up). The next poll looks for it in the log."""
         check_partitions([partition], "seek({}, 0)")
+        check_offset(offset)
         if offset < 0:
             raise ValueError(f"offset is {offset}, below 0")
         with self._alone():
@@ -85,6 +86,11 @@ class Positions:
             position = self._assignment[partition].position
             assert position is not None
             return position
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """Behind the last record of an assigned partition, as the last answer had it; None: there was none since a ``seek``."""
+        check_partitions([partition], "highwater({})")
+        return self._assignment[partition].high_watermark
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Return no records of these partitions until ``resume``."""

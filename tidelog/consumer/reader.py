@@ -16,10 +16,12 @@ from tidelog.calls.topics import describe_topic
 from tidelog.consumer.assignment import Assignment, Progress
 from tidelog.consumer.fetch_ahead import FetchAhead, FetchOrder
 from tidelog.consumer.group_reading import GroupReading
+from tidelog.consumer.history import History
 from tidelog.deadline import Deadline
 from tidelog.errors import GatewayError, OffsetOutOfRange, UnknownPartition
 from tidelog.http.owners import Owned
 from tidelog.http.transport import Transport
+from tidelog.types.filter import Filter
 from tidelog.types.record import TopicPartition
 from tidelog.types.topic import PartitionOffsets, Topic
 
@@ -40,16 +42,20 @@ class Reader:
         reset: AutoOffsetReset,
         bytes_max: int,
         api_timeout_ms: float,
+        filter: Filter | None = None,  # noqa: A002 - as the HTTP API has it
         group: GroupReading | None = None,
+        history: History | None = None,
     ) -> None:
-        """``group``: its committed offsets come before the reset policy."""
+        """``group``: its committed offsets come before the reset policy. ``history``: reads what is far behind the tail."""
         self._group = group
+        self._history = None if filter is not None else history  # gateways filter, the store does not
         self._transport = transport
         self._assignment = assignment
         self._topics: dict[str, float | None] = dict.fromkeys(topics)
         """Topics of which every partition is assigned -> when (monotonic seconds) they were last looked at."""
         self._reset = reset
         self._bytes_max = bytes_max
+        self._filter = filter
         self._api_timeout_ms = api_timeout_ms
         self._owner_counts: dict[str, int] = {}
         """The ``owners`` of topics that were described."""
@@ -198,20 +204,25 @@ class Reader:
             wanted = wanted[:1]
             self._assignment.had_turn(wanted[0][0])
         records_max = contract.FETCH_RECORDS_MAX if as_arrow else limits.JSON_FETCH_RECORDS_MAX
+        bytes_max = self._bytes_max
+        if as_arrow and self._history is not None and wanted[0][1].high_watermark is None:
+            # A small answer tells how far behind it is: perhaps the rest comes from the store.
+            records_max, bytes_max = limits.FIRST_FETCH_RECORDS, min(bytes_max, limits.FIRST_FETCH_BYTES)
         return FetchOrder(
             self._transport,
             wanted,
-            FetchLimits(records_max, self._bytes_max, wait_ms),
+            FetchLimits(records_max, bytes_max, wait_ms, self._filter),
             about=self._about([place for place, _ in wanted]),
             as_arrow=as_arrow,
+            history=self._history if as_arrow and _is_far_behind(wanted[0][1]) else None,
         )
 
     def _about(self, places: Sequence[TopicPartition]) -> Owned:
         """For one partition its owner; for several the best gateway of the topic with most of them."""
         if len(places) == 1:
             (place,) = places
-            return Owned(place.topic, place.partition, self._owner_counts.get(place.topic, 1))
-        return Owned(Counter(place.topic for place in places).most_common(1)[0][0])
+            return Owned(place.topic, place.partition, self._owner_counts.get(place.topic, 1), is_anyones=True)
+        return Owned(Counter(place.topic for place in places).most_common(1)[0][0], is_anyones=True)
 
     def _out_of_range(self, place: TopicPartition, error: OffsetOutOfRange) -> None:
         if self._reset == "none":
@@ -232,3 +243,8 @@ class Reader:
             self._failing_since = None
             raise error
         _logger.warning("fetching fails, and is tried again: %s: %s", error.code, error.detail)
+
+
+def _is_far_behind(progress: Progress) -> bool:
+    position, end = progress.fetch_position, progress.high_watermark
+    return position is not None and end is not None and end - position >= limits.HISTORY_RECORDS_MIN

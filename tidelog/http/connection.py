@@ -20,55 +20,54 @@ import ssl
 import threading
 import time
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Protocol
 
 import urllib3
-import zstandard
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.util import Url, parse_url
 
 from tidelog import limits
 from tidelog.deadline import Deadline
+from tidelog.http.answer import Answer, AnswerLost, AnswerTooLarge, GatewaySilent, NeverSent
 
 
-class NeverSent(Exception):
-    """The connection could not be made."""
+class Watched(Protocol):
+    """A wait for the beginning of an answer (``silence``)."""
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether it was given up."""
+        ...
 
-class AnswerLost(Exception):
-    """The request may have been sent; there is no whole answer."""
-
-
-class AnswerTooLarge(AnswerLost):
-    """An answer came that is larger than the caller allows, as it came or decompressed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """Status, headers (names in lower case) and the decompressed body of one exchange."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
+    def end(self) -> None:
+        """It is over."""
+        ...
 
 
 class Address:
     """One base URL, ``http://host:port/prefix``, and its idle connections. Safe from any thread."""
 
     def __init__(
-        self, url: str, ca_file: str | None = None, *, idle_ms_max: int = limits.IDLE_CONNECTION_MS_MAX
+        self,
+        url: str,
+        tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+        *,
+        idle_ms_max: int = limits.IDLE_CONNECTION_MS_MAX,
     ) -> None:
-        """``ca_file``: the authorities, in PEM, that an https gateway's certificate must come from; None: the system's.
+        """``tls``: the context of each new connection to an https gateway.
 
-        Raises ``ValueError`` when ``url`` is no http or https URL, or ``ca_file`` is no such file.
+        Raises ``ValueError`` when ``url`` is no http or https URL, and what ``tls`` raises.
         """
         parsed = _parse(url)
         self.url = url.rstrip("/")
         self._prefix = (parsed.path or "").rstrip("/")
         self._host = (parsed.host or "").strip("[]")
         self._port = parsed.port
-        self._tls = _tls_context(ca_file) if parsed.scheme == "https" else None
+        self._tls = tls if parsed.scheme == "https" else None
+        if self._tls is not None:
+            self._tls()  # files that can't be used are named at once
         self._idle_ms_max = idle_ms_max
         self._lock = threading.Lock()
         self._idle: list[tuple[HTTPConnection, float]] = []
@@ -85,15 +84,23 @@ class Address:
         headers: Mapping[str, str],
         timeout_ms: float,
         answer_bytes_max: int = limits.ANSWER_BYTES_MAX,
+        watch: Callable[[Callable[[], None]], Watched] | None = None,
     ) -> Answer:
-        """One request and its whole answer within ``timeout_ms``. Raises ``NeverSent``, ``AnswerLost``, ``AnswerTooLarge``."""
+        """One request and its whole answer within ``timeout_ms``. ``watch`` may cut it before its answer begins.
+
+        Raises ``NeverSent``, ``AnswerLost``, ``AnswerTooLarge``, ``GatewaySilent``.
+        """
         deadline = Deadline(timeout_ms)
         connection = self._take(deadline)
         reusable = False
+        wait: Watched | None = None
         try:
+            wait = None if watch is None else watch(partial(_cut, connection))
             connection.timeout = deadline.remaining_s()
             sent = _send(connection, method, self._prefix + target, body, headers)
             response = connection.getresponse()
+            if wait is not None:
+                wait.end()
             received = _read(response, connection, deadline, answer_bytes_max)
             reusable = sent and connection.sock is not None
             lowered = {name.lower(): value for name, value in response.headers.items()}
@@ -105,11 +112,15 @@ class Address:
             raise AnswerTooLarge(f"{self.url}: {what}") from None
         except _EXCHANGE_ERRORS as error:
             reusable = False
+            if wait is not None and wait.is_cut:
+                raise GatewaySilent(f"{self.url}: it takes requests and answers none") from error
             reason = (
                 "no answer in time" if isinstance(error, TimeoutError | urllib3.exceptions.TimeoutError) else str(error)
             )
             raise AnswerLost(f"{self.url}: {reason or type(error).__name__}") from error
         finally:
+            if wait is not None:
+                wait.end()
             self._give_back(connection, reusable)
 
     def abort(self) -> None:
@@ -118,9 +129,7 @@ class Address:
             self._aborted.set()
             busy = list(self._busy)
         for connection in busy:
-            if connection.sock is not None:
-                with contextlib.suppress(OSError):
-                    connection.sock.shutdown(socket.SHUT_RDWR)
+            _cut(connection)
         self.close()
 
     def close(self) -> None:
@@ -159,7 +168,7 @@ class Address:
     def _connect(self, deadline: Deadline) -> HTTPConnection:
         timeout_s = min(limits.CONNECT_TIMEOUT_MS, max(deadline.remaining_ms(), 1)) / 1000
         connection = (
-            HTTPSConnection(self._host, self._port, timeout=timeout_s, ssl_context=self._tls)
+            HTTPSConnection(self._host, self._port, timeout=timeout_s, ssl_context=self._tls())
             if self._tls is not None
             else HTTPConnection(self._host, self._port, timeout=timeout_s)
         )
@@ -184,7 +193,15 @@ class _TooLarge(Exception):
     """More than the bound."""
 
 
-_EXCHANGE_ERRORS = (OSError, urllib3.exceptions.HTTPError, http.client.HTTPException, zlib.error, zstandard.ZstdError)
+_EXCHANGE_ERRORS = (OSError, urllib3.exceptions.HTTPError, http.client.HTTPException, zlib.error)
+
+
+def _cut(connection: HTTPConnection) -> None:
+    """End what another thread does with it."""
+    if connection.sock is not None:
+        with contextlib.suppress(OSError):
+            # Not TLS's own shutdown, which takes the session from under the thread that reads.
+            socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
 
 
 def _send(connection: HTTPConnection, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> bool:
@@ -204,13 +221,6 @@ def _parse(url: str) -> Url:
     if parsed.scheme not in {"http", "https"} or not parsed.host or parsed.query or parsed.fragment or parsed.auth:
         raise ValueError(f"{url!r} is no gateway's address: write http://host:port")
     return parsed
-
-
-def _tls_context(ca_file: str | None) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=ca_file)
-    except OSError as error:
-        raise ValueError(f"ca_file {ca_file!r} is no file of certificates in PEM that can be read: {error}") from error
 
 
 def _reason(error: BaseException) -> str:
@@ -255,14 +265,23 @@ def _decompress(body: bytes, encoding: str | None, bytes_max: int) -> bytes:
             raise urllib3.exceptions.DecodeError("the gzip stream is cut")
         return data
     if encoding == "zstd":
-        decompressor = zstandard.ZstdDecompressor(max_window_size=limits.ZSTD_WINDOW_BYTES_MAX)
+        return _decompress_zstd(body, bytes_max)
+    raise urllib3.exceptions.DecodeError(f"unknown content encoding {encoding!r}")
+
+
+def _decompress_zstd(body: bytes, bytes_max: int) -> bytes:
+    import zstandard  # noqa: PLC0415 - the SDK asks for zstd only where this is installed
+
+    decompressor = zstandard.ZstdDecompressor(max_window_size=limits.ZSTD_WINDOW_BYTES_MAX)
+    parts: list[bytes] = []
+    left = bytes_max
+    try:
         with decompressor.stream_reader(body, read_across_frames=True) as reader:
-            parts: list[bytes] = []
-            left = bytes_max
             while part := reader.read(limits.READ_BYTES):
                 left -= len(part)
                 if left < 0:
                     raise _TooLarge
                 parts.append(part)
-            return b"".join(parts)
-    raise urllib3.exceptions.DecodeError(f"unknown content encoding {encoding!r}")
+    except zstandard.ZstdError as error:
+        raise urllib3.exceptions.DecodeError(str(error)) from error
+    return b"".join(parts)

@@ -7,19 +7,31 @@ import random
 import threading
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tidelog import limits
 from tidelog.arguments import check_servers
-from tidelog.http.connection import Address
+from tidelog.http.credentials import Credentials
+
+if TYPE_CHECKING:
+    from tidelog.http.connection import Address
+
+
+def connect(url: str, credentials: Credentials) -> Address:
+    """The address of a gateway. What speaks HTTP is imported with the first one: urllib3 and ssl take 80 ms."""
+    from tidelog.http.connection import Address  # noqa: PLC0415
+
+    return Address(url, credentials.tls)
 
 
 class Endpoint:
     """An address and its rest. Safe from any thread: a race makes a pause too short or too long by one failure at worst."""
 
-    __slots__ = ("_failures", "_rests_until_s", "address")
+    __slots__ = ("_failures", "_rests_until_s", "address", "credentials")
 
-    def __init__(self, url: str, ca_file: str | None = None) -> None:
-        self.address = Address(url, ca_file)
+    def __init__(self, url: str, credentials: Credentials) -> None:
+        self.address = connect(url, credentials)
+        self.credentials = credentials
         self._failures = 0
         self._rests_until_s = 0.0
 
@@ -48,13 +60,13 @@ class Endpoint:
 class Endpoints:
     """One address or more, any of which may be dead. The client keeps to the one that answers."""
 
-    def __init__(self, bootstrap_servers: str | Sequence[str] | None, ca_file: str | None = None) -> None:
+    def __init__(self, bootstrap_servers: str | Sequence[str] | None, credentials: Credentials | None = None) -> None:
         """A URL, several separated by commas, or a sequence of them; None: ``TIDELOG_URL``, else ``DEFAULT_URL``.
 
-        ``ca_file`` as ``Address`` takes it; None: ``TIDELOG_CA_FILE``, if that is set.
+        ``credentials``: None is what the environment says.
 
-        Raises ``ValueError`` for what is no ``http`` or ``https`` URL; a missing scheme means ``http``. Raises ``TypeError``
-        for what is no address at all.
+        Raises ``ValueError`` for what is no ``http`` or ``https`` URL, or must not have the token; a missing scheme means
+        ``http``. Raises ``TypeError`` for what is no address at all.
         """
         check_servers(bootstrap_servers)
         if bootstrap_servers is None:
@@ -63,8 +75,10 @@ class Endpoints:
         urls = [text.strip() if "://" in text else f"http://{text.strip()}" for text in texts if text.strip()]
         if not urls:
             raise ValueError("no address of a gateway is given")
-        self.ca_file = ca_file or os.environ.get("TIDELOG_CA_FILE") or None
-        self._endpoints = [Endpoint(url, self.ca_file) for url in dict.fromkeys(urls)]
+        self.credentials = credentials or Credentials()
+        self._endpoints = [Endpoint(url, self.credentials) for url in dict.fromkeys(urls)]
+        for endpoint in self._endpoints:
+            self.credentials.admit(endpoint.url)
         self._current = 0
         self._lock = threading.Lock()
 
@@ -76,6 +90,10 @@ class Endpoints:
     def of_url(self, url: str) -> Endpoint | None:
         """The address with this base URL, if it is one of them."""
         return next((endpoint for endpoint in self._endpoints if endpoint.url == url), None)
+
+    def well(self) -> list[Endpoint]:
+        """The addresses that do not rest."""
+        return [endpoint for endpoint in self._endpoints if endpoint.resting_ms() == 0]
 
     def choose(self) -> Endpoint:
         """The current address unless it rests, else the next that does not, else the one whose rest ends first."""

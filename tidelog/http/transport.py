@@ -6,8 +6,11 @@
    that the gateway recognises. Any other raises ``OutcomeUnknown``.
 4. No try but the first begins after the deadline, and none outlives it unless the caller is patient. Nor does a change begin
    shortly before the deadline, since it would end in doubt.
-5. An address that failed rests: the pause until it is asked again doubles with each failure in a row.
-6. When nothing is left but to wait, the transport logs that at once (info, logger ``tidelog.transport``), and the end of the
+5. An address that failed rests: the pause until it is asked again doubles with each failure in a row. One that takes requests
+   and answers none is given up within seconds (``silence``), and rests longer.
+6. A request whose token was refused is sent once more, if the token's source has another one by then: a refusal changed nothing.
+7. A request above the client's quota waits as long as the gateway says, and goes on with the same gateway.
+8. When nothing is left but to wait, the transport logs that at once (info, logger ``tidelog.transport``), and the end of the
    wait.
 
 Safe from any thread. Not in a forked child, which would share the parent's connections: calls raise ``RuntimeError`` there.
@@ -21,8 +24,8 @@ import os
 import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
+from functools import partial
+from typing import TypeVar, Unpack
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -30,34 +33,47 @@ import msgspec
 from log_format.errors import TidelogError
 from log_format.version import __version__
 from tidelog import limits
+from tidelog.arguments import check_connection
 from tidelog.deadline import Deadline
-from tidelog.errors import ClientClosed, GatewayError, GatewayUnreachable, OutcomeUnknown, UnexpectedAnswer
-from tidelog.http.connection import Answer, AnswerLost, AnswerTooLarge, NeverSent
+from tidelog.errors import (
+    ClientClosed,
+    GatewayError,
+    GatewayUnreachable,
+    OutcomeUnknown,
+    Throttled,
+    Unauthenticated,
+    UnexpectedAnswer,
+)
+from tidelog.http.answer import Answer, AnswerLost, AnswerTooLarge, GatewaySilent, NeverSent
+from tidelog.http.credentials import ConnectionSettings, Credentials, authorization
 from tidelog.http.endpoints import Endpoint, Endpoints
 from tidelog.http.owners import Owned, Owners
 from tidelog.http.problem import error_from_answer
+from tidelog.http.silence import SilenceWatch
 
 _T = TypeVar("_T")
 
 _log = logging.getLogger("tidelog.transport")
 
 
-def target(*names: str | int, action: str = "", **query: str | int | None) -> str:
-    """``/v1/`` and the percent-encoded names, ``:action`` behind them, and what is not None of ``query``."""
+def target(*names: str | int, action: str = "", **query: str | int | list[str] | None) -> str:
+    """``/v1/`` and the percent-encoded names, ``:action`` behind them, and what is not None of ``query``.
+
+    A list is a parameter for each of its values.
+    """
     path = "/v1/" + "/".join(quote(str(name), safe="") for name in names)
     given = {name: value for name, value in query.items() if value is not None}
-    return path + (f":{action}" if action else "") + (f"?{urlencode(given)}" if given else "")
+    return path + (f":{action}" if action else "") + (f"?{urlencode(given, doseq=True)}" if given else "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One call of the API."""
 
     method: str
     target: str
     body: bytes | None = None
     content_type: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     repeatable: bool
     """Done twice it is as if done once, so it may be tried again after a lost answer."""
     reads: bool = False
@@ -72,8 +88,7 @@ class Request:
     """How long the request lets the gateway wait before it answers, on top of ``request_timeout_ms``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """A success."""
 
     status: int
@@ -101,7 +116,7 @@ class Reply:
 
 
 class Transport:
-    """The gateways of one client. ``bootstrap_servers`` and ``ca_file`` as ``Producer`` takes them."""
+    """The gateways of one client. ``bootstrap_servers`` as ``Producer`` takes them, ``connection`` as ``ConnectionSettings``."""
 
     def __init__(
         self,
@@ -109,12 +124,15 @@ class Transport:
         *,
         request_timeout_ms: float = limits.REQUEST_TIMEOUT_MS,
         accept_encoding: str | None = None,
-        ca_file: str | None = None,
+        **connection: Unpack[ConnectionSettings],
     ) -> None:
         if request_timeout_ms <= 0:
             raise ValueError(f"request_timeout_ms is {request_timeout_ms}, not above 0")
-        self._endpoints = Endpoints(bootstrap_servers, ca_file)
-        self._owners = Owners(self._endpoints)
+        check_connection(connection)
+        self._credentials = Credentials(**connection)
+        self._endpoints = Endpoints(bootstrap_servers, self._credentials)
+        self._owners = Owners(self._endpoints, zone=self._credentials.zone)
+        self._silence = SilenceWatch(self._others)
         self._request_timeout_ms = request_timeout_ms
         self._headers = {"User-Agent": f"tidelog/{__version__}", "Accept-Encoding": accept_encoding or "identity"}
         self._closed = threading.Event()
@@ -155,6 +173,7 @@ class Transport:
         """
         self.check_process()
         last: GatewayError | None = None
+        renewed = False
         while True:
             endpoint = self._choose(request)
             pause_ms = endpoint.resting_ms()
@@ -168,7 +187,8 @@ class Transport:
                 raise self._closed_error(request, doubt)
             if deadline.near and not request.reads:
                 raise self._give_up(request, last or GatewayUnreachable(f"{endpoint.url} failed, and rests."), doubt)
-            outcome = self._try(request, endpoint, math.inf if patient else deadline.remaining_ms())
+            token = self._credentials.token()
+            outcome = self._try(request, endpoint, math.inf if patient else deadline.remaining_ms(), token)
             if isinstance(outcome, Answer):
                 endpoint.recover()
                 if self._waits:
@@ -186,9 +206,17 @@ class Transport:
                 if not request.repeatable:
                     raise last
                 doubt = last
+            elif isinstance(last, Unauthenticated) and not renewed and self._credentials.renewed(token):
+                renewed = True
             elif not last.retryable or request.is_final(last):
                 last.after_doubt = doubt is not None
                 raise last
+            elif isinstance(last, Throttled) and last.quota is not None:
+                wait_ms = last.retry_after_ms or limits.BACKOFF_FIRST_MS
+                if wait_ms >= deadline.remaining_ms():
+                    raise self._give_up(request, last, doubt)
+                self._tell_waiting(last, deadline)
+                self.pause(wait_ms)
 
     @property
     def is_own_process(self) -> bool:
@@ -209,6 +237,7 @@ class Transport:
         if os.getpid() != self._process_id:
             return
         self._closed.set()
+        self._silence.close()
         self._owners.close(abort=abort)
         self._endpoints.close(abort=abort)
 
@@ -220,14 +249,21 @@ class Transport:
         how_long = "" if math.isinf(left_s) else f" for up to {left_s:.0f} s"
         _log.info("%s. Trying again%s.", last.detail.rstrip("."), how_long)
 
+    def _others(self, endpoint: Endpoint) -> list[Endpoint]:
+        """Gateways that may be asked in place of ``endpoint``."""
+        others = dict.fromkeys([*self._owners.well(), *self._endpoints.well()])
+        return [other for other in others if other is not endpoint][: limits.OWNERS_ASKED_MAX]
+
     def _choose(self, request: Request) -> Endpoint:
         endpoint = self._owners.endpoint_for(request.about) if request.about is not None else None
         endpoint = endpoint or self._endpoints.choose()
         return endpoint if endpoint.resting_ms() == 0 else self._owners.another() or endpoint
 
-    def _try(self, request: Request, endpoint: Endpoint, timeout_ms_max: float) -> Answer | GatewayError:
+    def _try(
+        self, request: Request, endpoint: Endpoint, timeout_ms_max: float, token: str | None
+    ) -> Answer | GatewayError:
         request_id = uuid.uuid4().hex
-        headers = {**self._headers, "X-Request-Id": request_id, **request.headers}
+        headers = {**self._headers, "X-Request-Id": request_id, **request.headers, **authorization(token)}
         if request.content_type is not None:
             headers["Content-Type"] = request.content_type
         timeout_ms = max(1.0, min(self._request_timeout_ms + request.wait_ms, timeout_ms_max))
@@ -240,6 +276,7 @@ class Transport:
                 headers=headers,
                 timeout_ms=timeout_ms,
                 answer_bytes_max=request.answer_bytes_max,
+                watch=partial(self._silence.begin, endpoint) if request.repeatable else None,
             )
         except NeverSent as failure:
             endpoint.rest()
@@ -255,7 +292,7 @@ class Transport:
             error.retryable = error.may_have_happened = not request.reads
             error.request_id = request_id
         except AnswerLost as failure:
-            endpoint.rest()
+            endpoint.rest(limits.SILENCE_REST_MS if isinstance(failure, GatewaySilent) else 0)
             self._owners.doubt()
             kind = GatewayUnreachable if request.reads else OutcomeUnknown
             error = kind(f"The answer was lost: {failure}", urls=list(self.urls))
@@ -268,8 +305,12 @@ class Transport:
             error = error_from_answer(answer.status, answer.body, request_id=request_id, url=endpoint.url)
             if request.reads:
                 error.may_have_happened = False
-            if error.retryable or error.may_have_happened:
-                endpoint.rest(_retry_after_ms(answer.headers.get("retry-after")))
+            retry_after_ms = _retry_after_ms(answer.headers.get("retry-after"))
+            if isinstance(error, Throttled) and error.quota is not None:
+                # The quota is the client's at every gateway: this one is well.
+                error.fields.setdefault("retry_after_ms", retry_after_ms)
+            elif error.retryable or error.may_have_happened:
+                endpoint.rest(retry_after_ms)
         return error
 
     def _closed_error(self, request: Request, doubt: GatewayError | None) -> TidelogError:

@@ -17,12 +17,12 @@ from concurrent.futures import Future
 from typing import Any
 
 from log_format.errors import TidelogError
-from tidelog.bodies.record_columns import CHOOSE, RecordColumns
+from tidelog.bodies.record_columns import CHOOSE, Delay, RecordColumns
 from tidelog.deadline import Deadline
-from tidelog.types.record import Headers, RecordMetadata, SentRecord
+from tidelog.types.record import Headers, RecordMetadata, ScheduledPlace, SentRecord
 
-Outcome = int | TidelogError
-"""A record's offset, or why it has none."""
+Outcome = int | ScheduledPlace | TidelogError
+"""A record's offset (-1: not known yet), what names it until it is delivered, or why it is not stored."""
 
 OnDelivery = Callable[[TidelogError | None, SentRecord], None]
 
@@ -70,6 +70,31 @@ class RecordFuture(Future[RecordMetadata]):
         """Why the record is not acknowledged, or None. Raises ``TimeoutError`` after ``timeout`` seconds."""
         outcome = self._batch.wait(timeout)[self._index]
         return outcome if isinstance(outcome, TidelogError) else None
+
+    def get(self, timeout: float | None = None) -> RecordMetadata:
+        """As ``result``, by kafka-python's name."""
+        return self.result(timeout)
+
+    def add_callback(self, fn: Callable[..., object], *arguments: Any, **named: Any) -> RecordFuture:
+        """As kafka-python: call ``fn`` with the record's metadata behind ``arguments``, when it is stored; returns itself."""
+
+        def call(future: Future[RecordMetadata]) -> None:
+            if not future.cancelled() and future.exception() is None:
+                fn(*arguments, future.result(), **named)
+
+        self.add_done_callback(call)
+        return self
+
+    def add_errback(self, fn: Callable[..., object], *arguments: Any, **named: Any) -> RecordFuture:
+        """As kafka-python: call ``fn`` with the error behind ``arguments``, when the record failed; returns itself."""
+
+        def call(future: Future[RecordMetadata]) -> None:
+            error = future.exception() if not future.cancelled() else None
+            if error is not None:
+                fn(*arguments, error, **named)
+
+        self.add_done_callback(call)
+        return self
 
     def add_done_callback(self, fn: Callable[[Future[RecordMetadata]], object]) -> None:
         """Call ``fn`` with this future when it is done, from the sending thread, or at once when it is."""
@@ -123,6 +148,7 @@ class RecordBatch:
         partition: int,
         timestamp_ms: int,
         size_bytes: int,
+        delay: Delay | None = None,
     ) -> RecordFuture:
         """Append one record. ``size_bytes`` counts ``RECORD_OVERHEAD_BYTES``."""
         columns = self.columns
@@ -133,6 +159,8 @@ class RecordBatch:
         columns.timestamps_ms.append(timestamp_ms)
         if headers:
             columns.headers[index] = headers
+        if delay is not None:
+            columns.delays[index] = delay
         self.size_bytes += size_bytes
         if size_bytes > self.largest_bytes:  # noqa: PLR1730 - max() is dearer, and this is done for each record
             self.largest_bytes = size_bytes
@@ -156,10 +184,13 @@ class RecordBatch:
         assert self.outcomes is not None
         return self.outcomes
 
-    def metadata(self, index: int, offset: int) -> RecordMetadata:
+    def metadata(self, index: int, outcome: int | ScheduledPlace) -> RecordMetadata:
         """Where an acknowledged record is."""
         timestamp_ms = None if self.gateway_stamps else self.columns.timestamps_ms[index]
-        return RecordMetadata(self.topic, self.columns.assigned[index], offset, timestamp_ms)
+        partition = self.columns.assigned[index]
+        if isinstance(outcome, ScheduledPlace):
+            return RecordMetadata(self.topic, partition, -1, timestamp_ms, outcome.id, outcome.deliver_at)
+        return RecordMetadata(self.topic, partition, outcome, timestamp_ms)
 
     def fail(self, error: TidelogError, on_delivery: OnDelivery | None) -> int:
         """Finish with ``error`` for every record. Returns how many failed."""
@@ -194,7 +225,7 @@ class RecordBatch:
             record = SentRecord(
                 self.topic,
                 None if partition == CHOOSE else partition,
-                None if isinstance(outcome, TidelogError) else outcome,
+                outcome if isinstance(outcome, int) else None,
                 None if self.gateway_stamps else columns.timestamps_ms[index],
                 columns.keys[index],
                 columns.values[index],

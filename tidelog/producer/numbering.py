@@ -19,8 +19,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TypeVar
+
+import msgspec
 
 from log_format.errors import ErrorCode, TidelogError
 from tidelog.calls.producers import ProducerIdentity, Stamp
@@ -35,8 +36,7 @@ TIMES_NUMBERED_MAX = 8
 _FORGOTTEN = (ErrorCode.UNKNOWN_PRODUCER, ErrorCode.SEQUENCE_OUT_OF_ORDER, ErrorCode.FENCED_PRODUCER)
 
 
-@dataclass(eq=False, slots=True)
-class _Identity:
+class _Identity(msgspec.Struct, eq=False):
     """One producer id, for one topic."""
 
     producer: ProducerIdentity
@@ -52,8 +52,7 @@ class _Identity:
         return self.gap_at is not None and self.gap_at < sequence
 
 
-@dataclass(eq=False, slots=True)
-class _Number:
+class _Number(msgspec.Struct, eq=False):
     identity: _Identity
     sequence: int
     is_last: bool
@@ -75,12 +74,11 @@ Post = Callable[[Stamp, Callable[[GatewayError], bool]], _T]
 """Sends one request with this stamp, and repeats it where that may help and the error is not final."""
 
 
-@dataclass(eq=False, slots=True)
-class _Lane:
+class _Lane(msgspec.Struct, eq=False):
     """One topic's batches that are on their way, in order, and the numbers that they hold."""
 
-    batches: deque[int] = field(default_factory=deque)
-    numbers: dict[int, _Number] = field(default_factory=dict)
+    batches: deque[int] = msgspec.field(default_factory=deque)
+    numbers: dict[int, _Number] = msgspec.field(default_factory=dict)
     identity: _Identity | None = None
 
     def behind(self, number: _Number) -> bool:

@@ -11,36 +11,44 @@ import contextlib
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from log_format import limits as contract
 from log_format.errors import TidelogError
 from tidelog import limits
-from tidelog.bodies.encode import Compression
 from tidelog.bodies.record_columns import CHOOSE
-from tidelog.bodies.table_chunk import ArrowStream, TableChunk, TableDelivery, as_table, cut
-from tidelog.calls.producers import issue_producer
 from tidelog.deadline import Deadline
 from tidelog.errors import BufferFull, DeliveryFailed
-from tidelog.http.transport import Transport
-from tidelog.producer.delivery import OnDelivery
-from tidelog.producer.numbering import Numbering
-from tidelog.producer.send_buffer import SendBuffer
-from tidelog.producer.sender import Sender
-from tidelog.producer.sending_threads import SendingThreads
-from tidelog.producer.transactional_sender import TransactionalSender
-from tidelog.producer.transactions import Identity, Transactions
-from tidelog.types.group import GroupMetadata
+from tidelog.kafka_names import PRODUCER, refused_method, takes_kafka_names
+from tidelog.producer.delays import times_of
+from tidelog.producer.given import (
+    HeadersArgument,
+    Serializer,
+    as_bytes,
+    check_at_least,
+    check_words,
+    identity_of,
+    pairs_of,
+)
 from tidelog.types.record import Headers, ProduceResult, RecordMetadata, TopicPartition, headers_bytes
+from tidelog.units_of_time import in_seconds
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     import pyarrow as pa
 
-Serializer = Callable[[Any], bytes | str | None]
-HeadersArgument = Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]]
+    from tidelog.bodies.encode import Compression
+    from tidelog.bodies.table_chunk import ArrowStream, TableDelivery
+    from tidelog.calls.queues import Locked
+    from tidelog.http.credentials import ConnectionSettings
+    from tidelog.producer.delivery import OnDelivery
+    from tidelog.producer.transactions import Transactions
+    from tidelog.types.group import GroupMetadata, NextOffset
+    from tidelog.types.sealing import Sealing
 
 
 class Producer:
@@ -70,13 +78,17 @@ class Producer:
     may have happened. ``delivery_timeout_ms``: when it has passed since a record was sent, the record is acknowledged or its
     future has an exception; ``request_timeout_ms``: how long one answer is waited for. ``compression``: of request bodies,
     ``"gzip"``, ``"zstd"`` or None. ``key_serializer``, ``value_serializer``: called with what ``send`` gets, return bytes, text
-    or None. ``on_delivery``: called as ``on_delivery(error, record)`` for each record, from the sending thread; with it
+    or None. ``envelope``: seals each value behind them (``tidelog.encryption``). ``on_delivery``: called as
+    ``on_delivery(error, record)`` for each record, from the sending thread; with it
     ``flush`` and ``close`` don't raise ``DeliveryFailed``. It must not wait for other records. ``transactional_id``: everything
     is sent in transactions under this name; only its newest producer goes on. ``transaction_timeout_ms`` (1 s to 15 min): after
-    so long the gateways abort a transaction. ``ca_file``: PEM file of the authorities for https gateways' certificates; None:
-    the environment's ``TIDELOG_CA_FILE``, else the system's.
+    so long the gateways abort a transaction. ``transaction_check_after_ms``: after so long they offer it to
+    ``TransactionChecker``; the time-out's default is then 15 min. ``connection``: as
+    ``tidelog.http.credentials.ConnectionSettings`` explains (``token``, ``token_file``, ``trusted_hosts``, ``ca_file``,
+    ``cert_file``, ``key_file``).
     """
 
+    @takes_kafka_names(PRODUCER)
     def __init__(
         self,
         bootstrap_servers: str | Sequence[str] | None = None,
@@ -92,70 +104,73 @@ class Producer:
         compression: Compression | None = None,
         key_serializer: Serializer | None = None,
         value_serializer: Serializer | None = None,
+        envelope: Sealing | None = None,
         on_delivery: OnDelivery | None = None,
         transactional_id: str | None = None,
-        transaction_timeout_ms: int = contract.TRANSACTION_TIMEOUT_MS_DEFAULT,
-        ca_file: str | None = None,
+        transaction_timeout_ms: int | None = None,
+        transaction_check_after_ms: int | None = None,
+        **connection: Unpack[ConnectionSettings],
     ) -> None:
         """Nothing is sent or connected yet. Raises ``ValueError`` for a value out of its range."""
-        _check_at_least(0, linger_ms=linger_ms, max_block_ms=max_block_ms)
-        _check_at_least(1, batch_bytes=batch_bytes, max_in_flight=max_in_flight)
-        _check_at_least(batch_bytes, buffer_bytes=buffer_bytes)
-        _check_at_least(linger_ms, delivery_timeout_ms=delivery_timeout_ms)
+        check_at_least(0, linger_ms=linger_ms, max_block_ms=max_block_ms)
+        check_at_least(1, batch_bytes=batch_bytes, max_in_flight=max_in_flight)
+        check_at_least(batch_bytes, buffer_bytes=buffer_bytes)
+        check_at_least(linger_ms, delivery_timeout_ms=delivery_timeout_ms)
         if batch_bytes > limits.REQUEST_TARGET_BYTES:
             raise ValueError(f"batch_bytes is {batch_bytes}, above {limits.REQUEST_TARGET_BYTES}")
-        _check_words(compression, transactional_id, transaction_timeout_ms, enable_idempotence=enable_idempotence)
-        transport = Transport(bootstrap_servers, request_timeout_ms=request_timeout_ms, ca_file=ca_file)
-        staging = None if transactional_id is None else TransactionalSender(transport, compression=compression)
-        numbering = _numbering(transport) if enable_idempotence else None
-        sender = staging or Sender(transport, compression=compression, numbering=numbering)
-        self._buffer = SendBuffer(
+        check_words(compression, transactional_id, enable_idempotence=enable_idempotence)
+        from tidelog.producer.parts import assemble  # noqa: PLC0415 - HTTP and the rest take longer than everything here
+
+        parts = assemble(
+            bootstrap_servers,
+            request_timeout_ms,
+            connection,
+            compression=compression,
+            numbered=enable_idempotence,
+            transaction=identity_of(
+                transactional_id, transaction_timeout_ms, delivery_timeout_ms, transaction_check_after_ms
+            ),
+            max_in_flight=max_in_flight,
+            on_delivery=on_delivery,
             linger_ms=linger_ms,
             batch_bytes=batch_bytes,
             buffer_bytes=buffer_bytes,
             max_block_ms=max_block_ms,
             delivery_timeout_ms=delivery_timeout_ms,
-            in_flight_per_topic=sender.in_flight_per_topic,
-            on_taken=sender.enter,
         )
-        self._threads = SendingThreads(
-            transport,
-            self._buffer,
-            sender,
-            max_in_flight=max_in_flight,
-            delivery_timeout_ms=delivery_timeout_ms,
-            on_delivery=on_delivery,
-        )
-        self._sender = sender
-        self._append = self._buffer.append
-        self._transactions: Transactions | None = None
-        if transactional_id is not None and staging is not None:
-            identity = Identity(transactional_id, transaction_timeout_ms, delivery_timeout_ms)
-            self._transactions = Transactions(transport, self._threads, staging, identity, on_delivery)
+        self._sender, self._buffer, self._threads = parts.sender, parts.buffer, parts.threads
+        self._transactions = parts.transactions
+        self._append, self._partition_count = self._buffer.append, parts.partition_count
+        self._where = parts.where + (f" transactional_id={transactional_id!r}" if transactional_id is not None else "")
+        if self._transactions is not None:
             self._append = self._transactions.inside(self._buffer.append)
-        self._key_serializer = key_serializer
-        self._value_serializer = value_serializer
+        self._key_serializer, self._value_serializer = key_serializer, value_serializer
+        self._envelope = envelope
         self._delivery_timeout_ms = delivery_timeout_ms
         self._process_id = os.getpid()
         self._closed = False
         # Also when the producer is forgotten, or open at the interpreter's end, what was taken in is delivered.
         self._finalizer = weakref.finalize(self, self._threads.close_forgotten)
 
-    def send(
+    def send(  # noqa: PLR0917 - the order is that of kafka-python
         self,
         topic: str,
         value: Any = None,
-        *,
         key: Any = None,
         headers: HeadersArgument | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
+        *,
+        deliver_at: datetime | int | None = None,
+        deliver_after: timedelta | float | None = None,
     ) -> Future[RecordMetadata]:
         """Take one record in, and return the future of its place.
 
         ``value`` and ``key``: bytes, text (sent as UTF-8) or None, after their serializers; a None value is a tombstone.
         ``headers``: pairs, or a mapping, of text to bytes, text or None. ``partition``: None chooses it by the key as Kafka
         does (without a key: one partition per batch, in turn). ``timestamp_ms``: None is now.
+        ``deliver_at`` (a time with a zone, or milliseconds since the epoch) or ``deliver_after`` (a duration, or seconds, from
+        the gateway's receipt): the record is stored now and appears in the topic then, which is also its default timestamp.
 
         Blocks only while the buffer is full. Raises ``BufferFull`` after ``max_block_ms``, ``TypeError`` and ``ValueError``
         for what no record may be, ``RuntimeError`` when the producer is closed. The future raises every other error.
@@ -166,28 +181,33 @@ class Producer:
             key = self._key_serializer(key)
         if self._value_serializer is not None:
             value = self._value_serializer(value)
+        if self._envelope is not None:
+            key = None if key is None else as_bytes(key, "key")
+            plain = None if value is None else as_bytes(value, "value")
+            value, headers = self._envelope.seal(plain, key=key, headers=pairs_of(headers or ()))
         size_bytes = limits.RECORD_OVERHEAD_BYTES
         if value is not None:
             if type(value) is not bytes:
-                value = _as_bytes(value, "value")
+                value = as_bytes(value, "value")
             size_bytes += len(value)
         if key is not None:
             if type(key) is not bytes:
-                key = _as_bytes(key, "key")
+                key = as_bytes(key, "key")
             size_bytes += len(key)
         pairs: Headers = ()
         if headers:
-            pairs = _pairs(headers)
+            pairs = pairs_of(headers)
             size_bytes += headers_bytes(pairs)
         if partition is None:
             partition = CHOOSE
         elif not 0 <= partition < contract.PARTITION_COUNT_MAX:
             raise ValueError(f"partition is {partition}, not 0 to {contract.PARTITION_COUNT_MAX - 1}")
-        if timestamp_ms is None:
+        delay = None
+        if deliver_at is not None or deliver_after is not None or timestamp_ms is not None:
+            delay, timestamp_ms = times_of(timestamp_ms, deliver_at, deliver_after)
+        else:
             timestamp_ms = time.time_ns() // 1_000_000
-        elif not 0 <= timestamp_ms <= contract.TIMESTAMP_MS_MAX:
-            raise ValueError(f"timestamp_ms is {timestamp_ms}, not 0 to {contract.TIMESTAMP_MS_MAX}")
-        future, opened = self._append(topic, key, value, pairs, partition, timestamp_ms, size_bytes)
+        future, opened = self._append(topic, key, value, pairs, partition, timestamp_ms, size_bytes, delay)
         if opened:
             self._threads.ensure()
         return future
@@ -204,6 +224,10 @@ class Producer:
         """
         if self._closed or os.getpid() != self._process_id:
             self._refuse()
+        if self._envelope is not None:
+            raise ValueError("a producer with an envelope sends no tables: their values would not be sealed")
+        from tidelog.bodies.table_chunk import TableDelivery, as_table  # noqa: PLC0415 - takes a moment
+
         rows = as_table(table)
         delivery = TableDelivery(topic, rows.num_rows)
         if rows.num_rows == 0:
@@ -212,6 +236,11 @@ class Producer:
         with contextlib.nullcontext() if self._transactions is None else self._transactions.entered():
             self._put(delivery, rows, max_block_ms)
         return delivery.future
+
+    def partitions_for(self, topic: str) -> set[int]:
+        """The topic's partitions. Raises ``UnknownTopic``."""
+        self._refuse_fork()
+        return set(range(self._partition_count(topic)))
 
     # Transactions
 
@@ -264,7 +293,9 @@ class Producer:
         """
         self._transactional().abort()
 
-    def send_offsets_to_transaction(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata | str) -> None:
+    def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, NextOffset], group: GroupMetadata | str
+    ) -> None:
         """Commit a group's offsets with the transaction: all or nothing, together with the records.
 
         ``offsets``: the next to read, as ``Consumer.positions`` has them. ``group``: ``Consumer.group_metadata()``, by which
@@ -273,6 +304,14 @@ class Producer:
         After ``StaleGeneration``, ``UnknownMember`` or ``FencedMember`` the transaction can only be aborted.
         """
         self._transactional().add_offsets(offsets, group)
+
+    def accept_in_transaction(self, records: Iterable[Locked]) -> None:
+        """Accept records of a ``QueueConsumer`` with the transaction: all or nothing, together with the records sent in it.
+
+        Their locks hold until the transaction ends; an abort frees them at once. Raises ``LeaseExpired`` where a lock was over:
+        then the transaction can only be aborted.
+        """
+        self._transactional().accept(records)
 
     def _transactional(self) -> Transactions:
         self._refuse_fork()
@@ -284,6 +323,8 @@ class Producer:
         return self._transactions
 
     def _put(self, delivery: TableDelivery, rows: pa.Table, max_block_ms: float | None) -> None:
+        from tidelog.bodies.table_chunk import TableChunk, cut  # noqa: PLC0415 - takes a moment
+
         for index, part in enumerate(cut(rows, self._buffer.batch_bytes_max)):
             try:
                 self._buffer.put(TableChunk(delivery, part, Deadline(self._delivery_timeout_ms)), max_block_ms)
@@ -300,6 +341,7 @@ class Producer:
         self._refuse_fork()
         self._buffer.wait_for_room(size_bytes, max_block_ms)
 
+    @in_seconds
     def flush(self, timeout: float | None = None) -> None:
         """Return when every record sent before this call is acknowledged.
 
@@ -309,6 +351,7 @@ class Producer:
         self._refuse_fork()
         self._threads.flush(Deadline(None if timeout is None else timeout * 1000))
 
+    @in_seconds
     def close(self, timeout: float | None = None) -> None:
         """Deliver what was sent, then end the threads and close the connections. A second call does nothing.
 
@@ -328,6 +371,16 @@ class Producer:
         """Itself."""
         return self
 
+    def __repr__(self) -> str:
+        """Where it sends; no token."""
+        return f"<Producer {self._where}>"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """The answer to a name that another log's client has."""
+            raise refused_method(self, name)
+
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Close. When the block raises, its exception goes on, and failed deliveries are only logged."""
         with contextlib.suppress(*([DeliveryFailed] if error is not None else [])):
@@ -340,46 +393,3 @@ class Producer:
     def _refuse_fork(self) -> None:
         if os.getpid() != self._process_id:
             raise RuntimeError("this producer was made before a fork: make a new one in the child process")
-
-
-def _numbering(transport: Transport) -> Numbering:
-    return Numbering(lambda _topic, deadline: issue_producer(transport, deadline), renews=True)
-
-
-def _check_at_least(least: float, **given: float) -> None:
-    for name, value in given.items():
-        if value < least:
-            raise ValueError(f"{name} is {value}, below {least}")
-
-
-def _check_words(
-    compression: str | None, transactional_id: str | None, transaction_timeout_ms: int, *, enable_idempotence: bool
-) -> None:
-    if compression not in {None, "gzip", "zstd"}:
-        raise ValueError(f"compression is {compression!r}, not 'gzip', 'zstd' or None")
-    if transactional_id is not None and not enable_idempotence:
-        raise ValueError("transactions need enable_idempotence")
-    if not contract.TRANSACTION_TIMEOUT_MS_MIN <= transaction_timeout_ms <= contract.TRANSACTION_TIMEOUT_MS_MAX:
-        raise ValueError(
-            f"transaction_timeout_ms is {transaction_timeout_ms}, not "
-            f"{contract.TRANSACTION_TIMEOUT_MS_MIN} to {contract.TRANSACTION_TIMEOUT_MS_MAX}"
-        )
-
-
-def _as_bytes(value: object, what: str) -> bytes:
-    if isinstance(value, str):
-        return value.encode()
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value)
-    raise TypeError(
-        f"a {what} is bytes, text or None, not {type(value).__name__}: give the producer a {what}_serializer"
-    )
-
-
-def _pairs(headers: HeadersArgument) -> Headers:
-    pairs = []
-    for name, value in headers.items() if isinstance(headers, Mapping) else headers:
-        if not isinstance(name, str):
-            raise TypeError(f"the name of a header is text, not {type(name).__name__}")
-        pairs.append((name, None if value is None else _as_bytes(value, "header")))
-    return tuple(pairs)

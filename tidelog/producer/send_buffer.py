@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable
 
 from tidelog import limits
+from tidelog.bodies.record_columns import Delay
 from tidelog.bodies.table_chunk import TableChunk
 from tidelog.deadline import Deadline
 from tidelog.errors import BufferFull
@@ -98,6 +99,7 @@ class SendBuffer:
         partition: int,
         timestamp_ms: int,
         size_bytes: int,
+        delay: Delay | None = None,
     ) -> tuple[RecordFuture, bool]:
         """Take one record in; the second of the pair says whether it opened a batch.
 
@@ -114,7 +116,7 @@ class SendBuffer:
                 batch = self._open(topic, size_bytes)
             self._size_bytes += size_bytes
             before = batch.size_bytes
-            future = batch.add(key, value, headers, partition, timestamp_ms, size_bytes)
+            future = batch.add(key, value, headers, partition, timestamp_ms, size_bytes, delay)
             if before < self._batch_bytes <= batch.size_bytes:
                 self._work.notify()
             return future, before == 0

@@ -24,6 +24,7 @@ from tidelog.bodies.record_columns import RecordColumns
 from tidelog.bodies.table_chunk import TableChunk
 from tidelog.calls.produce import Stored, produce
 from tidelog.calls.producers import Stamp
+from tidelog.calls.topics import created_on_first_use
 from tidelog.errors import (
     DeliveryTimeout,
     GatewayError,
@@ -32,6 +33,7 @@ from tidelog.errors import (
     RequestTooLarge,
     UnexpectedAnswer,
     UnknownPartition,
+    UnknownTopic,
 )
 from tidelog.http.transport import Transport
 from tidelog.limits import RECORD_OVERHEAD_BYTES
@@ -87,7 +89,7 @@ class Sender:
 
     def deliver_chunk(self, chunk: TableChunk) -> None:
         """Send the rows and tell the table's delivery. Raises the first ``TidelogError``, after which nothing is sent."""
-        waiting = [chunk.table]
+        waiting, may_exist = [chunk.table], False
         while waiting:
             if chunk.deadline.near:
                 raise DeliveryTimeout("The time for delivery is over. These rows were not sent.")
@@ -103,10 +105,16 @@ class Sender:
                 waiting += [table.slice(middle), table.slice(0, middle)]
                 continue
             except GatewayError as error:
+                if isinstance(error, UnknownTopic) and not may_exist:
+                    may_exist = created_on_first_use(self._transport, chunk.topic, chunk.deadline)
+                    if may_exist:
+                        waiting.append(table)
+                        continue
                 final = _final(error)
                 if final is error:
                     raise
                 raise final from error
+            may_exist = True
             if result is not None:
                 chunk.delivery.stored(result)
 
@@ -184,6 +192,7 @@ class Sender:
                 compression=self._compression,
                 stamp=stamp,
                 is_final=is_final,
+                is_shared=self._facts.is_shared(batch.topic),
             )
 
         if self._numbering is None:
@@ -231,7 +240,12 @@ def _refused(batch: RecordBatch, columns: RecordColumns, facts: TopicFacts) -> d
 
 
 def _offsets(partitions: list[int], result: ProduceResult) -> list[Outcome]:
-    """Each record's offset. Raises ``UnexpectedAnswer`` when the answer is not about these records."""
+    """Each record's offset, or its scheduled place. Raises ``UnexpectedAnswer`` when the answer is not about these records."""
+    if result.scheduled:
+        later = {place.index: place for place in result.scheduled}
+        at_once = [partition for index, partition in enumerate(partitions) if index not in later]
+        offsets = iter(_offsets(at_once, ProduceResult(result.topic, result.partitions)))
+        return [later[index] if index in later else next(offsets) for index in range(len(partitions))]
     if len(result.partitions) == 1 and result.count == len(partitions) and len(set(partitions)) == 1:
         stored = result.partitions[0]
         if stored.partition == partitions[0]:

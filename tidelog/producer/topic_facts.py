@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
+
+import msgspec
 
 from log_format.limits import RECORD_BYTES_DEFAULT
 from tidelog import limits
-from tidelog.calls.topics import describe_topic
+from tidelog.calls.topics import describe_for_producer
 from tidelog.deadline import Deadline
 from tidelog.http.transport import Transport
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicFacts:
+class TopicFacts(msgspec.Struct, frozen=True, kw_only=True):
     """``asked_at``: monotonic seconds."""
 
     partition_count: int
     record_bytes_max: int
     gateway_stamps: bool
     needs_keys: bool
+    is_shared: bool
+    """Whether it is at a journal."""
     asked_at: float
 
 
@@ -39,10 +41,16 @@ class TopicFactsCache:
             if facts is not None and facts.partition_count < partition_count:
                 del self._facts[topic]
 
+    def is_shared(self, topic: str) -> bool:
+        """Whether the topic is at a journal, as far as is remembered."""
+        with self._lock:
+            facts = self._facts.get(topic)
+        return facts is not None and facts.is_shared
+
     def get(self, topic: str, deadline: Deadline, *, asked_after: float = 0.0) -> TopicFacts:
         """The known facts, if they were asked for after ``asked_after`` (monotonic seconds), else what the gateway says now.
 
-        Raises what ``describe_topic`` raises.
+        Raises what ``describe_for_producer`` raises.
         """
         with self._lock:
             facts = self._facts.get(topic)
@@ -50,12 +58,13 @@ class TopicFactsCache:
         if facts is not None and facts.asked_at > max(oldest, asked_after):
             return facts
         asked_at = time.monotonic()
-        described = describe_topic(self._transport, topic, deadline)
+        described = describe_for_producer(self._transport, topic, deadline)
         facts = TopicFacts(
             partition_count=described.partition_count,
             record_bytes_max=int(described.config.get("max.message.bytes", RECORD_BYTES_DEFAULT)),
             gateway_stamps=described.config.get("message.timestamp.type") == "LogAppendTime",
             needs_keys="compact" in str(described.config.get("cleanup.policy", "")),
+            is_shared=described.commit.mode == "shared",
             asked_at=asked_at,
         )
         with self._lock:

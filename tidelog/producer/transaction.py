@@ -89,6 +89,9 @@ def _tell_places(
     counts = Counter[int]()
     for batch in batches:
         counts.update(_partitions(batch))
+    if any(_is_delayed(batch) for batch in batches):
+        _tell_without_places(topic, batches, on_delivery)
+        return
     if result is None and counts:
         gone = UnknownTopic(f"Topic {topic!r} was deleted while the transaction was committed.", topic=topic)
         for batch in batches:
@@ -106,6 +109,23 @@ def _tell_places(
             batch.delivery.stored(ProduceResult(topic, tuple(_ranges(batch.partitions, following))))
         else:
             batch.finish(_offsets(batch.columns.assigned, following), on_delivery)
+
+
+def _is_delayed(batch: Sendable) -> bool:
+    if isinstance(batch, TableChunk):
+        return not {"deliver_at", "deliver_after_ms"}.isdisjoint(batch.table.column_names)
+    return bool(batch.columns.delays)
+
+
+def _tell_without_places(topic: str, batches: Sequence[Sendable], on_delivery: OnDelivery | None) -> None:
+    """Which of the delayed records were due at the commit its answer does not say, so no record's offset is known."""
+    for batch in batches:
+        if isinstance(batch, TableChunk):
+            counts = sorted(Counter(batch.partitions).items())
+            unknown = tuple(PartitionRange(partition, -1, -1, count) for partition, count in counts)
+            batch.delivery.stored(ProduceResult(topic, unknown))
+        else:
+            batch.finish([-1] * batch.record_count, on_delivery)
 
 
 def _partitions(batch: Sendable) -> Sequence[int]:

@@ -49,7 +49,7 @@ class TransactionalSender(Sender):
         assert outcomes is not None
         if isinstance(transaction.failure, TransactionAborted):  # it was aborted while this was on its way
             return [transaction.failure] * len(outcomes)
-        failure = next((outcome for outcome in outcomes if not isinstance(outcome, int)), None)
+        failure = next((outcome for outcome in outcomes if isinstance(outcome, TidelogError)), None)
         if failure is None:
             transaction.hold(batch)
             return None

@@ -16,35 +16,27 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import ParamSpec, TypeVar
-
-import msgspec
 
 from log_format.errors import ErrorCode, TidelogError
 from tidelog.calls import transactions as calls
 from tidelog.calls.producers import ProducerIdentity, raise_epoch
+from tidelog.calls.queues import Locked, accept_in_transaction
 from tidelog.calls.transactions import Begun, Committed
 from tidelog.deadline import Deadline
 from tidelog.errors import FencedProducer, GatewayError, OutcomeUnknown, TransactionAborted, TransactionNotOpen
 from tidelog.http.transport import Transport
 from tidelog.producer.delivery import OnDelivery
+from tidelog.producer.given import Identity
 from tidelog.producer.sending_threads import SendingThreads
 from tidelog.producer.transaction import Transaction
 from tidelog.producer.transactional_sender import TransactionalSender
-from tidelog.types.group import GroupMetadata
+from tidelog.types.group import GroupMetadata, NextOffset
 from tidelog.types.record import TopicPartition
 
 _logger = logging.getLogger("tidelog.producer")
-
-
-class Identity(msgspec.Struct, frozen=True):
-    """``timeout_ms``: after so long the gateways abort a transaction; ``call_timeout_ms`` bounds each call about one."""
-
-    transactional_id: str
-    timeout_ms: int
-    call_timeout_ms: float
 
 
 _T = TypeVar("_T", ProducerIdentity, Begun)
@@ -76,6 +68,7 @@ class Transactions:
         self._transactional_id = identity.transactional_id
         self._timeout_ms = identity.timeout_ms
         self._call_timeout_ms = identity.call_timeout_ms
+        self._check_after_ms = identity.check_after_ms
         self._on_delivery = on_delivery
         self._changed = threading.Condition()
         self._state = _State.NONE
@@ -124,12 +117,20 @@ class Transactions:
 
         return taken
 
-    def add_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata | str) -> None:
+    def add_offsets(self, offsets: Mapping[TopicPartition, NextOffset], group: GroupMetadata | str) -> None:
         """As ``Producer.send_offsets_to_transaction``."""
         who = GroupMetadata(group) if isinstance(group, str) else group
+        self._add(lambda name: calls.add_offsets(self._transport, name, offsets, who, self._deadline()))
+
+    def accept(self, records: Iterable[Locked]) -> None:
+        """As ``Producer.accept_in_transaction``."""
+        self._add(lambda name: accept_in_transaction(self._transport, name, records, self._deadline()))
+
+    def _add(self, add: Callable[[str], None]) -> None:
+        """``add`` something to the open transaction, by its id. Where that fails it can't be committed any more."""
         with self.entered() as transaction:
             try:
-                calls.add_offsets(self._transport, transaction.transaction_id, offsets, who, self._deadline())
+                add(transaction.transaction_id)
             except GatewayError as error:
                 transaction.fail(error)
                 self._note_fencing(error)
@@ -225,7 +226,14 @@ class Transactions:
                 self._transaction = None
 
     def _begin_once(self, deadline: Deadline) -> Begun:
-        return calls.begin(self._transport, self._transactional_id, self._timeout_ms, deadline, repeatable=False)
+        return calls.begin(
+            self._transport,
+            self._transactional_id,
+            self._timeout_ms,
+            deadline,
+            check_after_ms=self._check_after_ms,
+            repeatable=False,
+        )
 
     def _take_epoch(self, take: Callable[[Deadline], _T]) -> _T:
         """Raise the epoch, and check that no other producer did meanwhile. Raises ``FencedProducer``, ``GatewayError``."""

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
 
 from tidelog.types.record import TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMetadata:
+class OffsetAndMetadata(NamedTuple):
+    """The next offset to read of a partition, and text that is kept with it."""
+
+    offset: int
+    metadata: str | None = None
+
+
+NextOffset = int | OffsetAndMetadata
+"""What is committed for a partition."""
+
+
+class GroupMetadata(msgspec.Struct, frozen=True):
     """The source of a commit: a group and, when one of its members commits, that member and its generation."""
 
     group: str
@@ -16,8 +28,7 @@ class GroupMetadata:
     generation: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedOffset:
+class CommittedOffset(msgspec.Struct, frozen=True, kw_only=True):
     """What a group has committed for a partition: ``offset`` is the next one to read; ``committed_at`` in milliseconds."""
 
     topic: str
@@ -27,8 +38,7 @@ class CommittedOffset:
     committed_at: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupSummary:
+class GroupSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A group in the list. ``state``: ``Empty``, ``Reconciling`` or ``Stable``."""
 
     group: str
@@ -37,8 +47,7 @@ class GroupSummary:
     member_count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMember:
+class GroupMember(msgspec.Struct, frozen=True, kw_only=True):
     """A live member; ``assignment`` is what it may read now."""
 
     member_id: str
@@ -48,8 +57,7 @@ class GroupMember:
     topics: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class Group(msgspec.Struct, frozen=True, kw_only=True):
     """A group and its members."""
 
     group: str
@@ -59,8 +67,7 @@ class Group:
     members: tuple[GroupMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionLag:
+class PartitionLag(msgspec.Struct, frozen=True, kw_only=True):
     """How far a group is behind in a partition, in records and in milliseconds; None where it has committed nothing."""
 
     partition: int
@@ -70,16 +77,14 @@ class PartitionLag:
     lag_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicLag:
+class TopicLag(msgspec.Struct, frozen=True, kw_only=True):
     """The partitions of one topic."""
 
     topic: str
     partitions: tuple[PartitionLag, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupLag:
+class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
     """All partitions of the topics that a group reads; ``total`` counts those for which it has committed something."""
 
     topics: tuple[TopicLag, ...]

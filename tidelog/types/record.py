@@ -26,12 +26,23 @@ class TopicPartition(msgspec.Struct, frozen=True, order=True):
 
 
 class RecordMetadata(msgspec.Struct, frozen=True, gc=False):
-    """Where an acknowledged record is. ``timestamp_ms``: None when the gateway stamped it (``LogAppendTime``)."""
+    """Where an acknowledged record is. ``timestamp_ms``: None when the gateway stamped it (``LogAppendTime``).
+
+    A delayed record has no offset yet: -1. ``scheduled_id`` names it until it is delivered at ``deliver_at_ms``. Where a
+    transaction has delayed records for a topic these are None, and the offset of each of its records there is -1.
+    """
 
     topic: str
     partition: int
     offset: int
     timestamp_ms: int | None
+    scheduled_id: str | None = None
+    deliver_at_ms: int | None = None
+
+    @property
+    def timestamp(self) -> int | None:
+        """``timestamp_ms``, by kafka-python's name."""
+        return self.timestamp_ms
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -47,6 +58,11 @@ class Record(msgspec.Struct, frozen=True):
     key: Any
     value: Any
     headers: Headers = ()
+
+    @property
+    def timestamp(self) -> int:
+        """``timestamp_ms``, by kafka-python's name."""
+        return self.timestamp_ms
 
 
 class SentRecord(msgspec.Struct, frozen=True):
@@ -73,13 +89,25 @@ class PartitionRange(msgspec.Struct, frozen=True):
     count: int
 
 
+class ScheduledPlace(msgspec.Struct, frozen=True):
+    """A delayed record of a request: its id, when it is due, and its place in the request."""
+
+    id: str
+    deliver_at: int
+    index: int
+
+
 class ProduceResult(msgspec.Struct, frozen=True):
-    """The result of a request, or of a table sent as several: its ranges in the order of sending."""
+    """The result of a request, or of a table sent as several: its ranges in the order of sending.
+
+    ``scheduled``: the delayed records. The indices of a table sent as several are those within each request.
+    """
 
     topic: str
     partitions: tuple[PartitionRange, ...]
+    scheduled: tuple[ScheduledPlace, ...] = ()
 
     @property
     def count(self) -> int:
         """How many records were stored."""
-        return sum(stored.count for stored in self.partitions)
+        return sum(stored.count for stored in self.partitions) + len(self.scheduled)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Partition:
+class Partition(msgspec.Struct, frozen=True, kw_only=True):
     """``[log_start_offset, high_watermark)`` can be read; ``size_bytes`` is the stored, compressed size."""
 
     partition: int
@@ -16,8 +16,7 @@ class Partition:
     size_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicCommit:
+class TopicCommit(msgspec.Struct, frozen=True, kw_only=True):
     """Where a topic's commits go. ``mode``: ``own``, or ``shared`` by the ``journal`` of this number.
 
     Times are milliseconds since the epoch.
@@ -34,23 +33,26 @@ class TopicCommit:
     """The topic's own table has every record that was committed before."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
+class Topic(msgspec.Struct, frozen=True, kw_only=True):
     """A topic, its partitions and every setting, defaults included."""
 
     name: str
     partition_count: int
     partitions: tuple[Partition, ...] = ()
-    config: Mapping[str, int | str] = field(default_factory=dict)
+    config: Mapping[str, int | str] = msgspec.field(default_factory=dict)
     table_uri: str = ""
     table_version: int = 0
     created_at: int = 0
     """Milliseconds since the epoch."""
-    commit: TopicCommit = field(default_factory=TopicCommit)
+    commit: TopicCommit = msgspec.field(default_factory=TopicCommit)
+
+    def __repr__(self) -> str:
+        """Without its partitions and settings, of which there may be thousands."""
+        records = sum(each.high_watermark - each.log_start_offset for each in self.partitions)
+        return f"<Topic {self.name!r} partition_count={self.partition_count} records={records:,}>"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionOffsets:
+class PartitionOffsets(msgspec.Struct, frozen=True, kw_only=True):
     """Where a partition's log begins and ends. ``offset``: the first at or after the requested time; None: there is none."""
 
     log_start_offset: int
@@ -58,18 +60,18 @@ class PartitionOffsets:
     offset: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gateway:
+class Gateway(msgspec.Struct, frozen=True, kw_only=True):
     """A live gateway."""
 
     id: str
     url: str = ""
     started_at: int = 0
     owned_topics: int | tuple[str, ...] = ()
+    zone: str | None = None
+    """Its availability zone; None: it was told none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Journals:
+class Journals(msgspec.Struct, frozen=True, kw_only=True):
     """Journals with topics, as the gateway that was asked knows them. ``held_back``: why no further topic may go to one."""
 
     in_use: int = 0
@@ -77,12 +79,11 @@ class Journals:
     held_back: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """The gateways, their store and their limits."""
 
     gateways: tuple[Gateway, ...]
-    store: str
+    store: str | None
     version: str
-    limits: Mapping[str, int | float | str | None] = field(default_factory=dict)
-    journals: Journals = field(default_factory=Journals)
+    limits: Mapping[str, int | float | str | None] = msgspec.field(default_factory=dict)
+    journals: Journals = msgspec.field(default_factory=Journals)

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import msgspec
 
 from gateway.groups.assignment.assignors import Subscriber, assign
+from gateway.groups.bounds import FORMER_IDS_MAX
 from log_format.groups.holdings import Holdings, common
 from log_format.groups.row import GroupRow, MemberRow
-
-FORMER_IDS_MAX: Final = 8
-"""Replaced member ids that are told so; older ones count as unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +26,18 @@ class Subscriptions:
     counts: Mapping[str, int]
 
 
+Wanted = tuple[tuple[str, ...], str | None]
+"""Topics, and the pattern of topics, that a member subscribes to."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happened:
     """The events that the next row takes in."""
 
     joins: Sequence[MemberRow] = ()
     leaves: Collection[str] = ()
+    subscribed: Mapping[str, Wanted] = field(default_factory=dict)
+    """What members subscribe to from now on."""
     acknowledged: Mapping[str, int] = field(default_factory=dict)
     """The newest generation that each member acknowledged."""
 
@@ -60,7 +63,10 @@ def members_after(row: GroupRow, happened: Happened) -> list[MemberRow]:
             held = common(held, member.target)
         successor = by_instance.get(member.instance_id) if member.instance_id is not None else None
         if successor is None:
-            found.append(msgspec.structs.replace(member, acknowledged=acknowledged, held=held))
+            topics, pattern = happened.subscribed.get(member.member_id, (member.topics, member.pattern))
+            found.append(
+                msgspec.structs.replace(member, acknowledged=acknowledged, held=held, topics=topics, pattern=pattern)
+            )
             continue
         taken.add(successor.member_id)
         found.append(
@@ -116,27 +122,32 @@ def next_row(row: GroupRow, members: Sequence[MemberRow], subscriptions: Subscri
         member.target == targets[member.member_id] for member in members
     )
     if is_same:
-        return msgspec.structs.replace(row, members=tuple(members))
+        return msgspec.structs.replace(row, members=tuple(_at(member, row.generation) for member in members))
     generation = row.generation + 1
     known = {member.member_id for member in row.members}
     return msgspec.structs.replace(
         row,
         generation=generation,
         assignor=assignor if members else None,
+        classic=None,
         members=tuple(
             msgspec.structs.replace(
-                member,
+                _at(member, generation) if member.member_id in known else _joined_at(member, generation),
                 target=targets[member.member_id],
-                acknowledged=member.acknowledged if _was_there(member, known) else generation,
             )
             for member in members
         ),
     )
 
 
-def _was_there(member: MemberRow, known: Collection[str]) -> bool:
-    """Whether it was a member before. A member that joins acknowledges the generation of its answer."""
-    return member.member_id in known
+def _at(member: MemberRow, generation: int) -> MemberRow:
+    """A member that was there, or one that joined anew with its id."""
+    return member if member.acknowledged >= 0 else _joined_at(member, generation)
+
+
+def _joined_at(member: MemberRow, generation: int) -> MemberRow:
+    """A member that joins acknowledges the generation of its answer."""
+    return msgspec.structs.replace(member, acknowledged=generation)
 
 
 def _identity(member: MemberRow) -> tuple[str, tuple[str, ...], str | None]:

@@ -3,37 +3,45 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from prometheus_client import CollectorRegistry
 
+from gateway.access.rights import Rights
 from gateway.cluster.ownership import Ownership
+from gateway.deadlines import Deadlines
 from gateway.engine.administration import Administration
 from gateway.engine.fetching import Fetching
 from gateway.engine.open_table import TableAccess
+from gateway.engine.producer_ids import ProducerIds
 from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
 from gateway.finishing.finishing import Finishing
-from gateway.groups.bounds import DELETED_TIMES_MAX, HEARTBEAT_MS_MAX, GroupBounds
+from gateway.groups.bounds import HEARTBEAT_MS_MAX, GroupBounds
+from gateway.groups.calls.classic import ClassicCalls, Speaker
+from gateway.groups.calls.epochs import MemberEpochs
 from gateway.groups.calls.polling import Polling
-from gateway.groups.membership.coordinator import Coordinator
-from gateway.groups.membership.deadlines import SessionDeadlines
+from gateway.groups.classic.group import ClassicGroup
+from gateway.groups.membership.coordinator import Coordinated, Coordinator
 from gateway.groups.membership.live_group import GroupParts, Joined, LiveGroup
+from gateway.groups.membership.member_ids import MemberIds
 from gateway.groups.membership.regrouping import Regrouping
 from gateway.groups.membership.upkeep import Upkeep
 from gateway.groups.metrics import GroupMetrics
 from gateway.groups.offsets.committed import Committed, unknown_group
-from gateway.groups.offsets.incarnations import Incarnations
+from gateway.groups.offsets.incarnations import Incarnations, Key
 from gateway.groups.offsets.lag import Lag
 from gateway.groups.offsets.lag_watch import LagWatch
+from gateway.groups.offsets.readers import Readers
 from gateway.groups.offsets.reset import Reset
 from gateway.groups.subscription.subscribed_topics import SubscribedTopics
-from log_format.errors import BackOff
-from log_format.groups.changes import CoordinatorFenced, not_empty
+from log_format.cluster.proof import NOBODY
+from log_format.groups.changes import EraseOffsets, not_empty, unknown_member
 from log_format.groups.holdings import Holdings
-from log_format.groups.row import GroupRow, MemberRow, Partitions
+from log_format.groups.row import GroupRow, MemberRow, Partitions, Reader
+from log_format.groups.state import Group
 
 T = TypeVar("T")
 
@@ -50,6 +58,8 @@ class Joining:
     session_timeout_ms: int
     client_id: str | None
     instance_id: str | None
+    owner: str = NOBODY
+    reader: Reader | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +70,7 @@ class GroupSummary:
     state: str
     generation: int
     member_count: int
+    row: GroupRow | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,32 +94,37 @@ class Groups:
         administration: Administration,
         reading: Reading,
         fetching: Fetching,
+        ids: ProducerIds,
         ownership: Ownership,
+        rights: Rights,
         registry: CollectorRegistry,
         bounds: GroupBounds,
     ) -> None:
         metrics = GroupMetrics(registry)
+        self.ownership = ownership
         clock = access.clock
-        self._clock = clock
-        self._new_id = access.new_id
+        self.member_ids = MemberIds(ids, clock=clock, new_id=access.new_id)
         self.table = table = finishing.groups
-        self._subscribed = SubscribedTopics(topics, administration, clock=clock, pool=access.look_pool)
+        self._subscribed = SubscribedTopics(topics, administration, rights=rights, clock=clock, pool=access.look_pool)
         parts = GroupParts(
             table=table,
             subscribed=self._subscribed,
             regrouping=Regrouping(self._subscribed, table.budget),
-            deadlines=SessionDeadlines(),
+            deadlines=Deadlines(),
             clock=clock,
             metrics=metrics,
             bounds=bounds,
         )
         self.coordinator = Coordinator(parts, coordinator_id=access.new_id())
         self.upkeep = Upkeep(self.coordinator, parts, ownership=ownership)
-        incarnations = Incarnations(topics, clock=clock)
+        self.incarnations = incarnations = Incarnations(topics, clock=clock)
         self.committed = Committed(table, self.coordinator, finishing.pending, incarnations, metrics=metrics)
         self.reset = Reset(self.committed, incarnations, reading)
         self.lag = Lag(self.committed, incarnations, topics, reading, clock=clock)
+        self.readers = Readers(table, topics, clock=clock, bounds=bounds)
         self.lag_watch = LagWatch(table, ownership, topics, reading, clock=clock, registry=registry, bounds=bounds)
+        self.classic = ClassicCalls(self.coordinator, self.member_ids)
+        self.epochs = MemberEpochs(self.coordinator, self._subscribed)
         self.polling = Polling(self.coordinator, self.committed, fetching, topics, clock=clock)
 
     def start(self) -> None:
@@ -120,6 +136,7 @@ class Groups:
         self.lag_watch.stop()
         self.upkeep.stop()
         self.polling.end_waits()
+        self.coordinator.end_joins()
         await self.table.drain()
 
     async def join(self, name: str, joining: Joining) -> tuple[LiveGroup, Joined]:
@@ -128,8 +145,7 @@ class Groups:
         if joining.pattern is not None:
             await self._subscribed.check(joining.pattern)
         member = MemberRow(
-            # Ids are in order of joining, so that members keep their order, and their partitions, when another joins.
-            member_id=f"m{self._clock.now_ms():014d}-{self._new_id()}",
+            member_id=await self.member_ids.issue(name, joining.owner),
             client_id=joining.client_id,
             instance_id=joining.instance_id,
             topics=joining.topics,
@@ -138,50 +154,80 @@ class Groups:
             target={},
             held={},
             acknowledged=-1,
+            reader=joining.reader,
         )
 
         async def joined() -> tuple[LiveGroup, Joined]:
             group = await self.coordinator.live(name)
             return group, await group.join(member, joining.assignor)
 
-        return await self._unless_deleted(name, joined)
+        return await self.coordinator.unless_deleted(name, joined)
 
     async def leave(self, name: str, member_id: str) -> None:
         """Take a member out. Raises ``RequestRefused`` (``UNKNOWN_MEMBER``, ``FENCED_MEMBER``), and as ``join``."""
         group = await self.existing(name)
+        if isinstance(group, ClassicGroup):
+            for refusal in filter(None, await group.leave([(member_id, None)])):
+                raise refusal
+            return
         group.member(member_id)
         await group.leave([member_id])
 
-    async def existing(self, name: str) -> LiveGroup:
-        """An existing group. Raises ``RequestRefused`` (``UNKNOWN_GROUP``), and as ``Coordinator.live``."""
+    async def of_member(self, name: str, member_id: str) -> LiveGroup:
+        """An existing group that assigns partitions to its members. Raises ``RequestRefused`` (``UNKNOWN_MEMBER``), and as
+        ``existing``."""
+        group = await self.existing(name)
+        if isinstance(group, LiveGroup):
+            return group
+        raise unknown_member(name, member_id)
+
+    def topics_of_member(self, name: str, member_id: str) -> list[str]:
+        """The topics of which a member here has, or had, partitions."""
+        known = self.coordinator.known(name)
+        for member in () if known is None else known.row.members:
+            if member.member_id == member_id:
+                return sorted({*member.target, *member.held})
+        return []
+
+    async def check_commit(self, name: str, speaker: Speaker, generation: int, reader: Reader | None) -> None:
+        """Raise ``RequestRefused`` where a member of either of Kafka's protocols may not commit; ``BackOff``."""
+        if isinstance(await self.coordinator.claimed(name), ClassicGroup):
+            await self.classic.check(name, speaker, generation)
+        else:
+            await self.epochs.check(name, speaker.member_id, generation, reader)
+
+    async def erase(self, name: str, keys: Iterable[Key]) -> Group:
+        """Erase offsets of topics that no member subscribes to; returns the group. Raises ``RequestRefused``
+        (``GROUP_NOT_EMPTY``), ``BackOff``, ``OutcomeUnknown``."""
+        return await self.table.decide(EraseOffsets(group=name, keys=tuple(keys)))
+
+    async def existing(self, name: str) -> Coordinated:
+        """An existing group. Raises ``RequestRefused`` (``UNKNOWN_GROUP``), and as ``Coordinator.claimed``."""
         live = self.coordinator.known(name)
         has_had_members = live is not None and live.row.generation > 0
         if not has_had_members and not (await self.table.fresh()).group(name).is_there:
             raise unknown_group(name)
-        return await self.coordinator.live(name)
+        return await self.coordinator.claimed(name)
 
     async def describe(self, name: str) -> GroupDescription:
         """Raises ``RequestRefused`` (``UNKNOWN_GROUP``), ``BackOff``, ``OutcomeUnknown``."""
         found = await self.committed.group(name)
         if found.row is None or not found.row.members:
             return GroupDescription(row=found.row, state="Empty", members=())
+        if found.row.classic is not None:
+            known = self.coordinator.known(name)
+            is_mine = known is not None and known.row.epoch == found.epoch
+            state = known.state if is_mine and known is not None else _state_by_the_log(found.row)
+            return GroupDescription(
+                row=found.row, state=state, members=[(one, one.target) for one in found.row.members]
+            )
         group = await self.coordinator.live(name)
         members = [(one, group.holdings.readable(one.member_id)) for one in group.row.members]
         return GroupDescription(row=group.row, state=group.state, members=members)
 
     async def delete(self, name: str) -> None:
         """Delete a group, with offsets. Raises ``RequestRefused`` (``UNKNOWN_GROUP``, ``GROUP_NOT_EMPTY``), and as ``join``."""
-        await self._unless_deleted(name, lambda: self._deleted(name))
-
-    async def _unless_deleted(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
-        """Do it, and again where the group was deleted in that very moment. A group that another gateway took raises."""
-        for _ in range(DELETED_TIMES_MAX):
-            try:
-                return await work()
-            except CoordinatorFenced:
-                if await self.coordinator.is_anothers(name):
-                    raise
-        raise BackOff(f"Group {name!r} is deleted and made anew again and again.")
+        await self.coordinator.unless_deleted(name, lambda: self._deleted(name))
 
     async def _deleted(self, name: str) -> None:
         found = await self.committed.group(name)
@@ -189,10 +235,13 @@ class Groups:
             raise not_empty(name)
         await self.coordinator.delete(name)
 
-    async def page(self, after: str, limit: int) -> tuple[list[GroupSummary], bool]:
-        """At most ``limit`` groups after ``after``, in order of name, and whether there are more. Raises ``BackOff``."""
+    async def page(
+        self, after: str, limit: int, shown: Callable[[str], bool] = lambda _name: True
+    ) -> tuple[list[GroupSummary], bool]:
+        """At most ``limit`` groups after ``after`` that are ``shown``, in order of name, and whether there are more. Raises
+        ``BackOff``, and as ``shown``."""
         state = await self.table.fresh()
-        names = sorted(name for name, group in state.groups.items() if name > after and group.is_there)
+        names = sorted(name for name, group in state.groups.items() if name > after and group.is_there and shown(name))
         found = []
         for name in names[:limit]:
             row = state.groups[name].row
@@ -204,6 +253,7 @@ class Groups:
                     state=live.state if mine and live is not None else _state_by_the_log(row),
                     generation=0 if row is None else row.generation,
                     member_count=0 if row is None else len(row.members),
+                    row=row,
                 )
             )
         return found, len(names) > limit

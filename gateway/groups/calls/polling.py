@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -29,6 +29,7 @@ from log_format.clock import Clock
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.groups.changes import CoordinatorFenced
 from log_format.groups.holdings import keys_of
+from log_format.records.filter import RecordFilter
 
 AutoReset = Literal["earliest", "latest", "none"]
 
@@ -43,6 +44,10 @@ class PollWish:
     positions: Mapping[Key, int]
     auto_offset_reset: AutoReset
     limits: FetchLimits
+    filter: RecordFilter | None = None
+    """Which records are wanted; None: all."""
+    unreadable: Callable[[Iterable[str]], Mapping[str, TidelogError]] = lambda _topics: {}
+    """Those of these topics that the caller may not read now, with the error that their partitions have."""
     has_joined: bool = False
     """Whether the member joined by this very call."""
 
@@ -153,7 +158,10 @@ class Polling:
         wish, group, positions = poll.wish, poll.group, poll.positions
         failed: dict[Key, TidelogError] = {}
         poll.failed, poll.is_fenced = failed, False
-        unknown = [key for key in keys_of(heard.readable) if key not in positions]
+        failed.update(_unreadable(wish, list(keys_of(heard.readable))))
+        for key in failed:
+            positions.pop(key, None)
+        unknown = [key for key in keys_of(heard.readable) if key not in positions and key not in failed]
         if not unknown:
             return
         committed = await self._committed.of_partitions(group.name, unknown)
@@ -192,7 +200,11 @@ class Polling:
         wait_ms = 0 if is_news else max(0, poll.deadline_ms - self._clock.monotonic_ms())
         keys = _rotated(sorted(key for key in keys_of(heard.readable) if key in poll.positions), poll.session)
         limits = replace(poll.wish.limits, wait_ms_max=wait_ms)
-        answer = await self._fetched(keys, poll.positions, limits, memory, poll.wakeup)
+        wanted = [
+            FetchFrom(topic=topic, partition=number, offset=poll.positions[topic, number], filter=poll.wish.filter)
+            for topic, number in keys
+        ]
+        answer = await self._fetched(wanted, limits, memory, poll.wakeup)
         return None if answer is None else (keys, answer)
 
     async def _answer(self, poll: _Poll, heard: Heard, keys: list[Key], answer: FetchAnswer) -> Polled:
@@ -202,12 +214,13 @@ class Polling:
             if not await self._coordinator.still(group):
                 raise CoordinatorFenced(group.name)
             group.member(member_id)
+            failed = poll.failed | _unreadable(poll.wish, keys)
         except BaseException:  # even when the client went away meanwhile
             answer.reservation.release()
             raise
         # Only now: the steps before may have taken long, and that is no fault of the member.
         group.told(member_id, heard.generation)
-        keys, answer.parts = _in_order(keys, answer.parts, poll.failed)
+        keys, answer.parts = _in_order(keys, answer.parts, failed)
         return Polled(
             member_id=member_id,
             generation=heard.generation,
@@ -217,15 +230,9 @@ class Polling:
         )
 
     async def _fetched(
-        self,
-        keys: Sequence[Key],
-        positions: Mapping[Key, int],
-        limits: FetchLimits,
-        memory: Memory,
-        wakeup: Wakeup,
+        self, wanted: Sequence[FetchFrom], limits: FetchLimits, memory: Memory, wakeup: Wakeup
     ) -> FetchAnswer | None:
         """The records there are; None when the group changed first."""
-        wanted = [FetchFrom(topic=topic, partition=number, offset=positions[topic, number]) for topic, number in keys]
         if not wanted:
             changed = limits.wait_ms_max > 0 and await wakeup.wait(limits.wait_ms_max)
             return None if changed else FetchAnswer([], memory.reserve(0))
@@ -278,6 +285,12 @@ def _in_order(
     found: dict[Key, Fetched | TidelogError] = {**dict(zip(keys, parts, strict=True)), **failed}
     ordered = sorted(found)
     return ordered, [found[key] for key in ordered]
+
+
+def _unreadable(wish: PollWish, keys: Sequence[Key]) -> dict[Key, TidelogError]:
+    """The partitions that the caller may not read, perhaps only since it waited."""
+    topics = wish.unreadable({topic for topic, _ in keys})
+    return {key: topics[key[0]] for key in keys if key[0] in topics} if topics else {}
 
 
 def _rotated(keys: list[Key], session: Session) -> list[Key]:

@@ -10,13 +10,24 @@ Belongs to the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeVar
 
 from gateway.call import unasked
-from gateway.groups.bounds import GROUPS_MAX
+from gateway.groups.bounds import DELETED_TIMES_MAX, GROUPS_MAX
+from gateway.groups.classic.group import ClassicGroup
+from gateway.groups.classic.refusal import inconsistent
+from gateway.groups.classic.stored import ClassicParts
 from gateway.groups.membership.live_group import GroupParts, LiveGroup
 from gateway.problem import overloaded
+from log_format.errors import BackOff
 from log_format.groups.changes import Claim, CoordinatorFenced, Delete
+
+T = TypeVar("T")
+GroupT = TypeVar("GroupT", bound="LiveGroup | ClassicGroup")
+
+Coordinated = LiveGroup | ClassicGroup
+"""A group whose members are assigned partitions by the gateway, or one whose members assign them among themselves."""
 
 
 class Coordinator:
@@ -27,28 +38,55 @@ class Coordinator:
         self._table = parts.table
         self._coordinator_id = coordinator_id
         parts.metrics.groups.set_function(lambda: len(self._groups))
-        parts.metrics.members.set_function(lambda: sum(len(group.sessions) for group in self))
-        self._groups: dict[str, LiveGroup] = {}
-        self._claims: dict[str, asyncio.Task[LiveGroup]] = {}
+        parts.metrics.members.set_function(lambda: sum(group.member_count for group in self))
+        self._groups: dict[str, Coordinated] = {}
+        self._claims: dict[str, asyncio.Task[Coordinated]] = {}
+        self._classic_parts = ClassicParts(
+            table=parts.table,
+            deadlines=parts.deadlines,
+            clock=parts.clock,
+            metrics=parts.metrics,
+            bounds=parts.bounds,
+        )
 
     def wake_all(self) -> None:
         """Let every poll look again."""
         for group in self._groups.values():
             group.wake_all()
 
-    def __iter__(self) -> Iterator[LiveGroup]:
+    def __iter__(self) -> Iterator[Coordinated]:
         return iter(list(self._groups.values()))
 
-    def coordinated(self, name: str) -> LiveGroup | None:
+    def coordinated(self, name: str) -> Coordinated | None:
         """The group if this gateway has it in memory, lost ones included."""
         return self._groups.get(name)
 
-    def known(self, name: str) -> LiveGroup | None:
+    def known(self, name: str) -> Coordinated | None:
         """The group if it is coordinated here, as far as memory tells."""
         group = self._groups.get(name)
         return None if group is None or group.is_lost else group
 
     async def live(self, name: str) -> LiveGroup:
+        """The group for members whose partitions the gateway assigns. Raises ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``) where
+        it has classic members, and as ``claimed``."""
+        group = await self.claimed(name)
+        if isinstance(group, LiveGroup):
+            return group
+        if not group.is_idle:
+            raise inconsistent(name, "its members assign partitions among themselves, by Kafka's classic protocol")
+        return self._in_place_of(group, LiveGroup(group.row, self._parts))
+
+    async def classic(self, name: str) -> ClassicGroup:
+        """The group for classic members. Raises ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``) where it has others, and as
+        ``claimed``."""
+        group = await self.claimed(name)
+        if isinstance(group, ClassicGroup):
+            return group
+        if not group.is_idle:
+            raise inconsistent(name, "the gateway assigns partitions to its members; classic ones can't join it")
+        return self._in_place_of(group, ClassicGroup(group.row, self._classic_parts))
+
+    async def claimed(self, name: str) -> Coordinated:
         """The group, claimed if need be. Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``."""
         state = await self._table.recent(self._parts.bounds.lease_ms)
         group = self._groups.get(name)
@@ -62,7 +100,7 @@ class Coordinator:
             claim.add_done_callback(lambda done: self._claimed(name, done))
         return await asyncio.shield(claim)
 
-    async def still(self, group: LiveGroup) -> bool:
+    async def still(self, group: Coordinated) -> bool:
         """Whether the group is coordinated here, as of at most ``lease_ms`` ago. Raises ``BackOff``."""
         state = await self._table.recent(self._parts.bounds.lease_ms)
         return not group.is_lost and state.group(group.name).epoch == group.row.epoch
@@ -72,13 +110,29 @@ class Coordinator:
         row = (await self._table.fresh()).group(name).row
         return row is not None and row.coordinator != self._coordinator_id
 
+    async def unless_deleted(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
+        """Do it, and again where the group was deleted in that very moment. A group that another gateway took raises."""
+        for _ in range(DELETED_TIMES_MAX):
+            try:
+                return await work()
+            except CoordinatorFenced:
+                if await self.is_anothers(name):
+                    raise
+        raise BackOff(f"Group {name!r} is deleted and made anew again and again.")
+
     async def delete(self, name: str) -> None:
         """Delete a group without members. Raises ``RequestRefused`` (``GROUP_NOT_EMPTY``), and as ``live``."""
-        group = await self.live(name)
+        group = await self.claimed(name)
         await self._table.decide(Delete(group=name, epoch=group.row.epoch))
         self._groups.pop(name, None)
 
-    def forget(self, group: LiveGroup) -> None:
+    def end_joins(self) -> None:
+        """Answer all that wait for a rebalance: another gateway coordinates these groups from now on."""
+        for group in self:
+            if isinstance(group, ClassicGroup):
+                self.forget(group)
+
+    def forget(self, group: Coordinated) -> None:
         """Coordinate it no more, as far as memory tells."""
         if self._groups.get(group.name) is group:
             del self._groups[group.name]
@@ -86,13 +140,19 @@ class Coordinator:
         group.is_lost = True
         group.wake_all()
 
-    async def _claim(self, name: str) -> LiveGroup:
+    def _in_place_of(self, idle: Coordinated, group: GroupT) -> GroupT:
+        self.forget(idle)
+        self._groups[group.name] = group
+        return group
+
+    async def _claim(self, name: str) -> Coordinated:
         with unasked():
             claimed = await self._table.decide(Claim(group=name, coordinator=self._coordinator_id))
         row = claimed.row
         if row is None or row.coordinator != self._coordinator_id:
             raise CoordinatorFenced(name)
-        group = LiveGroup(row, self._parts)
+        is_classic = row.classic is not None and row.members
+        group = ClassicGroup(row, self._classic_parts) if is_classic else LiveGroup(row, self._parts)
         before = self._groups.get(name)
         self._groups[name] = group
         group.expect_end()
@@ -101,7 +161,7 @@ class Coordinator:
             before.wake_all()
         return group
 
-    def _claimed(self, name: str, done: asyncio.Task[LiveGroup]) -> None:
+    def _claimed(self, name: str, done: asyncio.Task[Coordinated]) -> None:
         del self._claims[name]
         if not done.cancelled():
             done.exception()  # mark it as retrieved: its callers may have gone

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from gateway.call import stands
+from gateway.deadlines import Deadlines
 from gateway.engine.group_commit import AtOnce, Group, GroupCommit
 from gateway.engine.waiting import Wakeup
 from gateway.groups.assignment.next_row import Subscriptions
@@ -24,9 +25,8 @@ from gateway.groups.bounds import (
     MEMBERS_MAX,
     GroupBounds,
 )
-from gateway.groups.membership.deadlines import SessionDeadlines
 from gateway.groups.membership.regrouping import Asked, Regrouping, assignor_of, other_assignor
-from gateway.groups.membership.session import Session
+from gateway.groups.membership.session import Session, session_of
 from gateway.groups.metrics import GroupMetrics
 from gateway.groups.subscription.subscribed_topics import SeenTopics, SubscribedTopics
 from gateway.problem import overloaded
@@ -66,7 +66,7 @@ class GroupParts:
     table: GroupsTable
     subscribed: SubscribedTopics
     regrouping: Regrouping
-    deadlines: SessionDeadlines
+    deadlines: Deadlines
     clock: Clock
     metrics: GroupMetrics
     bounds: GroupBounds
@@ -82,10 +82,7 @@ class LiveGroup:
         self._parts = parts
         self._clock = parts.clock
         now_ms = self._clock.monotonic_ms()
-        self.sessions = {
-            member.member_id: Session(now_ms + parts.bounds.lease_ms, member.session_timeout_ms, member.acknowledged)
-            for member in row.members
-        }
+        self.sessions = {member.member_id: session_of(member, now_ms + parts.bounds.lease_ms) for member in row.members}
         self._changes: GroupCommit[Asked, GroupRow] = GroupCommit(
             self._take_in, schedule=AtOnce(), label=f"group {row.group!r}", waiting_max=CHANGES_WAITING_MAX
         )
@@ -101,6 +98,11 @@ class LiveGroup:
     def is_idle(self) -> bool:
         """Whether forgetting it loses nothing."""
         return not self.sessions and self._changes.is_idle
+
+    @property
+    def member_count(self) -> int:
+        """Members that are in its row."""
+        return len(self.sessions)
 
     @property
     def state(self) -> str:
@@ -126,10 +128,17 @@ class LiveGroup:
         raise unknown_member(self.name, member_id)
 
     async def join(self, member: MemberRow, assignor: str) -> Joined:
-        """The member at the generation that took it in. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
+        """The member at the generation that took it in; one whose id is known begins anew.
+
+        Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``.
+        """
         if len(self.row.members) >= MEMBERS_MAX:
             raise overloaded(f"Group {self.name!r} has {MEMBERS_MAX} members already.")
-        asked = Asked(join=member, assignor=assignor)
+        is_back = member.member_id in self.sessions
+        if is_back:
+            # Its client says that it reads nothing any more.
+            self.sessions[member.member_id] = session_of(member, self._clock.monotonic_ms())
+        asked = Asked(join=member, assignor=assignor, leaves=frozenset({member.member_id} if is_back else ()))
         refusal = other_assignor(self.row, asked, assignor_of(self.row, ()))
         if refusal is not None:
             raise refusal
@@ -145,6 +154,10 @@ class LiveGroup:
         """Take these members out. Raises as ``join``."""
         await self._next(Asked(leaves=frozenset(member_ids)))
         stands()
+
+    async def subscribe(self, member_id: str, topics: tuple[str, ...], pattern: str | None) -> None:
+        """The member wants other topics. Raises as ``join``."""
+        await self._next(Asked(subscribed={member_id: (topics, pattern)}))
 
     async def topics_changed(self) -> None:
         """Assign anew if topics or partitions have changed. Raises as ``join``."""
@@ -265,6 +278,9 @@ class LiveGroup:
 
     async def _next(self, asked: Asked) -> GroupRow:
         """The row with what was asked, once it is in the table. The change goes on when the caller is cancelled."""
+        if self.is_lost:
+            # Perhaps its place was taken under the same epoch, when it was idle.
+            raise CoordinatorFenced(self.name)
         pending = self._changes.submit(asked)
         try:
             growth_bytes = 0 if asked.join is None else member_bytes(asked.join)
@@ -305,7 +321,7 @@ class LiveGroup:
         before = self.sessions
         self.sessions = {}
         for member in row.members:
-            session = before.get(member.member_id) or Session(now_ms, member.session_timeout_ms, member.acknowledged)
+            session = before.get(member.member_id) or session_of(member, now_ms)
             session.acknowledged = max(session.acknowledged, member.acknowledged)
             if session.acknowledged == row.generation:
                 session.learned_ms = None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from gateway.engine.state_budget import StateBudget
-from gateway.groups.assignment.next_row import Happened, Subscriptions, frozen, members_after, next_row
+from gateway.groups.assignment.next_row import Happened, Subscriptions, Wanted, frozen, members_after, next_row
 from gateway.groups.bounds import GROUP_PARTITIONS_MAX, LARGE_GROUP_PARTITIONS
 from gateway.groups.subscription.subscribed_topics import SubscribedTopics
 from gateway.problem import overloaded
@@ -29,6 +29,7 @@ class Asked:
     join: MemberRow | None = None
     assignor: str = ""
     leaves: frozenset[str] = frozenset()
+    subscribed: Mapping[str, Wanted] = field(default_factory=dict)
     acknowledged: dict[str, int] = field(default_factory=dict)
 
 
@@ -70,6 +71,7 @@ class Regrouping:
         happened = Happened(
             joins=[one.join for one in asked if one.join is not None],
             leaves={name for one in asked for name in one.leaves},
+            subscribed={name: wanted for one in asked for name, wanted in one.subscribed.items()},
             acknowledged={
                 **acknowledged,
                 **{name: generation for one in asked for name, generation in one.acknowledged.items()},

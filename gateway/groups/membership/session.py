@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from log_format.groups.row import MemberRow, Partitions
+
 
 @dataclass(slots=True)
 class Session:
@@ -18,6 +20,14 @@ class Session:
     """Waiting polls: a member that waits is alive."""
     turn: int = 0
     """Where the member's next poll begins, so that no partition is always the last."""
+    acknowledge_ms: int | None = None
+    """How long it may take to acknowledge a generation that it knows of; None: as long as its session."""
+    is_released: bool = False
+    """A static member that said that it will come back: its next instance may take its place."""
+    owned: Partitions | None = None
+    """What a client of Kafka's consumer protocol (KIP-848) says that it reads; None: it has not, since it was given more."""
+    assigned: Partitions | None = None
+    """What such a client was last told to read."""
     is_ended: bool = False
     """The member is out, and is told so. Its partitions are free only once its session is over by its own clock, too. The answer
     that told it of a generation may have been lost, and the next answer may have told it that all is well."""
@@ -27,9 +37,17 @@ class Session:
         if self.is_ended:
             return self.over_ms
         seen_ms = now_ms if self.polls else self.seen_ms
-        return min(seen_ms, self.learned_ms if self.learned_ms is not None else seen_ms) + self.timeout_ms
+        ends_ms = seen_ms + self.timeout_ms
+        if self.learned_ms is None:
+            return ends_ms
+        return min(ends_ms, self.learned_ms + (self.acknowledge_ms or self.timeout_ms))
 
     @property
     def over_ms(self) -> int:
         """From then on the member can't believe any more to be one."""
         return self.seen_ms + self.timeout_ms
+
+
+def session_of(member: MemberRow, seen_ms: int) -> Session:
+    """The session of a member that a row of the table has, or will have."""
+    return Session(seen_ms, member.session_timeout_ms, member.acknowledged, acknowledge_ms=member.rebalance_timeout_ms)

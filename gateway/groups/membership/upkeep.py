@@ -15,9 +15,10 @@ from typing import TypeVar
 
 from gateway.cluster.ownership import Ownership
 from gateway.groups.bounds import GROUPS_AT_ONCE, OFFSETS_RETENTION_MS
-from gateway.groups.membership.coordinator import Coordinator
+from gateway.groups.membership.coordinator import Coordinated, Coordinator
 from gateway.groups.membership.live_group import GroupParts, LiveGroup
 from gateway.supervised import supervised
+from gateway.tables.idle_looks import IdleLooks
 from log_format.errors import OutcomeUnknown, TidelogError
 
 ItemT = TypeVar("ItemT")
@@ -35,6 +36,7 @@ class Upkeep:
         self._bounds = parts.bounds
         self._ownership = ownership
         self._clock = parts.clock
+        self._adopting = IdleLooks(parts.bounds.adoption_ms)
         self._ticked_ms = self._clock.monotonic_ms()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -73,7 +75,7 @@ class Upkeep:
             elif due is not None:
                 due.expect_end()
 
-    async def _end_sessions(self, group: LiveGroup) -> None:
+    async def _end_sessions(self, group: Coordinated) -> None:
         try:
             if not await self._coordinator.still(group):
                 # Another gateway has its members by now, or will: taking them from there would start their sessions anew.
@@ -91,14 +93,16 @@ class Upkeep:
             group.expect_end()
 
     async def _watch_topics(self) -> None:
-        groups = [group for group in self._coordinator if group.sessions and not group.is_lost]
+        live = [group for group in self._coordinator if isinstance(group, LiveGroup)]
+        groups = [group for group in live if group.sessions and not group.is_lost]
         seen = await self._parts.subscribed.look(group.row.members for group in groups)
         # A group that took in members meanwhile may seem unused: it looks once more, and writes nothing.
         behind = [group for group in groups if group.is_behind(seen)]
         await _each(behind, LiveGroup.topics_changed)
 
     async def _adopt(self) -> None:
-        if not self._ownership.adopts_groups:
+        seen = (self._ownership.view(), self._table.state.version)
+        if not self._ownership.adopts_groups or not self._adopting.is_due(self._clock.monotonic_ms(), seen):
             return
         state = await self._table.recent(self._bounds.adoption_ms)
         lost = []
@@ -109,8 +113,9 @@ class Upkeep:
             if mine is None or mine.is_lost or mine.row.epoch != group.epoch:
                 lost.append(name)
         if lost:
+            self._adopting.keep_on()
             _log.info("%d groups are coordinated here from now on", len(lost))
-        await _each(lost, self._coordinator.live)
+        await _each(lost, self._coordinator.claimed)
 
     async def _forget_unused(self) -> None:
         state = await self._table.recent(self._bounds.expiry_ms)

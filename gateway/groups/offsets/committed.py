@@ -1,6 +1,7 @@
 """Committed offsets: committed under the rules of groups, read from the log's newest state.
 
-An offset counts only for the topic incarnation that it was committed for (``incarnations``).
+An offset counts only for the topic incarnation that it was committed for (``incarnations``). Offsets of a Kafka client's open
+transaction are pending: a member that is to begin at them waits, and what is only shown are those before them.
 """
 
 from __future__ import annotations
@@ -8,29 +9,34 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
 
 from gateway.call import unasked
 from gateway.engine.bounds import PARTITIONS_PER_STEP
+from gateway.engine.open_topic import OpenTopic
 from gateway.finishing.pending_offsets import PendingOffsets
 from gateway.groups.membership.coordinator import Coordinator
 from gateway.groups.metrics import GroupMetrics
-from gateway.groups.offsets.incarnations import Incarnations, Key
+from gateway.groups.offsets.incarnations import Incarnations, Key, known_ids
 from gateway.tables.groups import GroupsTable
-from log_format.errors import ErrorCode, RequestRefused
+from log_format.errors import ErrorCode, RequestRefused, TidelogError, UnknownPartition
 from log_format.groups.changes import CommitOffsets
 from log_format.groups.row import NO_GENERATION, OffsetRow
 from log_format.groups.state import Group, GroupsState
 from log_format.topic.state import TopicState
 
+Topics = Mapping[str, OpenTopic | TidelogError]
+"""Topics that were looked at, or why they could not be."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NextOffset:
+
+class NextOffset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The next offset that a client will read of a partition, as it commits it."""
 
     topic: str
-    partition: int
-    offset: int
+    partition: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+    offset: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
     metadata: str | None = None
 
     @property
@@ -58,8 +64,9 @@ class Committed:
         self._metrics = metrics
 
     async def group(self, name: str) -> Group:
-        """The group as the log has it now, nothing pending. Raises ``RequestRefused`` (``UNKNOWN_GROUP``), ``BackOff``."""
-        group = (await self._settled(name)).group(name)
+        """The group as the log has it now; only Kafka clients' open transactions are pending. Raises ``RequestRefused``
+        (``UNKNOWN_GROUP``), ``BackOff``."""
+        group = (await self._settled(name, waits_for_clients=False)).group(name)
         if not group.is_there:
             raise unknown_group(name)
         return group
@@ -79,26 +86,50 @@ class Committed:
         Raises ``RequestRefused`` (``STALE_GENERATION``, ``UNKNOWN_MEMBER``, ``FENCED_MEMBER``, ``UNKNOWN_TOPIC``,
         ``UNKNOWN_PARTITION``), ``BackOff``, ``OutcomeUnknown``.
         """
+        decision = await self.decision(
+            name, offsets, member_id, generation, instead_of=instead_of, transaction_id=transaction_id
+        )
+        # The caller asks for the transaction's decision.
+        with nullcontext() if transaction_id is None else unasked():
+            return await self.decide(decision)
+
+    async def decision(
+        self,
+        name: str,
+        offsets: Sequence[NextOffset],
+        member_id: str | None,
+        generation: int | None,
+        *,
+        instead_of: Mapping[Key, int | None] | None = None,
+        transaction_id: str | None = None,
+        topics: Topics | None = None,
+    ) -> CommitOffsets:
+        """What ``commit`` decides; ``topics``: those of ``offsets``, if they were looked at for it. Raises as it does."""
         coordinated = transaction_id is None and (member_id is not None or not offsets)
-        epoch = (await self._coordinator.live(name)).row.epoch if coordinated else None
-        decision = CommitOffsets(
+        epoch = (await self._coordinator.claimed(name)).row.epoch if coordinated else None
+        return CommitOffsets(
             group=name,
-            offsets=await self.rows(name, offsets, member_id, generation),
+            offsets=await self.rows(name, offsets, member_id, generation, topics),
             member=member_id,
             generation=generation,
             instead_of=instead_of,
             transaction_id=transaction_id,
             epoch=epoch,
         )
-        # The caller asks for the transaction's decision.
-        with nullcontext() if transaction_id is None else unasked():
-            group = await self._table.decide(decision)
-        self._metrics.committed_offsets.inc(len(offsets))
+
+    async def decide(self, decision: CommitOffsets) -> Group:
+        """Commit what was judged by what is known here. Decisions stand in the order in which they come. Raises as ``commit``."""
+        group = await self._table.decide(decision)
+        self._metrics.committed_offsets.inc(len(decision.offsets))
         return group
 
     async def now(self, name: str) -> Group:
         """The group as the log has it now; a missing group has no offsets. Raises ``BackOff``."""
         return (await self._table.fresh()).group(name)
+
+    def as_known(self, name: str) -> Group:
+        """The group as the log was when it was last looked at."""
+        return self._table.state.group(name)
 
     async def put(
         self,
@@ -110,26 +141,41 @@ class Committed:
     ) -> list[OffsetRow]:
         """Commit all of them or none; returns all offsets of the group, as ``offsets`` does. Raises as ``commit``.
 
-        ``known``: the group as it was ``now``.
+        ``known``: the group as it was of late; it says which topics are looked at.
         """
-        ids = await self._incarnations.known_ids(known)
-        group = await self.commit(name, offsets, member_id, generation)
-        return offsets_after(group, ids, offsets)
+        topics = await self._incarnations.looked({topic for topic, _ in known.offsets} | {one.topic for one in offsets})
+        decision = await self.decision(name, offsets, member_id, generation, topics=topics)
+        group = await self.decide(decision)
+        return offsets_after(group, known_ids(topics), decision.offsets)
 
     async def rows(
-        self, name: str, offsets: Sequence[NextOffset], member_id: str | None, generation: int | None
+        self,
+        name: str,
+        offsets: Sequence[NextOffset],
+        member_id: str | None,
+        generation: int | None,
+        topics: Topics | None = None,
     ) -> tuple[OffsetRow, ...]:
         """The offsets to commit, judged by what is known here. Raises as ``commit``."""
         if member_id is not None and generation is not None:
             group = self._coordinator.known(name)
             if group is not None:
                 group.check_commit(member_id, generation)
-        states = {topic: await self._incarnations.existing(topic) for topic in sorted({one.topic for one in offsets})}
+        if topics is None:
+            topics = await self._incarnations.looked({one.topic for one in offsets}) if offsets else {}
+        states = {}
+        for topic in sorted({one.topic for one in offsets}):
+            found = topics[topic]
+            if isinstance(found, TidelogError):
+                raise found
+            states[topic] = found.existing()
         rows = []
         for number, one in enumerate(offsets, 1):
             if number % PARTITIONS_PER_STEP == 0:
                 await asyncio.sleep(0)
-            state = states[one.topic][0].existing_with(one.partition)
+            state = states[one.topic]
+            if one.partition >= state.partition_count:
+                raise UnknownPartition(one.topic, one.partition, state.partition_count)
             rows.append(_row(name, state, one, member_id, generation))
         return tuple(rows)
 
@@ -137,20 +183,23 @@ class Committed:
         """The group's committed offsets, in order of topic and partition. Raises as ``group``."""
         return list((await self._incarnations.valid(await self.group(name))).values())
 
-    async def of_partitions(self, name: str, keys: Iterable[Key]) -> dict[Key, int]:
-        """Committed offsets of those partitions that have one; a missing group has none. Raises ``BackOff``."""
-        group = (await self._settled(name)).group(name)
-        wanted = set(keys)
-        return {
-            key: row.offset
-            for key, row in (await self._incarnations.valid(group, wanted)).items()
-            if row.offset is not None
-        }
+    async def rows_of(self, name: str, keys: set[Key] | None) -> tuple[dict[Key, OffsetRow], frozenset[Key]]:
+        """The group's committed offsets, in order, and for which partitions a Kafka client's open transaction has others;
+        ``keys``: only of these. A missing group has none. Raises as ``group``."""
+        group = (await self._settled(name, waits_for_clients=False)).group(name)
+        waiting = frozenset(row.key for pending in group.pending.values() for row in pending.offsets)
+        return await self._incarnations.valid(group, keys), waiting
 
-    async def _settled(self, name: str) -> GroupsState:
+    async def of_partitions(self, name: str, keys: Iterable[Key]) -> dict[Key, int]:
+        """Committed offsets of those partitions that have one, nothing pending; a missing group has none. Raises ``BackOff``."""
+        group = (await self._settled(name, waits_for_clients=True)).group(name)
+        rows = await self._incarnations.valid(group, set(keys))
+        return {key: row.offset for key, row in rows.items() if row.offset is not None}
+
+    async def _settled(self, name: str, *, waits_for_clients: bool) -> GroupsState:
         state = await self._table.fresh()
         if state.group(name).pending:
-            await self._pending.settle(name)
+            await self._pending.settle(name, waits_for_clients=waits_for_clients)
             state = self._table.log.state
         return state
 
@@ -160,13 +209,9 @@ def unknown_group(name: str) -> RequestRefused:
     return RequestRefused(f"There is no consumer group {name[:255]!r}.", code=ErrorCode.UNKNOWN_GROUP)
 
 
-def offsets_after(group: Group, ids: Mapping[str, str | None], committed: Iterable[NextOffset]) -> list[OffsetRow]:
+def offsets_after(group: Group, ids: Mapping[str, str | None], committed: Iterable[OffsetRow]) -> list[OffsetRow]:
     """The offsets of a group that has just committed some, less those of topics known to be re-created."""
-    known = dict(ids)
-    for one in committed:
-        row = group.offsets.get(one.key)
-        if row is not None:
-            known[one.topic] = row.topic_id
+    known = {**ids, **{row.topic: row.topic_id for row in committed}}
     return [row for _, row in sorted(group.offsets.items()) if known.get(row.topic, row.topic_id) == row.topic_id]
 
 

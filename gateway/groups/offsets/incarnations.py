@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.registry import TopicRegistry, is_topic_name
@@ -41,30 +41,35 @@ class Incarnations:
     async def ids(self, keys: Iterable[Key]) -> dict[str, str | None]:
         """The incarnation of each topic named; None where it does not exist. Raises ``BackOff``, ``CorruptData``."""
         ids: dict[str, str | None] = {}
-        for topic, topic_id in (await self._looked(keys)).items():
-            if isinstance(topic_id, TidelogError):
-                raise topic_id
-            ids[topic] = topic_id
+        for topic, found in (await self.looked({topic for topic, _ in keys})).items():
+            if isinstance(found, TidelogError):
+                raise found
+            ids[topic] = found.state.topic_id
         return ids
 
-    async def known_ids(self, group: Group) -> dict[str, str | None]:
-        """The same for the topics that can be looked at: a damaged topic is no reason to refuse its groups a commit."""
-        found = await self._looked(group.offsets)
-        return {topic: topic_id for topic, topic_id in found.items() if not isinstance(topic_id, TidelogError)}
-
-    async def _looked(self, keys: Iterable[Key]) -> dict[str, str | TidelogError | None]:
+    async def looked(self, names: Collection[str]) -> dict[str, OpenTopic | TidelogError]:
+        """Topics as they are now, which may not exist, or why they can't be looked at."""
         arrival_ms = self._clock.monotonic_ms()
-        names = sorted({topic for topic, _ in keys})
         turns = asyncio.Semaphore(LOOKS_AT_ONCE)
 
-        async def look(topic: str) -> str | TidelogError | None:
+        async def look(topic: str) -> OpenTopic | TidelogError:
+            if not is_topic_name(topic):
+                return UnknownTopic(topic[:100])
             async with turns:
                 try:
-                    return (await self._topics.fresh(topic, arrival_ms)).state.topic_id
+                    return await self._topics.fresh(topic, arrival_ms)
                 except TidelogError as problem:
                     return problem
 
-        return dict(zip(names, await asyncio.gather(*map(look, names)), strict=True))
+        in_order = sorted(names)
+        if len(in_order) == 1:  # most groups read one topic, and need no task for it
+            return {in_order[0]: await look(in_order[0])}
+        return dict(zip(in_order, await asyncio.gather(*map(look, in_order)), strict=True))
+
+
+def known_ids(topics: Mapping[str, OpenTopic | TidelogError]) -> dict[str, str | None]:
+    """The incarnations of those that could be looked at: a damaged topic is no reason to refuse its groups a change of others."""
+    return {topic: one.state.topic_id for topic, one in topics.items() if not isinstance(one, TidelogError)}
 
 
 def of_ids(group: Group, ids: Mapping[str, str | None]) -> dict[Key, OffsetRow]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.engine.bounds import PARTITIONS_PER_STEP
 from gateway.engine.open_topic import OpenTopic
-from gateway.engine.reading import Reading, ReadLimits
+from gateway.engine.read_records import ReadLimits
+from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry, is_topic_name
 from gateway.groups.bounds import LOOKS_AT_ONCE
 from gateway.groups.offsets.committed import Committed
@@ -46,8 +48,9 @@ class Lag:
         self._reading = reading
         self._clock = clock
 
-    async def of_group(self, name: str) -> list[PartitionLag]:
-        """Lag of every partition of topics that the group subscribes to or has offsets for. Raises as ``Committed.group``."""
+    async def of_group(self, name: str, shown: Callable[[str], bool] = lambda _topic: True) -> list[PartitionLag]:
+        """Lag of every partition of topics that the group subscribes to or has offsets for, as far as ``shown``. Raises as
+        ``Committed.group``, and as ``shown``."""
         group = await self._committed.group(name)
         valid = await self._incarnations.valid(group)
         names = {topic for topic, _ in valid}
@@ -62,7 +65,7 @@ class Lag:
                 return await self._partition_lag(topic, state, partition, None if row is None else row.offset)
 
         found: list[PartitionLag] = []
-        for topic_name in sorted(name for name in names if is_topic_name(name)):
+        for topic_name in sorted(name for name in names if is_topic_name(name) and shown(name)):
             topic = await self._topics.fresh(topic_name, arrival_ms)
             state = topic.state
             if state.exists:

@@ -44,8 +44,12 @@ class Reset:
         topics: Sequence[str] | None,
         partitions: Sequence[Key] | None,
         to: ResetTo,
+        *,
+        preview: bool = False,
     ) -> list[OffsetRow]:
         """Move offsets of a group without members, clamped to the log; returns all offsets of the group.
+
+        ``preview``: nothing is committed; those that would move are committed at 0.
 
         ``group``: as ``Committed.group`` has it. Raises ``RequestRefused`` (``GROUP_NOT_EMPTY``, ``UNKNOWN_TOPIC``,
         ``UNKNOWN_PARTITION``, ``NO_COMMITTED_OFFSET`` for a shift), ``BackOff``, ``OutcomeUnknown``.
@@ -65,11 +69,13 @@ class Reset:
             wanted.append(await self._moved(name, key, to, valid.get(key), opened[key[0]][0]))
             if number % PARTITIONS_PER_STEP == 0:
                 await asyncio.sleep(0)
+        if preview:
+            return [row for _, row in sorted((valid | {one.key: _planned(name, one) for one in wanted}).items())]
         try:
             group = await self._committed.commit(name, wanted, None, None)
         except RequestRefused as refusal:
             raise not_empty(name) if refusal.code == ErrorCode.STALE_GENERATION else refusal from None
-        return offsets_after(group, ids, wanted)
+        return offsets_after(group, ids, [group.offsets[one.key] for one in wanted if one.key in group.offsets])
 
     async def _moved(self, name: str, key: Key, to: ResetTo, row: OffsetRow | None, topic: OpenTopic) -> NextOffset:
         state = topic.existing_with(key[1])
@@ -89,3 +95,16 @@ class Reset:
                 )
             offset = row.offset + (to.shift or 0)
         return NextOffset(topic=key[0], partition=key[1], offset=min(max(offset, start), end))
+
+
+def _planned(name: str, one: NextOffset) -> OffsetRow:
+    return OffsetRow(
+        group=name,
+        topic=one.topic,
+        partition=one.partition,
+        topic_id="",
+        offset=one.offset,
+        metadata=one.metadata,
+        member=None,
+        committed_at_ms=0,
+    )

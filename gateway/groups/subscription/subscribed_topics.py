@@ -1,4 +1,7 @@
-"""What members subscribe to: topics by name, existing or not, or a pattern that the whole name must match."""
+"""What members subscribe to: topics by name, existing or not, or a pattern that the whole name must match.
+
+A pattern sees only topics that the member's caller may read, and follows its rights with each look.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gateway.access.caller import ANONYMOUS, Caller
+from gateway.access.rights import Rights
 from gateway.engine.administration import Administration
 from gateway.engine.pool import Pool
 from gateway.engine.registry import TopicRegistry, is_topic_name
@@ -30,6 +35,7 @@ class SeenTopics:
     """How many partitions each has."""
     matches: Mapping[str, Sequence[str]]
     """The names that match each pattern."""
+    rights: Rights
 
     def subscriptions(self, members: Iterable[MemberRow]) -> Subscriptions:
         """The topics that these members subscribe to."""
@@ -43,16 +49,34 @@ class SeenTopics:
         """Whether these members' topics or partitions have changed. Cheap: it is asked of all groups again and again."""
         if any(self.counts.get(name) != count for name, count in known.counts.items()):
             return True
+        if self.rights.enforced:
+            members = list(members)
+            return self.subscriptions(members).topics != known.topics
         return any(name in self.counts and name not in known.counts for one in members for name in self._wanted(one))
 
     def _wanted(self, member: MemberRow) -> Iterable[str]:
-        return member.topics if member.pattern is None else self.matches.get(member.pattern, ())
+        """Raises ``BackOff`` where it is not known what the member's caller may read."""
+        if member.pattern is None:
+            return member.topics
+        names = self.matches.get(member.pattern, ())
+        if member.topics:
+            return {*member.topics, *self._readable(member, names)}
+        return self._readable(member, names)
+
+    def _readable(self, member: MemberRow, names: Iterable[str]) -> Iterable[str]:
+        if not self.rights.enforced:
+            return names
+        caller = ANONYMOUS if member.reader is None else Caller(member.reader.principal, member.reader.groups)
+        return filter(self.rights.allowing(caller, "Read", "topic"), names)
 
 
 class SubscribedTopics:
     """Belongs to the event loop."""
 
-    def __init__(self, topics: TopicRegistry, administration: Administration, *, clock: Clock, pool: Pool) -> None:
+    def __init__(
+        self, topics: TopicRegistry, administration: Administration, *, rights: Rights, clock: Clock, pool: Pool
+    ) -> None:
+        self._rights = rights
         self._topics = topics
         self._administration = administration
         self._clock = clock
@@ -80,9 +104,8 @@ class SubscribedTopics:
         wanted: set[str] = set()
         for members in groups:
             for member in members:
-                if member.pattern is None:
-                    wanted.update(member.topics)
-                else:
+                wanted.update(member.topics)
+                if member.pattern is not None:
                     patterns.add(member.pattern)
         names: Sequence[str] = await self._administration.names() if patterns else self._names
         if names != self._names:
@@ -91,7 +114,7 @@ class SubscribedTopics:
         names = self._names
         matches = {pattern: await self._matching(pattern, names) for pattern in sorted(patterns)}
         wanted.update(name for found in matches.values() for name in found)
-        return SeenTopics(counts=await self._counts(wanted, arrival_ms), matches=matches)
+        return SeenTopics(counts=await self._counts(wanted, arrival_ms), matches=matches, rights=self._rights)
 
     async def _counts(self, names: Iterable[str], arrival_ms: int) -> Mapping[str, int]:
         counts: dict[str, int] = {}

@@ -147,6 +147,42 @@ ROWS: Final = {
             },
         ),
     ],
+    "Queues and delays": [
+        Panel(
+            "Records of queues",
+            "cps",
+            {
+                "delivered": rate("tidelog_queue_records_delivered_total"),
+                "settled": rate("tidelog_queue_records_settled_total"),
+                "locks that ended": rate("tidelog_queue_locks_ended_total"),
+                "dead letters": rate("tidelog_queue_dead_letters_total"),
+            },
+        ),
+        Panel(
+            "Not settled: the ten largest",
+            "short",
+            {"{{queue}}, {{topic}}": "topk(10, max by (queue, topic) (tidelog_queue_lag))"},
+        ),
+        Panel(
+            "In flight and waiting for their time",
+            "short",
+            {"in flight": "sum(tidelog_queue_in_flight)", "delayed by a release": "sum(tidelog_queue_delayed)"},
+        ),
+        Panel(
+            "Start offset held back by one record: the ten longest",
+            "s",
+            {"{{queue}}, {{topic}}": "topk(10, max by (queue, topic) (tidelog_queue_blocked_seconds))"},
+        ),
+        Panel(
+            "Delayed records",
+            "cps",
+            {
+                "taken": rate("tidelog_scheduled_records_total"),
+                "published": rate("tidelog_published_delayed_records_total"),
+            },
+        ),
+        Panel("Published late by, p99", "s", {"p99": quantile(0.99, "tidelog_publication_late_seconds")}),
+    ],
     "Gateways": [
         Panel("Alive, as each sees it", "short", {"{{instance}}": "tidelog_cluster_gateways"}),
         Panel(

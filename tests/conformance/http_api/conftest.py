@@ -1,4 +1,5 @@
-"""The HTTP API as a client sees it: at ``TIDELOG_TEST_URL`` if that is set, else a gateway started on an empty directory.
+"""The HTTP API as a client sees it: at ``TIDELOG_TEST_URL`` if that is set, else at gateways of each kind, on empty directories.
+``TIDELOG_TEST_TOKEN`` is the credential of its calls, if there is one.
 
 Nothing here knows the code. Each test makes topics of its own, so that the suite can run against a gateway in use.
 """
@@ -6,30 +7,39 @@ Nothing here knows the code. Each test makes topics of its own, so that the suit
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 
 import pytest
 
-from tests.support.gateway_process import running_gateway
+from tests.support.contract_gateways import KINDS, Caller
 from tests.support.http_api import Api
 
-
-@pytest.fixture(scope="session")
-def gateway_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where the gateway is."""
-    given = os.environ.get("TIDELOG_TEST_URL")
-    if given:
-        yield given
-        return
-    directory: Path = tmp_path_factory.mktemp("http-api")
-    with running_gateway(directory / "store", directory / "log") as gateway:
-        yield gateway.url
+GIVEN = os.environ.get("TIDELOG_TEST_URL")
 
 
 @pytest.fixture(scope="session")
-def api(gateway_url: str) -> Iterator[Api]:
+def _caller_at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Caller]]:
+    """The caller of a kind. Its gateways are started once: a worker goes from kind to kind with each file."""
+    with ExitStack() as running:
+
+        @cache
+        def started(kind: str) -> Caller:
+            return running.enter_context(KINDS[kind](tmp_path_factory.mktemp("http-api")))
+
+        yield started
+
+
+@pytest.fixture(scope="session", params=["given"] if GIVEN else list(KINDS))
+def caller(request: pytest.FixtureRequest, _caller_at: Callable[[str], Caller]) -> Caller:
+    """Who asks which gateway."""
+    return Caller(GIVEN, os.environ.get("TIDELOG_TEST_TOKEN")) if GIVEN else _caller_at(request.param)
+
+
+@pytest.fixture(scope="session")
+def api(caller: Caller) -> Iterator[Api]:
     """The API."""
-    made = Api(gateway_url)
+    made = Api(*caller)
     yield made
     made.http.close()

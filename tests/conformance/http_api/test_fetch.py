@@ -190,7 +190,7 @@ def test_event_streams_follow(api: Api) -> None:
     """Event ``record``, its JSON, the next offset as id; new records as they come; ``Last-Event-ID`` wins; then ``end``."""
     topic = filled(api, 3)
     path = f"/v1/topics/{topic}/partitions/0/records?offset=0"
-    with httpx.Client(base_url=api.url, timeout=10, trust_env=False) as client:
+    with httpx.Client(base_url=api.url, headers=api.headers, timeout=10, trust_env=False) as client:
         with client.stream("GET", path, headers={"accept": "text/event-stream", "accept-encoding": "gzip"}) as stream:
             assert stream.headers["content-type"].split(";")[0] == "text/event-stream"
             assert "content-encoding" not in stream.headers

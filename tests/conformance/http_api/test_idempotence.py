@@ -148,7 +148,9 @@ def test_what_was_never_issued_is_unknown(api: Api) -> None:
     producer = Producer(api, topic)
     issued = producer.identity["producer_id"]
     tampered = issued[:-1] + ("0" if issued[-1] != "0" else "1")
-    for changed in ({"id": "nobody"}, {"id": tampered}, {"epoch": 1}, {"epoch": 2**31}, {"epoch": 2**63 - 1}):
+    number = "k0000000001400000"
+    ids: list[dict[str, Any]] = [{"id": one} for one in ("nobody", tampered, number, f"{number}-0", "kitten")]
+    for changed in (*ids, {"epoch": 1}, {"epoch": 2**31}, {"epoch": 2**63 - 1}):
         api.refused(producer.send(0, "x", **changed), 404, "UNKNOWN_PRODUCER")
     assert api.records(topic) == []
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import time
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tests.support.http_api import Api
@@ -105,6 +107,9 @@ def test_a_fetched_record_can_be_produced_again(api: Api) -> None:
         ({"value": "x", "timestamp": 253402300800000}, "timestamp"),
         ({"value": "x", "timestamp": "now"}, "timestamp"),
         ({"value": "x", "timestamp": 1.5}, "timestamp"),
+        ({"value": "x", "expires_at": -1}, "expires_at"),
+        ({"value": "x", "expires_at": 253402300800000}, "expires_at"),
+        ({"value": "x", "expires_at": "1"}, "expires_at"),
         ({"value": "x", "partition": -1}, "partition"),
         ({"value": "x", "partition": 1}, "partition"),
         ({"value": "x", "partition": "0"}, "partition"),
@@ -119,6 +124,33 @@ def test_records_that_can_not_be_stored(api: Api, record: Any, member: str) -> N
     problem = api.refused(api.http.post(f"/v1/topics/{topic}/records", json=body), 400, "INVALID_RECORD")
     assert problem["errors"][0]["where"].startswith(f"/records/1/{member}".rstrip("/"))
     assert api.records(topic) == []
+
+
+def test_expiry_is_stored_as_a_header(api: Api) -> None:
+    """The member ``expires_at`` becomes the last header, in decimal ms; JSON, NDJSON and Arrow; null is none."""
+    topic = api.topic()
+    time_ms = 253402300799999
+    api.produce(
+        topic,
+        {"value": "0", "expires_at": time_ms},
+        {"value": "1", "headers": {"a": "b"}, "expires_at": 0},
+        {"value": "2", "expires_at": None},
+    )
+    api.produce_body(topic, "application/x-ndjson", '{"value":"3","expires_at":7}')
+    sink = io.BytesIO()
+    table = pa.table({"value": [b"4", b"5"], "expires_at": pa.array([9, None], pa.int64())})
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    api.produce_body(topic, "application/vnd.apache.arrow.stream", sink.getvalue())
+    found = [[(one["key"], one["value"]) for one in record["headers"]] for record in api.records(topic)]
+    assert found == [
+        [("expires_at", str(time_ms))],
+        [("a", "b"), ("expires_at", "0")],
+        [],
+        [("expires_at", "7")],
+        [("expires_at", "9")],
+        [],
+    ]
 
 
 def test_at_most_twenty_places_are_named(api: Api) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.support.contract_gateways import Caller
 from tests.support.http_api import Api
 
 Json = dict[str, Any]
@@ -20,13 +22,14 @@ class Sender:
     def __init__(self, api: Api) -> None:
         self.http: httpx.Client = api.http
         self.url: str = api.url
+        self.headers = api.headers
         self.producer: Json = api.http.post("/v1/producers", json={}).json()
 
     def send(self, sequence: int | None, *topics: tuple[str, list[str]], **members: Any) -> httpx.Response:
         """Values for topics, with the producer's headers where there is a sequence."""
-        headers = {}
+        headers = dict(self.headers)
         if sequence is not None:
-            headers = {
+            headers |= {
                 "Tidelog-Producer-Id": self.producer["producer_id"],
                 "Tidelog-Producer-Epoch": str(self.producer["epoch"]),
                 "Tidelog-Producer-Sequence": str(sequence),
@@ -34,6 +37,14 @@ class Sender:
         entries = [{"topic": topic, "records": [{"value": value} for value in values]} for topic, values in topics]
         body = {"topics": entries} | members
         return httpx.post(f"{self.url}/v1/records", json=body, headers=headers, timeout=30, trust_env=False)
+
+
+@pytest.fixture(scope="module", params=["own", "shared"])
+def api(caller: Caller, request: pytest.FixtureRequest) -> Iterator[Api]:
+    """The API, with topics of either mode."""
+    made = Api(*caller, commit_mode=request.param)
+    yield made
+    made.http.close()
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ ENCODERS = {"gzip": gzip.compress, "zstd": zstandard.ZstdCompressor().compress}
 def in_raw(api: Api, request: bytes) -> bytes:
     """What comes back for these bytes, until the gateway closes."""
     with socket.create_connection((urlsplit(api.url).hostname, urlsplit(api.url).port), timeout=30) as connection:
-        connection.sendall(request)
+        connection.sendall(request.replace(b"Host: x\r\n", b"Host: x\r\n" + api.header_lines.encode()))
         return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
@@ -126,6 +126,8 @@ def test_the_body_limit_is_enforced_while_bytes_come(api: Api) -> None:
     connection.putrequest("POST", path)
     connection.putheader("Content-Type", "application/octet-stream")
     connection.putheader("Content-Length", str(1 << 30))
+    for header in api.headers.items():
+        connection.putheader(*header)
     connection.endheaders()
     answer = connection.getresponse()
     assert answer.status == 413
@@ -133,7 +135,10 @@ def test_the_body_limit_is_enforced_while_bytes_come(api: Api) -> None:
     connection.close()
     sent = 0
     with socket.create_connection((host, port), timeout=30) as raw:
-        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: x\r\n{api.header_lines}Content-Type: application/octet-stream\r\n"
+            "Transfer-Encoding: chunked\r\n\r\n"
+        )
         raw.sendall(head.encode())
         piece = b"10000\r\n" + bytes(0x10000) + b"\r\n"
         try:
@@ -382,7 +387,8 @@ def test_a_client_that_leaves_in_the_middle_of_its_body_does_no_harm(api: Api) -
     for _ in range(20):
         with socket.create_connection((urlsplit(api.url).hostname, urlsplit(api.url).port), timeout=10) as raw:
             raw.sendall(
-                f"POST /v1/topics/{topic}/records HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                f"POST /v1/topics/{topic}/records HTTP/1.1\r\nHost: x\r\n{api.header_lines}"
+                "Content-Type: application/json\r\n"
                 'Content-Length: 1000\r\n\r\n{"records":[{"value":"x"}]}'.encode()
             )
     assert api.records(topic) == []

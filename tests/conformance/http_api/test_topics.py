@@ -17,6 +17,7 @@ DEFAULTS = {
     "delete.retention.ms": 86400000,
     "commit.mode": "auto",
     "drain.ms": 240000,
+    "delay.max.ms": 2592000000,
     "min.compaction.lag.ms": 0,
     "max.message.bytes": 1048576,
     "flush.ms": 250,
@@ -221,3 +222,30 @@ def test_deleting_records(api: Api) -> None:
     api.refused(api.http.post(f"/v1/topics/{fresh_name()}:delete-records", json={"before": []}), 404, "UNKNOWN_TOPIC")
     api.produce(topic, {"value": "on"}, partition=2)
     assert [record["offset"] for record in api.records(topic, 2)] == [10]
+
+
+def test_a_topics_commits_are_listed(api: Api) -> None:
+    """The newest first, in pages: when, by whom, and how many new records each brought; those of an older topic are no part."""
+    topic = api.topic(commit_mode="own", flush_ms=0)
+    for count in (1, 3):
+        assert api.produce(topic, *({"value": "v"} for _ in range(count))).status_code == 200
+    version = api.http.get(f"/v1/topics/{topic}").json()["table_version"]
+    commits = api.http.get(f"/v1/topics/{topic}/commits").json()["commits"]
+    assert [one["version"] for one in commits] == list(range(version, version - len(commits), -1))
+    assert [one["records"] for one in commits[:2]] == [3, 1]
+    assert {type(one["at"]) for one in commits} == {int}
+    assert all(one["by"] and one["operation"] for one in commits)
+    assert (commits[0]["added"], commits[0]["removed"]) == (1, 0)
+    assert commits[0]["added_bytes"] > 0
+    page = api.http.get(f"/v1/topics/{topic}/commits", params={"limit": 1}).json()
+    assert (page["commits"], page["next"]) == (commits[:1], version)
+    after = api.http.get(f"/v1/topics/{topic}/commits", params={"limit": 1, "before": version}).json()
+    assert after["commits"] == commits[1:2]
+    for wrong in ({"limit": 0}, {"limit": 51}, {"before": -1}, {"nope": 1}):
+        assert api.http.get(f"/v1/topics/{topic}/commits", params=wrong).status_code == 400
+    assert api.http.get("/v1/topics/never-there/commits").json()["error_code"] == "UNKNOWN_TOPIC"
+    api.http.delete(f"/v1/topics/{topic}")
+    assert api.http.post("/v1/topics", json={"name": topic}).status_code == 201
+    again = api.http.get(f"/v1/topics/{topic}/commits").json()["commits"]
+    assert len(again) == 1
+    assert again[0]["records"] == 0

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from log_format.stores import open_store
+from tests.support.attacks.insiders import HOSTILE_PATHS, name_as_segment, segments
 from tests.support.gateway_process import GatewayProcess
 
 pytestmark = pytest.mark.processes
@@ -31,10 +32,6 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
 }
 
 
-def segments(directory: Path, topic: str) -> set[Path]:
-    return set((directory / "store" / "topics" / topic / "segments").iterdir())
-
-
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_segment(gateway: GatewayProcess, damage: str) -> None:
     """500 ``CORRUPT_SEGMENT`` with its name for exactly the records in it; the rest of the partition, other partitions and
@@ -44,9 +41,9 @@ def test_a_damaged_segment(gateway: GatewayProcess, damage: str) -> None:
 
     topic = gateway.topic(damage, 2)
     assert gateway.produce(topic, "sound", partition=0).status_code == 200
-    before = segments(Path(gateway.store).parent, topic)
+    before = segments(Path(gateway.store), topic)
     assert gateway.produce(topic, *(f"lost-{number}" for number in range(50)), partition=0).status_code == 200
-    (segment,) = segments(Path(gateway.store).parent, topic) - before
+    (segment,) = segments(Path(gateway.store), topic) - before
     assert gateway.produce(topic, "other", partition=1).status_code == 200
     store = open_store(str(Path(gateway.store).parent / "store"))
     assert verify_topic(store, topic).ok
@@ -76,16 +73,6 @@ def test_a_damaged_segment(gateway: GatewayProcess, damage: str) -> None:
     assert any(segment.name in str(problem) for problem in report.problems), report.problems
 
 
-HOSTILE_PATHS = {
-    "above": "../victim/segments/{name}",
-    "encoded": "%2e%2e/victim/segments/{name}",
-    "absolute": "/etc/passwd",
-    "elsewhere": "s3://other/{name}",
-    "nul": "segments/a%00.parquet",
-    "huge": "segments/" + "a" * 100_000,
-}
-
-
 def test_a_commit_that_names_what_is_no_segment(
     gateway: GatewayProcess, start_gateway: Callable[..., GatewayProcess]
 ) -> None:
@@ -95,14 +82,10 @@ def test_a_commit_that_names_what_is_no_segment(
 
     victim = gateway.topic("victim")
     assert gateway.produce(victim, "secret").status_code == 200
-    (secret,) = segments(Path(gateway.store).parent, victim)
-    topics = Path(gateway.store).parent / "store" / "topics"
     for name, path in HOSTILE_PATHS.items():
         gateway.topic(name)
         assert gateway.produce(name, "mine").status_code == 200
-        (own,) = segments(Path(gateway.store).parent, name)
-        newest = max((topics / name / "_delta_log").glob("*.json"))
-        newest.write_text(newest.read_text().replace(f"segments/{own.name}", path.format(name=secret.name)))
+        name_as_segment(Path(gateway.store), name, path, victim)
     other = start_gateway(str(Path(gateway.store).parent / "store"), "--forwarding", "off")
     for name in HOSTILE_PATHS:
         answers = [other.fetch(name), other.produce(name, "more")]

@@ -74,15 +74,20 @@ def test_records_stay_where_they_arrive(gateways: list[GatewayProcess]) -> None:
 
 
 def test_no_client_speaks_for_a_gateway(gateways: list[GatewayProcess]) -> None:
-    """Without the cluster's MAC there is no such route, and no body is held that is too long."""
+    """Without a hop there is no such route, and a hop of a client's own making is refused."""
     owner, _ = gateways
-    for path in ("/gateways/journal-offers", "/gateways/journal-news"):
-        for headers in ({}, {"x-tidelog-mac": "0" * 64}, {b"x-tidelog-mac": b"\xff"}):
-            answer = owner.http.post(path, content=b"[0,1]", headers=headers)
-            assert (answer.status_code, answer.json()["error_code"]) == (404, "NOT_FOUND")
-        answer = owner.http.post(path, content=b"x" * (3 << 20), headers={"x-tidelog-mac": "0" * 64})
-        assert answer.status_code == 413
-    assert "gateways/journal" not in owner.http.get("/openapi.json").text
+    for path in (
+        "/gateways/journal-offers",
+        "/gateways/journal-news",
+        "/gateways/queue-takes",
+        "/gateways/queue-settlements",
+    ):
+        answer = owner.http.post(path, content=b"[0,1]")
+        assert (answer.status_code, answer.json()["error_code"]) == (404, "NOT_FOUND")
+        for hop in (b"", b"e30=." + b"0" * 64, b"\xff"):
+            answer = owner.http.post(path, content=b"[0,1]", headers={b"tidelog-hop": hop})
+            assert (answer.status_code, answer.json()["errors"][0]["where"]) == (400, "Tidelog-Hop")
+    assert "gateways/" not in owner.http.get("/openapi.json").text
 
 
 def test_a_frozen_owner_costs_a_wait_and_no_record(gateways: list[GatewayProcess]) -> None:

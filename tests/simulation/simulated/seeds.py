@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+from log_format.errors import CorruptData
+from tests.simulation.simulated.scheduler import StillRunning
+from tests.simulation.simulated.truth import Violation
 from tests.simulation.simulated.world import ignore
 
 
@@ -26,3 +29,14 @@ class Seeds:
         for seed in self._seeds[part :: len(self.parts)]:
             print(f"{self._variable}={seed}")
             yield seed
+
+
+def seed_that_shows(seeds: Iterable[int], simulate: Callable[[int], object]) -> int | None:
+    """The first seed whose history breaks a promise or never comes to rest; None where none does."""
+    for seed in seeds:
+        try:
+            simulate(seed)
+        except (Violation, CorruptData, StillRunning) as problem:
+            print(f"seed {seed}: {problem}")
+            return seed
+    return None

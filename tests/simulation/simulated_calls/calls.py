@@ -15,6 +15,7 @@ TOPICS = {"t": 2, "u": 1}
 GROUPS = ("g", "h")
 SESSION_MS = 1_800_000
 TRANSACTION_MS = 900_000
+DELAY_MS = 86_400_000
 
 Do = Callable[..., Any]
 """Makes a call (method, path, body, headers) on a gateway whose store works; returns the answer."""
@@ -246,6 +247,11 @@ def _reset(calls: Calls, route: str) -> Call:
     return Call(route=route, path=f"/v1/groups/{group}/offsets:reset", body=body, group=group)
 
 
+def _delete_offsets(calls: Calls, route: str) -> Call:
+    group = _with_offsets(calls)
+    return Call(route=route, path=f"/v1/groups/{group}/offsets:delete", body={"topics": ["t"]}, group=group)
+
+
 def _delete_group(calls: Calls, route: str) -> Call:
     group = _with_offsets(calls)
     return Call(route=route, path=f"/v1/groups/{group}", group=group)
@@ -284,6 +290,55 @@ def _poll_beginning(calls: Calls, route: str) -> Call:
     return Call(route=route, path=f"/v1/groups/{group}/poll", body=body, group=group)
 
 
+def _cancel(calls: Calls, route: str) -> Call:
+    """A record is looked for behind its cancellation, so what stands may be in doubt."""
+    record = {"value": calls.value(), "partition": 0, "deliver_after_ms": DELAY_MS}
+    answer = calls.do("POST", "/v1/topics/t/records", {"records": [record]})
+    path = f"/v1/topics/t/scheduled/{answer['scheduled'][0]['id']}"
+    return Call(route=route, path=path, is_one_step=False)
+
+
+def _check(calls: Calls, route: str) -> Call:
+    body = {"transactional_id": f"checked-{calls.number()}", "timeout_ms": TRANSACTION_MS, "check_after_ms": 1_000}
+    calls.open_transactions.append(calls.do("POST", "/v1/transactions", body)["transaction_id"])
+    body = {"transactional_id_prefix": "checked-", "max_wait_ms": 3_000}
+    return Call(route=route, path="/v1/transactions:check", body=body)
+
+
+def _queue(calls: Calls) -> str:
+    """A queue with records to deliver and a dead letter topic."""
+    name, letters = f"queue-{calls.number()}", calls.topic(f"letters-{calls.number()}")
+    calls.do("PUT", f"/v1/queues/{name}", {"topics": ["t"], "start": "earliest", "dead_letter_topic": letters})
+    return name
+
+
+def _put_queue(calls: Calls, route: str) -> Call:
+    name = calls.rng.choice((_queue(calls), f"queue-{calls.number()}"))
+    return Call(route=route, path=f"/v1/queues/{name}", body={"topics": ["u"]}, is_one_step=False)
+
+
+def _delete_queue(calls: Calls, route: str) -> Call:
+    return Call(route=route, path=f"/v1/queues/{_queue(calls)}")
+
+
+def _receive(calls: Calls, route: str) -> Call:
+    return Call(route=route, path=f"/v1/queues/{_queue(calls)}:receive", body={}, is_one_step=False)
+
+
+def _settle(calls: Calls, route: str) -> Call:
+    name = _queue(calls)
+    taken = calls.do("POST", f"/v1/queues/{name}:receive", {"max_records": 2})["records"]
+    keys = ("topic", "partition", "offset", "lease")
+    settlements = [{key: one[key] for key in keys} | {"action": "accept"} for one in taken]
+    nothing = {"topic": "t", "partition": 0, "offset": 0, "lease": "none", "action": "accept"}
+    body = {"settlements": settlements or [nothing]}
+    return Call(route=route, path=f"/v1/queues/{name}:settle", body=body, is_one_step=False)
+
+
+def _redrive(calls: Calls, route: str) -> Call:
+    return Call(route=route, path=f"/v1/queues/{_queue(calls)}:redrive", body={}, is_one_step=False)
+
+
 Kind = Callable[[Calls, str], Call]
 KINDS: Mapping[str, tuple[Kind, ...]] = {
     "POST /v1/topics": (_create,),
@@ -292,18 +347,26 @@ KINDS: Mapping[str, tuple[Kind, ...]] = {
     "POST /v1/topics/{topic}:delete-records": (_delete_records,),
     "POST /v1/topics/{topic}/records": (_produce, _produce_stamped, _stage),
     "POST /v1/topics/{topic}/partitions/{partition}/records": (_produce_to_one,),
+    "DELETE /v1/topics/{topic}/scheduled/{scheduled}": (_cancel,),
     "POST /v1/producers": (_producer,),
     "POST /v1/transactions": (_begin,),
     "POST /v1/transactions/{transaction}:commit": (_commit,),
     "POST /v1/transactions/{transaction}:abort": (_abort,),
     "POST /v1/transactions/{transaction}/offsets": (_stage_offsets,),
+    "POST /v1/transactions:check": (_check,),
     "POST /v1/records": (_at_once,),
     "POST /v1/groups/{group}/members": (_join,),
     "POST /v1/groups/{group}/members/{member}/heartbeat": (_heartbeat,),
     "DELETE /v1/groups/{group}/members/{member}": (_leave,),
     "PUT /v1/groups/{group}/offsets": (_put_offsets, _put_members_offsets),
     "POST /v1/groups/{group}/offsets:reset": (_reset,),
+    "POST /v1/groups/{group}/offsets:delete": (_delete_offsets,),
     "DELETE /v1/groups/{group}": (_delete_group,),
+    "PUT /v1/queues/{queue}": (_put_queue,),
+    "DELETE /v1/queues/{queue}": (_delete_queue,),
+    "POST /v1/queues/{queue}:receive": (_receive,),
+    "POST /v1/queues/{queue}:settle": (_settle,),
+    "POST /v1/queues/{queue}:redrive": (_redrive,),
     "POST /v1/groups/{group}/poll": (_poll_joining, _poll_committing, _poll_acknowledging, _poll_beginning),
 }
 """By route; every route that changes something."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections import Counter
 from collections.abc import Callable
 from enum import Enum
@@ -40,6 +41,8 @@ LATE_MS = 25 * SECOND_MS
 
 View = dict[str, Any]
 """What can be seen by the API."""
+
+_REQUEST_ID = re.compile(r'(, )?"request_id": "[^"]*"')
 
 
 class Break(Enum):
@@ -160,8 +163,8 @@ class CallsWorld(GatewaysWorld):
             self._heal()
             return
         # The middleware draws a request's id from the system, so it is no part of the history.
-        told = {name: value for name, value in (reply.body or {}).items() if name != "request_id"}
-        self.scheduler.note(f"answered {reply.status} {json.dumps(told)}")
+        told = _REQUEST_ID.sub("", json.dumps(reply.body or {}))  # partitions that failed have it, too
+        self.scheduler.note(f"answered {reply.status} {told}")
         self._judge(call, reply, before, has_broken=has_broken)
 
     def _judge(self, call: Call, reply: Reply, before: View, *, has_broken: bool) -> None:
@@ -272,12 +275,16 @@ class CallsWorld(GatewaysWorld):
         for topic in self._do("GET", "/v1/topics", None)["topics"]:
             name = topic["name"]
             view[f"topic {name}"] = topic
+            waiting = self._do("GET", f"/v1/topics/{name}/scheduled", None, may_be_gone=True)
+            view[f"scheduled {name}"] = waiting
             for part in topic["partitions"]:
                 path = f"/v1/topics/{name}/partitions/{part['partition']}/records?offset=earliest"
                 read = self._do("GET", path, None, may_be_gone=True)
                 if read is not None:
                     values = [(one["offset"], one["value"]) for one in read["records"]]
                     view[f"records {name}/{part['partition']}"] = values
+        for queue in self._do("GET", "/v1/queues", None)["queues"]:
+            view[f"queue {queue['queue']}"] = queue
         for group in self._do("GET", "/v1/groups", None)["groups"]:
             name = group["group"]
             view[f"group {name}"] = self._do("GET", f"/v1/groups/{name}", None, may_be_gone=True)

@@ -107,7 +107,7 @@ class CalmWorld(GatewaysWorld):
         return self.service(self.client(machine), machine, with_groups=True, cluster=self._cluster)
 
     def _check_rest(self, service: Service) -> None:
-        gateway = service.app.state.gateway
+        gateway = service.app.gateway
         for memory in (gateway.answer_memory, gateway.request_memory):
             if memory.used_bytes:
                 self.findings.wrong.append(f"{memory.used_bytes} bytes of {memory.purpose} were never given back")

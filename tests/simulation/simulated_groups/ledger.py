@@ -69,7 +69,7 @@ class Ledger:
                 is_next = instance is not None and other.instance == instance
                 if is_next:
                     self._replaced.add(other.member)
-                elif other.until_ms > self._now_ms():
+                elif other.until_ms > self._now_ms() and not self._is_replaced(other):
                     raise Violation(f"{member} is given {place}, which {other.member} holds until {other.until_ms}")
             self._holdings[place] = Holding(member=member, instance=instance, until_ms=until_ms)
             if self._takers[place][-1:] != [member]:
@@ -203,12 +203,16 @@ class Ledger:
         holding = self._holdings.get(place)
         if member in takers:
             raise Violation(f"{member} committed for {place} after {takers[-1]} took it")
-        if holding is not None and holding.until_ms > self._now_ms() and member not in self._heirs(holding):
+        if holding is not None and holding.until_ms > self._now_ms() and not self._is_replaced(holding):
             raise Violation(f"{member} committed for {place} while {holding.member} holds it")
 
-    def _heirs(self, holding: Holding) -> set[str]:
+    def _is_replaced(self, holding: Holding) -> bool:
+        """Whether the static member came back: its join acknowledges the generation, and what moves in it is free."""
+        if holding.instance is None:
+            return False
         rows = [member for row in self._rows.values() for member in row.members]
-        return {row.member_id for row in rows if row.instance_id is not None and row.instance_id == holding.instance}
+        names = {row.member_id for row in rows if row.instance_id == holding.instance}
+        return bool(names) and holding.member not in names
 
     def _rewritten(self, add: Add, all_changes: list[GroupChanges]) -> None:
         self.told["rewritten"] += 1

@@ -38,6 +38,7 @@ class Clients:
         for index in range(2):
             yield _named(f"idempotent-{index}", self._send_stamped)
         yield _named("finisher", self._finish)
+        yield _named("kafka", self._send_numbered)
 
     def _topic(self) -> str:
         return self._rng.choice(("a", "a", "b"))
@@ -75,6 +76,25 @@ class Clients:
                     self._insist(topic, request)
             else:
                 topic, sequence, who, bound = self._topic(), 0, self._new_producer(), None
+
+    def _send_numbered(self, name: str) -> None:
+        """As a Kafka client: sequences count the records of the partition; it begins another epoch by itself."""
+        world, topic = self._world, self._topic()
+        number = producer_id.issue_number(EPOCH_MS, f"{next(self._numbers):06x}")
+        sequence, epoch = 0, 0
+        bound: str | None = None
+        for _ in range(world.profile.turns):
+            world.think()
+            stamp = ProducerStamp(producer_id.numbered(number, 0), epoch, sequence)
+            request = Request(name, self._values(), stamp=stamp)
+            request.topic_id = bound
+            request.routes = dict.fromkeys(request.values, 0)
+            if self._insist(topic, request):
+                sequence, bound = sequence + len(request.values), request.topic_id
+                if self._rng.random() < 0.5:  # the answer was lost on its way to the client
+                    self._insist(topic, request)
+            else:
+                topic, sequence, epoch, bound = self._topic(), 0, epoch + 1, None
 
     def _new_producer(self) -> str:
         return producer_id.issue(producer_id.PLAIN, EPOCH_MS, f"{next(self._numbers):020x}", b"key")

@@ -63,6 +63,13 @@ def _check_table(gateway: Gateway, name: str, view: TopicState, topic_id: str | 
         there = table.producers.by_id.get(producer_id)
         if there is None or there[:3] != known[:3]:
             raise Violation(f"the table of {name} knows {there} of {producer_id}, its journal {known}")
+    for producer_id, kafkas in view.producers.numbered.by_id.items():
+        for partition, lane in kafkas.lanes.items():
+            at = table.producers.numbered.lane(producer_id, partition)
+            if at != lane:
+                raise Violation(f"the table of {name} knows {at} of {producer_id}, its journal {lane}")
+    if view.producers.numbered.spent_unseen_by(table.producers.numbered):
+        raise Violation(f"the table of {name} does not know all that its journal has forgotten")
     if view.transactions.floor > table.transactions.floor or view.transactions.by_id != table.transactions.by_id:
         raise Violation(f"the table of {name} knows {table.transactions}, its journal {view.transactions}")
     if view.producers.forgotten_issued_ms > table.producers.forgotten_issued_ms:
@@ -84,7 +91,7 @@ def _check_checkpoint(gateway: Gateway, number: int, world: JournalsWorld) -> No
 
 def _facts(state: JournalState) -> object:
     runs = {topic_id: state.runs.of(topic_id) for topic_id in state.topics.by_id}
-    parts = {topic_id: one.parts for topic_id, one in runs.items() if one is not None}
+    parts = {topic_id: list(one.parts()) for topic_id, one in runs.items() if one is not None}
     return state.version, state.topics.encoded(), parts, sorted(state.runs.unneeded(1000)), state.runs.file_count()
 
 

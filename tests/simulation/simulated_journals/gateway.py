@@ -32,6 +32,7 @@ from log_format.journal.take import JournalTake
 from log_format.journal.topics import JournalTopic
 from log_format.journal.undrained import Undrained
 from log_format.journal.view import AheadOfTable, is_open, journal_topic, view_of
+from log_format.limits import OVERTAKE_MS
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.reader import SegmentReader
 from log_format.store import ObjectStore
@@ -45,7 +46,6 @@ ResultT = TypeVar("ResultT")
 Make = Callable[[Move], TableChange[TopicState, ResultT]]
 
 ROUNDS_MAX = 6
-OVERTAKE_MS = 2_000
 FLUSH_REQUESTS_MAX = 4
 OFFERED = 0.0
 """How many flushes are offered to another gateway. The rest is as if there were one."""
@@ -329,7 +329,7 @@ class Gateway:
         """Whole commits of the journal, perhaps only some."""
         ends = known.drained.copy()
         places: list[JournalRunPlace] = []
-        for ref, runs in list(undrained.parts) if undrained is not None else ():
+        for ref, runs in undrained.parts() if undrained is not None else ():
             if any(run.end_offset > known.next_offsets[run.partition] for run in runs):
                 break  # of a later state
             for run in runs:

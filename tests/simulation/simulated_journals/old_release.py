@@ -15,6 +15,7 @@ from log_format.delta.actions import Commit
 from log_format.delta.checkpoint_schema import present
 from log_format.delta.committer import Committer
 from log_format.delta.log import TableLog
+from log_format.delta.table import Table
 from log_format.errors import UnsupportedTable
 from log_format.store import ObjectStore
 from log_format.topic.append import Append
@@ -67,7 +68,13 @@ def _table(topic: str):  # type: ignore[no-untyped-def]
             raise UnsupportedTable(f"checkpoint {version} asks for a newer release")
         return _old(table.read_checkpoint(data, version))
 
-    return replace(table, absent=lambda: _old(table.absent()), read_checkpoint=read_checkpoint)
+    return Table(
+        root=table.root,
+        label=table.label,
+        fields=table.fields,
+        absent=lambda: _old(table.absent()),
+        read_checkpoint=read_checkpoint,
+    )
 
 
 def _old(state: TopicState) -> OldState:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from tests.simulation.simulated.faults import SECOND_MS
 from tests.simulation.simulated.scheduler import Machine, Scheduler
@@ -18,6 +18,9 @@ RETRIES_MAX = 60
 AT_ONCE = 2
 CLOSE_MS = 40
 """About what a flush takes when nothing is slow."""
+
+UNNUMBERED_EVERY: Final = 3
+"""So many requests of a producer of whole requests have one without a number among them."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -167,12 +170,29 @@ class AtOnceProducer:
     def run(self) -> None:
         """Live."""
         around = self._around
-        for _ in range(around.turns):
+        for turn in range(around.turns):
             around.think()
             if not self._identity:
                 self._begin()
             topics = around.rng.sample(around.topics, around.rng.randrange(1, len(around.topics) + 1))
-            self._send({topic: _values(around) for topic in topics})
+            sent = {topic: _values(around) for topic in topics}
+            if turn % UNNUMBERED_EVERY:
+                self._send(sent)
+            else:
+                self._send_once(sent, turn)
+
+    def _send_once(self, sent: dict[str, dict[int, list[bytes]]], turn: int) -> None:
+        """Without a number: it is not repeated."""
+        around = self._around
+        body = {"topics": [{"topic": topic, **_records(values)} for topic, values in sent.items()]}
+        reply = around.call("POST", "/v1/records", body, {})
+        if not isinstance(reply, Lost) and reply.status == 200:
+            around.judge.committed(f"{self._name}, turn {turn}", sent, reply.body)
+            around.judge.told["at once, unnumbered"] += 1
+        elif reply is Lost.NO_ANSWER or (not isinstance(reply, Lost) and reply.may_have_happened):
+            around.judge.in_doubt(sent)
+        else:
+            around.judge.aborted(sent)
 
     def _begin(self) -> None:
         reply = self._around.call("POST", "/v1/producers", {})

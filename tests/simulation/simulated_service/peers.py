@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gateway.certificate import PeerTrust
+from gateway.cluster.keys import ClusterKeys
 from gateway.cluster.ownership import Mode, Ownership
-from gateway.cluster.peers import Peers
+from gateway.cluster.peers import Peer, Peers
 from gateway.forwarding.connections import PeerLost, PeerUnreachable
 from log_format.clock import Clock
 from tests.simulation.simulated.faults import Faults
@@ -22,7 +24,7 @@ from tests.simulation.simulated.scheduler import Scheduler
 if TYPE_CHECKING:
     from tests.simulation.simulated_service.service import Exchange, HttpAnswer, HttpRequest, Service
 
-IsLive = Callable[[], bool]
+GoesOn = Callable[[], Awaitable[bool]]
 LOOK_MS = 1_000
 
 
@@ -48,6 +50,7 @@ class Members(Peers):
 
     def __init__(self, cluster: Cluster, own_name: str, clock: Clock) -> None:
         super().__init__(clock)
+        self.keys = ClusterKeys("simulated", (b"k" * 32,))
         self._cluster = cluster
         self._own_name = own_name
 
@@ -56,10 +59,13 @@ class Members(Peers):
         """Of ``candidates``."""
         return len(self.candidates())
 
-    def candidates(self) -> dict[str, str]:
+    def candidates(self) -> dict[str, Peer]:
         """The others, also some that have crashed."""
-        names = (service.machine.name for service in self._cluster.services.values())
-        return {name: self._cluster.url(name) for name in names if name != self._own_name}
+        others = [one for one in self._cluster.services.values() if one.machine.name != self._own_name]
+        return {
+            one.machine.name: Peer(one.machine.name, self._cluster.url(one.machine.name), one.hops.instance)
+            for one in others
+        }
 
     def is_live(self, gateway_id: str) -> bool:
         """Whether it has not crashed."""
@@ -112,21 +118,21 @@ class Connection:
 
         self._cluster.scheduler.at(faults.travel_ms(), arrive)
 
-    async def head(self, is_live: IsLive) -> None:
+    async def head(self, goes_on: GoesOn) -> None:
         """Wait for ``status`` and ``headers``. Raises ``PeerLost``."""
         while not self._answered.is_set():
             try:
                 async with asyncio.timeout(LOOK_MS / 1000):
                     await self._answered.wait()
             except TimeoutError:
-                if not is_live():
+                if not await goes_on():
                     raise PeerLost("it crashed") from None
         if self._answer is None:
             raise PeerLost("the connection broke")
         self.status = self._answer.status
         self.headers = [(name.encode(), value.encode()) for name, value in self._answer.headers.items()]
 
-    async def chunk(self, _is_live: IsLive) -> bytes:
+    async def chunk(self, _goes_on: GoesOn) -> bytes:
         """The body, and then nothing."""
         assert self._answer is not None
         if self._is_read:
@@ -149,11 +155,17 @@ class Connections:
     """Of one gateway to all others (``PeerConnections``)."""
 
     def __init__(self, cluster: Cluster, caller: Service) -> None:
+        self.trust = PeerTrust()
         self._cluster = cluster
         self._caller = caller
 
-    async def take(self, url: str) -> Connection:
+    def silent_ms(self, _url: str) -> int:
+        """None is silent: what a crash leaves is found out by asking."""
+        return 0
+
+    async def take(self, url: str, *, is_probe: bool = False) -> Connection:
         """Raises ``PeerUnreachable``."""
+        del is_probe
         peer = self._cluster.services[url]
         if not peer.machine.alive:
             raise PeerUnreachable(url)

@@ -16,12 +16,15 @@ from unittest import mock
 from gateway.app import GatewayApplication, create_app
 from gateway.cluster.ownership import Ownership
 from gateway.engine.bounds import EngineBounds
+from gateway.forwarding.breaker import Breaker
 from gateway.forwarding.connections import PeerConnections
+from gateway.forwarding.hop import Hops
 from gateway.groups.bounds import GroupBounds
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
 from gateway.metrics import Metrics
 from gateway.process.assembly import put_together
+from gateway.queues.bounds import QueueBounds
 from gateway.settings import Settings
 from log_format.ids import NewId
 from log_format.store import ObjectStore
@@ -33,8 +36,11 @@ from tests.simulation.simulated_service.peers import Cluster, Connections, alone
 
 _Message = MutableMapping[str, Any]
 
-EVENTFUL: Final = EngineBounds(checkpoint_interval_min=3, checkpoint_interval_max=5, table_files_min=10)
+EVENTFUL: Final = EngineBounds(
+    checkpoint_interval_min=3, checkpoint_interval_max=5, table_files_min=10, due_notices_max=3
+)
 EVENTFUL_GROUPS: Final = GroupBounds(compaction_ms=5 * SECOND_MS)
+EVENTFUL_QUEUES: Final = QueueBounds(compaction_ms=5 * SECOND_MS)
 """Bounds that a history of a minute meets."""
 
 
@@ -76,7 +82,8 @@ class Exchange:
 
 
 class Service:
-    """One gateway process. ``with_groups``: also what it does about groups beside requests, which never comes to rest.
+    """One gateway process. ``with_groups``, ``with_queues``, ``with_publishing`` (of delayed records): also its work beside
+    requests, which never comes to rest.
 
     ``cluster``: with it, it passes requests on to others; and at its start it looks after transactions, once. ``ownership``: what
     it believes to own, without ``cluster``; else everything.
@@ -93,12 +100,13 @@ class Service:
         bounds: EngineBounds = EVENTFUL,
         group_bounds: GroupBounds = EVENTFUL_GROUPS,
         with_groups: bool = False,
+        with_queues: bool = False,
+        with_publishing: bool = False,
         cluster: Cluster | None = None,
         ownership: Ownership | None = None,
     ) -> None:
-        self.machine = machine
-        self._with_groups = with_groups
-        self._cluster = cluster
+        self.machine, self._cluster = machine, cluster
+        self._with_groups, self._with_queues, self._with_publishing = with_groups, with_queues, with_publishing
         self.loop = SimulatedLoop(scheduler)
         self._scheduler = scheduler
         self._ready = False
@@ -118,6 +126,7 @@ class Service:
             ownership, connections = owners_of(cluster, machine.name, clock, chance), Connections(cluster, self)
             if cluster.mode != "off":
                 cluster.services[cluster.url(machine.name)] = self
+        self.hops = Hops(ownership.peers, clock, instance=new_id())
         self.engine = LogEngine(
             _as_store(client),
             _as_store(client),
@@ -127,6 +136,7 @@ class Service:
             registry=metrics.registry,
             request_memory=request_memory,
             group_bounds=group_bounds,
+            queue_bounds=EVENTFUL_QUEUES,
             new_id=new_id,
             jitter=chance.random,
             make_executor=make_executor,
@@ -137,10 +147,13 @@ class Service:
             self.engine,
             ownership,
             connections,
+            breaker=Breaker(ownership.peers, connections, clock),
+            hops=self.hops,
             clock=clock,
             metrics=metrics,
             request_memory=request_memory,
             codec_pool=make_executor(settings.codec_threads, "codec"),
+            compression_pool=make_executor(1, "compression"),
         )
         self.app: GatewayApplication = create_app(whole)
         scheduler.start(f"{machine.name} loop", machine, self.loop.live)
@@ -154,12 +167,25 @@ class Service:
                 self._sweeping.add_done_callback(_seen)
             if self._with_groups:
                 self.engine.groups.start()
+            if self._with_queues:
+                self.engine.queues.start()
+            if self._with_publishing:
+                self.engine.delayed.publishing.start()
             self._ready = True
             for begin in self._waiting:
                 begin()
             self._waiting.clear()
 
         self._starting = self.loop.create_task(start())
+
+    def sweep(self) -> None:
+        """Look after transactions that another gateway left behind."""
+
+        def begin() -> None:
+            self._sweeping = self.loop.create_task(self.engine.sweeping.sweep_once(left_alone_ms=0))
+            self._sweeping.add_done_callback(_seen)
+
+        self.loop.call_soon_threadsafe(begin)
 
     def do(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Have its loop do this, as work beside requests. What it raises is lost."""

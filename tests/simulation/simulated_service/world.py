@@ -38,6 +38,7 @@ QUIET_ROUNDS = 10
 """Of requests that come as another one's flush begins or ends, with nothing after them that would wake a sleeper."""
 QUIET_AFTER_MS = 5 * MINUTE_MS
 """How long after the last fault nothing is wrong any more: what is late has arrived, and no wait for what was lost goes on."""
+SWEPT_MS = 10_000
 TOPICS = ("t", "u")
 PARTITIONS = 2
 
@@ -122,6 +123,9 @@ class ServiceWorld(GatewaysWorld):
     def at_rest(self) -> None:
         """Nothing is wrong from some time on: what is asked then is answered at once."""
         self.scheduler.sleep_ms(QUIET_AFTER_MS)
+        # What was decided and not finished by a gateway that died: nobody repeats a request without a number.
+        self.services[0].sweep()
+        self.scheduler.sleep_ms(SWEPT_MS)
         self._is_quiet = True
         rounds = QUIET_ROUNDS if self.profile is QUIET else 1
         for service in self.services:

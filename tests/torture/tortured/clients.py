@@ -171,6 +171,30 @@ def transact(client: Client, topics: dict[str, int], pace_seconds: float) -> Non
         client.stopping.wait(client.rng.uniform(0, 2 * pace_seconds))
 
 
+def produce_at_once(client: Client, topics: dict[str, int], pace_seconds: float) -> None:
+    """Records of several topics in one request without a number: it is never repeated."""
+    while not client.stopping.is_set():
+        values = client.values(topics, 4)
+        body = {"topics": [{"topic": topic, "records": _records(held)} for topic, held in values.items()]}
+        started = time.monotonic()
+        reply = client.call("POST", "/v1/records", body)
+        done = reply.status == 200
+        client.history.add(
+            Write(
+                client=client.name,
+                kind="request of several topics",
+                values=values,
+                outcome="acknowledged" if done else "unknown" if reply.in_doubt else "refused",
+                started=started,
+                ended=time.monotonic(),
+                places=_places(values, reply.body["topics"]) if done else [],
+                atomic=True,
+                why=reply.code,
+            )
+        )
+        client.stopping.wait(client.rng.uniform(0, 2 * pace_seconds))
+
+
 def _transaction(client: Client, values: dict[str, dict[int, list[str]]], action: str) -> tuple[str, Reply, int]:
     begun, attempts, _ = client.insist(
         "POST", "/v1/transactions", {"transactional_id": client.name, "timeout_ms": client.rng.choice((20_000, 60_000))}

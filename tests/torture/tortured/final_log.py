@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def by_http(url: str, topics: dict[str, int]) -> Log:
-    """Read with plain fetches."""
+def by_http(url: str, topics: dict[str, int], headers: dict[str, str] | None = None) -> Log:
+    """Read with plain fetches. ``headers``: of each."""
     log: Log = {}
     with urllib3.PoolManager(retries=urllib3.Retry(10, backoff_factor=0.3, status_forcelist=[503]), timeout=60) as http:
         for topic, count in topics.items():
@@ -24,7 +24,7 @@ def by_http(url: str, topics: dict[str, int]) -> Log:
                 values: list[str] = []
                 while True:
                     path = f"/v1/topics/{topic}/partitions/{partition}/records?offset={len(values)}&max_records=10000"
-                    body = msgspec.json.decode(http.request("GET", url + path).data)
+                    body = msgspec.json.decode(http.request("GET", url + path, headers=headers).data)
                     values += [record["value"] for record in body["records"]]
                     if body["next_offset"] != len(values):
                         raise AssertionError(f"{topic}/{partition} has a gap before {body['next_offset']}")

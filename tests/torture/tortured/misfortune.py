@@ -7,8 +7,8 @@ import signal
 import threading
 from collections.abc import Callable
 
+from tests.support.store_proxy import Mode
 from tests.torture.tortured.history import History
-from tests.torture.tortured.proxy import Mode
 from tests.torture.tortured.service import Service
 
 

@@ -20,10 +20,13 @@ from tests.torture.tortured.group_members import GroupMember
 from tests.torture.tortured.group_offsets import OffsetsClient, committed_offsets, ever_committed
 from tests.torture.tortured.history import History
 from tests.torture.tortured.misfortune import Misfortune
+from tests.torture.tortured.mode_changer import ModeChanger
 from tests.torture.tortured.service import STORE, Service, service
 
 TOPICS = {"orders": 4, "payments": 3}
 REST_SECONDS_MAX = 180.0
+DRAIN_MS = 4_000
+"""Of topics that are moved: several drains in a short run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,8 @@ class Plan:
     """Of offsets without members, each for a group of its own."""
     pace_seconds: float = 0.1
     freeze_seconds: float = 20.0
+    mode_seconds: float | None = None
+    """Between two moves of a topic from its own commits to a journal or back; None: no topic is moved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +70,10 @@ def torture(
     history, failures, began = History(), list[str](), time.monotonic()
     with service(directory, plan.gateways) as running:
         admin = clients.Client("administrator", running.urls, history, threading.Event(), plan.seed)
+        config = {"flush.ms": 50} if plan.mode_seconds is None else {"flush.ms": 50, "drain.ms": DRAIN_MS}
         for topic, count in TOPICS.items():
-            reply, _, _ = admin.insist(
-                "POST", "/v1/topics", {"name": topic, "partition_count": count, "config": {"flush.ms": 50}}
-            )
+            made = {"name": topic, "partition_count": count, "config": config}
+            reply, _, _ = admin.insist("POST", "/v1/topics", made)
             assert reply.status in {200, 201}, reply
         stopping, calm = threading.Event(), threading.Event()
 
@@ -78,6 +83,7 @@ def torture(
         writing = _start_writing(plan, lambda name: make(name, stopping), failures)
         groups = _Groups(running, plan, stopping)
         groups.start()
+        changer = _start_moving(plan, make("operator", stopping), failures)
         ended = threading.Event()
         reading = [
             clients.start(clients.read, make(f"reader-{i}", ended), TOPICS, failures=failures)
@@ -104,6 +110,10 @@ def torture(
                 failures.append(f"{thread.name} hangs")
         failures += groups.judged()
         log = by_http(running.urls[0], TOPICS)
+        if changer is not None:
+            failures += changer.settle()
+            if by_http(running.urls[-1], TOPICS) != log:
+                failures.append("the log is another one once all topics have their own commits")
         time.sleep(1.0)
         ended.set()
         for thread in reading:
@@ -114,7 +124,7 @@ def torture(
         ]
     history.save(directory / "history.jsonl")
     return Outcome(
-        counts=summary(history, log) | groups.counts(),
+        counts=summary(history, log) | groups.counts() | ({} if changer is None else dict(changer.counts)),
         contradictions=failures + Checker(history, log).contradictions(),
         seconds=time.monotonic() - began,
         others_agree={name: other == log for name, other in others.items()},
@@ -124,7 +134,16 @@ def torture(
 def _start_writing(plan: Plan, make: Callable[[str], clients.Client], failures: list[str]) -> list[threading.Thread]:
     work = [(clients.produce, f"producer-{i}") for i in range(plan.producers)]
     work += [(clients.transact, f"transactor-{i}") for i in range(plan.transactional)]
+    work += [(clients.produce_at_once, "at-once")] if plan.mode_seconds is not None else []
     return [clients.start(one, make(name), TOPICS, plan.pace_seconds, failures=failures) for one, name in work]
+
+
+def _start_moving(plan: Plan, client: clients.Client, failures: list[str]) -> ModeChanger | None:
+    if plan.mode_seconds is None:
+        return None
+    changer = ModeChanger(client, TOPICS, plan.mode_seconds)
+    clients.start(lambda _client: changer.run(), client, failures=failures)
+    return changer
 
 
 class _Groups:

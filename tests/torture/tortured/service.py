@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
-from tests.support.gateway_process import GATEWAY
+from tests.support.forked import GATEWAY
 from tests.support.minio import Minio
 from tests.support.server_process import ServerProcess, free_port
-from tests.torture.tortured.proxy import Proxy
+from tests.support.store_proxy import Proxy
 
 BUCKET = "torture"
 STORE = f"s3://{BUCKET}/log"
+NO_ENVIRONMENTS: Mapping[int, Mapping[str, str]] = MappingProxyType({})
 
 
 class Service:
     """MinIO and gateways, up and running."""
 
-    def __init__(self, directory: Path, gateways: int) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        gateways: int,
+        settings: Sequence[str] = (),
+        environments: Mapping[int, Mapping[str, str]] = NO_ENVIRONMENTS,
+    ) -> None:
+        """``settings``: of all gateways. ``environments``: added to that of a gateway, by its index."""
         (directory / "minio").mkdir()
         self.minio = Minio(directory / "minio")
         self.environment = self.minio.environment()
@@ -28,9 +37,10 @@ class Service:
         self.gateways = []
         for index, proxy in enumerate(self.proxies):
             own = free_port()
-            command = [*GATEWAY, "--store", STORE, "--port", str(own), "--log-level", "warning"]
+            command = [*GATEWAY, "--store", STORE, "--port", str(own), "--log-level", "warning", *settings]
             log = directory / f"gateway-{index}.log"
             environment = self.minio.environment(AWS_ENDPOINT_URL=f"http://127.0.0.1:{proxy.port}")
+            environment |= environments.get(index, {})
             gateway = ServerProcess(f"gateway {index}", command, own, "/readyz", environment, log)
             self.gateways.append(gateway)
             gateway.start()
@@ -52,9 +62,14 @@ class Service:
 
 
 @contextlib.contextmanager
-def service(directory: Path, gateways: int = 3) -> Iterator[Service]:
+def service(
+    directory: Path,
+    gateways: int = 3,
+    settings: Sequence[str] = (),
+    environments: Mapping[int, Mapping[str, str]] = NO_ENVIRONMENTS,
+) -> Iterator[Service]:
     """A service for the time of the block."""
-    running = Service(directory, gateways)
+    running = Service(directory, gateways, settings, environments)
     try:
         yield running
     finally:

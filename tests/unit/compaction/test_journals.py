@@ -68,6 +68,29 @@ def test_a_topic_that_can_not_be_drained_stops_no_other(bench: MaintenanceBench,
     assert [fields["topic"] for fields in bench.events("failed")] == ["a", "a"]
 
 
+def test_a_round_of_one_topic_drains_it_alone(bench: MaintenanceBench, shared: SharedBench) -> None:
+    """``tidelog maintain --topic a``."""
+    shared.flush({"a": [b"0"], "b": [b"0"]})
+    bench.clock.pass_ms(2 * DRAIN_MS)
+    assert bench.job(only=["a"]).run_round(collect=False).drains == 1
+    assert (shared.own("a"), shared.own("b")) == ([1, 0], [0, 0])
+
+
+def test_an_earlier_stay_is_released(bench: MaintenanceBench, shared: SharedBench) -> None:
+    """The topic left and came back under another number before its first stay was released: that one is not kept."""
+    shared.append("a", b"0")
+    topic_id = str(shared.log("a").state.topic_id)
+    shared.anywhere.note(0, [Close(topic_id, 1)])
+    shared.drain("a", note=False)
+    committer = Committer(shared.log("a"), new_id=new_id)
+    committer.commit(MoveTopic(topic_id=topic_id, move=Move(Attachment(0, 1, 1), None)))
+    committer.commit(MoveTopic(topic_id=topic_id, move=Move(None, Attachment(0, 2, 2))))
+    assert round_of(bench, collect=True).failed_topics == 0
+    assert shared.journal().topic(topic_id) is None
+    shared.append("a", b"1")
+    assert shared.look("a").next_offsets.tolist() == [2, 0]
+
+
 def test_a_closed_topic_is_drained_at_once(bench: MaintenanceBench, shared: SharedBench) -> None:
     """The program that closed it may have died."""
     shared.append("a", b"0")

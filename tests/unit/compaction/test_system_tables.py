@@ -9,6 +9,9 @@ import pytest
 
 from compaction.collection import Why
 from log_format import layout, limits
+from log_format.access import changes as access_changes
+from log_format.access.row import RoleRow
+from log_format.access.state import access_table
 from log_format.checkpoints.checkpoint import write_table_checkpoint
 from log_format.delta.committer import Committer
 from log_format.delta.log import TableLog
@@ -32,6 +35,13 @@ def _begin(bench: MaintenanceBench, name: str) -> Decide:
 
 def _claim(bench: MaintenanceBench, name: str) -> group_changes.Decide:
     return group_changes.Decide([group_changes.Claim(group=name, coordinator="c")], bench.new_id)
+
+
+def _role(bench: MaintenanceBench, name: str) -> access_changes.Decide:
+    return access_changes.Decide([access_changes.PutRole(row=RoleRow(role=name, members=()))], bench.new_id)
+
+
+CHANGES = {ROOT: _begin, layout.CONSUMER_OFFSETS_ROOT: _claim, layout.ACCESS_ROOT: _role}
 
 
 def _keys(bench: MaintenanceBench, folder: str) -> list[str]:
@@ -83,7 +93,9 @@ def test_a_file_that_no_commit_names_goes_after_its_grace(bench: MaintenanceBenc
     assert set(log.state.transactions) == {"t-a"}
 
 
-@pytest.mark.parametrize("table", [transactions_table(), consumer_offsets_table()], ids=lambda table: table.label)
+@pytest.mark.parametrize(
+    "table", [transactions_table(), consumer_offsets_table(), access_table()], ids=lambda table: table.label
+)
 def test_a_committer_that_sleeps_through_the_grace_commits_nothing_that_is_gone(
     bench: MaintenanceBench, table: Table[Any]
 ) -> None:
@@ -91,7 +103,7 @@ def test_a_committer_that_sleeps_through_the_grace_commits_nothing_that_is_gone(
     store = FaultyStore(bench.store)
     log = TableLog(store, table, bench.clock)
     committer = Committer(log, new_id=bench.new_id, jitter=lambda: 1.0)
-    change = _begin if table.root == ROOT else _claim
+    change: Callable[[MaintenanceBench, str], Any] = CHANGES[table.root]
     committer.commit(change(bench, "a"))
 
     def sleeps(real: Callable[[str, bytes], None], key: str, data: bytes) -> None:

@@ -90,7 +90,7 @@ def test_draining_refuses_work_but_not_operations(client: Client, application: G
 def test_each_listener_judges_hosts_by_its_own_address() -> None:
     """Names that clients may use are the operator's to list; on loopback, where operators are, a web site's is refused."""
     site = {"host": "rebound.evil.example"}
-    public = gateway_with(host="0.0.0.0")
+    public = gateway_with(host="0.0.0.0", insecure=True)
     assert Client(public).get("/healthz", site).status_code == 200
     assert Client(public, operations=True).get("/healthz", site).status_code == 400
     listed = gateway_with(allowed_hosts="log.example")

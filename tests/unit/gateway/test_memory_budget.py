@@ -36,6 +36,22 @@ def test_releasing_twice_gives_back_once() -> None:
     assert budget.used_bytes == other.size_bytes == 40
 
 
+def test_a_part_of_a_reservation_is_one_of_its_own() -> None:
+    """Splitting takes nothing from the budget while the whole has enough, and what is missing where it has not."""
+    budget = MemoryBudget(100, "things")
+    whole = budget.reserve(60)
+    part = whole.split(40)
+    assert (whole.size_bytes, part.size_bytes, budget.used_bytes) == (20, 40, 60)
+    more = whole.split(50)
+    assert (whole.size_bytes, more.size_bytes, budget.used_bytes) == (0, 50, 90)
+    with pytest.raises(BackOff):
+        whole.split(11)
+    part.release()
+    more.release()
+    whole.release()
+    assert budget.used_bytes == 0
+
+
 def test_shrinking_gives_back_the_surplus_only() -> None:
     """An estimate that was too high is corrected; one that was too low stays."""
     budget = MemoryBudget(100, "tests")
@@ -178,3 +194,42 @@ async def test_little_is_served_at_once_whoever_asks() -> None:
     for one in [large, *small]:
         one.release()
     assert budget.used_bytes == 0
+
+
+def test_a_client_has_its_share_and_one_reservation_of_any_size() -> None:
+    """A principal can't fill the memory with many requests; its largest permitted request is served all the same."""
+    budget = MemoryBudget(100, "tests", of_client_max=25)
+    mine, other = budget.of("mine"), budget.of("other")
+    alone = mine.reserve(10)
+    alone.grow(50)
+    with pytest.raises(BackOff):
+        mine.reserve(1)
+    alone.shrink_to(20)
+    second = mine.reserve(5)
+    for held in (alone, second):
+        with pytest.raises(BackOff):
+            held.grow(1)
+    other.reserve(25)
+    alone.release()
+    second.grow(40)
+
+
+async def test_what_waits_for_its_own_client_holds_up_no_other() -> None:
+    """Another client's reservation passes it, also when that one came later; it is served once its client gives back."""
+    budget = MemoryBudget(100, "tests", kept_bytes=20, of_client_max=25)
+    first = budget.of("mine").reserve(25)
+    late = asyncio.create_task(budget.of("mine").reserve_in_turn(25, wait_ms=5_000))
+    await asyncio.sleep(0.01)
+    for _ in range(2):
+        (await budget.of("other").reserve_in_turn(25, wait_ms=0)).release()
+    assert not late.done()
+    filler = budget.reserve(55)
+    waiting = asyncio.create_task(budget.of("other").reserve_in_turn(80, wait_ms=5_000))
+    await asyncio.sleep(0.01)
+    first.release()
+    await asyncio.sleep(0.01)
+    assert late.done()
+    assert not waiting.done()
+    (await late).release()
+    filler.release()
+    assert (await waiting).size_bytes == 80

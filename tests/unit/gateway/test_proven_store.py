@@ -14,7 +14,7 @@ from log_format.stores.memory import MemoryStore
 
 START_ON_A_CARELESS_STORE = """
 import sys
-from gateway.process import assembly
+from gateway.process import stores
 from gateway.__main__ import main
 from log_format.stores.memory import MemoryStore
 
@@ -22,7 +22,7 @@ class CarelessStore(MemoryStore):
     def put_if_absent(self, key, data):
         self.put(key, data)
 
-assembly.open_store = lambda *arguments, **more: CarelessStore()
+stores.open_store = lambda *arguments, **more: CarelessStore()
 sys.exit(main(["--store", "memory://careless", "--port", "0"]))
 """
 

@@ -82,13 +82,42 @@ def test_gateways_have_different_ids() -> None:
 )
 def test_the_operations_port(host: str, given: dict[str, Any], expected: int | None) -> None:
     """Where others reach the gateway, operators have a port of their own; several on one machine's loopback need none."""
-    assert Settings(store="a", host=host, **given).operations_port == expected
+    assert Settings(store="a", host=host, insecure=True, **given).operations_port == expected
 
 
 def test_one_port_for_two_listeners_is_named() -> None:
     """A gateway told to use the operations' default port for clients says which setting to change."""
     with pytest.raises(SettingsError, match="ops_port"):
-        Settings.read({}, {"store": "a", "host": "0.0.0.0", "port": 8081})
+        Settings.read({}, {"store": "a", "host": "0.0.0.0", "port": 8081, "insecure": True})
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7", "gateway-1"])
+def test_other_machines_are_let_in_without_credentials_only_on_purpose(host: str) -> None:
+    """A gateway that anyone can reach and use must be said to be meant so."""
+    with pytest.raises(SettingsError, match=r"auth is off: set auth=on, or insecure=true"):
+        Settings.read({}, {"store": "a", "host": host})
+    assert Settings.read({"TIDELOG_INSECURE": "true"}, {"store": "a", "host": host}).insecure
+    assert Settings.read({"TIDELOG_AUTH": "on"}, {"store": "a", "host": host}).auth == "on"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"super_users": "alice"},
+        {"super_users": "User:"},
+        {"super_users": "Group:admins"},
+        {"oidc_issuer": "https://issuer"},
+        {"oidc_issuer": "issuer", "oidc_audience": "a"},
+        {"oidc_algorithms": "HS256"},
+        {"oidc_algorithms": "none"},
+        {"oidc_algorithms": "RS256,HS256"},
+        {"auth": "maybe"},
+    ],
+)
+def test_settings_of_access_that_would_let_others_in_are_refused(given: dict[str, str]) -> None:
+    """A symmetric algorithm makes every reader of a public key an issuer; a JWT without audience is made for another service."""
+    with pytest.raises(SettingsError):
+        Settings.read({}, {"store": "a", **given})
 
 
 @pytest.mark.parametrize("names", ["a,,b", "http://a", "a:8080", "*", "a b", " "])
@@ -96,3 +125,19 @@ def test_hosts_that_are_no_names_are_refused(names: str) -> None:
     """A list that would never match, or match anything, is no list."""
     with pytest.raises(SettingsError, match="ALLOWED_HOSTS"):
         Settings.read({}, {"store": "a", "allowed_hosts": names})
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:9092", "[::]:9092", "10.0.0.7:9092"])
+def test_an_open_listener_for_kafka_needs_auth(address: str) -> None:
+    """As the one for HTTP: without authentication every program that reaches it may do all."""
+    with pytest.raises(SettingsError, match="auth"):
+        Settings.read({}, {"store": "a", "kafka_listen": address})
+    assert Settings.read({}, {"store": "a", "kafka_listen": address, "insecure": "true"}).kafka_listen == address
+    assert Settings.read({}, {"store": "a", "kafka_listen": "127.0.0.1:9092"}).kafka_host == "127.0.0.1"
+
+
+@pytest.mark.parametrize("address", ["9092", "localhost", "localhost:", "http://localhost:9092", "a b:1", "[::1]"])
+def test_an_address_is_a_host_and_a_port(address: str) -> None:
+    """Anything else is named at the start."""
+    with pytest.raises(SettingsError, match="KAFKA_LISTEN"):
+        Settings.read({}, {"store": "a", "kafka_listen": address})

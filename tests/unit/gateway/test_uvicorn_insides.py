@@ -15,16 +15,16 @@ from uvicorn.server import Server
 from gateway.process import protocol, server, tls_protocol
 
 PROTOCOL = """
-    _unset_keepalive_if_required connection_lost connection_made data_received on_header on_headers_complete on_message_begin
-    on_message_complete on_response_complete on_url send_400_response shutdown
+    _start_asgi_task connection_lost connection_made data_received on_header on_headers_complete on_message_begin
+    on_message_complete on_response_complete on_url scope send_400_response shutdown
     app connections cycle expect_100_continue flow headers loop parser pipeline server_state transport url
 """
 CYCLE = (
     "body disconnected keep_alive message_event more_body response_complete response_started waiting_for_100_continue"
 )
 FLOW = "read_paused resume_reading"
-SERVER = "capture_signals force_exit on_tick server_state servers should_exit shutdown startup"
-STATE = "connections default_headers tasks"
+SERVER = "capture_signals config force_exit on_tick server_state servers should_exit shutdown startup"
+STATE = "connections default_headers tasks total_requests"
 OWNERS: dict[type, tuple[str, str, tuple[ModuleType, ...]]] = {
     HttpToolsProtocol: ("self", PROTOCOL, (protocol, tls_protocol)),
     RequestResponseCycle: ("cycle", CYCLE, (protocol, tls_protocol)),

@@ -8,8 +8,6 @@ from log_format.errors import ANSWERS, ErrorCode
 from tidelog.errors import CLASSES, BackOff, RequestRefused
 
 PLAIN: Final = {
-    ErrorCode.UNAUTHENTICATED,
-    ErrorCode.UNAUTHORIZED,
     ErrorCode.NOT_FOUND,
     ErrorCode.METHOD_NOT_ALLOWED,
     ErrorCode.NOT_ACCEPTABLE,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tidelog.demo.processes import ChildProcess
+from tidelog.programs import become
 
 FOREIGN = ("gateway", "compaction", "regex", "httptools", "uvicorn", "log_format")
 
@@ -25,7 +26,7 @@ def directory(tmp_path: Path) -> Path:
 
 def tidelog(*arguments: str, cwd: Path) -> subprocess.Popen[bytes]:
     """As the console script runs it: with its own directory first on the path, not the working one."""
-    program = ["-P", "-c", "from tidelog.cli import main; main()"]
+    program = ["-P", "-c", "from tidelog.__main__ import main; main()"]
     return subprocess.Popen(
         [sys.executable, *program, *arguments],
         cwd=cwd,
@@ -66,10 +67,18 @@ def test_children_of_the_demo_are_ours(directory: Path, monkeypatch: pytest.Monk
     assert b"foreign" not in log.read_bytes()
 
 
+def test_ctrl_c_works_where_a_program_can_not_be_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for the program that is to take over, and for no other."""
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no python"))
+    with pytest.raises(FileNotFoundError):
+        become("gateway", [])
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
 @pytest.mark.parametrize(
     ("program", "imported"),
     [
-        (["-c", "from tidelog.cli import main; main()", "version"], "typer"),
+        (["-c", "from tidelog.__main__ import main; main()", "version"], "typer"),
         (["-m", "gateway", "--store", "memory://x", "--port", "0"], "argparse"),
         (["-m", "gateway", "--store", "memory://x", "--port", "0"], "httptools"),
         (["-m", "compaction", "--store", "log", "--workers", "local"], "argparse"),
@@ -96,7 +105,7 @@ def test_an_interrupt_before_the_command_begins_is_quiet(tmp_path: Path) -> None
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "    time.sleep(1)\n"
         "typer.main.get_command = get_command\n"
-        "from tidelog.cli import main\n"
+        "from tidelog.__main__ import main\n"
         "main()\n"
     )
     ended = subprocess.run(

@@ -15,6 +15,7 @@ from tidelog.cli.terminal.console import (
     STREAM_TIMEOUT_S,
     JsonOption,
     TimeoutOption,
+    TokenFileOption,
     UrlOption,
     output,
     print_json,
@@ -42,6 +43,7 @@ def produce(
     tables: TablesOption = False,
     compression: Annotated[Compression | None, typer.Option(help="Of requests. Default: none.")] = None,
     url: UrlOption = None,
+    token_file: TokenFileOption = None,
     timeout: TimeoutOption = STREAM_TIMEOUT_S,
     as_json: JsonOption = False,
 ) -> None:
@@ -56,11 +58,12 @@ def produce(
         if tables:
             require_arrow("--tables")
         task = bar.add_task("records", total=records)
-        with Admin(url, timeout_ms=timeout * 1000) as admin:
+        with Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
             admin.describe_topic(topic)
         measured = measure_produce(
             topic,
             url=url,
+            token_file=token_file,
             record_count=records,
             size_bytes=size,
             seconds_max=seconds,
@@ -80,6 +83,7 @@ def consume(
     seconds: SecondsOption = 60.0,
     tables: TablesOption = False,
     url: UrlOption = None,
+    token_file: TokenFileOption = None,
     timeout: TimeoutOption = STREAM_TIMEOUT_S,
     as_json: JsonOption = False,
 ) -> None:
@@ -94,12 +98,13 @@ def consume(
         if tables:
             require_arrow("--tables")
         task = bar.add_task("records", total=None)
-        with Admin(url, timeout_ms=timeout * 1000) as admin:
+        with Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
             range_ = find(admin, topic, Where(word="beginning"), None)
         measured = measure_consume(
             range_.begin,
             range_.end,
             url=url,
+            token_file=token_file,
             record_count=records,
             seconds_max=seconds,
             tables=tables,

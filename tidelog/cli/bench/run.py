@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any, Final
 
 from tidelog.bodies.encode import Compression
@@ -30,6 +31,7 @@ def measure_produce(
     topic: str,
     *,
     url: str | None,
+    token_file: Path | None,
     record_count: int,
     size_bytes: int,
     seconds_max: float,
@@ -47,7 +49,7 @@ def measure_produce(
     began = time.monotonic()
     until = began + seconds_max
     sent = 0
-    with Producer(url, compression=compression, delivery_timeout_ms=timeout_ms) as producer:
+    with Producer(url, token_file=token_file, compression=compression, delivery_timeout_ms=timeout_ms) as producer:
         for sent, future in (_send_tables if tables else _send_records)(producer, topic, values, record_count):
             future.add_done_callback(_Stopwatch(latencies_ms))
             show(sent)
@@ -101,6 +103,7 @@ def measure_consume(
     end: Mapping[TopicPartition, int],
     *,
     url: str | None,
+    token_file: Path | None,
     record_count: int,
     seconds_max: float,
     tables: bool,
@@ -111,7 +114,9 @@ def measure_consume(
     latencies_ms: list[float] = []
     count = value_bytes = 0
     left = {place for place in begin if begin[place] < end[place]}
-    with Consumer(bootstrap_servers=url, auto_offset_reset="none", api_timeout_ms=timeout_ms) as consumer:
+    with Consumer(
+        bootstrap_servers=url, token_file=token_file, auto_offset_reset="none", api_timeout_ms=timeout_ms
+    ) as consumer:
         consumer.assign(left)
         for place in left:
             consumer.seek(place, begin[place])

@@ -9,7 +9,14 @@ from typing import Annotated
 import typer
 
 from tidelog.cli.sinks.record_text import OutputFormat, json_writer, visible
-from tidelog.cli.terminal.console import ADMIN_TIMEOUT_S, CommandFailed, TimeoutOption, UrlOption, reporting
+from tidelog.cli.terminal.console import (
+    ADMIN_TIMEOUT_S,
+    CommandFailed,
+    TimeoutOption,
+    TokenFileOption,
+    UrlOption,
+    reporting,
+)
 from tidelog.cli.terminal.names import TopicArgument
 from tidelog.consumer.consumer import Consumer
 from tidelog.types.record import Record, TopicPartition
@@ -26,6 +33,7 @@ def cat(
     ] = OutputFormat.RAW,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     url: UrlOption = None,
+    token_file: TokenFileOption = None,
     timeout: TimeoutOption = ADMIN_TIMEOUT_S,
 ) -> None:
     """Write one record's value, byte for byte, with nothing behind it.
@@ -40,7 +48,9 @@ def cat(
     chosen = OutputFormat.JSON if as_json else format_
     with (
         reporting(as_json=as_json),
-        Consumer(bootstrap_servers=url, auto_offset_reset="none", api_timeout_ms=timeout * 1000) as consumer,
+        Consumer(
+            bootstrap_servers=url, token_file=token_file, auto_offset_reset="none", api_timeout_ms=timeout * 1000
+        ) as consumer,
     ):
         place = TopicPartition(topic, partition)
         consumer.assign([place])

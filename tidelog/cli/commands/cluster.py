@@ -11,6 +11,7 @@ from tidelog.cli.terminal.console import (
     ADMIN_TIMEOUT_S,
     JsonOption,
     TimeoutOption,
+    TokenFileOption,
     UrlOption,
     output,
     print_json,
@@ -19,7 +20,12 @@ from tidelog.cli.terminal.console import (
 from tidelog.types.topic import Journals
 
 
-def cluster(url: UrlOption = None, timeout: TimeoutOption = ADMIN_TIMEOUT_S, as_json: JsonOption = False) -> None:
+def cluster(
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
     """Show the gateways, their store, version and limits.
 
     \b
@@ -27,21 +33,21 @@ def cluster(url: UrlOption = None, timeout: TimeoutOption = ADMIN_TIMEOUT_S, as_
       tidelog cluster
       tidelog cluster --json
     """
-    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
         found = admin.cluster()
         if as_json:
             print_json(found)
             return
         console = output()
-        console.print(f"store    {found.store}", markup=False)
+        console.print(f"store    {found.store or 'not shown without the right to Describe the cluster'}", markup=False)
         console.print(f"version  {found.version}", markup=False)
         console.print(f"journals {_said_of(found.journals)}", markup=False)
-        gateways = Table("gateway", "address", "started", box=None, pad_edge=False)
+        gateways = Table("gateway", "address", "zone", "started", box=None, pad_edge=False)
         gateways.add_column("topics", justify="right")
         for each in found.gateways:
             started = datetime.fromtimestamp(each.started_at / 1000, UTC).isoformat(timespec="seconds")
             owned = each.owned_topics if isinstance(each.owned_topics, int) else len(each.owned_topics)
-            gateways.add_row(each.id, each.url, started, f"{owned:,}")
+            gateways.add_row(each.id, each.url, each.zone or "", started, f"{owned:,}")
         limits = Table("limit", box=None, pad_edge=False)
         limits.add_column("value", justify="right")
         for name, value in found.limits.items():

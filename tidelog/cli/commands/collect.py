@@ -18,7 +18,7 @@ import typer
 from rich.console import Console
 
 from tidelog.bodies.encode import Compression
-from tidelog.cli.terminal.console import CommandFailed, JsonOption, UrlOption, reporting
+from tidelog.cli.terminal.console import CommandFailed, JsonOption, TokenFileOption, UrlOption, reporting
 from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.cli.terminal.names import complete_topics
 
@@ -95,6 +95,7 @@ def collect(
     compression: CompressionOption = None,
     metrics_port: MetricsOption = None,
     url: UrlOption = None,
+    token_file: TokenFileOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Follow files and send each of their lines to a topic once, until Ctrl-C or SIGTERM.
@@ -129,6 +130,7 @@ def collect(
             once=once,
             rules=rules,
             url=url,
+            token_file=token_file,
             compression=compression,
             metrics_port=metrics_port,
         )

@@ -18,10 +18,12 @@ from tidelog.cli.sinks.group_copying import GroupCopy, GroupEnd
 from tidelog.cli.sinks.output_file import OutputFile
 from tidelog.cli.sinks.record_text import OutputFormat, Writer, json_writer, value_writer
 from tidelog.cli.sinks.sinks import ParquetSink, Sink, StreamSink
+from tidelog.cli.sinks.template import template_writer
 from tidelog.cli.sources.lines import STANDARD_STREAM
 from tidelog.cli.terminal.console import (
     STREAM_TIMEOUT_S,
     TimeoutOption,
+    TokenFileOption,
     UrlOption,
     note,
     note_json,
@@ -31,8 +33,10 @@ from tidelog.cli.terminal.console import (
 )
 from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.cli.terminal.names import TopicArgument, complete_groups
+from tidelog.cli.terminal.wanted import FilterOption, OnlyKeyOption, filter_of
 from tidelog.cli.terminal.where import Where, find, parse_where
 from tidelog.consumer.consumer import Consumer
+from tidelog.types.filter import Filter
 
 _SUFFIXES_JSON = frozenset({".json", ".jsonl", ".ndjson"})
 _ESCAPES = {"\\n": "\n", "\\r": "\r", "\\t": "\t", "\\0": "\0"}
@@ -43,8 +47,18 @@ FromOption = Annotated[
     typer.Option(
         "--from",
         metavar="WHERE",
-        help="beginning (the default), end, an offset, PARTITION:OFFSET,… as an earlier run named it, "
-        "a time (2025-01-31T08:00:00Z), or @ and milliseconds since the epoch.",
+        help="earliest (the default), latest, an offset, -N (so many before each partition's end), "
+        "PARTITION:OFFSET,… as an earlier run named it, a span before now (1h), a time (2025-01-31T08:00:00Z), or @ and "
+        "milliseconds since the epoch.",
+    ),
+]
+UntilOption = Annotated[
+    str | None,
+    typer.Option(
+        "--until",
+        "--to",
+        metavar="WHERE",
+        help="End before there: as --from. Default: what is there when the command begins.",
     ),
 ]
 LastOption = Annotated[int | None, typer.Option("--last", min=1, help="Begin so many before each partition's end.")]
@@ -65,12 +79,14 @@ FollowOption = Annotated[
     bool, typer.Option("--follow", help="Go on as records come, until Ctrl-C. Else: up to what is there now.")
 ]
 FormatOption = Annotated[
-    OutputFormat,
+    str,
     typer.Option(
         "--format",
         "-f",
+        metavar="text|json|raw|TEMPLATE",
         help="text: the value, what no terminal can show escaped. json: the HTTP API's record, a line each. "
-        "raw: the value's bytes.",
+        "raw: the value's bytes. Or a template as kcat's: %t topic, %p partition, %o offset, %T milliseconds, %k key, %v "
+        "value, %h headers, %K and %S lengths, and \\n, \\t.",
     ),
 ]
 KeyOption = Annotated[
@@ -101,12 +117,15 @@ def consume(
     topic: TopicArgument,
     *,
     from_: FromOption = None,
+    until: UntilOption = None,
     last: LastOption = None,
     partition: PartitionOption = None,
     group: GroupOption = None,
+    filter_: FilterOption = None,
+    key: OnlyKeyOption = None,
     max_: MaxOption = None,
     follow: FollowOption = False,
-    format_: FormatOption = OutputFormat.TEXT,
+    format_: FormatOption = "text",
     key_separator: KeyOption = None,
     headers: HeadersOption = False,
     delimiter: DelimiterOption = "\\n",
@@ -114,6 +133,7 @@ def consume(
     append: AppendOption = False,
     as_json: RecordsAsJsonOption = False,
     url: UrlOption = None,
+    token_file: TokenFileOption = None,
     timeout: TimeoutOption = STREAM_TIMEOUT_S,
 ) -> None:
     """Write the records of a topic to standard output, a line each, or to a file.
@@ -126,33 +146,32 @@ def consume(
     \b
     Examples:
       tidelog consume orders
-      tidelog consume orders --from end --follow
+      tidelog consume orders --from latest --follow
+      tidelog consume orders --from -5 --format '%t %p %o %k %v %h\\n'
+      tidelog consume orders --from 2h --until 1h
       tidelog consume orders --last 10 --key-separator ' ' --headers
       tidelog consume orders --from 2025-01-31T08:00:00Z --partition 3 --max 10 --json
+      tidelog consume orders --filter type=refund --filter shop='*' --key user-7
       tidelog consume orders --from 0:1,2:1 --output orders.ndjson --append
-      tidelog consume orders --output orders.parquet
-      tidelog consume orders --group billing --json
       tidelog consume orders --group billing --follow
       tidelog consume orders --format raw --delimiter '' > values.bin
     """
     output = None if output == STANDARD_STREAM else output
     if (as_json and output is None) or (output is not None and output.suffix in _SUFFIXES_JSON):
         format_ = OutputFormat.JSON
-    layout = _Layout(format_, key_separator, headers, delimiter)
-    api_timeout_ms = timeout * 1000
-    copied = Copied()
+    reached = _Reached(url, token_file, timeout * 1000)
     with reporting(as_json=as_json):
+        layout = _Layout(*_format(format_), key_separator, headers, delimiter)
         layout.check(output, append=append)
-        if group is not None and (from_ is not None or last is not None or partition):
-            raise ValueError("--group goes on where the group is: --from, --last and --partition are without it")
-        where = _where(from_, last)
+        where, end_before = _where(from_, last, partition, group), _end(until, group, follow=follow)
+        wanted = filter_of(filter_, key)
+        copied = Copied(filtered=wanted is not None)
         copying = GroupCopy(copied, commits_on_the_way=output is None)
-        consumer = _consumer(topic, group, copying, url, api_timeout_ms)
-        interrupts = Interrupts()
+        consumer, interrupts = _consumer(topic, group, copying, reached, wanted), Interrupts()
         # On one terminal a progress bar and records would write over each other.
         shown = not as_json and (output is not None or not sys.stdout.isatty())
-        with consumer, Admin(url, timeout_ms=api_timeout_ms) as admin, _last_commit(copying, consumer, group):
-            range_ = find(admin, topic, where, partition)
+        with consumer, reached.admin() as admin, _last_commit(copying, consumer, group):
+            range_ = find(admin, topic, where, partition, end_before)
             sink = layout.sink(output, append=append)
             with (
                 interrupts.caught(),
@@ -166,16 +185,37 @@ def consume(
                 copy(consumer, range_, sink, copied, follow=follow, records_max=max_, interrupts=interrupts, bar=bar)
 
 
-def _consumer(topic: str, group: str | None, copying: GroupCopy, url: str | None, api_timeout_ms: float) -> Consumer:
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """How the gateways are reached."""
+
+    url: str | None
+    token_file: Path | None
+    api_timeout_ms: float
+
+    def admin(self) -> Admin:
+        """For what is asked beside the records."""
+        return Admin(self.url, token_file=self.token_file, timeout_ms=self.api_timeout_ms)
+
+
+def _consumer(topic: str, group: str | None, copying: GroupCopy, reached: _Reached, wanted: Filter | None) -> Consumer:
     if group is None:
-        return Consumer(bootstrap_servers=url, auto_offset_reset="none", api_timeout_ms=api_timeout_ms)
+        return Consumer(
+            bootstrap_servers=reached.url,
+            token_file=reached.token_file,
+            auto_offset_reset="none",
+            filter=wanted,
+            api_timeout_ms=reached.api_timeout_ms,
+        )
     consumer = Consumer(
         topic,
-        bootstrap_servers=url,
+        bootstrap_servers=reached.url,
+        token_file=reached.token_file,
         group=group,
+        filter=wanted,
         client_id="tidelog consume",
         enable_auto_commit=False,
-        api_timeout_ms=api_timeout_ms,
+        api_timeout_ms=reached.api_timeout_ms,
         on_revoked=lambda _places: copying.revoked(consumer),
     )
     return consumer
@@ -196,6 +236,7 @@ class _Layout:
     """What a record looks like."""
 
     format_: OutputFormat
+    template: str | None
     key_separator: str | None
     headers: bool
     delimiter: str
@@ -207,6 +248,10 @@ class _Layout:
             raise ValueError(
                 "--key-separator and --headers are for text and raw: JSON and Parquet have a place for both"
             )
+        if self.template is not None and (self.key_separator is not None or self.headers or _is_parquet(output)):
+            raise ValueError(
+                "a template says all that is written: --key-separator, --headers and Parquet are without it"
+            )
         if append and (output is None or _is_parquet(output)):
             raise ValueError("--append is for --output, and a Parquet file can't be appended to")
 
@@ -214,9 +259,11 @@ class _Layout:
         """Where records go. Raises ``CommandFailed``."""
         if output is not None and _is_parquet(output):
             return ParquetSink(output)
-        return StreamSink(self._writer(), None if output is None else OutputFile(output, append=append))
+        return StreamSink(self._writer(output), None if output is None else OutputFile(output, append=append))
 
-    def _writer(self) -> Writer:
+    def _writer(self, output: Path | None) -> Writer:
+        if self.template is not None:
+            return template_writer(self.template, for_terminal=output is None and sys.stdout.isatty())
         if self.format_ is OutputFormat.JSON:
             return json_writer()
         separator = None if self.key_separator is None else self.key_separator.encode()
@@ -269,12 +316,32 @@ def _report(copied: Copied, output: Path | None, elapsed_s: float, as_json: bool
     note(f"{records}{into}. Go on with --from {copied.next_offsets()}")
 
 
-def _where(from_: str | None, last: int | None) -> Where:
+def _where(from_: str | None, last: int | None, partition: list[int] | None, group: str | None) -> Where:
+    if group is not None and (from_ is not None or last is not None or partition):
+        raise ValueError("--group goes on where the group is: --from, --last and --partition are without it")
     if last is None:
-        return parse_where(from_ or "beginning")
+        return parse_where(from_ or "earliest")
     if from_ is not None:
         raise ValueError("--from and --last exclude each other")
     return Where(last=last)
+
+
+def _end(until: str | None, group: str | None, *, follow: bool) -> Where | None:
+    if until is None:
+        return None
+    if group is not None or follow:
+        raise ValueError("--until is without --group and --follow: they say themselves where to end")
+    return parse_where(until, "--until")
+
+
+def _format(given: str) -> tuple[OutputFormat, str | None]:
+    """A format's name, or text with a template. Raises ``ValueError``."""
+    if given in list(OutputFormat):
+        return OutputFormat(given), None
+    if "%" not in given:
+        names = ", ".join(OutputFormat)
+        raise ValueError(f"--format {given!r} is none of {names}, and no template, such as '%k %v\\n'")
+    return OutputFormat.RAW, given
 
 
 def _unescaped(text: str) -> str:

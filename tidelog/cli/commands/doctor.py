@@ -1,28 +1,54 @@
-"""``tidelog doctor``: say in plain words whether a store can carry a log, and what its logs lack."""
+"""``tidelog doctor``: say in plain words whether a store can carry a log and what its logs lack, or what is open."""
 
 from __future__ import annotations
 
+import os
 import uuid
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from tidelog.cli.terminal.console import JsonOption, output, print_json, reading_a_store, reporting
+from log_format.inspection.finding import Finding, Verdict
+from tidelog.admin import Admin
+from tidelog.cli.security.gateway import look_at_gateway, look_at_rights
+from tidelog.cli.security.settings import look_at_settings
+from tidelog.cli.security.store import look_at_store
+from tidelog.cli.security.tls import look_at_address
+from tidelog.cli.terminal.console import (
+    ADMIN_TIMEOUT_S,
+    JsonOption,
+    TimeoutOption,
+    TokenFileOption,
+    UrlOption,
+    output,
+    print_json,
+    reading_a_store,
+    reporting,
+)
 from tidelog.cli.terminal.exit_code import ExitCode
-
-if TYPE_CHECKING:
-    from log_format.inspection.diagnosis import Finding
+from tidelog.http.credentials import Credentials
+from tidelog.http.endpoints import Endpoints
 
 _STYLES = {"good": "green", "poor": "yellow", "bad": "red"}
 
 
 def doctor(
     store: Annotated[
-        str, typer.Option(envvar="TIDELOG_STORE", help="Where the log lies: a directory, s3://bucket/prefix, …")
-    ],
+        str | None, typer.Option(envvar="TIDELOG_STORE", help="Where the log lies: a directory, s3://bucket/prefix, …")
+    ] = None,
+    *,
     is_reader: Annotated[
         bool, typer.Option("--reader", help="Check only what a job that reads needs; write nothing.")
     ] = False,
+    security: Annotated[
+        bool, typer.Option("--security", help="Say what is open: the gateway, its settings here, and the store.")
+    ] = False,
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
     as_json: JsonOption = False,
 ) -> None:
     """Check a store: permissions, conditional PUT, clock, latency, gateways, and whether its topics are looked after.
@@ -31,27 +57,73 @@ def doctor(
     system/probes/ and is deleted again. A directory must be there already. Exit code 1 when something does not work; what only
     needs a look is said, and is no failure.
 
+    With --security it says instead what is open, writes nothing, and does not need a store. It asks the gateway without a
+    token, and with one that may Alter the cluster for tokens and ACLs. Where a gateway's variables are set it looks at them too.
+
     \b
     Examples:
       tidelog doctor --store s3://bucket/prefix
       tidelog doctor --store ./log --reader --json
+      tidelog doctor --security --store ./log
     """
     with reporting(as_json=as_json):
-        with reading_a_store():
-            from log_format.clock import SystemClock  # noqa: PLC0415 - with the others
-            from log_format.inspection.diagnosis import Verdict, diagnose  # noqa: PLC0415 - needs pyarrow
-            from log_format.stores import open_store  # noqa: PLC0415 - only here the store itself is read
-        opened = open_store(store, must_exist=True)
-        findings = []
-        for finding in diagnose(opened, SystemClock(), lambda: str(uuid.uuid4()), is_reader=is_reader):
-            findings.append(finding)
-            if not as_json:
-                _show(finding)
+        if security:
+            looked = _open_doors(url, token_file, timeout * 1000)
+            found: Iterator[Finding] = chain(looked, () if store is None else look_at_store(store))
+        elif store is None:
+            raise ValueError("name the store: --store DIRECTORY, or --security for the gateway alone")
+        else:
+            found = _diagnosed(store, is_reader=is_reader)
+        findings = _shown(found, _quiet if as_json else _show)
         is_well = all(finding.verdict is not Verdict.BAD for finding in findings)
         if as_json:
             print_json({"store": store, "ok": is_well, "findings": findings})
     if not is_well:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _diagnosed(store: str, *, is_reader: bool) -> Iterator[Finding]:
+    with reading_a_store():
+        from log_format.clock import SystemClock  # noqa: PLC0415 - with the others
+        from log_format.inspection.diagnosis import diagnose  # noqa: PLC0415 - needs pyarrow
+        from log_format.stores import open_store  # noqa: PLC0415 - only here the store itself is read
+    opened = open_store(store, must_exist=True)
+    return diagnose(opened, SystemClock(), lambda: str(uuid.uuid4()), is_reader=is_reader)
+
+
+def _open_doors(url: str | None, token_file: Path | None, timeout_ms: float) -> Iterator[Finding]:
+    yield from look_at_settings(os.environ)
+    # Of a plain address elsewhere the token is no one's business: it is asked without, and that is said.
+    anonymous = Credentials(environment={name: each for name, each in os.environ.items() if "TOKEN" not in name})
+    urls = Endpoints(url, anonymous).urls
+    for each in urls:
+        yield from look_at_address(each, anonymous)
+        yield from look_at_gateway(each, anonymous)
+    try:
+        admin = Admin(url, token_file=token_file, timeout_ms=timeout_ms)
+    except ValueError as error:
+        yield Finding(
+            what="rights",
+            verdict=Verdict.BAD,
+            said=f"Tokens and ACLs were not looked at: {error}",
+            advice="Reach the gateway by https:// or on its own machine.",
+        )
+        return
+    with admin:
+        yield from look_at_rights(admin, urls[0])
+
+
+def _shown(found: Iterator[Finding], show: Callable[[Finding], None]) -> list[Finding]:
+    """All of them, each shown when it is made."""
+    findings = []
+    for finding in found:
+        findings.append(finding)
+        show(finding)
+    return findings
+
+
+def _quiet(_: Finding) -> None:
+    """Programs get all at once."""
 
 
 def _show(finding: Finding) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from typing import Annotated
 
 import typer
@@ -15,6 +16,7 @@ from tidelog.cli.terminal.console import (
     ADMIN_TIMEOUT_S,
     JsonOption,
     TimeoutOption,
+    TokenFileOption,
     UrlOption,
     note,
     output,
@@ -23,17 +25,25 @@ from tidelog.cli.terminal.console import (
 )
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import GroupArgument, complete_topics
-from tidelog.cli.terminal.where import milliseconds
+from tidelog.cli.terminal.units import duration_ms
+from tidelog.cli.terminal.where import milliseconds, parse_where
+from tidelog.errors import UnknownGroup
 from tidelog.types.group import CommittedOffset, Group, GroupMember
 from tidelog.types.record import TopicPartition
 
 app = Commands(help="List, describe, reset and delete consumer groups.")
 
+_WORDS = {"earliest": "earliest", "beginning": "earliest", "latest": "latest", "end": "latest"}
 _SHIFT = re.compile(r"[+-][0-9]+")
 
 
 @app.command("list")
-def list_(url: UrlOption = None, timeout: TimeoutOption = ADMIN_TIMEOUT_S, as_json: JsonOption = False) -> None:
+def list_(
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
     """List the consumer groups.
 
     \b
@@ -41,7 +51,7 @@ def list_(url: UrlOption = None, timeout: TimeoutOption = ADMIN_TIMEOUT_S, as_js
       tidelog group list
       tidelog group list --json
     """
-    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
         groups = admin.list_groups()
         if as_json:
             print_json({"groups": groups})
@@ -59,7 +69,11 @@ def list_(url: UrlOption = None, timeout: TimeoutOption = ADMIN_TIMEOUT_S, as_js
 
 @app.command()
 def describe(
-    group: GroupArgument, url: UrlOption = None, timeout: TimeoutOption = ADMIN_TIMEOUT_S, as_json: JsonOption = False
+    group: GroupArgument,
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
 ) -> None:
     """Show a group: its members, what each of them reads, what is committed, and how far behind that is.
 
@@ -68,7 +82,7 @@ def describe(
       tidelog group describe billing
       tidelog group describe billing --json
     """
-    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
         described = admin.describe_group(group)
         lag = admin.group_lag(group)
         if as_json:
@@ -87,8 +101,8 @@ def reset(
         str,
         typer.Option(
             metavar="WHERE",
-            help="earliest, latest, an offset, +N or -N (so many records on or back), a time (2025-01-31T08:00:00Z), "
-            "or @ and milliseconds since the epoch.",
+            help="earliest, latest, an offset, +N or -N (so many records on or back), a span before now (1h), a time "
+            "(2025-01-31T08:00:00Z), or @ and milliseconds since the epoch.",
         ),
     ],
     topic: Annotated[
@@ -102,10 +116,11 @@ def reset(
         typer.Option("--partition", "-p", metavar="TOPIC:PARTITION", help="Only this one; may be given many times."),
     ] = None,
     url: UrlOption = None,
+    token_file: TokenFileOption = None,
     timeout: TimeoutOption = ADMIN_TIMEOUT_S,
     as_json: JsonOption = False,
 ) -> None:
-    """Let a group go on elsewhere: read again, or skip. Only while it has no live members.
+    """Let a group go on elsewhere: read again, or skip. Only while it has no live members. Makes a group that is not there.
 
     Where it says neither topics nor partitions, all topics that the group has committed for.
 
@@ -113,16 +128,20 @@ def reset(
     Examples:
       tidelog group reset billing --to earliest
       tidelog group reset billing --to 2025-01-31T08:00:00Z --topic orders
+      tidelog group reset audit --to 1h --topic orders
       tidelog group reset billing --to -100 --partition orders:3 --json
     """
-    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
         if topic and partition:
             raise ValueError("--topic and --partition exclude each other")
         places = [_place(text) for text in partition or ()]
         topics = topic or ([] if places else sorted({place.topic for place in admin.group_offsets(group)}))
         if not topics and not places:
             raise ValueError(f"group {group!r} has committed nothing: name topics by --topic")
-        found = _reset(admin, group, to, topics, places)
+        try:
+            found = _reset(admin, group, to, topics, places)
+        except UnknownGroup:
+            found = _begin(admin, group, to, topics, places)
         wanted = {place: each for place, each in found.items() if place.topic in topics or place in places}
         if as_json:
             print_json({"offsets": [*wanted.values()]})
@@ -138,6 +157,7 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask, on a terminal.")] = False,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content when there is no such group.")] = False,
     url: UrlOption = None,
+    token_file: TokenFileOption = None,
     timeout: TimeoutOption = ADMIN_TIMEOUT_S,
     as_json: JsonOption = False,
 ) -> None:
@@ -149,7 +169,7 @@ def delete(
     """
     if not yes and sys.stdin.isatty():
         typer.confirm(f"Delete group {group} and its offsets?", abort=True, err=True)
-    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
         admin.delete_group(group, missing_ok=if_exists)
         if as_json:
             print_json({"deleted": group})
@@ -161,17 +181,43 @@ def _reset(
     admin: Admin, group: str, to: str, topics: list[str], places: list[TopicPartition]
 ) -> dict[TopicPartition, CommittedOffset]:
     where = {"partitions": places} if places else {"topics": topics}
-    if to in {"earliest", "latest"}:
-        return admin.reset_group(group, to, **where)
+    if to in _WORDS:
+        return admin.reset_group(group, _WORDS[to], **where)
     if _SHIFT.fullmatch(to):
         return admin.reset_group(group, shift=int(to), **where)
     if to.isdecimal():
         return admin.reset_group(group, int(to), **where)
+    span_ms = duration_ms(to)
     try:
-        time_ms = int(to[1:]) if to.startswith("@") else milliseconds(to)
+        if span_ms is not None:
+            time_ms = max(0, time.time_ns() // 1_000_000 - span_ms)
+        else:
+            time_ms = int(to[1:]) if to.startswith("@") else milliseconds(to)
     except ValueError:
-        raise ValueError(f"--to {to!r} is not earliest, latest, an offset, +N, -N, a time or @milliseconds") from None
+        raise ValueError(
+            f"--to {to!r} is not earliest, latest, an offset, +N, -N, a span (1h), a time or @milliseconds"
+        ) from None
     return admin.reset_group(group, timestamp_ms=time_ms, **where)
+
+
+def _begin(
+    admin: Admin, group: str, to: str, topics: list[str], places: list[TopicPartition]
+) -> dict[TopicPartition, CommittedOffset]:
+    """As ``_reset``, for a group that is not there: it is made by its first offsets. Raises ``ValueError`` for a shift."""
+    if _SHIFT.fullmatch(to):
+        raise ValueError(f"group {group!r} has committed nothing that could be moved by {to}")
+    where = parse_where(to, "--to")
+    named = dict.fromkeys(topics) or {
+        place.topic: [each.partition for each in places if each.topic == place.topic] for place in places
+    }
+    begins = {
+        place: min(max(offset, found.log_start_offset), found.high_watermark)
+        for topic, partitions in named.items()
+        for number, found in admin.offsets(topic, partitions, timestamp_ms=where.timestamp_ms).items()
+        for place, offset in [(TopicPartition(topic, number), where.offset_in(number, found))]
+    }
+    admin.commit_group_offsets(group, begins)
+    return admin.group_offsets(group)
 
 
 def _show(group: Group) -> None:

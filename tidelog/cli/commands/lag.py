@@ -16,6 +16,7 @@ from tidelog.cli.terminal.console import (
     ADMIN_TIMEOUT_S,
     JsonOption,
     TimeoutOption,
+    TokenFileOption,
     UrlOption,
     output,
     print_json,
@@ -32,6 +33,7 @@ def lag(
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again and again, until Ctrl-C.")] = False,
     every: Annotated[float, typer.Option("--every", metavar="SECONDS", min=0.1, help="With --watch: how often.")] = 2.0,
     url: UrlOption = None,
+    token_file: TokenFileOption = None,
     timeout: TimeoutOption = ADMIN_TIMEOUT_S,
     as_json: JsonOption = False,
 ) -> None:
@@ -45,7 +47,7 @@ def lag(
       tidelog lag billing --json
       tidelog lag billing --watch --every 1
     """
-    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
         if not watch:
             _show(admin.group_lag(group), as_json)
             return

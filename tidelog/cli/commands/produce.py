@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -18,13 +19,14 @@ from tidelog.cli.sources.lines import STANDARD_STREAM, read_lines, sources
 from tidelog.cli.sources.ndjson import send_ndjson
 from tidelog.cli.sources.parquet import read_parquet
 from tidelog.cli.sources.read_ahead import ReadAhead
-from tidelog.cli.sources.rows import Fields
+from tidelog.cli.sources.rows import Fields, Rows
 from tidelog.cli.sources.sending import Destination, send_lines, send_rows
 from tidelog.cli.sources.tally import Tally
 from tidelog.cli.terminal.console import (
     STREAM_TIMEOUT_S,
     JsonOption,
     TimeoutOption,
+    TokenFileOption,
     UrlOption,
     note,
     print_json,
@@ -77,6 +79,9 @@ ValueFieldOption = Annotated[
 CsvDelimiterOption = Annotated[
     str, typer.Option("--csv-delimiter", metavar="CHARACTER", help="csv: between two fields; 'tab' for a tab.")
 ]
+KeyOption = Annotated[
+    str | None, typer.Option("--key", help="The key of every record that has none of its own. Not for ndjson.")
+]
 PartitionOption = Annotated[
     int | None, typer.Option("--partition", "-p", min=0, help="Where all records go. Default: by key, else in turn.")
 ]
@@ -86,6 +91,12 @@ HeaderOption = Annotated[
         "--header", "-H", metavar="NAME=VALUE", help="On every record; may be given many times. Not for ndjson."
     ),
 ]
+DeliverAfterOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS", min=0, help="The records appear so long after their receipt. Not for --format ndjson."
+    ),
+]
 
 
 def produce(
@@ -93,6 +104,7 @@ def produce(
     files: FilesArgument = None,
     *,
     format_: FormatOption = None,
+    key: KeyOption = None,
     key_separator: KeySeparatorOption = None,
     key_field: KeyFieldOption = None,
     timestamp_field: TimestampFieldOption = None,
@@ -100,8 +112,10 @@ def produce(
     csv_delimiter: CsvDelimiterOption = ",",
     partition: PartitionOption = None,
     header: HeaderOption = None,
+    deliver_after: DeliverAfterOption = None,
     compression: Annotated[Compression | None, typer.Option(help="Of requests. Default: none.")] = None,
     url: UrlOption = None,
+    token_file: TokenFileOption = None,
     timeout: TimeoutOption = STREAM_TIMEOUT_S,
     as_json: JsonOption = False,
 ) -> None:
@@ -112,6 +126,7 @@ def produce(
     \b
     Examples:
       tidelog produce orders access.log
+      echo hello | tidelog produce orders --key user-7
       printf 'user-7:hello' | tidelog produce orders --key-separator :
       echo '{"key": "user-7", "value": {"amount": 3}}' | tidelog produce orders --format ndjson
       echo '{"user": "user-7", "amount": 3}' | tidelog produce orders --format objects --key-field user
@@ -125,35 +140,43 @@ def produce(
         fields = Fields(key=key_field, timestamp=timestamp_field, value=value_field)
         delimiter = "\t" if csv_delimiter == "tab" else csv_delimiter
         _check(chosen, key_separator, fields, header, delimiter)
+        _check_added(chosen, deliver_after, key, key_separator)
         destination = Destination(
-            url=url, partition=partition, headers=_headers(header), compression=compression, timeout_ms=timeout * 1000
+            url=url,
+            token_file=token_file,
+            partition=partition,
+            headers=_headers(header),
+            compression=compression,
+            timeout_ms=timeout * 1000,
+            deliver_after_s=deliver_after,
+            key=None if key is None else key.encode(),
         )
         # Failed deliveries are reported here, in this command's words.
         logging.getLogger("tidelog").addHandler(logging.NullHandler())
-        began = time.monotonic()
+        began, interrupts, tally = time.monotonic(), Interrupts(), Tally(topic)
         typing = STANDARD_STREAM in paths and sys.stdin.isatty()
-        interrupts = Interrupts()
-        tally = Tally(topic)
         try:
             with interrupts.caught(), progress(f"to {topic}", shown=not as_json and not typing) as bar:
                 task = bar.add_task("records", total=None)
                 tally.show = lambda count: bar.update(task, completed=count)
-                lines = read_lines(paths)
-                match chosen:
-                    case InputFormat.LINES:
-                        separator = None if key_separator is None else key_separator.encode()
-                        send_lines(tally, lines, destination, interrupts, separator=separator)
-                    case InputFormat.NDJSON:
-                        send_ndjson(tally, ReadAhead(lines), destination, interrupts)
-                    case InputFormat.OBJECTS:
-                        send_rows(tally, read_objects(ReadAhead(lines), fields), destination, interrupts)
-                    case InputFormat.CSV:
-                        rows = read_csv(ReadAhead(lines), fields, delimiter=delimiter)
-                        send_rows(tally, rows, destination, interrupts)
-                    case InputFormat.PARQUET:
-                        send_rows(tally, read_parquet(paths, fields), destination, interrupts)
+                if chosen is InputFormat.LINES:
+                    separator = None if key_separator is None else key_separator.encode()
+                    send_lines(tally, read_lines(paths), destination, interrupts, separator=separator)
+                elif chosen is InputFormat.NDJSON:
+                    send_ndjson(tally, ReadAhead(read_lines(paths)), destination, interrupts)
+                else:
+                    send_rows(tally, _rows(chosen, paths, fields, delimiter), destination, interrupts)
         finally:
             _report(tally, time.monotonic() - began, as_json=as_json, ended=sys.exc_info()[0] is None)
+
+
+def _rows(chosen: InputFormat, paths: list[Path], fields: Fields, delimiter: str) -> Iterator[Rows]:
+    if chosen is InputFormat.PARQUET:
+        return read_parquet(paths, fields)
+    lines = ReadAhead(read_lines(paths))
+    return (
+        read_objects(lines, fields) if chosen is InputFormat.OBJECTS else read_csv(lines, fields, delimiter=delimiter)
+    )
 
 
 def _by_name(paths: list[Path]) -> InputFormat:
@@ -181,6 +204,13 @@ def _check(
         raise ValueError(f"--csv-delimiter {delimiter!r} is not one character")
 
 
+def _check_added(chosen: InputFormat, deliver_after: float | None, key: str | None, key_separator: str | None) -> None:
+    if key is not None and (chosen is InputFormat.NDJSON or key_separator is not None):
+        raise ValueError("--key is without --key-separator and --format ndjson, where each record has its own")
+    if deliver_after is not None and chosen is InputFormat.NDJSON:
+        raise ValueError("--deliver-after is not for --format ndjson: a record has its own deliver_after_ms")
+
+
 def _headers(given: list[str] | None) -> list[tuple[str, bytes]]:
     headers = []
     for text in given or ():
@@ -199,6 +229,7 @@ def _report(tally: Tally, elapsed_s: float, *, as_json: bool, ended: bool) -> No
             {
                 "topic": tally.topic,
                 "record_count": count,
+                "scheduled_count": tally.scheduled_count,
                 "failed_count": tally.failed_count,
                 "elapsed_ms": int(elapsed_s * 1000),
                 "partitions": tally.ranges(),
@@ -208,6 +239,8 @@ def _report(tally: Tally, elapsed_s: float, *, as_json: bool, ended: bool) -> No
         return
     rate = f", {count / elapsed_s:,.0f}/s" if elapsed_s > 0 else ""
     note(f"{count:,} record{'' if count == 1 else 's'} stored in {tally.topic}{rate}.")
+    if tally.scheduled_count:
+        note(f"{tally.scheduled_count:,} of them are delayed: tidelog topic scheduled list {tally.topic}")
     if tally.failed_count:
         note(f"{tally.failed_count:,} more were sent and not acknowledged.")
     if tally.failed_at is not None:

@@ -33,6 +33,26 @@ class LogFormat(StrEnum):
     TEXT = "text"
 
 
+WorkersOption = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        max=64,
+        envvar="TIDELOG_WORKERS",
+        help="Gateways behind the port, each in a process with a core of its own. SIGHUP replaces them one by one.",
+    ),
+]
+
+KafkaOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        envvar="TIDELOG_KAFKA_LISTEN",
+        help="Listen there for Kafka's own clients, too. Needs tidelog[kafka].",
+    ),
+]
+
+
 def serve(
     context: typer.Context,
     store: Annotated[
@@ -58,6 +78,8 @@ def serve(
             "which is right for none of them where --host is 0.0.0.0.",
         ),
     ] = None,
+    workers: WorkersOption = 1,
+    kafka: KafkaOption = None,
     log_level: Annotated[
         LogLevel,
         typer.Option(envvar="TIDELOG_LOG_LEVEL", help="Least level that is logged. info: a line for each request."),
@@ -79,7 +101,9 @@ def serve(
     Examples:
       tidelog serve --store ./log
       tidelog serve --store ./log --port 9000 --log-level warning
-      tidelog serve --store s3://bucket/prefix --host 0.0.0.0 --advertised-url http://10.0.0.7:8080
+      tidelog serve --store ./log --workers 4
+      tidelog serve --store ./log --kafka 127.0.0.1:9092
+      tidelog serve --store s3://bucket/prefix --host 0.0.0.0 --advertised-url http://10.0.0.7:8080 --auth on
     """
     missing = [name for name in (*NEEDED, "gateway") if importlib.util.find_spec(name) is None]
     if missing:
@@ -91,5 +115,7 @@ def serve(
     # Without the option the gateway reads the variable itself: it knows what Kubernetes puts there.
     arguments += [] if port is None else ["--port", str(port)]
     arguments += [] if advertised_url is None else ["--advertised-url", advertised_url]
+    arguments += [] if kafka is None else ["--kafka-listen", kafka]
+    arguments += [] if workers == 1 else ["--workers", str(workers)]
     arguments += ["--log-level", log_level.value, "--log-format", log_format.value]
     become("gateway", [*arguments, *context.args])

@@ -9,13 +9,22 @@ from typing import Annotated
 import typer
 
 from tidelog.admin import Admin
+from tidelog.cli.commands.consume import UntilOption
 from tidelog.cli.sinks.copying import Copied, copy
 from tidelog.cli.sinks.record_text import json_writer, place_writer, topic_colours
 from tidelog.cli.sinks.sinks import StreamSink
-from tidelog.cli.terminal.console import STREAM_TIMEOUT_S, TimeoutOption, UrlOption, progress, reporting
+from tidelog.cli.terminal.console import (
+    STREAM_TIMEOUT_S,
+    TimeoutOption,
+    TokenFileOption,
+    UrlOption,
+    progress,
+    reporting,
+)
 from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.cli.terminal.names import TopicsArgument
-from tidelog.cli.terminal.where import Range, Where, find
+from tidelog.cli.terminal.wanted import FilterOption, OnlyKeyOption, filter_of
+from tidelog.cli.terminal.where import Range, Where, find, parse_where
 from tidelog.consumer.consumer import Consumer
 
 
@@ -23,14 +32,22 @@ def tail(
     topics: TopicsArgument,
     *,
     lines: Annotated[
-        int, typer.Option("--lines", "-l", min=0, help="Begin with so many of each partition's last records.")
-    ] = 10,
+        int | None,
+        typer.Option("--lines", "-l", min=0, help="Begin with so many of each partition's last records. Default: 10."),
+    ] = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="WHERE", help="Begin there, as consume --from.")
+    ] = None,
+    until: UntilOption = None,
+    filter_: FilterOption = None,
+    key: OnlyKeyOption = None,
     max_: Annotated[int | None, typer.Option("--max", "-n", min=1, help="End after so many records.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The HTTP API's record and its topic, a line each.")] = False,
     url: UrlOption = None,
+    token_file: TokenFileOption = None,
     timeout: TimeoutOption = STREAM_TIMEOUT_S,
 ) -> None:
-    """Follow all partitions of some topics, until Ctrl-C: place, time (UTC), key and value in a line.
+    """Follow all partitions of some topics, until Ctrl-C or --until: place, time (UTC), key and value in a line.
 
     With colours on a terminal, unless NO_COLOR is set. To go on later where it ended, use consume.
 
@@ -38,15 +55,27 @@ def tail(
     Examples:
       tidelog tail orders
       tidelog tail orders clicks --lines 0
+      tidelog tail orders --from 1h --filter type=refund
+      tidelog tail orders --from 2h --until 1h
       tidelog tail orders --max 3 --json
     """
     api_timeout_ms = timeout * 1000
     with (
         reporting(as_json=as_json),
-        Consumer(bootstrap_servers=url, auto_offset_reset="none", api_timeout_ms=api_timeout_ms) as consumer,
-        Admin(url, timeout_ms=api_timeout_ms) as admin,
+        Consumer(
+            bootstrap_servers=url,
+            token_file=token_file,
+            auto_offset_reset="none",
+            filter=filter_of(filter_, key),
+            api_timeout_ms=api_timeout_ms,
+        ) as consumer,
+        Admin(url, token_file=token_file, timeout_ms=api_timeout_ms) as admin,
     ):
-        ranges = [find(admin, topic, Where(last=lines), None) for topic in dict.fromkeys(topics)]
+        if lines is not None and from_ is not None:
+            raise ValueError("--lines and --from exclude each other")
+        where = Where(last=10 if lines is None else lines) if from_ is None else parse_where(from_)
+        end = None if until is None else parse_where(until, "--until")
+        ranges = [find(admin, topic, where, None, end) for topic in dict.fromkeys(topics)]
         whole = Range(
             begin={place: offset for each in ranges for place, offset in each.begin.items()},
             end={place: offset for each in ranges for place, offset in each.end.items()},
@@ -60,7 +89,7 @@ def tail(
                 whole,
                 StreamSink(writer),
                 Copied(),
-                follow=True,
+                follow=end is None,
                 records_max=max_,
                 interrupts=interrupts,
                 bar=bar,

@@ -10,11 +10,14 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from log_format.topic.config import SETTINGS
 from tidelog.admin import END, Admin
+from tidelog.cli.commands import scheduled
 from tidelog.cli.terminal.console import (
     ADMIN_TIMEOUT_S,
     JsonOption,
     TimeoutOption,
+    TokenFileOption,
     UrlOption,
     note,
     note_json,
@@ -23,15 +26,24 @@ from tidelog.cli.terminal.console import (
     reporting,
 )
 from tidelog.cli.terminal.help_text import Commands
-from tidelog.cli.terminal.names import TopicArgument
+from tidelog.cli.terminal.names import TopicArgument, complete_setting_names, complete_settings
+from tidelog.cli.terminal.units import in_words, setting_value
 from tidelog.errors import TopicAlreadyExists
 from tidelog.types.topic import Topic, TopicCommit
 
 app = Commands(help="Create, list, describe, alter and delete topics.")
+app.add_typer(scheduled.app, name="scheduled")
 
 NameArgument = Annotated[str, typer.Argument(help="The topic's name.")]
 ConfigOption = Annotated[
-    list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE", help="A setting; may be given many times.")
+    list[str] | None,
+    typer.Option(
+        "--config",
+        "-c",
+        metavar="NAME=VALUE",
+        autocompletion=complete_settings,
+        help="A setting; may be given many times. Units: 7d, 1h30m, 512KiB, 1GB.",
+    ),
 ]
 
 
@@ -46,6 +58,7 @@ def create(
         typer.Option("--if-not-exists", help="Be content with a topic that exists; what it has otherwise is said."),
     ] = False,
     url: UrlOption = None,
+    token_file: TokenFileOption = None,
     timeout: TimeoutOption = ADMIN_TIMEOUT_S,
     as_json: JsonOption = False,
 ) -> None:
@@ -54,9 +67,9 @@ def create(
     \b
     Examples:
       tidelog topic create orders --partitions 8
-      tidelog topic create clicks -p 4 -c retention.ms=86400000 -c flush.ms=50 --if-not-exists
+      tidelog topic create clicks -p 4 -c retention.ms=7d -c flush.ms=50 --if-not-exists
     """
-    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
         settings = _settings(config)
         try:
             topic = admin.create_topic(name, partitions, settings, exist_ok=if_not_exists)
@@ -79,6 +92,7 @@ def create(
 def list_(
     prefix: Annotated[str | None, typer.Option(help="Only topics whose name begins so.")] = None,
     url: UrlOption = None,
+    token_file: TokenFileOption = None,
     timeout: TimeoutOption = ADMIN_TIMEOUT_S,
     as_json: JsonOption = False,
 ) -> None:
@@ -89,7 +103,7 @@ def list_(
       tidelog topic list
       tidelog topic list --prefix orders. --json
     """
-    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
         topics = admin.list_topics(prefix)
         if as_json:
             print_json({"topics": topics})
@@ -109,7 +123,11 @@ def list_(
 
 @app.command()
 def describe(
-    name: TopicArgument, url: UrlOption = None, timeout: TimeoutOption = ADMIN_TIMEOUT_S, as_json: JsonOption = False
+    name: TopicArgument,
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
 ) -> None:
     """Show a topic: its table, settings, and each partition's offsets.
 
@@ -118,7 +136,7 @@ def describe(
       tidelog topic describe orders
       tidelog topic describe orders --json
     """
-    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
         _show(admin.describe_topic(name), as_json)
 
 
@@ -130,9 +148,14 @@ def alter(
     config: ConfigOption = None,
     reset_config: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A setting to give its default back; may be given many times."),
+        typer.Option(
+            metavar="NAME",
+            help="A setting to give its default back; may be given many times.",
+            autocompletion=complete_setting_names,
+        ),
     ] = None,
     url: UrlOption = None,
+    token_file: TokenFileOption = None,
     timeout: TimeoutOption = ADMIN_TIMEOUT_S,
     as_json: JsonOption = False,
 ) -> None:
@@ -144,7 +167,7 @@ def alter(
       tidelog topic alter orders -c retention.ms=-1 --reset-config flush.ms
       tidelog topic alter orders -c commit.mode=shared
     """
-    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
         changes: dict[str, int | str | None] = {**_settings(config), **dict.fromkeys(reset_config or ())}
         if partitions is None and not changes:
             raise ValueError("there is nothing to change: give --partitions, --config or --reset-config")
@@ -158,6 +181,7 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask, on a terminal.")] = False,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content when there is no such topic.")] = False,
     url: UrlOption = None,
+    token_file: TokenFileOption = None,
     timeout: TimeoutOption = ADMIN_TIMEOUT_S,
     as_json: JsonOption = False,
 ) -> None:
@@ -169,7 +193,7 @@ def delete(
     """
     if not yes and sys.stdin.isatty():
         typer.confirm(f"Delete topic {name} and all its records?", abort=True, err=True)
-    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
         admin.delete_topic(name, missing_ok=if_exists)
         if as_json:
             print_json({"deleted": name})
@@ -188,6 +212,7 @@ def delete_records(
         ),
     ],
     url: UrlOption = None,
+    token_file: TokenFileOption = None,
     timeout: TimeoutOption = ADMIN_TIMEOUT_S,
     as_json: JsonOption = False,
 ) -> None:
@@ -197,7 +222,7 @@ def delete_records(
     Examples:
       tidelog topic delete-records orders --before 0:1200 --before 1:end
     """
-    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
         starts = admin.delete_records(name, dict(_place(text) for text in before))
         if as_json:
             places = [{"partition": partition, "log_start_offset": offset} for partition, offset in starts.items()]
@@ -216,9 +241,11 @@ def _show(topic: Topic, as_json: bool) -> None:
     console.print(f"created  {_time(topic.created_at)}", markup=False)
     console.print(f"table    {topic.table_uri} (version {topic.table_version})", markup=False)
     console.print(f"commits  {_commits(topic.commit)}", markup=False)
-    settings = Table("setting", "value", box=None, pad_edge=False)
-    for name, value in topic.config.items():
-        settings.add_row(name, str(value))
+    settings = Table("setting", "value", "default", box=None, pad_edge=False)
+    for name, value in {**{each: SETTINGS[each].default for each in SETTINGS}, **topic.config}.items():
+        default = SETTINGS[name].default if name in SETTINGS else None
+        shown = "" if default is None or value == default else in_words(name, default)
+        settings.add_row(name, in_words(name, value), shown)
     partitions = Table(box=None, pad_edge=False)
     for heading in ("partition", "log start", "high watermark", "bytes"):
         partitions.add_column(heading, justify="right")
@@ -263,7 +290,7 @@ def _settings(config: list[str] | None) -> dict[str, int | str]:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise ValueError(f"--config {text!r} is not NAME=VALUE")
-        settings[name] = value
+        settings[name] = setting_value(name, value)
     return settings
 
 

@@ -14,12 +14,16 @@ from tidelog.consumer.consumer import Consumer
 from tidelog.types.record import TopicPartition
 
 _WAIT_MS = 10_000
+_FILTERED_WAIT_MS = 100
+"""Before the end, where the last records may be left out: how long a poll goes on that has none."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Copied:
     """How many records were written, and by partition the offset to go on at. Holds after every step, also a failed one."""
 
+    filtered: bool = False
+    """Whether the consumer leaves records out."""
     record_count: int = 0
     positions: dict[TopicPartition, int] = field(default_factory=dict)
     lasts: bool = False
@@ -43,7 +47,8 @@ def copy(
 ) -> None:
     """Write records until the range's end (``follow``: for ever), or until ``records_max`` are written.
 
-    Raises ``KeyboardInterrupt``, and what polls and the sink raise. ``copied`` then says how far it came.
+    Raises ``KeyboardInterrupt``, and what polls and the sink raise. ``copied``
+    then says how far it came.
     """
     ends: Mapping[TopicPartition, int] | None = None if follow else range_.end
     copied.positions.update(range_.begin)
@@ -53,8 +58,9 @@ def copy(
         consumer.seek(place, position)
     consumer.pause(*(range_.begin.keys() - left))
     task = bar.add_task("records", total=records_max)
+    wait_ms = _FILTERED_WAIT_MS if copied.filtered and not follow else _WAIT_MS
     while left and (records_max is None or copied.record_count < records_max):
-        sink.fetch(consumer, _WAIT_MS, None if records_max is None else records_max - copied.record_count)
+        sink.fetch(consumer, wait_ms, None if records_max is None else records_max - copied.record_count)
         with interrupts.held():
             for place, (count, next_offset) in sink.write(ends).items():
                 copied.record_count += count

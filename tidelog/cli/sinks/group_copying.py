@@ -68,6 +68,11 @@ class GroupCopy:
                 for place, (count, next_offset) in sink.write(None if group is None else group.ends).items():
                     copied.record_count += count
                     copied.positions[place] = next_offset
+                if copied.filtered:
+                    # All that the consumer handed out is written.
+                    ends = {} if group is None else group.ends
+                    for place, position in consumer.positions().items():
+                        copied.positions[place] = min(position, ends.get(place, position))
                 if self._commits_on_the_way and time.monotonic() - self._committed_at >= _COMMIT_EVERY_S:
                     self.commit(consumer)
             bar.update(task, completed=copied.record_count)

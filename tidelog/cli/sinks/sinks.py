@@ -52,7 +52,7 @@ class StreamSink:
     def fetch(self, consumer: Consumer, wait_ms: float, records_max: int | None) -> int:
         """A batch."""
         limit = _BATCH_RECORDS if records_max is None else min(_BATCH_RECORDS, records_max)
-        records = consumer.poll(wait_ms, limit)
+        records = consumer.poll(timeout_ms=wait_ms, max_records=limit)
         self._records = [
             (TopicPartition(each.topic, each.partition), each.offset, self._writer(each)) for each in records
         ]
@@ -100,7 +100,7 @@ class ParquetSink:
 
     def fetch(self, consumer: Consumer, wait_ms: float, records_max: int | None) -> int:
         """As large a table as there is."""
-        self._fetched = consumer.poll_arrow(wait_ms, _TABLE_BYTES)
+        self._fetched = consumer.poll_arrow(timeout_ms=wait_ms, max_bytes=_TABLE_BYTES)
         self._records_max = records_max
         return int(self._fetched.num_rows)
 

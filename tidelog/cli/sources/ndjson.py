@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator
 from tidelog import limits
 from tidelog.bodies.encode import NDJSON
 from tidelog.calls.produce import produce as produce_request
+from tidelog.calls.topics import created_on_first_use
 from tidelog.cli.sources.lines import Lines
 from tidelog.cli.sources.sending import Destination
 from tidelog.cli.sources.tally import Tally
 from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.deadline import Deadline
-from tidelog.errors import GatewayError
+from tidelog.errors import GatewayError, UnknownTopic
 from tidelog.http.transport import Transport
 
 _LINE = re.compile(r"line ([0-9]+)")
@@ -21,7 +22,7 @@ _LINE = re.compile(r"line ([0-9]+)")
 
 def send_ndjson(tally: Tally, groups: Iterable[Lines], destination: Destination, interrupts: Interrupts) -> None:
     """Send one request after another. Raises a request's error, and ``KeyboardInterrupt`` once its answer is there."""
-    transport = Transport(destination.url)
+    transport = Transport(destination.url, token_file=destination.token_file)
     try:
         for group in groups:
             for part in _parts(group):
@@ -31,7 +32,9 @@ def send_ndjson(tally: Tally, groups: Iterable[Lines], destination: Destination,
         transport.close()
 
 
-def _send(transport: Transport, tally: Tally, part: Lines, destination: Destination) -> None:
+def _send(
+    transport: Transport, tally: Tally, part: Lines, destination: Destination, *, may_create: bool = True
+) -> None:
     count = sum(1 for line in part.lines if line.strip())
     try:
         stored = produce_request(
@@ -44,13 +47,18 @@ def _send(transport: Transport, tally: Tally, part: Lines, destination: Destinat
             compression=destination.compression,
         )
     except GatewayError as error:
+        deadline = Deadline(destination.timeout_ms)
+        if may_create and isinstance(error, UnknownTopic) and created_on_first_use(transport, tally.topic, deadline):
+            _send(transport, tally, part, destination, may_create=False)
+            return
         _place_errors(error, part)
         tally.fail(error, part.place(0), count)
         raise
     except KeyboardInterrupt:
         tally.failed_count += count
         raise
-    tally.store(stored.result.partitions, part.place(len(part.lines) - 1))
+    result = stored.result
+    tally.store(result.partitions, part.place(len(part.lines) - 1), len(result.scheduled))
 
 
 def _parts(group: Lines) -> Iterator[Lines]:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from log_format.errors import TidelogError
@@ -37,10 +38,14 @@ class Destination:
     """Where records go and how."""
 
     url: str | None
+    token_file: Path | None
     partition: int | None
     headers: list[tuple[str, bytes]]
     compression: Compression | None
     timeout_ms: float
+    deliver_after_s: float | None = None
+    key: bytes | None = None
+    """Of every record without one."""
 
 
 def send_lines(
@@ -57,8 +62,7 @@ def send_lines(
         while waiting and waiting[0][0].done():
             future, place = waiting.popleft()
             try:
-                stored = future.result()
-                tally.store_one(stored.partition, stored.offset, place)
+                tally.store_one(future.result(), place)
             except TidelogError as error:
                 tally.fail(error, place)
 
@@ -67,9 +71,14 @@ def send_lines(
             with interrupts.held():
                 for index, line in enumerate(group.lines):
                     place = group.place(index)
-                    key, value = (None, line) if separator is None else _keyed(line, separator, place)
+                    key, value = (destination.key, line) if separator is None else _keyed(line, separator, place)
                     future = producer.send(
-                        tally.topic, value, key=key, partition=destination.partition, headers=destination.headers
+                        tally.topic,
+                        value,
+                        key=key,
+                        partition=destination.partition,
+                        headers=destination.headers,
+                        deliver_after=destination.deliver_after_s,
                     )
                     waiting.append((future, place))
                     if waiting[0][0].done():
@@ -90,7 +99,8 @@ def send_rows(tally: Tally, rows: Iterable[Rows], destination: Destination, inte
         while waiting and waiting[0][0].done():
             future, sent = waiting.popleft()
             try:
-                tally.store(future.result().partitions, sent.place(len(sent.numbers) - 1))
+                result = future.result()
+                tally.store(result.partitions, sent.place(len(sent.numbers) - 1), len(result.scheduled))
             except TidelogError as error:
                 tally.fail(error, _failed_place(error, sent), len(sent.numbers))
 
@@ -113,7 +123,10 @@ class _producer(contextlib.AbstractContextManager[Producer]):  # noqa: N801 - us
 
     def __init__(self, destination: Destination, settle: Any) -> None:
         self._producer = Producer(
-            destination.url, compression=destination.compression, delivery_timeout_ms=destination.timeout_ms
+            destination.url,
+            token_file=destination.token_file,
+            compression=destination.compression,
+            delivery_timeout_ms=destination.timeout_ms,
         )
         self._settle = settle
 
@@ -152,13 +165,29 @@ def _addressed(rows: Rows, destination: Destination) -> Any:
         table = table.append_column(
             "partition", pa.repeat(pa.scalar(destination.partition, pa.int32()), table.num_rows)
         )
+    if destination.key is not None:
+        table = _with_key(table, destination.key)
     if destination.headers:
         if "headers" in table.column_names:
             table = table.drop_columns("headers")
         pair = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
         headers = pa.scalar([{"key": name, "value": value} for name, value in destination.headers], pa.list_(pair))
         table = table.append_column("headers", pa.repeat(headers, table.num_rows))
+    if destination.deliver_after_s is not None:
+        duration = pa.scalar(round(destination.deliver_after_s * 1000), pa.int64())
+        table = table.append_column("deliver_after_ms", pa.repeat(duration, table.num_rows))
     return table
+
+
+def _with_key(table: Any, key: bytes) -> Any:
+    import pyarrow as pa  # noqa: PLC0415 - there is a table, so it is there
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    if "key" not in table.column_names:
+        return table.append_column("key", pa.repeat(pa.scalar(key, pa.binary()), table.num_rows))
+    index = table.column_names.index("key")
+    column = table.column(index)
+    return table.set_column(index, "key", pc.fill_null(column, pa.scalar(key, pa.binary()).cast(column.type)))
 
 
 def _failed_place(error: TidelogError, rows: Rows) -> Place:

@@ -8,7 +8,7 @@ from typing import Final
 
 from log_format.errors import TidelogError
 from tidelog.cli.sources.lines import Place
-from tidelog.types.record import PartitionRange
+from tidelog.types.record import PartitionRange, RecordMetadata
 
 _SHOWN_EVERY_S: Final = 0.1
 
@@ -22,6 +22,8 @@ class Tally:
     def __init__(self, topic: str) -> None:
         self.topic = topic
         self.count = 0
+        self.scheduled_count = 0
+        """Of them: delayed records, which have no offset yet."""
         self.failed_count = 0
         self.first_error: TidelogError | None = None
         self.failed_at: Place | None = None
@@ -31,15 +33,19 @@ class Tally:
         self._shown_at = 0.0
         self._stored: dict[int, list[int]] = {}
 
-    def store(self, stored: Iterable[PartitionRange], last: Place) -> None:
+    def store(self, stored: Iterable[PartitionRange], last: Place, scheduled_count: int = 0) -> None:
         """Note that these were acknowledged; ``last`` is where the last of them stood in the input."""
+        self._schedule(scheduled_count)
         for each in stored:
             self._add(each.partition, each.base_offset, each.last_offset, each.count)
         self._reach(last)
 
-    def store_one(self, partition: int, offset: int, place: Place) -> None:
+    def store_one(self, stored: RecordMetadata, place: Place) -> None:
         """As ``store``, one record."""
-        self._add(partition, offset, offset, 1)
+        if stored.scheduled_id is None:
+            self._add(stored.partition, stored.offset, stored.offset, 1)
+        else:
+            self._schedule(1)
         self._reach(place)
 
     def fail(self, error: TidelogError, place: Place, count: int = 1) -> None:
@@ -51,6 +57,10 @@ class Tally:
     def ranges(self) -> list[PartitionRange]:
         """First and last offset and count of each partition; others may have written in between."""
         return [PartitionRange(partition, *self._stored[partition]) for partition in sorted(self._stored)]
+
+    def _schedule(self, count: int) -> None:
+        self.count += count
+        self.scheduled_count += count
 
     def _add(self, partition: int, base_offset: int, last_offset: int, count: int) -> None:
         known = self._stored.setdefault(partition, [base_offset, last_offset, 0])

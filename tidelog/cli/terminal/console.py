@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -21,6 +22,7 @@ from rich.text import Text
 from log_format.errors import TidelogError
 from tidelog.cli.terminal.error_words import places, sentence
 from tidelog.cli.terminal.exit_code import ExitCode, exit_code_for
+from tidelog.cli.terminal.names import alike
 from tidelog.errors import GatewayError
 
 UrlOption = Annotated[
@@ -29,6 +31,14 @@ UrlOption = Annotated[
         "--url",
         envvar="TIDELOG_URL",
         help="A gateway's address, or several separated by commas. Default: http://127.0.0.1:8080.",
+    ),
+]
+TokenFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        help="A file with the token that says who you are. Default: what TIDELOG_TOKEN_FILE names, or TIDELOG_TOKEN itself.",
     ),
 ]
 TimeoutOption = Annotated[
@@ -176,7 +186,9 @@ def _report_error(error: TidelogError, as_json: bool) -> None:
         "may_have_happened": error.may_have_happened,
         **error.fields,
     }
-    lines = [f"{sentence(error)} [{error.code}]", *(f"  {each}" for each in places(error))]
+    meant = None if as_json else alike(error)
+    said = sentence(error) if meant is None else f"{sentence(error)} Is {meant!r} meant?"
+    lines = [f"{said} [{error.code}]", *(f"  {each}" for each in places(error))]
     if isinstance(error, GatewayError) and error.request_id is not None:
         problem["request_id"] = error.request_id
         lines.append(f"  request id: {error.request_id}")

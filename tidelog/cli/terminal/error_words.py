@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from log_format.errors import ErrorCode, TidelogError
+from tidelog.errors import Unauthorized
 
 _MEMBERS = {"/partition_count": "--partitions", "/name": "NAME"}
 _CONFIG = "/config/"
+_TOKEN = "--token-file names the file with your token; so does TIDELOG_TOKEN_FILE."  # noqa: S105 - a hint
 
 
 def sentence(error: TidelogError) -> str:
@@ -19,6 +21,11 @@ def sentence(error: TidelogError) -> str:
         )
     if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
         return error.detail.replace("Use PATCH to change it.", "'tidelog topic alter' changes it.")
+    if error.code is ErrorCode.UNAUTHENTICATED:
+        return f"{error.detail.rstrip('.')}. {_TOKEN}"
+    if isinstance(error, Unauthorized) and error.resource is not None:
+        kind = "" if error.resource_type == "cluster" else f"{error.resource_type} "
+        return f"You may not {error.operation} {kind}{error.resource!r}. 'tidelog whoami' says who you are."
     return error.detail
 
 

@@ -14,11 +14,14 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from tidelog.cli.terminal.exit_code import EPILOG
+from tidelog.cli.terminal.names import RUNNING
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 """Click's, which Typer does not hand on."""
+_ALIASES: Final = {"ls": ("list",), "rm": ("delete", "remove", "revoke")}
+"""What fingers type, by the commands that it means where a group has one."""
 _TRUTH: Final = frozenset({"true", "false", "yes", "no", "1", "0"})
 
 
@@ -32,6 +35,11 @@ class Command(TyperCommand):
     def get_params(self, ctx: Any) -> Any:
         """All parameters, ``--help`` among them."""
         return _without_types(super().get_params(ctx))
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it; what it is given is known to who says what went wrong."""
+        RUNNING.set(ctx)
+        return super().invoke(ctx)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Raises what it did before; a switch that was given a value is named."""
@@ -52,6 +60,11 @@ class Group(TyperGroup):
     def get_params(self, ctx: Any) -> Any:
         """All parameters, ``--help`` among them."""
         return _without_types(super().get_params(ctx))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command by its name, or by what fingers type for it."""
+        names = (cmd_name, *_ALIASES.get(cmd_name, ()))
+        return next(filter(None, (super(Group, self).get_command(ctx, name) for name in names)), None)
 
 
 class Commands(typer.Typer):

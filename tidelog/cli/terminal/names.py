@@ -1,25 +1,33 @@
-"""Arguments that name topics and groups, which shells complete by asking the gateway.
+"""Arguments that name topics, groups and queues, which shells complete by asking the gateway. A wrong name is answered by the
+right one that is most like it.
 
-The shell waits for the answer: ``COMPLETION_TIMEOUT_MS`` at most. On any error no names are offered, and nothing is written.
+The user waits for the answer: ``COMPLETION_TIMEOUT_MS`` at most. On any error no names are offered, and nothing is written.
 """
 
 from __future__ import annotations
 
+import difflib
 import os
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from log_format.errors import TidelogError
+from log_format.errors import ErrorCode, TidelogError
+from log_format.topic.config import SETTINGS, ChoiceSetting
 from tidelog.admin import Admin
 from tidelog.cli.terminal.settings_file import default_path
 
 COMPLETION_TIMEOUT_MS: Final = 500
 NAMES_MAX: Final = 200
 """More than a user reads."""
+
+
+RUNNING: ContextVar[typer.Context | None] = ContextVar("RUNNING", default=None)
+"""The command that runs: it says how gateways are reached."""
 
 
 def complete_topics(context: typer.Context, incomplete: str) -> list[str]:
@@ -32,15 +40,56 @@ def complete_groups(context: typer.Context, incomplete: str) -> list[str]:
     return _asked(context, lambda admin: [group.group for group in admin.list_groups()], incomplete)
 
 
+def complete_queues(context: typer.Context, incomplete: str) -> list[str]:
+    """The queues whose name begins so."""
+    return _asked(context, lambda admin: [queue.queue for queue in admin.list_queues()], incomplete)
+
+
+def alike(error: TidelogError) -> str | None:
+    """The topic, group or queue that was meant by a name that there is not, as far as one is like it."""
+    context = RUNNING.get()
+    if context is None or error.code not in _MEANT:
+        return None
+    kind, complete = _MEANT[error.code]
+    wrong = error.fields.get(kind) or context.params.get(kind)
+    if not isinstance(wrong, str) or not wrong:
+        return None
+    found = difflib.get_close_matches(wrong, complete(context, wrong[:1]), 1)
+    return found[0] if found else None
+
+
+def complete_settings(incomplete: str) -> list[str]:
+    """The settings of topics whose name begins so, as far as ``NAME=``, and the values of one that has few."""
+    name, equals, _ = incomplete.partition("=")
+    setting = SETTINGS.get(name)
+    if equals and isinstance(setting, ChoiceSetting):
+        return [f"{name}={choice}" for choice in setting.choices if f"{name}={choice}".startswith(incomplete)]
+    return [f"{each}=" for each in SETTINGS if each.startswith(incomplete)]
+
+
+def complete_setting_names(incomplete: str) -> list[str]:
+    """The settings of topics whose name begins so."""
+    return [each for each in SETTINGS if each.startswith(incomplete)]
+
+
+_MEANT: Final[Mapping[ErrorCode, tuple[str, Callable[[typer.Context, str], list[str]]]]] = {
+    ErrorCode.UNKNOWN_TOPIC: ("topic", complete_topics),
+    ErrorCode.UNKNOWN_GROUP: ("group", complete_groups),
+    ErrorCode.UNKNOWN_QUEUE: ("queue", complete_queues),
+}
 TopicArgument = Annotated[str, typer.Argument(help="The topic's name.", autocompletion=complete_topics)]
 TopicsArgument = Annotated[list[str], typer.Argument(help="The topics' names.", autocompletion=complete_topics)]
 GroupArgument = Annotated[str, typer.Argument(help="The group's name.", autocompletion=complete_groups)]
+QueueArgument = Annotated[str, typer.Argument(help="The queue's name.", autocompletion=complete_queues)]
 
 
 def _asked(context: typer.Context, ask: Callable[[Admin], list[str]], incomplete: str) -> list[str]:
     try:
-        url = context.params.get("url") or os.environ.get("TIDELOG_URL") or _configured_url()
-        with Admin(url, timeout_ms=COMPLETION_TIMEOUT_MS, request_timeout_ms=COMPLETION_TIMEOUT_MS) as admin:
+        configured = _configured()
+        url = context.params.get("url") or os.environ.get("TIDELOG_URL") or configured.get("url")
+        token_file = _token_file(context, configured)
+        wait_ms = COMPLETION_TIMEOUT_MS
+        with Admin(url, token_file=token_file, timeout_ms=wait_ms, request_timeout_ms=wait_ms) as admin:
             names = ask(admin)
     except (TidelogError, OSError, ValueError, TypeError):
         return []
@@ -50,8 +99,16 @@ def _asked(context: typer.Context, ask: Callable[[Admin], list[str]], incomplete
     return [name for name in names if name.startswith(incomplete) and name not in given][:NAMES_MAX]
 
 
-def _configured_url() -> Any:
+def _token_file(context: typer.Context, configured: Mapping[str, Any]) -> Any:
+    """What was typed, else None where the environment has a token, else what the settings file says."""
+    given = context.params.get("token_file")
+    if given is not None or os.environ.get("TIDELOG_TOKEN") or os.environ.get("TIDELOG_TOKEN_FILE"):
+        return given
+    return configured.get("token-file", configured.get("token_file"))
+
+
+def _configured() -> Mapping[str, Any]:
     """What the settings file says: nothing else reads it while a shell completes."""
     chosen = os.environ.get("TIDELOG_CONFIG")
     path = Path(chosen) if chosen else default_path()
-    return tomllib.loads(path.read_text(encoding="utf-8")).get("url") if path.is_file() else None
+    return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}

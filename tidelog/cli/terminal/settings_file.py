@@ -2,7 +2,7 @@
 
 What is typed wins, then ``TIDELOG_…``, then the file. The file's names are those of the options::
 
-    url = "http://a:8080,http://b:8080"     # for every command that has the option: url, timeout, store
+    url = "http://a:8080,http://b:8080"     # for every command that has the option: url, token-file, timeout, store
 
     [consume]                               # for one command
     format = "json"
@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import typer
 
-SHARED: Final = ("url", "timeout", "store")
+SHARED: Final = ("url", "token-file", "timeout", "store")
 """May stand before the first table, for all commands at once."""
 
 
@@ -48,7 +48,10 @@ def load(context: typer.Context, path: Path | None, environment: Mapping[str, st
             settings = tomllib.loads(chosen.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise typer.BadParameter(f"the settings file {chosen}: {error}") from None
-    shared: dict[str, Any] = {name: settings.pop(name) for name in SHARED if name in settings}
+    found = [name for name in settings if name.replace("_", "-") in SHARED]
+    shared: dict[str, Any] = {name.replace("_", "-"): settings.pop(name) for name in found}
+    if environment.get("TIDELOG_TOKEN") or environment.get("TIDELOG_TOKEN_FILE"):
+        shared.pop("token-file", None)
     return _Reader(context, chosen, shared, environment).group(context.command, settings, ())
 
 

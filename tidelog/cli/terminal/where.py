@@ -1,16 +1,20 @@
-"""Where in a topic to begin: what ``--from`` and ``--last`` say, as an offset for each partition."""
+"""Where in a topic to begin and to end: what ``--from``, ``--last`` and ``--until`` say, as offsets of each partition."""
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from tidelog.admin import Admin
+from tidelog.cli.terminal.units import duration_ms
 from tidelog.types.record import TopicPartition
 from tidelog.types.topic import PartitionOffsets
 
+_BEGINNING = frozenset({"beginning", "earliest"})
+_END = frozenset({"end", "latest"})
 _POSITIONS = re.compile(r"[0-9]+:[0-9]+(,[0-9]+:[0-9]+)*")
 
 
@@ -46,11 +50,19 @@ class Where:
             return self.offset
         return found.high_watermark if self.word == "end" else found.log_start_offset
 
+    def end_in(self, partition: int, found: PartitionOffsets) -> int:
+        """Where to end in it: before this offset. A partition that ``positions`` does not name is read to its end."""
+        if self.positions is not None:
+            return self.positions.get(partition, found.high_watermark)
+        return self.offset_in(partition, found)
 
-def parse_where(text: str) -> Where:
-    """What ``--from`` says. Raises ``ValueError`` when it says nothing."""
-    if text in {"beginning", "end"}:
-        return Where(word=text)
+
+def parse_where(text: str, option: str = "--from") -> Where:
+    """What ``--from`` or ``--until`` says. A span, such as ``1h``, is a time before now. Raises ``ValueError``."""
+    if text in _BEGINNING | _END:
+        return Where(word="end" if text in _END else "beginning")
+    if text.startswith("-") and text[1:].isdecimal():
+        return Where(last=int(text[1:]))
     if text.isdecimal():
         return Where(offset=int(text))
     if text.startswith("@") and text[1:].isdecimal():
@@ -59,24 +71,28 @@ def parse_where(text: str) -> Where:
         pairs = [pair.partition(":") for pair in text.split(",")]
         positions = {int(partition): int(offset) for partition, _, offset in pairs}
         if len(positions) < len(pairs):
-            raise ValueError(f"--from {text!r} names a partition twice")
+            raise ValueError(f"{option} {text!r} names a partition twice")
         return Where(positions=positions)
+    span_ms = duration_ms(text)
+    if span_ms is not None:
+        return Where(timestamp_ms=max(0, time.time_ns() // 1_000_000 - span_ms))
     try:
         return Where(timestamp_ms=milliseconds(text))
     except ValueError:
         raise ValueError(
-            f"--from {text!r} is not beginning, end, an offset, PARTITION:OFFSET,…, a time or @milliseconds"
+            f"{option} {text!r} is not earliest, latest, an offset, -N, PARTITION:OFFSET,…, a span (1h), a time or "
+            "@milliseconds"
         ) from None
 
 
 def milliseconds(text: str) -> int:
     """An ISO 8601 time as milliseconds since the epoch; without a zone it is UTC. Raises ``ValueError``."""
-    time = datetime.fromisoformat(text)
-    return round((time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    at = datetime.fromisoformat(text)
+    return round((at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def find(admin: Admin, topic: str, where: Where, partitions: Iterable[int] | None) -> Range:
-    """The range from ``where`` to what is there now, in these partitions (None: all).
+def find(admin: Admin, topic: str, where: Where, partitions: Iterable[int] | None, until: Where | None = None) -> Range:
+    """The range from ``where`` to what is there now, or to ``until`` where that is less, in these partitions (None: all).
 
     Raises ``UnknownTopic``, ``UnknownPartition``.
     """
@@ -85,7 +101,14 @@ def find(admin: Admin, topic: str, where: Where, partitions: Iterable[int] | Non
     if where.positions is not None and not where.positions.keys() <= offsets.keys():
         unknown = min(where.positions.keys() - offsets.keys())
         raise ValueError(f"--from names partition {unknown}, which is not among those that are read")
-    return Range(
-        begin={TopicPartition(topic, each): where.offset_in(each, found) for each, found in offsets.items()},
-        end={TopicPartition(topic, each): found.high_watermark for each, found in offsets.items()},
-    )
+    begin = {TopicPartition(topic, each): where.offset_in(each, found) for each, found in offsets.items()}
+    end = {TopicPartition(topic, each): found.high_watermark for each, found in offsets.items()}
+    if until is not None:
+        ends = offsets
+        if until.timestamp_ms is not None:
+            ends = admin.offsets(topic, wanted, timestamp_ms=until.timestamp_ms)
+        for place, high_watermark in end.items():
+            last = until.end_in(place.partition, ends[place.partition])
+            # Not before the beginning: there is nothing to read then.
+            end[place] = max(min(high_watermark, last), min(begin[place], high_watermark))
+    return Range(begin=begin, end=end)

@@ -36,6 +36,12 @@ module "gateway" {
   client_cidrs     = var.client_cidrs
   count_min        = 1
   count_max        = 2
+
+  certificate_arn            = var.certificate_arn
+  host_name                  = var.host_name
+  auth                       = var.auth
+  cluster_key_secret_arn     = var.cluster_key_secret_arn
+  bootstrap_token_secret_arn = var.bootstrap_token_secret_arn
 }
 
 module "maintenance" {

@@ -50,7 +50,7 @@ variable "client_cidrs" {
 }
 
 variable "is_internal" {
-  description = "Whether clients are inside the network only. There is no authentication: only client_cidrs keep others out."
+  description = "Whether clients are inside the network only."
   type        = bool
   default     = true
   nullable    = false
@@ -61,4 +61,35 @@ variable "force_destroy" {
   type        = bool
   default     = false
   nullable    = false
+}
+
+variable "auth" {
+  description = "on: every request needs a token. off: everyone whom client_cidrs let in may do everything."
+  type        = string
+  default     = "on"
+  nullable    = false
+}
+
+variable "cluster_key_secret_arn" {
+  description = "Secret in Secrets Manager with the key by which gateways know each other: openssl rand -hex 32. Needed with auth on."
+  type        = string
+  default     = null
+}
+
+variable "bootstrap_token_secret_arn" {
+  description = "Secret in Secrets Manager with the token of User:bootstrap, which makes the first tokens; null once others can."
+  type        = string
+  default     = null
+}
+
+variable "certificate_arn" {
+  description = "Certificate in ACM by which clients know the load balancer. Needed with auth on: they send tokens over TLS alone."
+  type        = string
+  default     = null
+}
+
+variable "host_name" {
+  description = "DNS name in that certificate, an alias of the output balancer_name."
+  type        = string
+  default     = null
 }

@@ -19,6 +19,10 @@ module "fast_gateway" {
   is_protected      = true
   count_min         = length(var.zones)
   count_max         = var.count_max
+
+  auth                       = var.auth
+  cluster_key_secret_arn     = var.cluster_key_secret_arn
+  bootstrap_token_secret_arn = var.bootstrap_token_secret_arn
 }
 
 module "fast_maintenance" {

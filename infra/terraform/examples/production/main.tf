@@ -44,6 +44,11 @@ module "gateway" {
   is_protected      = true
   count_min         = length(var.zones)
   count_max         = var.count_max
+
+  host_name                  = var.host_name
+  auth                       = var.auth
+  cluster_key_secret_arn     = var.cluster_key_secret_arn
+  bootstrap_token_secret_arn = var.bootstrap_token_secret_arn
 }
 
 module "maintenance" {

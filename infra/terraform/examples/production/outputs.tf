@@ -22,3 +22,8 @@ output "fast_url" {
   description = "Where clients find the gateways of the fast log; null without one."
   value       = one(module.fast_gateway[*].url)
 }
+
+output "balancer_name" {
+  description = "The load balancer's own name; host_name is an alias of it."
+  value       = module.gateway.balancer_name
+}

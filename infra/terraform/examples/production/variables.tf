@@ -129,3 +129,28 @@ variable "daily_usd_max" {
   type        = number
   default     = 50
 }
+
+variable "auth" {
+  description = "on: every request needs a token. off: everyone whom client_cidrs let in may do everything."
+  type        = string
+  default     = "on"
+  nullable    = false
+}
+
+variable "cluster_key_secret_arn" {
+  description = "Secret in Secrets Manager with the key by which gateways know each other: openssl rand -hex 32. Needed with auth on."
+  type        = string
+  default     = null
+}
+
+variable "bootstrap_token_secret_arn" {
+  description = "Secret in Secrets Manager with the token of User:bootstrap, which makes the first tokens; null once others can."
+  type        = string
+  default     = null
+}
+
+variable "host_name" {
+  description = "DNS name in that certificate, an alias of the output balancer_name."
+  type        = string
+  default     = null
+}

@@ -1,4 +1,4 @@
-# The load balancer is internal by default: there is no authentication yet.
+# The load balancer is internal by default: tokens are one door, the network is another.
 
 resource "aws_security_group" "balancer" {
   name        = "${var.name}-balancer"

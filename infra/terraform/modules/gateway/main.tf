@@ -15,9 +15,25 @@ locals {
   # The load balancer closes silent connections. Otherwise it could send a request into one that the gateway just closed: 502.
   header_idle_ms      = (local.deregistration_delay + 30) * 1000
   in_flight_bytes_max = 40 * 1024 * 1024
-  # TLS takes 64 KiB for each connection.
-  gateway_memory_mib = local.is_tls_inside ? 768 : 704
-  environment = merge(local.is_tls_inside ? { TIDELOG_TLS_PEER_NAME = var.tls_name } : {}, {
+  # TLS takes 64 KiB for each connection, rights up to 64 MiB; a thousand connections of Kafka's clients 32 MiB, with TLS 96 MiB.
+  has_kafka        = var.kafka_port != null
+  kafka_memory_mib = local.has_kafka ? (local.is_tls_inside ? 96 : 32) : 0
+  # A reader of history runs while clients are far behind.
+  reader_memory_mib  = 256
+  gateway_memory_mib = 704 + local.reader_memory_mib + (local.is_tls_inside ? 64 : 0) + (local.is_authenticated ? 64 : 0) + local.kafka_memory_mib
+  is_authenticated   = var.auth == "on"
+  # Without authentication the gateway starts only when told that this is meant.
+  access = local.is_authenticated ? merge(
+    { TIDELOG_AUTH = "on" },
+    length(var.super_users) > 0 ? { TIDELOG_SUPER_USERS = join(",", var.super_users) } : {},
+    var.oidc == null ? {} : { TIDELOG_OIDC_ISSUER = var.oidc.issuer, TIDELOG_OIDC_AUDIENCE = var.oidc.audience },
+  ) : { TIDELOG_AUTH = "off", TIDELOG_INSECURE = "true" }
+  secrets = merge(
+    local.is_tls_inside ? { GATEWAY_TLS_PEM = var.tls_secret_arn } : {},
+    local.is_authenticated && var.cluster_key_secret_arn != null ? { GATEWAY_CLUSTER_KEY = var.cluster_key_secret_arn } : {},
+    local.is_authenticated && var.bootstrap_token_secret_arn != null ? { GATEWAY_BOOTSTRAP_TOKEN = var.bootstrap_token_secret_arn } : {},
+  )
+  environment = merge(local.has_kafka ? { GATEWAY_KAFKA_PORT = tostring(var.kafka_port) } : {}, local.is_tls_inside ? { TIDELOG_TLS_PEER_NAME = var.tls_name } : {}, local.access, {
     TIDELOG_STORE            = var.store_uri
     TIDELOG_DRAIN_NOTICE_MS  = tostring(local.drain_notice_ms)
     TIDELOG_DRAIN_TIMEOUT_MS = tostring(local.drain_timeout_ms)
@@ -40,7 +56,7 @@ locals {
       max-buffer-size = "4m"
     }
   }
-  gateway = merge(local.is_tls_inside ? { secrets = [{ name = "GATEWAY_TLS_PEM", valueFrom = var.tls_secret_arn }] } : {}, {
+  gateway = merge(length(local.secrets) > 0 ? { secrets = [for name in sort(keys(local.secrets)) : { name = name, valueFrom = local.secrets[name] }] } : {}, {
     name                   = "gateway"
     image                  = var.image
     essential              = true
@@ -49,7 +65,7 @@ locals {
     stopTimeout            = local.stop_timeout
     memory                 = local.gateway_memory_mib
     environment            = [for name in sort(keys(local.environment)) : { name = name, value = local.environment[name] }]
-    portMappings           = [{ containerPort = local.port, hostPort = local.port, protocol = "tcp" }]
+    portMappings           = [for port in compact([local.port, var.kafka_port]) : { containerPort = tonumber(port), hostPort = tonumber(port), protocol = "tcp" }]
     linuxParameters        = { capabilities = { drop = ["ALL"], add = [] }, initProcessEnabled = false }
     logConfiguration       = local.logging
   })
@@ -80,6 +96,13 @@ resource "aws_ecs_task_definition" "gateway" {
   runtime_platform {
     operating_system_family = "LINUX"
     cpu_architecture        = var.cpu_architecture
+  }
+
+  lifecycle {
+    precondition {
+      condition     = var.memory_mib >= sum([for container in concat([local.gateway], local.collectors) : container.memory])
+      error_message = "memory_mib must hold the gateway, its reader of history and the collector."
+    }
   }
 }
 
@@ -113,10 +136,20 @@ resource "aws_ecs_service" "gateway" {
     container_port   = local.port
   }
 
+  dynamic "load_balancer" {
+    for_each = aws_lb_target_group.kafka
+
+    content {
+      target_group_arn = load_balancer.value.arn
+      container_name   = local.gateway.name
+      container_port   = var.kafka_port
+    }
+  }
+
   lifecycle {
     # Set by autoscaling.
     ignore_changes = [desired_count]
   }
 
-  depends_on = [aws_lb_listener.plain, aws_lb_listener.tls]
+  depends_on = [aws_lb_listener.plain, aws_lb_listener.tls, aws_lb_listener.kafka]
 }

@@ -1,6 +1,11 @@
 output "url" {
   description = "Where clients find the gateways: --url of tidelog, bootstrap_servers of the SDK."
-  value       = "${local.is_tls ? "https" : "http"}://${aws_lb.this.dns_name}"
+  value       = "${local.is_tls ? "https" : "http"}://${coalesce(var.host_name, aws_lb.this.dns_name)}"
+}
+
+output "balancer_name" {
+  description = "The load balancer's own DNS name, for an alias."
+  value       = aws_lb.this.dns_name
 }
 
 output "cluster_name" {
@@ -46,4 +51,9 @@ output "drain" {
     stop_timeout_seconds         = local.stop_timeout
     drain_seconds                = (local.drain_notice_ms + local.drain_timeout_ms) / 1000
   }
+}
+
+output "kafka_bootstrap" {
+  description = "Where Kafka's clients begin (bootstrap.servers); null without kafka_port."
+  value       = local.has_kafka ? "${aws_lb.kafka[0].dns_name}:${var.kafka_port}" : null
 }

@@ -31,11 +31,11 @@ locals {
         Resource = "${aws_cloudwatch_log_group.gateway.arn}:log-stream:*"
       },
       ], [
-      for arn in var.tls_secret_arn[*] : {
-        Sid      = "ReadCertificate"
+      for arns in length(local.secrets) > 0 ? [values(local.secrets)] : [] : {
+        Sid      = "ReadSecrets"
         Effect   = "Allow"
         Action   = ["secretsmanager:GetSecretValue"]
-        Resource = [arn]
+        Resource = sort(distinct(arns))
       }
     ])
   })

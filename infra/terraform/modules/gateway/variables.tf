@@ -145,6 +145,17 @@ variable "tls_secret_arn" {
   }
 }
 
+variable "kafka_port" {
+  description = "Port of a listener for Kafka's clients at each gateway, and of a load balancer of their own, where they begin; null: no such listener. They are told each task's address, so they must reach the tasks' subnets."
+  type        = number
+  default     = null
+
+  validation {
+    condition     = var.kafka_port == null ? true : var.kafka_port >= 1024 && var.kafka_port <= 65535 && !contains([8080, 8081], var.kafka_port)
+    error_message = "kafka_port must be from 1024 to 65535, and not 8080 or 8081."
+  }
+}
+
 variable "tls_name" {
   description = "DNS name in the certificate of tls_secret_arn, by which gateways know each other: their addresses are not known before."
   type        = string
@@ -153,6 +164,82 @@ variable "tls_name" {
   validation {
     condition     = (var.tls_name == null) == (var.tls_secret_arn == null) && (var.tls_name == null ? true : can(regex("^[A-Za-z0-9.-]{1,253}$", var.tls_name)))
     error_message = "tls_name must be a DNS name, and is given with tls_secret_arn or not at all."
+  }
+}
+
+variable "auth" {
+  description = "on: every request needs a token, a JWT or a client certificate. off: everyone whom client_cidrs let in may do everything."
+  type        = string
+  default     = "on"
+  nullable    = false
+
+  validation {
+    condition     = contains(["on", "off"], var.auth)
+    error_message = "auth must be on or off."
+  }
+
+  validation {
+    condition     = var.auth == "off" || var.certificate_arn != null
+    error_message = "auth on needs certificate_arn: clients send their tokens over TLS alone."
+  }
+}
+
+variable "host_name" {
+  description = "DNS name in the certificate of certificate_arn, by which clients find the load balancer; make it an alias of the output balancer_name. Null: the load balancer's own name."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.host_name == null ? true : can(regex("^[A-Za-z0-9.-]{1,253}$", var.host_name))
+    error_message = "host_name must be a DNS name."
+  }
+}
+
+variable "cluster_key_secret_arn" {
+  description = "Secret in Secrets Manager: the key by which gateways know each other, such as openssl rand -hex 32 makes; two lines while it changes. Needed with auth on."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.cluster_key_secret_arn == null ? var.auth == "off" : can(regex("^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[^:]+$", var.cluster_key_secret_arn))
+    error_message = "cluster_key_secret_arn must be the ARN of a secret in Secrets Manager, and is needed with auth on."
+  }
+}
+
+variable "bootstrap_token_secret_arn" {
+  description = "Secret in Secrets Manager: the token of User:bootstrap, which may do everything and makes the first tokens. Null once others can."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.bootstrap_token_secret_arn == null ? true : can(regex("^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[^:]+$", var.bootstrap_token_secret_arn))
+    error_message = "bootstrap_token_secret_arn must be the ARN of a secret in Secrets Manager."
+  }
+}
+
+variable "super_users" {
+  description = "Principals that may do everything, such as User:alice."
+  type        = list(string)
+  default     = []
+  nullable    = false
+
+  validation {
+    condition     = alltrue([for each in var.super_users : can(regex("^User:[^, ][^,]*$", each))])
+    error_message = "super_users must be principals: User:alice."
+  }
+}
+
+variable "oidc" {
+  description = "OpenID Connect issuer whose JWTs are credentials, and what their aud must name; null: none."
+  type = object({
+    issuer   = string
+    audience = string
+  })
+  default = null
+
+  validation {
+    condition     = var.oidc == null ? true : startswith(var.oidc.issuer, "https://") && length(var.oidc.audience) > 0
+    error_message = "oidc needs an issuer with https:// and an audience."
   }
 }
 
@@ -211,7 +298,7 @@ variable "cpu" {
 }
 
 variable "memory_mib" {
-  description = "Memory of a task, MiB. The gateway takes 704 at most with the default settings, the collector 256."
+  description = "Memory of a task, MiB. The gateway and its reader of history take 960 at most with the default settings, TLS and rights 64 each, the collector 256."
   type        = number
   default     = 2048
   nullable    = false

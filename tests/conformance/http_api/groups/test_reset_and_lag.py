@@ -71,6 +71,25 @@ def test_a_reset_of_some_partitions(api: Api, group: GroupCalls) -> None:
     assert group.reset("latest", **both) == everything
 
 
+def test_a_preview_changes_nothing(api: Api, group: GroupCalls) -> None:
+    """It answers as the reset would, refusals too, says what would move, and what is committed stays."""
+    topic = _topic(api, partition_count=2)
+    group.commit((topic, 0, 5))
+    committed = group.committed()
+    wish = {"topics": [topic], "preview": True}
+    planned = group.reset_answer({"timestamp": _FIRST_MS + 3000}, **wish).json()["offsets"]
+    assert [(one["partition"], one["offset"], one["committed_at"]) for one in planned] == [(0, 3, 0), (1, 3, 0)]
+    assert [one["committed_at"] > 0 for one in group.reset_answer("latest", partitions=[{"topic": topic, "partition": 1}],
+                                                                  preview=True).json()["offsets"]] == [True, False]  # fmt: skip
+    assert group.committed() == committed
+    api.refused(group.reset_answer({"shift": -1}, **wish), 409, "NO_COMMITTED_OFFSET")
+    api.refused(group.reset_answer("latest", topics=[topic], preview="yes"), 400, "INVALID_REQUEST")
+    member = group.join(topic)
+    api.refused(group.reset_answer("latest", **wish), 409, "GROUP_NOT_EMPTY")
+    group.leave_answer(member)
+    assert group.reset({"timestamp": _FIRST_MS + 3000}, topics=[topic]) == {(topic, 0): 3, (topic, 1): 3}
+
+
 def test_a_reset_needs_a_group_without_members(api: Api, group: GroupCalls) -> None:
     """With a live member nothing moves; when it has left everything does, and the next one begins there."""
     topic = _topic(api)
@@ -162,3 +181,28 @@ def test_lag_of_a_topic_that_is_not_there_yet(api: Api, group: GroupCalls) -> No
     api.refused(group.http.get(f"{group.url}/lag"), 404, "UNKNOWN_GROUP")
     group.join(f"not-{group.name}")
     assert group.lag() == {"topics": [], "total": 0}
+
+
+def test_offsets_are_forgotten(api: Api, group: GroupCalls) -> None:
+    """Of whole topics or of partitions, and no others; a topic with a subscriber keeps all of its."""
+    first, second = _topic(api, partition_count=2), _topic(api)
+    group.commit((first, 0, 1), (first, 1, 2), (second, 0, 3))
+
+    def deleted(**where: Any) -> Any:
+        return group.http.post(f"{group.url}/offsets:delete", json=where)
+
+    answer = deleted(partitions=[{"topic": first, "partition": 1}, {"topic": "never-there", "partition": 0}])
+    assert answer.status_code == 200
+    left = {(one["topic"], one["partition"]): one["offset"] for one in answer.json()["offsets"]}
+    assert left == group.committed() == {(first, 0): 1, (second, 0): 3}
+    member = group.join(first)
+    refused = deleted(topics=[first, second])
+    assert (refused.status_code, refused.json()["error_code"]) == (409, "GROUP_NOT_EMPTY")
+    assert deleted(topics=[second]).status_code == 200
+    assert group.committed() == {(first, 0): 1}
+    assert group.leave_answer(member).status_code == 204
+    assert deleted(topics=[first]).json() == {"offsets": []}
+    for wrong in ({}, {"topics": [first], "partitions": []}, {"topics": "x"}):
+        assert deleted(**wrong).status_code == 400
+    missing = group.http.post("/v1/groups/never-there/offsets:delete", json={"topics": [first]})
+    assert missing.json()["error_code"] == "UNKNOWN_GROUP"

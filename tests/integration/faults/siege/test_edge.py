@@ -10,30 +10,21 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support.attacks.connections import HALF_A_HEAD, half_requests
 from tests.support.gateway_process import GatewayProcess
 from tests.support.siege import besiege
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.processes
 
-HALF_A_HEAD = b"GET /v1/topics HTTP/1.1\r\nHost: h\r\nX: "
-HALF_A_BODY = b"POST /v1/topics HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
-
 
 def test_probes_are_answered_whatever_clients_do(start_gateway: Callable[..., GatewayProcess], tmp_path: Path) -> None:
     """Thousands of connections with half a request each, and event streams: probes and metrics are answered at once."""
     gateway = start_gateway(str(tmp_path), "--ops-port", "0")
     topic = gateway.topic("t")
-    stream = (
-        f"GET /v1/topics/{topic}/partitions/0/records?offset=0 HTTP/1.1\r\nHost: h\r\nAccept: text/event-stream\r\n\r\n"
-    )
-    requests = (HALF_A_HEAD, HALF_A_BODY, stream.encode())
 
     def attack() -> None:
-        with contextlib.ExitStack() as stack:
-            for number in range(2_100):
-                with contextlib.suppress(OSError):
-                    stack.enter_context(gateway.connect()).sendall(requests[number % 3])
+        with half_requests(gateway, f"/v1/topics/{topic}/partitions/0/records"):
             time.sleep(0.5)
             with pytest.raises(httpx.HTTPError):
                 # The clients' own listener is full; that is what the other one is for.

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.support.attacks.insiders import forge_heartbeats
 from tests.support.gateway_process import GatewayProcess
 from tests.support.siege import besiege
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.processes
-
-LARGE_BYTES = 1 << 30
-FORGED = 300
 
 
 def test_forged_heartbeats_cost_little_and_draw_nothing(
@@ -33,14 +30,9 @@ def test_forged_heartbeats_cost_little_and_draw_nothing(
         return {one["url"] for one in gateway.http.get("/v1/cluster").json()["gateways"]}
 
     def attack() -> None:
-        with (directory / "large.json").open("wb") as file:
-            file.truncate(LARGE_BYTES)
         for _ in range(5):
             beats[0] += 1
-            for name in (f"{letter}{number:03d}" for letter in "0z" for number in range(FORGED // 2)):
-                heartbeat = {"id": name, "instance": "x", "beat": beats[0], "url": "http://127.0.0.1:1", "started_at": 0,
-                             "version": "1", "owned_topics": 0}  # fmt: skip
-                (directory / f"{name}.json").write_text(json.dumps(heartbeat))
+            forge_heartbeats(directory, beats[0])
             time.sleep(0.2)
 
     besiege(gateways[0], attack)

@@ -8,14 +8,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from tests.support.attacks.lists import PARTITIONS, wanted, wide_pattern
 from tests.support.gateway_process import GatewayProcess
 from tests.support.siege import besiege
-
-PARTITIONS = 10_000
-
-
-def _wanted(topic: str, partitions: list[int]) -> dict[str, Any]:
-    return {"partitions": [{"topic": topic, "partition": one, "offset": "earliest"} for one in partitions]}
 
 
 def test_a_fetch_of_one_partition_many_times_is_refused_and_costs_little(
@@ -26,7 +21,7 @@ def test_a_fetch_of_one_partition_many_times_is_refused_and_costs_little(
     gateway.topic("t")
     gateway.produce("t", "value")
     answers: list[Any] = []
-    besiege(gateway, lambda: answers.append(gateway.http.post("/v1/fetch", json=_wanted("t", [0] * PARTITIONS))))
+    besiege(gateway, lambda: answers.append(gateway.http.post("/v1/fetch", json=wanted("t", [0] * PARTITIONS))))
     answer = answers[0]
     assert answer.status_code == 400, answer.text[:300]
     assert answer.json()["error_code"] == "INVALID_REQUEST"
@@ -40,7 +35,7 @@ def test_a_fetch_of_ten_thousand_partitions_stalls_nobody(
     gateway = start_gateway(str(tmp_path / "store"))
     gateway.topic("many", PARTITIONS)
     gateway.produce("many", "value", partition=7)
-    body = _wanted("many", list(range(1, PARTITIONS + 1)))
+    body = wanted("many", list(range(1, PARTITIONS + 1)))
 
     def fetch(_: int) -> None:
         answer = gateway.http.post("/v1/fetch", json=body | {"max_wait_ms": 100, "min_bytes": 1 << 40})
@@ -63,7 +58,7 @@ def test_polls_that_wait_for_many_partitions_hold_a_bounded_amount(
     """Each of many long polls names all partitions of a topic: what does not fit is refused (503), and memory keeps its bound."""
     gateway = start_gateway(str(tmp_path / "store"))
     gateway.topic("many", PARTITIONS)
-    body = _wanted("many", list(range(PARTITIONS))) | {"max_wait_ms": 500}
+    body = wanted("many", list(range(PARTITIONS))) | {"max_wait_ms": 500}
 
     def attack() -> None:
         with ThreadPoolExecutor(12) as threads:
@@ -81,8 +76,7 @@ def test_a_pattern_of_wide_ranges_stalls_nobody(tmp_path: Path, start_gateway: C
     number = count()
 
     def attack() -> None:
-        # No two are the same: what was compiled once is remembered.
-        wide = f"(?i)t{{{next(number)}}}" + "[!-\uffff]" * 190
+        wide = wide_pattern(next(number))
         for pattern, status in ((wide, 201), (wide + "(", 400)):
             answer = gateway.http.post("/v1/groups/g/members", json={"topic_pattern": pattern})
             assert answer.status_code == status, answer.text[:300]

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from tests.support.attacks.lists import METADATA_PARTITIONS, commit_metadata
 from tests.support.gateway_process import GatewayProcess
 from tests.support.siege import besiege
 
 _LIMIT = 2 * 1024 * 1024
-
-
-def _commit(gateway: GatewayProcess, group: str, count: int, metadata: str | None, offset: int = 0) -> Any:
-    offsets = [{"topic": "t", "partition": one, "offset": offset, "metadata": metadata} for one in range(count)]
-    return gateway.http.put(f"/v1/groups/{group}/offsets", json={"offsets": offsets})
 
 
 def test_offsets_with_much_metadata_end_where_the_budget_does(
@@ -29,17 +24,20 @@ def test_offsets_with_much_metadata_end_where_the_budget_does(
     statuses: list[int] = []
 
     def attack() -> None:
-        statuses.extend(_commit(gateway, f"g{next(names)}", 3_990, "x" * 4_000).status_code for _ in range(4))
+        statuses.extend(
+            commit_metadata(gateway.http, f"g{next(names)}", METADATA_PARTITIONS, "x" * 4_000).status_code
+            for _ in range(4)
+        )
 
     besiege(gateway, attack)
     assert statuses[:2] == [200, 503]
     assert gateway.metric('tidelog_state_refusals_total{of="groups"}') >= 1
     again = start_gateway(store)
     again.reset_peak()
-    assert _commit(again, "more", 3_990, "x" * 4_000).status_code == 503
-    assert _commit(again, "g0", 3_990, "y" * 4_000).status_code == 200
+    assert commit_metadata(again.http, "more", METADATA_PARTITIONS, "x" * 4_000).status_code == 503
+    assert commit_metadata(again.http, "g0", METADATA_PARTITIONS, "y" * 4_000).status_code == 200
     assert again.http.delete("/v1/groups/g0").status_code == 204
-    assert _commit(again, "more", 10, "x" * 4_000).status_code == 200
+    assert commit_metadata(again.http, "more", 10, "x" * 4_000).status_code == 200
     assert again.peak_bytes() < 600 << 20
 
 
@@ -50,16 +48,16 @@ def test_a_gateway_starts_with_a_table_past_its_budget(
     store = str(tmp_path / "store")
     gateway = start_gateway(store)
     gateway.topic("t", 1_000)
-    assert _commit(gateway, "large", 1_000, "x" * 4_000).status_code == 200
+    assert commit_metadata(gateway.http, "large", 1_000, "x" * 4_000).status_code == 200
     assert gateway.end() == 0
     small = start_gateway(store, "--groups-bytes-max", str(_LIMIT))
-    problem = _commit(small, "other", 1, None)
+    problem = commit_metadata(small.http, "other", 1, None)
     assert (problem.status_code, problem.json()["may_have_happened"]) == (503, False)
     assert "groups_bytes_max" in problem.json()["detail"]
     assert small.http.post("/v1/groups/other/members", json={"topics": ["t"]}).status_code == 503
-    assert _commit(small, "large", 1_000, "x" * 4_000, offset=0).status_code == 200
+    assert commit_metadata(small.http, "large", 1_000, "x" * 4_000, offset=0).status_code == 200
     assert len(small.http.get("/v1/groups/large/offsets").json()["offsets"]) == 1_000
-    assert _commit(small, "large", 1_000, None).status_code == 200
+    assert commit_metadata(small.http, "large", 1_000, None).status_code == 200
     member = small.http.post("/v1/groups/other/members", json={"topics": ["t"]})
     assert member.status_code == 201, member.text
     path = f"/v1/groups/other/members/{member.json()['member_id']}"

@@ -4,31 +4,15 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 import urllib3
 
+from tests.support.attacks.connections import readers_that_do_not_read
 from tests.support.gateway_process import GatewayProcess
-
-READERS = 400
-
-
-@contextmanager
-def _readers_that_do_not_read(gateway: GatewayProcess, path: str, count: int = READERS) -> Iterator[None]:
-    with ExitStack() as stack:
-        for _ in range(count):
-            reader = stack.enter_context(socket.socket())
-            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            # As across a network: over loopback the gateway's system would take megabytes at once.
-            reader.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
-            reader.connect(("127.0.0.1", gateway.port))
-            reader.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
-        time.sleep(1)
-        yield
 
 
 @pytest.mark.parametrize(
@@ -44,7 +28,7 @@ def test_who_reads_is_served_beside_those_who_do_not(
         assert gateway.produce("large", *["x" * 1_000] * 900).status_code == 200
     query = "partitions/0/records?offset=earliest&max_records=100000"
     with (
-        _readers_that_do_not_read(gateway, f"/v1/topics/large/{query}&max_bytes={8 << 20}"),
+        readers_that_do_not_read(gateway, f"/v1/topics/large/{query}&max_bytes={8 << 20}"),
         urllib3.PoolManager(retries=False, timeout=30, source_address=(address, 0)) as http,
     ):
         assert gateway.metric("tidelog_answer_memory_bytes") > 32 << 20
@@ -66,7 +50,7 @@ def test_nobody_is_cut_at_the_beginning(tmp_path: Path, start_gateway: Callable[
     gateway.topic("large")
     assert gateway.produce("large", *["x" * 1_000] * 900).status_code == 200
     path = "/v1/topics/large/partitions/0/records?offset=earliest&max_records=1000"
-    with _readers_that_do_not_read(gateway, path, count=10):
+    with readers_that_do_not_read(gateway, path, count=10):
         time.sleep(1)
         assert gateway.metric("tidelog_answer_memory_bytes") > 5 << 20
         assert "does not read" not in gateway.log()
@@ -84,7 +68,7 @@ def test_who_does_not_read_is_cut_when_others_wait(
         assert gateway.produce("large", *["x" * 1_000] * 900).status_code == 200
     path = "/v1/topics/large/partitions/0/records?offset=earliest&max_records=100000&max_bytes="
     with (
-        _readers_that_do_not_read(gateway, f"{path}{8 << 20}", count=1),
+        readers_that_do_not_read(gateway, f"{path}{8 << 20}", count=1),
         ThreadPoolExecutor(1) as pool,
     ):
         time.sleep(4)

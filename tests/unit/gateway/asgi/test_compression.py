@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import base64
 import gzip
 import os
 from collections.abc import Sequence
@@ -12,7 +12,9 @@ import pytest
 import zstandard
 from starlette.types import Message, Receive, Scope, Send
 
-from gateway.asgi.compression import AS_IT_IS, CompressionMiddleware, chosen_encoding
+from gateway.asgi.compression import AS_IT_IS, CompressionMiddleware
+from gateway.codec.answer_compression import chosen_encoding
+from tests.support.awaited import run
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,7 @@ def answer(
 
     scope = {"type": "http", "headers": [] if accepted is None else [(b"accept-encoding", accepted)]}
     with ThreadPoolExecutor(1) as pool:
-        asyncio.run(CompressionMiddleware(app, pool=pool)(scope, receive, send))
+        run(CompressionMiddleware(app, pool=pool)(scope, receive, send))
     assert sent[-1]["more_body"] is False
     return dict(sent[0]["headers"]), [message["body"] for message in sent[1:]]
 
@@ -144,7 +146,7 @@ def test_another_gateways_answer_begins_at_once() -> None:
 
     with ThreadPoolExecutor(1) as pool:
         scope = {"type": "http", "headers": [(b"accept-encoding", b"gzip")]}
-        asyncio.run(CompressionMiddleware(app, pool=pool)(scope, receive, send))
+        run(CompressionMiddleware(app, pool=pool)(scope, receive, send))
     assert begun == [["http.response.start"]]
     assert sent[0] == {"type": "http.response.start", "status": 200, "headers": []}
     assert sent[1]["body"] == b"x" * 5000
@@ -157,3 +159,25 @@ def test_streamed_answers_are_compressed_as_they_come(accepted: bytes) -> None:
     headers, bodies = answer(pieces, accepted)
     assert b"content-length" not in headers
     assert unpacked(headers, b"".join(bodies)) == b"".join(pieces)
+
+
+def test_what_gains_little_is_sent_as_it_is() -> None:
+    """Large answers of random or compressed values: the client would pay for inflating them. Small ones are not looked at."""
+    for accepted in (b"gzip", b"gzip, zstd"):
+        random = base64.b64encode(os.urandom(300_000))
+        headers, sent = answer([random], accepted)
+        assert b"content-encoding" not in headers
+        assert headers[b"vary"] == b"Accept-Encoding"
+        assert headers[b"content-length"] == str(len(random)).encode()
+        assert sent == [random]
+        headers, sent = answer([os.urandom(100_000), b"x" * 100_000], accepted)
+        assert b"content-encoding" not in headers
+        assert b"content-encoding" in answer([os.urandom(2_000)], accepted)[0]
+
+
+def test_a_sample_is_taken_from_more_than_the_beginning() -> None:
+    """An answer that begins with a few random values may shrink to nothing all the same."""
+    body = os.urandom(5_000) + b"a line of a log\n" * 20_000
+    headers, sent = answer([body], b"gzip")
+    assert len(sent[0]) < len(body) / 10
+    assert unpacked(headers, sent[0]) == body

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from gateway.asgi.gatekeeper import GatekeeperMiddleware
 from gateway.hosts import AllowedHosts
 from log_format.errors import ErrorCode, RequestRefused
+from tests.support.awaited import run
 
 
 def refused(method: str, path: str, headers: dict[str, str]) -> str | None:
@@ -25,7 +25,7 @@ def refused(method: str, path: str, headers: dict[str, str]) -> str | None:
     absent: Any = None
     refusal: RequestRefused | None = None
     try:
-        asyncio.run(gatekeeper({"type": "http", "method": method, "path": path, "headers": sent}, absent, absent))
+        run(gatekeeper({"type": "http", "method": method, "path": path, "headers": sent}, absent, absent))
     except RequestRefused as raised:
         refusal = raised
     if refusal is None:

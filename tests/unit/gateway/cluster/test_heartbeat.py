@@ -9,8 +9,16 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace as replace_struct
 
-from gateway.cluster.heartbeat import CLOCK_ERROR_MS_MAX, Heartbeat, decode_heartbeat, encode_heartbeat, heartbeat_key
+from gateway.cluster.heartbeat import (
+    CLOCK_ERROR_MS_MAX,
+    HEARTBEAT_BYTES_MAX,
+    Heartbeat,
+    decode_heartbeat,
+    encode_heartbeat,
+    heartbeat_key,
+)
 from gateway.cluster.keys import HEARTBEAT, ClusterKeys, cluster_keys
+from gateway.quotas.sharing import DEMANDS_MAX, WHOLE, demand_name
 from log_format.cluster.identity import Cluster
 
 NOW_MS = 1_700_000_000_000
@@ -112,3 +120,26 @@ def test_keys_change_without_a_gap() -> None:
             read(encode_heartbeat(beat(), one), keys=other) == read(encode_heartbeat(beat(), other), keys=one) == beat()
         )
     assert read(encode_heartbeat(beat(), steps[0]), keys=steps[-1]) is None
+
+
+def test_the_largest_demands_fit_and_a_release_without_them_has_none() -> None:
+    """However long the URL is; a peer that says nothing of quotas is asked for nothing."""
+    demands = {demand_name(f"User:{number}", "requests_per_s"): WHOLE for number in range(DEMANDS_MAX)}
+    full = replace_struct(beat(url="http://" + "h" * 253 + ":65535"), demands=demands, version="1" * 64)
+    assert len(encode_heartbeat(full, KEYS)) <= HEARTBEAT_BYTES_MAX
+    assert read(encode_heartbeat(full, KEYS)) == full
+    told = json.loads(encode_heartbeat(beat(), KEYS))
+    del told["demands"], told["mac"]
+    data = json.dumps(told).encode()
+    signed = data[:-1] + b',"mac":"' + KEYS.sign(HEARTBEAT, data).encode() + b'"}'
+    older = read(signed)
+    assert older is not None
+    assert older.demands == {}
+
+
+@pytest.mark.parametrize(
+    "demands", [{"x": 1}, {"0" * 16: -1}, {"0" * 16: WHOLE + 1}, {f"{n:016x}": 1 for n in range(65)}]
+)
+def test_demands_out_of_bounds_are_no_heartbeat(demands: dict[str, int]) -> None:
+    """A peer can't claim more than a quota, nor fill another's memory."""
+    assert read(encode_heartbeat(replace_struct(beat(), demands=demands), KEYS)) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -12,10 +13,14 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gateway.cluster.membership import Membership
+from gateway.cluster.membership import BEATS_PER_LEASE, LIST_BEATS, LONELY_BEATS, Membership
 from gateway.cluster.peers import Peers
+from gateway.quotas.limits import REQUESTS
+from gateway.quotas.quotas import Quotas
+from gateway.quotas.sharing import Sharing, demand_name
 from log_format.clock import Clock, SystemClock
 from log_format.errors import StoreError
+from log_format.store import ObjectInfo
 from log_format.stores.memory import MemoryStore
 
 BEAT_MS = 100
@@ -28,6 +33,11 @@ class WatchedStore(MemoryStore):
 
     largest_bytes = 0
     read_count = 0
+    list_count = 0
+
+    def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
+        self.list_count += prefix == "system/gateways/"
+        return super().list(prefix, start_after=start_after)
 
     def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
         return self._noted(key, super().get(key, bytes_max=bytes_max))
@@ -62,11 +72,13 @@ def join() -> Iterator[Callable[..., Membership]]:
     """Make a gateway's membership; their threads end with the test."""
     with ExitStack() as ended:
 
-        def joined(store: MemoryStore, name: str, clock: Clock | None = None, **more: Any) -> Membership:
+        def joined(
+            store: MemoryStore, name: str, clock: Clock | None = None, zone: str | None = None, **more: Any
+        ) -> Membership:
             clock = clock or SystemClock()
             membership = Membership(
                 store,
-                Peers(clock),
+                Peers(clock, zone),
                 own_id=name,
                 url="http://not-yet-known:1",
                 started_at_ms=0,
@@ -74,6 +86,7 @@ def join() -> Iterator[Callable[..., Membership]]:
                 clock=clock,
                 beat_ms=BEAT_MS,
                 registry=CollectorRegistry(),
+                instance=secrets.token_hex(8),
                 **more,
             )
             membership.start(f"http://{name}:1")
@@ -81,6 +94,10 @@ def join() -> Iterator[Callable[..., Membership]]:
             return membership
 
         yield joined
+
+
+def urls(membership: Membership) -> dict[str, str]:
+    return {name: peer.url for name, peer in membership._peers.candidates().items()}
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -114,8 +131,8 @@ async def test_forged_heartbeats_neither_count_nor_hide_anybody(join: Callable[.
     one, other = join(store, "m-one"), join(store, "m-other")
     await until(lambda: bool(one._peers.candidates()) and bool(other._peers.candidates()))
     await beats(store, "m-one", 8)
-    assert one._peers.candidates() == {"m-other": "http://m-other:1"}
-    assert other._peers.candidates() == {"m-one": "http://m-one:1"}
+    assert urls(one) == {"m-other": "http://m-other:1"}
+    assert urls(other) == {"m-one": "http://m-one:1"}
     assert store.largest_bytes <= HEARTBEAT_BYTES_MAX + 1
     read_before = store.read_count
     await beats(store, "m-one", 3)
@@ -132,7 +149,7 @@ async def test_a_heartbeat_that_is_overwritten_is_not_lost_at_once(join: Callabl
     for number in range(20):
         store.put("system/gateways/other.json", forged("other", number) if number % 2 else b"junk")
         await asyncio.sleep(BEAT_MS / 1000 / 4)
-        assert one._peers.candidates() == {"other": "http://other:1"}
+        assert urls(one) == {"other": "http://other:1"}
     await one.leave()
     await other.leave()
 
@@ -168,4 +185,68 @@ async def test_a_key_of_their_own_keeps_out_readers_of_the_store(join: Callable[
         [],
     )
     for each in (one, other, stranger):
+        await each.leave()
+
+
+async def test_gateways_hear_what_the_others_are_asked_for(join: Callable[..., Membership]) -> None:
+    """The one that is asked for nothing leaves its part of a quota to the other, within a few beats."""
+    store, clock = WatchedStore("demands"), SystemClock()
+    limits = {REQUESTS: 1_000_000}
+
+    def quotas() -> Quotas:
+        return Quotas({"User:a": limits}.get, Sharing(old_after_ms=60_000), clock=clock)
+
+    busy, idle = quotas(), quotas()
+    one, other = join(store, "one", quotas=busy), join(store, "other", quotas=idle)
+    name = demand_name("User:a", REQUESTS)
+
+    def has_all() -> bool:
+        busy.spend("User:a", REQUESTS, 100_000)
+        return busy._sharing.part(name, clock.monotonic_ms()) > 0.9
+
+    await until(lambda: bool(one._peers.candidates()))
+    assert not has_all()
+    await until(has_all)
+    await one.leave()
+    await other.leave()
+
+
+async def test_a_gateway_that_is_alone_beats_rarely_until_another_comes(join: Callable[..., Membership]) -> None:
+    """One PUT and one LIST in three beats; a newcomer is found within a lease, and taken for alive all the time."""
+    store = MemoryStore("lonely")
+    one = join(store, "one")
+    await beats(store, "one", LONELY_BEATS + 1)
+    began = time.monotonic()
+    await beats(store, "one", 4)
+    assert time.monotonic() - began >= 2.8 * 3 * BEAT_MS / 1000
+    other = join(store, "other")
+    came = time.monotonic()
+    await until(lambda: bool(other._peers.candidates()) and bool(one._peers.candidates()))
+    assert time.monotonic() - came <= BEATS_PER_LEASE * BEAT_MS / 1000
+    began = time.monotonic()
+    await beats(store, "one", 5)
+    assert other._peers.candidates()
+    assert time.monotonic() - began <= 10 * BEAT_MS / 1000
+    await one.leave()
+    await other.leave()
+
+
+async def test_gateways_that_know_each_other_list_rarely(join: Callable[..., Membership]) -> None:
+    """A listing costs as much as a heartbeat. A newcomer is found within three beats all the same, and each says its zone."""
+    store = WatchedStore("quiet")
+    one, other = join(store, "one", zone="z1"), join(store, "other", zone="z2")
+    await until(lambda: bool(one._peers.candidates()) and bool(other._peers.candidates()))
+    await other.leave()
+    await until(lambda: not one._peers.candidates())
+    third = join(store, "third", LeaseWithoutEnd(), zone="z3")
+    await until(lambda: urls(one).keys() == {"third"})
+    await beats(store, "one", LONELY_BEATS + 1)
+    before = store.list_count
+    await beats(store, "one", 3 * LIST_BEATS)
+    assert store.list_count - before <= 2 * (3 + 2), "both gateways list at every third beat"
+    fourth = join(store, "fourth", zone="z3")
+    await beats(store, "one", LIST_BEATS + 2)
+    assert {name: peer.zone for name, peer in one._peers.candidates().items()} == {"third": "z3", "fourth": "z3"}
+    assert [(each.id, each.zone) for each in one.heartbeats()] == [("fourth", "z3"), ("one", "z1"), ("third", "z3")]
+    for each in (one, third, fourth):
         await each.leave()

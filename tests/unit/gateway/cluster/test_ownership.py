@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from gateway.cluster.heartbeat import Heartbeat
@@ -23,6 +24,7 @@ def heartbeat(name: str, start: int = 1) -> Heartbeat:
         version="1",
         owned_topics=0,
         issued_at=0,
+        hops=True,
     )
 
 
@@ -43,11 +45,19 @@ def test_gateways_that_know_each_other_agree() -> None:
         for of in ("of_topic", "of_group"):
             found = {own: getattr(view, of)(name) for own, view in views.items()}
             (owner,) = (own for own, peer in found.items() if peer is None)
-            assert all(peer in (None, Peer(owner, f"http://{owner}")) for peer in found.values())
+            assert all(peer in (None, Peer(owner, f"http://{owner}", f"{owner}-1")) for peer in found.values())
         best = preferred(name, ids, owners=2, partition=1)
         found = {own: view.of_partition(name, 1, 2) for own, view in views.items()}
         assert {own if peer is None else peer.id for own, peer in found.items()} == {best}
         assert sum(view.coordinates(name) for view in views.values()) == 1
+
+
+def test_a_peer_of_a_release_without_hops_is_sent_nothing() -> None:
+    """It would refuse them."""
+    peers = peers_of(ManualClock(), "b")
+    peers.take_in([heartbeat("b"), msgspec.structs.replace(heartbeat("c"), hops=False)])
+    assert list(peers.candidates()) == ["b"]
+    assert peers.count == 2
 
 
 def test_a_group_is_no_topic_of_its_name() -> None:

@@ -123,6 +123,31 @@ def test_timestamps_out_of_range_are_named(unit: str, outside: list[int]) -> Non
     assert wheres(error) == [f"/records/{index + 1}/timestamp" for index in range(len(outside))]
 
 
+@pytest.mark.parametrize("type_", [pa.int64(), pa.timestamp("ms", "UTC"), pa.timestamp("us")])
+def test_expiry_is_a_header_after_the_others(type_: pa.DataType) -> None:
+    """A time becomes the record's last header; null is none; with or without headers of the record's own."""
+    per_ms = 1000 if type_ == pa.timestamp("us") else 1
+    times = pa.array([5 * per_ms, None, 7 * per_ms, TIMESTAMP_MS_MAX * per_ms], type_)
+    own: list[Any] = [
+        [{"key": "a", "value": b"1"}, {"key": "b", "value": None}],
+        [{"key": "c", "value": b""}],
+        [],
+        None,
+    ]
+    expected = [b"5", None, b"7", b"%d" % TIMESTAMP_MS_MAX]
+    columns = {"value": pa.array([b""] * 4), "expires_at": times}
+    without: list[Any] = [None] * 4
+    for headers in (own, without):
+        table = pa.table(columns | ({} if headers[0] is None else {"headers": pa.array(headers, HEADERS)}))
+        stored = decode_arrow(stream(table), bytes_max=BYTES_MAX).records.column("headers").to_pylist()
+        for before, time_ms, after in zip(headers, expected, stored, strict=True):
+            expiry = [] if time_ms is None else [{"key": "expires_at", "value": time_ms}]
+            assert (after or []) == [*(before or []), *expiry]
+    wrong = pa.array([5 * per_ms, -1], type_)
+    error = refusal(pa.table({"value": pa.array([b""] * 2), "expires_at": wrong}))
+    assert (error.code, wheres(error)) == (ErrorCode.INVALID_RECORD, ["/records/1/expires_at"])
+
+
 @pytest.mark.parametrize("type_", [pa.int64(), pa.uint64(), pa.uint32()])
 def test_partitions_out_of_range_are_named(type_: pa.DataType) -> None:
     """Whatever the integer's width and sign."""

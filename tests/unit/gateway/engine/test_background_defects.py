@@ -134,6 +134,7 @@ async def test_the_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
         clock=clock,
         beat_ms=1,
         registry=CollectorRegistry(),
+        instance="i",
     )
     failing = Failing(lambda: asyncio.sleep(0))
     monkeypatch.setattr(membership, "_round", failing)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.engine.group_commit import AT_ONCE, AtOnce, Group, GroupCommit, Pace, Pending, TokenBucket, Waiting
+from gateway.engine.outcome import TimeLimits
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused
 
 Numbers = Group[int, int]
@@ -154,7 +155,8 @@ async def test_a_caller_that_goes_away_takes_nothing_back() -> None:
     store.gate.clear()
     pending = [numbers.submit(1), numbers.submit(2)]
     callers = [
-        asyncio.create_task(numbers.outcome(each, taken_within_ms=5_000, ends_within_ms=5_000)) for each in pending
+        asyncio.create_task(numbers.outcome(each, TimeLimits(), taken_within_ms=5_000, ends_within_ms=5_000))
+        for each in pending
     ]
     await store.begun.wait()
     callers[0].cancel()
@@ -174,10 +176,10 @@ async def test_one_that_waits_too_long_is_withdrawn_or_not_known() -> None:
     await store.begun.wait()
     waiting = numbers.submit(2)
     with pytest.raises(BackOff):
-        await numbers.outcome(waiting, taken_within_ms=1, ends_within_ms=60_000)
+        await numbers.outcome(waiting, TimeLimits(), taken_within_ms=1, ends_within_ms=60_000)
     last = numbers.submit(3)
     with pytest.raises(OutcomeUnknown):
-        await numbers.outcome(taken, taken_within_ms=1, ends_within_ms=1)
+        await numbers.outcome(taken, TimeLimits(), taken_within_ms=1, ends_within_ms=1)
     store.gate.set()
     assert await settled([taken, last]) == [10, 30]
     assert store.groups == [[1], [3]]
@@ -325,3 +327,27 @@ async def test_what_comes_as_a_run_ends_is_taken_by_the_next() -> None:
         late.append(numbers.submit(len(late) + 2))
         await asyncio.sleep(0)
     assert await settled(late) == [10 * number for number in range(2, 8)]
+
+
+async def test_one_timer_keeps_the_limits_of_many_waits() -> None:
+    """Each ends in its own time, also one that comes later and is due before; those that are settled in time are left alone."""
+    store = Store()
+    numbers = commits(store.commit)
+    store.gate.clear()
+    under_way = numbers.submit(1)
+    await store.begun.wait()
+    limits = TimeLimits()
+    late, early, in_time = (numbers.submit(number) for number in (2, 3, 4))
+    waits = [
+        asyncio.create_task(numbers.outcome(pending, limits, taken_within_ms=within_ms, ends_within_ms=60_000))
+        for pending, within_ms in ((late, 60), (early, 1), (in_time, 60_000))
+    ]
+    ended, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    assert ended == {waits[1]}
+    for wait in (waits[1], waits[0]):
+        with pytest.raises(BackOff):
+            await wait
+    store.gate.set()
+    assert await waits[2] == 40
+    assert await settled([under_way]) == [10]
+    assert store.groups == [[1], [4]]

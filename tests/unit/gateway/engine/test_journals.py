@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gateway.engine.fetch_answer import FetchFrom
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.waiting import Wakeup
 from log_format.errors import BackOff, OffsetOutOfRange, RequestRefused, UnknownTopic
 from log_format.journal.entries import Close
+from log_format.limits import JOURNAL_ATTACH_BYTES_MAX
 from log_format.stores.memory import MemoryStore
 from log_format.topic.appended import Appended
+from log_format.topic.producers import Producer, Producers
 from tests.support.engine import Gateway, make_gateway, values_of
 
 SHARED: dict[str, Any] = {"commit_mode": "shared", "flush_ms": 5}
@@ -43,6 +48,37 @@ async def test_many_topics_share_a_flush() -> None:
         assert values_of(await gateway.fetch(topic=f"t{number}")) == [b"a", b"b"] * 2
     gateway.forget_tail()
     assert values_of(await gateway.fetch(topic="t7", offset=1)) == [b"b", b"a", b"b"]
+
+
+async def test_requests_to_many_topics_end_the_wait_of_their_journal_together() -> None:
+    """``flush_requests`` counts those of all topics at the journal."""
+    gateway = make_gateway(flush_requests=3)
+    topics = [await gateway.topic(f"t{number}", commit_mode="shared", flush_ms=60_000) for number in range(3)]
+    pending = [gateway.submit(topic, [b"a"]) for topic in topics[:2]]
+    await asyncio.sleep(0.05)
+    assert not any(one.settled.done() for one in pending)
+    before = commits(gateway, "system/journals/0/")
+    await gateway.append(topics[2], [b"a"])
+    assert all(one.settled.done() for one in pending)
+    assert commits(gateway, "system/journals/0/") - before == 1
+    await gateway.engine.drain()
+
+
+async def test_readers_that_wait_at_quiet_topics_cost_looks_at_the_journal_alone() -> None:
+    """Also before the first record: the journal is told that the topics are there."""
+    gateway = make_gateway(log_poll_ms=10, journal_poll_ms=10)
+    topics = [await gateway.topic(f"t{number}", **SHARED) for number in range(20)]
+    with ExitStack() as stack:
+        for topic in topics:
+            stack.enter_context(topic.waiters.registered((0,), Wakeup()))
+            topic.poll_while_waited_for()
+        await asyncio.sleep(0.2)
+        await gateway.engine.journal_upkeep.keep_once()
+        await asyncio.sleep(0.2)
+        before = [topic.log.observed_ms for topic in topics]
+        await asyncio.sleep(0.2)
+        assert [topic.log.observed_ms for topic in topics] == before
+    assert await gateway.append(topics[0], [b"v"]) == (Appended(0, 0, 1),)
 
 
 async def test_another_gateway_sees_what_was_acknowledged_before_it_looked() -> None:
@@ -297,3 +333,18 @@ async def test_a_journal_that_nobody_drains_refuses_records() -> None:
     await gateway.engine.journals.get(0).say()
     assert gateway.engine.journals.get(0).state.runs.run_count == 0
     assert await gateway.append(topic, [b"4"]) == (Appended(0, 4, 1),)
+
+
+async def test_topics_that_remember_much_are_attached_by_several_commits() -> None:
+    """What one commit attaches is bounded; a topic whose memory is larger than the bound is attached alone."""
+    gateway = make_gateway()
+    topics = [await gateway.topic(f"t{number}", **SHARED) for number in range(5)]
+    ids = [await gateway.engine.producer_ids.issue() for _ in range(5)]
+    many = {one: Producer(0, 0, (), 0) for one in ids}
+    for topic in topics[:4]:  # as if each remembered thousands
+        state = replace(topic.log.state, producers=Producers(many, -1, JOURNAL_ATTACH_BYTES_MAX // 2))
+        topic.log._state = state
+    before = commits(gateway, "system/journals/0/")
+    places = await asyncio.gather(*(gateway.append(topic, [b"a"]) for topic in topics))
+    assert places == [(Appended(0, 0, 1),)] * 5
+    assert 3 <= commits(gateway, "system/journals/0/") - before <= 4

@@ -220,12 +220,12 @@ async def news_wake_waiting_readers() -> None:
     for reader, writer in ((1, 0), (2, 1), (0, 2)):
         offset = (await world.gateways[reader].fetch(offset="latest")).records.next_offset
         wanted = [FetchFrom(topic="t", partition=0, offset=offset)]
-        waiting = asyncio.create_task(world.gateways[reader].fetch_all(wanted, wait_ms=3_000))
+        waiting = asyncio.create_task(world.gateways[reader].fetch_all(wanted, wait_ms=20_000))
         await asyncio.sleep(0.05)
         await world.append(writer, b"next")
         started = time.monotonic()
         assert (await waiting).record_count == 1
-        assert time.monotonic() - started < 1
+        assert time.monotonic() - started < 10
 
 
 SCENARIOS: list[Callable[[], Awaitable[None]]] = [

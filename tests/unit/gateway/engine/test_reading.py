@@ -8,7 +8,7 @@ import random
 import pytest
 
 from gateway.engine.fetch_answer import Fetched, FetchFrom
-from gateway.engine.reading import ReadLimits
+from gateway.engine.read_records import ReadLimits
 from log_format import layout
 from log_format.errors import BackOff, CorruptData, ErrorCode, OffsetOutOfRange, UnsupportedTable
 from tests.support.engine import Gateway, batch_of, make_gateway, offsets_of, values_of

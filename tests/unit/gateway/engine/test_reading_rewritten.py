@@ -13,7 +13,7 @@ import pytest
 from compaction.job import Job
 from compaction.policy import Policy
 from compaction.workers import InThisProcess
-from gateway.engine.reading import ReadLimits
+from gateway.engine.read_records import ReadLimits
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from tests.support.collected_events import CollectedEvents

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from gateway.engine.tail_cache import TailCache
+from gateway.engine.tail_cache import Original, TailCache
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.topic.appended import Appended
 
@@ -84,3 +84,20 @@ def test_everything_evicted_leaves_nothing_behind() -> None:
     for number in range(500):
         add(cache, f"topic-{number}", Appended(number, 0, 10))
     assert len(cache._partitions) == len(cache._flushes)
+
+
+def test_producers_bytes_are_found_by_offset_and_leave_with_their_flush() -> None:
+    """Those of a range, in order, from the one that has its first record on; they count as memory."""
+    cache = TailCache(60_000)
+    batches = [Original(0, 4, b"a" * 5_000), Original(4, 6, b"b"), Original(8, 10, b"c")]
+    table = table_of([Appended(0, 0, 10), Appended(1, 0, 3)])
+    cache.add("a", table, [Appended(0, 0, 10), Appended(1, 0, 3)], table.nbytes, {0: batches})
+    assert cache.size_bytes > 5_000
+    assert cache.originals("a", 0, 0, 10) == batches
+    assert cache.originals("a", 0, 5, 8) == batches[1:2]
+    assert cache.originals("a", 0, 6, 8) == cache.originals("a", 1, 0, 3) == cache.originals("b", 0, 0, 10) == []
+    cache.add("a", table_of([Appended(0, 10, 2)]), [Appended(0, 10, 2)], 100, {0: [Original(10, 12, b"d")]})
+    assert [one.data for one in cache.originals("a", 0, 4, 12)] == [b"b", b"c", b"d"]
+    add(cache, "a", Appended(0, 12, 330))
+    assert cache.originals("a", 0, 0, 10) == []
+    assert [one.data for one in cache.originals("a", 0, 10, 12)] == [b"d"]

@@ -55,6 +55,19 @@ async def test_a_flush_goes_out_when_its_bytes_are_there(gateway: Gateway) -> No
     assert topic.state.version == 1
 
 
+async def test_a_flush_goes_out_when_enough_requests_wait() -> None:
+    """``flush_requests`` ends the wait that ``flush.ms`` began: senders that wait for it send nothing more."""
+    gateway = make_gateway(flush_requests=3)
+    topic = await gateway.topic(flush_ms=60_000)
+    pending = [gateway.submit(topic, [b"%d" % number]) for number in range(2)]
+    await asyncio.sleep(0.05)
+    assert not any(one.settled.done() for one in pending)
+    await gateway.append(topic, [b"2"])
+    assert [one.settled.result() for one in pending] == [(Appended(0, 0, 1),), (Appended(0, 1, 1),)]
+    assert topic.state.version == 1
+    await gateway.engine.drain()
+
+
 async def test_the_next_segment_is_uploaded_while_a_commit_is_under_way(gateway: Gateway) -> None:
     """Pipelining: flush N+1 is encoded and put for the offsets that it will get, and commits without being put again."""
     topic = await gateway.topic(flush_ms=0, partition_count=3)

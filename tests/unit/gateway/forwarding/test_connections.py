@@ -11,7 +11,8 @@ from itertools import chain, repeat
 
 import pytest
 
-from gateway.forwarding.connections import PeerConnection, PeerConnections, PeerLost, PeerTrust, PeerUnreachable
+from gateway.certificate import PeerTrust
+from gateway.forwarding.connections import PeerConnection, PeerConnections, PeerLost, PeerUnreachable
 from tests.support.certificate_authority import Authority
 
 ENOUGH_BYTES = 2 * 1024 * 1024
@@ -56,9 +57,13 @@ def endless(first: bytes, more: bytes) -> Callable[[], Iterator[bytes]]:
     return lambda: chain([first], repeat(more))
 
 
+async def goes_on() -> bool:
+    return True
+
+
 async def whole(connection: PeerConnection) -> None:
-    await connection.head(lambda: True)
-    while await connection.chunk(lambda: True):
+    await connection.head(goes_on)
+    while await connection.chunk(goes_on):
         pass
 
 
@@ -87,22 +92,22 @@ async def test_a_body_is_read_as_it_is_handed_on() -> None:
     """One that never ends, in the smallest chunks there are: held is what UNREAD_BYTES_MAX says, and the peer waits."""
     answer = endless(HEAD + b"transfer-encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 10_000)
     async with exchange(answer) as (connection, sent):
-        await connection.head(lambda: True)
+        await connection.head(goes_on)
         await asyncio.sleep(0.3)
         before = sent[0]
         await asyncio.sleep(0.2)
         assert sent[0] == before < 20 * ENOUGH_BYTES
-        assert len(await connection.chunk(lambda: True)) < 1024 * 1024
-        assert len(await connection.chunk(lambda: True)) > 0
+        assert len(await connection.chunk(goes_on)) < 1024 * 1024
+        assert len(await connection.chunk(goes_on)) > 0
 
 
 async def test_a_second_answer_is_none() -> None:
     """Two answers to one request: the first is whole, and the connection is not used again."""
     twice = (HEAD + b"content-length: 1\r\n\r\nx") + (b"HTTP/1.1 500 No\r\na: b\r\ncontent-length: 1\r\n\r\ny")
     async with exchange(lambda: [twice]) as (connection, _):
-        await connection.head(lambda: True)
+        await connection.head(goes_on)
         assert (connection.status, connection.headers) == (200, [(b"content-length", b"1")])
-        assert await connection.chunk(lambda: True) == b"x"
+        assert await connection.chunk(goes_on) == b"x"
         assert not connection.is_reusable
 
 
@@ -121,7 +126,7 @@ async def test_only_a_trusted_certificate_is_spoken_to(
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=served)
-    connections = PeerConnections(1, PeerTrust.of(authority.ca_file if trusted else None, name))
+    connections = PeerConnections(1, PeerTrust(authority.ca_file if trusted else None, name))
     url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     with contextlib.nullcontext() if is_reached else pytest.raises(PeerUnreachable, match="certificate verify failed"):
         connections.give_back(url, await connections.take(url))

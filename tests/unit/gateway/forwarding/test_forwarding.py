@@ -9,11 +9,15 @@ from typing import Any, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
+from gateway.access.rights import OPEN
+from gateway.cluster.keys import ClusterKeys
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peer, Peers
 from gateway.engine.registry import TopicRegistry
+from gateway.forwarding.breaker import Breaker
 from gateway.forwarding.connections import PeerConnections
 from gateway.forwarding.forwarding import Forwarding, _Outcome
+from gateway.forwarding.hop import Hops
 from gateway.memory_budget import MemoryBudget
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, OutcomeUnknown, TidelogError, UnknownTopic
@@ -28,11 +32,21 @@ class LivePeers(Peers):
 
 def _forwarding() -> Forwarding:
     clock, topics = SystemClock(), cast("TopicRegistry", None)
+    peers = LivePeers(clock)
+    peers.keys = ClusterKeys("c", (b"k" * 32,))
+    connections = PeerConnections(5)
+
+    async def store_answers() -> None:
+        return
+
     return Forwarding(
-        Ownership("a", LivePeers(clock), "preferred"),
-        PeerConnections(5),
+        Ownership("a", peers, "preferred"),
+        connections,
+        Breaker(peers, connections, clock),
         topics,
-        own_id="a",
+        Hops(peers, clock, instance="a1"),
+        store_answers=store_answers,
+        rights=OPEN,
         request_bytes_max=1_000,
         request_memory=MemoryBudget(1_000, "tests"),
         clock=clock,
@@ -48,7 +62,7 @@ def _asked(monkeypatch: pytest.MonkeyPatch, outcome: _Outcome, refusal: TidelogE
         forwarding = _forwarding()
 
         async def peer(*_: Any) -> Any:
-            return Peer("b", "http://b")
+            return Peer("b", "http://b", "b1")
 
         async def passed_on(*_: Any) -> _Outcome:
             return outcome
@@ -59,7 +73,7 @@ def _asked(monkeypatch: pytest.MonkeyPatch, outcome: _Outcome, refusal: TidelogE
 
         monkeypatch.setattr(forwarding, "_peer_for", peer)
         monkeypatch.setattr(forwarding, "_passed_on", passed_on)
-        await forwarding(app, {"type": "http", "method": method}, absent, absent)
+        await forwarding._here_or_there(app, {"type": "http", "method": method}, absent, absent)
 
     asyncio.run(scenario())
 
@@ -91,10 +105,11 @@ async def _pass_on(
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     forwarding = _forwarding()
+    forwarding._connections._hear(url)
     bodies = iter([{"type": "http.request", "body": b"", "more_body": False}])
 
     async def peer(_: Any) -> Any:
-        return Peer("b", url)
+        return Peer("b", url, "b1")
 
     async def receive() -> Any:
         message = next(bodies, None)
@@ -106,7 +121,7 @@ async def _pass_on(
     forwarding._peer_for = peer  # type: ignore[assignment,method-assign]
     scope = {"type": "http", "method": method, "raw_path": b"/v1/x", "query_string": b"", "headers": headers}
     try:
-        await forwarding(app, {**scope, "tidelog.request_id": "r", "path": "/v1/x"}, receive, send)
+        await forwarding._here_or_there(app, {**scope, "tidelog.request_id": "r", "path": "/v1/x"}, receive, send)
     finally:
         forwarding.close()
         server.close()
@@ -157,12 +172,13 @@ def test_only_headers_of_the_contract_cross() -> None:
                 (b"tidelog-producer-id", b"p"), (b"tidelog-expected-offset", b"7")]  # fmt: skip
     staying = [(b"authorization", b"Bearer secret"), (b"cookie", b"secret"), (b"x-api-key", b"secret"),
                (b"proxy-authorization", b"secret"), (b"x-amz-security-token", b"secret"), (b"origin", b"http://x"),
-               (b"forwarded", b"for=secret"), (b"expect", b"100-continue"), (b"connection", b"close")]  # fmt: skip
+               (b"forwarded", b"for=secret"), (b"expect", b"100-continue"), (b"connection", b"close"),
+               (b"tidelog-hop", b"secret")]  # fmt: skip
 
     absent: Any = None
     asyncio.run(_pass_on(answers, absent, "GET", crossing + staying, sent))
     lines = dict(line.split(b": ", 1) for line in heads[0].split(b"\r\n")[1:-2])
-    own = {b"host": lines[b"host"], b"x-request-id": b"r", b"x-tidelog-forwarded": b"a"}
+    own = {b"host": lines[b"host"], b"x-request-id": b"r", b"tidelog-hop": lines[b"tidelog-hop"]}
     assert lines == dict(crossing) | own
     assert dict(sent[0]["headers"]) == {
         b"content-length": b"2", b"content-type": b"application/json", b"tidelog-next-offset": b"7", b"retry-after": b"1",

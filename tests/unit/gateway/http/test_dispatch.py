@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -10,11 +9,14 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.access.needs import needs
 from gateway.http.dispatch import Dispatcher, MethodNotAllowed
 from gateway.routes.typed_route import TypedRoute
 from log_format.errors import RequestRefused
+from tests.support.awaited import run
 
 
+@needs()
 async def endpoint(_request: Request) -> Response:
     return Response()
 
@@ -35,7 +37,7 @@ def dispatched(method: str, path: str) -> dict[str, Any]:
     async def nothing(*_: object) -> Any:
         return None
 
-    asyncio.run(dispatcher()(scope, nothing, nothing))
+    run(dispatcher()(scope, nothing, nothing))
     return scope
 
 

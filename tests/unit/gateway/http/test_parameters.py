@@ -40,12 +40,15 @@ def parsed(query: bytes, model: type[BaseModel] = FetchQuery) -> dict[str, Any]:
 
 def test_defaults_and_values() -> None:
     """Every declared parameter has a value, its default when it is absent."""
-    limits = {"max_records": 500, "max_bytes": 1 << 20, "min_bytes": 1, "max_wait_ms": 0}
+    limits: dict[str, Any] = {"max_records": 500, "max_bytes": 1 << 20, "min_bytes": 1, "max_wait_ms": 0}
+    limits |= {"header": [], "key": None, "key_base64": None, "value_contains": None}
     assert parsed(b"") == {"offset": None, "timestamp": None, **limits}
     assert parsed(b"offset=7&max_records=1") == {"offset": 7, "timestamp": None, **limits, "max_records": 1}
     assert parsed(b"offset=latest")["offset"] == "latest"
     assert parsed(b"key=a%2Fb&acks=0", ProduceQuery).items() >= {"acks": "0", "key": "a/b", "partition": None}.items()
     assert parsed(b"key=", ProduceQuery)["key"] == ""
+    assert parsed(b"header=a:1&key=7&header=b%3A%2A")["header"] == ["a:1", "b:*"]
+    assert parsed(b"key=7")["key"] == "7"
 
 
 @pytest.mark.parametrize(
@@ -53,6 +56,11 @@ def test_defaults_and_values() -> None:
     [
         (b"offste=1", "offste"),
         (b"offset=1&offset=1", "offset"),
+        (b"key=1&header=a:1&key=1", "key"),
+        (b"header=a:1&header=b", "header"),
+        (b"&".join([b"header=a:1"] * 17), "header"),
+        (b"key_base64=_w%3D%3D", "key_base64"),
+        (b"key=a&key_base64=YQ%3D%3D", "key"),
         (b"offset=abc", "offset"),
         (b"offset=1.0", "offset"),
         (b"offset=%201", "offset"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 
 import pytest
 
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.waiting import Wakeup
 from gateway.journals import modes
 from tests.support.engine import Gateway, make_gateway
 
@@ -55,6 +57,27 @@ async def test_the_smallest_of_many_topics_go_to_a_journal(gateway: Gateway) -> 
     assert sum(at_journal(small)) >= before
 
 
+@pytest.mark.parametrize(("count", "moves"), [(30, True), (20, False)])
+async def test_topics_for_which_readers_wait_go_to_a_journal(gateway: Gateway, count: int, *, moves: bool) -> None:
+    """Each costs two looks a second at its own log: where that is much, one look at a journal serves all. Without traffic."""
+    topics = [await gateway.topic(f"t{number}") for number in range(count)]
+    others = [await gateway.topic(f"o{number}") for number in range(3)]
+    with ExitStack() as stack:
+        for topic in topics:
+            stack.enter_context(topic.waiters.registered((0,), Wakeup()))
+        await gateway.engine.modes.move_once()
+        assert at_journal(topics) == [moves] * count
+        assert not any(at_journal(others))
+        if moves:
+            described = await gateway.engine.administration.describe("t0")
+            assert described.moved is not None
+            assert "60 looks a second for readers that wait were wanted" in described.moved.reason
+            for topic in others:
+                stack.enter_context(topic.waiters.registered((0,), Wakeup()))
+            await gateway.engine.modes.move_once()
+            assert all(at_journal(others)), "few, but many are there"
+
+
 async def test_a_topic_with_large_flushes_gets_its_own_commits_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """After minutes of flushes above 1 MiB, and not before."""
     gateway = make_gateway()
@@ -72,9 +95,9 @@ async def test_a_topic_with_large_flushes_gets_its_own_commits_again(monkeypatch
         assert all(at_journal(topics)), step
         gateway.engine.modes._last_ms = at_ms - 1_000
         await gateway.engine.modes.move_once()
-        seen = gateway.engine.modes._seen["t"]
-        if seen.large_since_ms is not None:
-            seen.large_since_ms -= modes.OWN_AGAIN_MS // 2
+        since_ms = gateway.engine.modes._large_since_ms
+        for name in since_ms:
+            since_ms[name] -= modes.OWN_AGAIN_MS // 2
         if not any(at_journal(topics)):
             break
     assert not any(at_journal(topics))

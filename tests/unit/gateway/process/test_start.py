@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from gateway.process import assembly
+from gateway.process import assembly, stores
 from gateway.process.assembly import assemble
 from gateway.settings import Settings, SettingsError
 from gateway.structured_log import json_line, plain_line
@@ -38,7 +38,7 @@ class RefusingStore(MemoryStore):
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> RefusingStore:
     refusing = RefusingStore("refusing")
-    monkeypatch.setattr(assembly, "open_store", lambda *_, **__: refusing)
+    monkeypatch.setattr(stores, "open_store", lambda *_, **__: refusing)
     monkeypatch.setattr(assembly, "give_memory_back", lambda: None)
     monkeypatch.setattr("pyarrow.set_memory_pool", lambda _: None)
     return refusing
@@ -90,7 +90,16 @@ def test_an_address_that_leads_each_asker_to_itself_is_warned_about(
 ) -> None:
     """0.0.0.0 is for listening. The port is taken, so that the gateway ends before it listens on every address."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        where = ["--host", "0.0.0.0", "--port", str(taken.getsockname()[1]), "--store", str(tmp_path)]
+        where = [
+            "--host",
+            "0.0.0.0",
+            "--insecure",
+            "true",
+            "--port",
+            str(taken.getsockname()[1]),
+            "--store",
+            str(tmp_path),
+        ]
         command = [sys.executable, "-m", "gateway", *where, *settings]
         ended = subprocess.run(command, env=environment(), capture_output=True, timeout=60, check=False)
     assert ended.returncode == 3, ended.stderr

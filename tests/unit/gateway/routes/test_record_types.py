@@ -24,7 +24,7 @@ from gateway.codec.media_type import (
     TEXT_PLAIN,
 )
 from gateway.engine.fetch_answer import FetchAnswer, Fetched
-from gateway.engine.reading import Records
+from gateway.engine.read_records import Records
 from gateway.memory_budget import MemoryBudget
 from gateway.openapi.document import document
 from gateway.routes import fetch, produce
@@ -76,7 +76,7 @@ def test_every_type_that_is_offered_is_encoded(kind: str) -> None:
 
     with ThreadPoolExecutor(1) as pool, MemoryBudget(1 << 20, "test").reserve(1 << 16) as reservation:
         records = Records(next_offset=0)
-        part = Fetched(topic="t", partition=0, records=records, high_watermark=0, log_start_offset=0)
+        part = Fetched(topic="t", topic_id="i", partition=0, records=records, high_watermark=0, log_start_offset=0)
         gateway: Any = SimpleNamespace(codec_pool=pool)
         answer: Any = one_response(gateway, kind, FetchAnswer([part], reservation))
         asyncio.run(answer({}, None, send))

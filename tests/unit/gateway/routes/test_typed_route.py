@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Annotated, Any
 
@@ -12,12 +11,14 @@ from pydantic import Field
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
+from gateway.access.needs import needs
 from gateway.http import fields
 from gateway.http.dispatch import Dispatcher
 from gateway.openapi.document import document
 from gateway.openapi.problems import problems
 from gateway.routes.typed_route import TypedRoute
 from log_format.errors import ErrorCode, RequestRefused
+from tests.support.awaited import run
 
 router = APIRouter(route_class=TypedRoute, tags=["topics"])
 
@@ -39,6 +40,7 @@ class Seen(TypedDict):
 
 
 @router.get("/v1/{topic}/{partition}", status_code=202, responses=problems(ErrorCode.UNKNOWN_TOPIC))
+@needs()
 async def look(topic: fields.TopicPath, partition: fields.PartitionPath, query: Annotated[Which, Query()]) -> Seen:
     """Look at it.
 
@@ -48,6 +50,7 @@ async def look(topic: fields.TopicPath, partition: fields.PartitionPath, query: 
 
 
 @router.delete("/v1/{group}", status_code=204)
+@needs()
 async def forget(request: Request, group: fields.GroupPath) -> None:
     """Forget a group."""
     assert request.path_params["group"] == group
@@ -65,7 +68,7 @@ def answered(method: str, path: str, query: bytes = b"") -> tuple[int, Any]:
 
     scope = {"type": "http", "method": method, "path": path, "query_string": query, "headers": []}
     routes = [route for route in router.routes if isinstance(route, TypedRoute)]
-    asyncio.run(Dispatcher(routes)(scope, receive, send))
+    run(Dispatcher(routes)(scope, receive, send))
     body = b"".join(message.get("body", b"") for message in sent)
     return sent[0]["status"], json.loads(body) if body else None
 
@@ -129,5 +132,5 @@ def test_the_document_says_what_is_declared() -> None:
     assert [one["name"] for one in said["parameters"]] == ["topic", "partition", "limit", "prefix", "since"]
     assert {"minimum": 1, "maximum": 10, "default": 5}.items() <= said["parameters"][2]["schema"].items()
     assert said["responses"]["202"]["description"] == "What the endpoint got."
-    assert sorted(said["responses"]) == ["202", "400", "404", "500", "503"]
+    assert sorted(said["responses"]) == ["202", "400", "401", "404", "429", "500", "503"]
     assert "content" not in methods["/v1/{group}"]["delete"]["responses"]["204"]

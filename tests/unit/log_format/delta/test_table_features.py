@@ -11,7 +11,8 @@ import pytest
 
 from log_format import layout
 from log_format.errors import CorruptData, ErrorCode, TidelogError, UnsupportedTable
-from log_format.inspection.diagnosis import Verdict, diagnose
+from log_format.inspection.diagnosis import diagnose
+from log_format.inspection.finding import Verdict
 from log_format.inspection.verify import verify_topic
 from log_format.stores.local import LocalStore
 from tests.support.faulty_store import FaultyStore

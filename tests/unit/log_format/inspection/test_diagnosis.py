@@ -17,11 +17,10 @@ from log_format.inspection.diagnosis import (
     SKEW_MAX_MS,
     SKEW_NOTED_MS,
     SLOW_PUT_MS,
-    Finding,
-    Verdict,
     _neglect,
     diagnose,
 )
+from log_format.inspection.finding import Finding, Verdict
 from log_format.layout import segment_path
 from log_format.manifest.manifest import Manifest
 from log_format.segments.run import Run, SegmentRef

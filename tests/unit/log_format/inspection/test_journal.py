@@ -10,7 +10,8 @@ import pytest
 from log_format import layout
 from log_format.checkpoints.checkpoint import write_table_checkpoint
 from log_format.delta.actions import CommitInfo, decode_commit, encode_commit
-from log_format.inspection.diagnosis import DRAINS_LATE, Verdict, diagnose
+from log_format.inspection.diagnosis import DRAINS_LATE, diagnose
+from log_format.inspection.finding import Verdict
 from log_format.inspection.journal import verify_journal
 from log_format.inspection.verify import verify_topic
 from log_format.journal.entries import TAG_ENTRIES, Close, Drained, Release, encode_entries

@@ -23,6 +23,7 @@ DEFAULTS = {
     "compression.type": "zstd",
     "message.timestamp.type": "CreateTime",
     "commit.mode": "auto",
+    "delay.max.ms": 2_592_000_000,
     "drain.ms": 240_000,
 }
 """docs/http-api.md section 3.6."""

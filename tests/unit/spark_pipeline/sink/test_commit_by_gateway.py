@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import http.server
 import json
+import pickle
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -31,11 +34,13 @@ class Gateway(http.server.HTTPServer):
         self.begun: list[dict[str, Any]] = []
         self.sent: list[tuple[str, str, list[bytes | None]]] = []
         self.ended: list[str] = []
+        self.authorizations: list[str | None] = []
         self.faults: list[tuple[int, bytes]] = []
         self.refused: tuple[int, bytes] | None = None
         self.options = SinkOptions(gateways=(f"http://127.0.0.1:{self.server_port}",))
 
     def answer(self, path: str, headers: Any, body: bytes) -> tuple[int, bytes]:
+        self.authorizations.append(headers["Authorization"])
         if self.faults:
             return self.faults.pop(0)
         if path == "/v1/transactions":
@@ -194,3 +199,31 @@ def test_what_no_transaction_takes_is_refused() -> None:
         carry([half, half], OPTIONS, None)
     with pytest.raises(BatchRefused, match="through gateways"):
         commit_carried([carry([half], OPTIONS, None)] * 2, OPTIONS)
+
+
+@pytest.mark.parametrize("source", ["option", "environment"])
+def test_the_driver_sends_its_token(
+    answering: Any, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From ``tokenFile``, or the driver's environment; what executors hand over, and get as options, has none."""
+    file = tmp_path / "token"
+    file.write_text("tl_abcd1234_secret\n")
+    gateway = answering(None)
+    options = gateway.options
+    if source == "option":
+        options = dataclasses.replace(options, token_file=str(file))
+    else:
+        monkeypatch.setenv("TIDELOG_TOKEN_FILE", str(file))
+    handed = task(7)
+    commit_carried([handed], options)
+    assert set(gateway.authorizations) == {"Bearer tl_abcd1234_secret"}
+    assert b"secret" not in pickle.dumps((handed, options))
+
+
+def test_a_token_goes_to_no_plain_address_elsewhere(tmp_path: Path) -> None:
+    """The batch fails before anything is sent."""
+    file = tmp_path / "token"
+    file.write_text("tl_abcd1234_secret\n")
+    elsewhere = SinkOptions(gateways=("http://gateway.example",), token_file=str(file))
+    with pytest.raises(ValueError, match="plain HTTP"):
+        commit_carried([task(7)], elsewhere)

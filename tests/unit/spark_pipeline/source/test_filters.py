@@ -38,5 +38,6 @@ def test_timestamps_are_widened_to_milliseconds() -> None:
 
 def test_what_is_not_understood_leaves_nothing_out() -> None:
     """Negations, other columns, other types."""
-    assert wanted([Not(EqualTo(PARTITION, 1)), EqualTo(("key",), b"k"), GreaterThan(OFFSET, "5")]) == Wanted()
+    assert wanted([Not(EqualTo(PARTITION, 1)), EqualTo(("key",), None), GreaterThan(OFFSET, "5")]) == Wanted()
+    assert wanted([Not(EqualTo(("key",), b"k")), EqualTo(("value",), b"v")]) == Wanted()
     assert Wanted().timestamps() is None

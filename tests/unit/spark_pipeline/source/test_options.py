@@ -69,12 +69,17 @@ def test_durations(text: str, milliseconds: int) -> None:
         ("maxTriggerDelay", {"maxTriggerDelay": "3 weeks"}, True),
         ("failOnDataLoss", {"failOnDataLoss": "maybe"}, True),
         ("includeHeaders", {"includeHeaders": "1"}, True),
+        ("filterHeaders", {"filterHeaders": "type:a"}, False),
+        ("filterHeaders", {"filterHeaders": '["type"]'}, True),
+        ("filterHeaders", {"filterHeaders": "[" + ",".join(['"a:b"'] * 17) + "]"}, True),
+        ("filterHeaders", {"filterHeaders": '{"type": "a"}'}, True),
+        ("filterKey", {"filterKey": ""}, True),
         ("minPartitions", {"minPartitions": "-1"}, False),
         ("maxRecordsPerPartition", {"maxRecordsPerPartition": "1.5"}, False),
         ("groupId", {"groupId": " "}, True),
         ("subscribe", {"subscribe": " , "}, True),
         ("subscribe", {"subscribe": "no topic/name"}, True),
-        ("kafka.bootstrap.servers", {"kafka.bootstrap.servers": "localhost:9092"}, True),
+        ("groupId", {"groupId": "a", "kafka.group.id": "b"}, True),
         ("startingOfsets", {"startingOfsets": "earliest"}, True),
     ],
 )
@@ -103,3 +108,12 @@ def test_what_is_missing_is_refused_by_name(option: str, given: dict[str, str]) 
     with pytest.raises(OptionRefused) as refused:
         parse_options(given, streaming=False)
     assert refused.value.option == option
+
+
+def test_options_of_kafkas_client_are_warned_about() -> None:
+    """They have nothing to act upon; what means the same is taken, and what always holds is left out in silence."""
+    for name in ("kafka.bootstrap.servers", "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries"):
+        with pytest.warns(UserWarning, match=f"option {name} has no effect"):
+            parse_options(GIVEN | {name: "1"}, streaming=True)
+    options = parse_options(GIVEN | {"kafka.group.id": "g", "kafka.isolation.level": "read_committed"}, streaming=True)
+    assert options.group == "g"

@@ -15,8 +15,9 @@ import tidelog
 import tidelog.aio
 from tests.support.fake_gateway import FakeGateway
 from tidelog import Record, TopicPartition
-from tidelog.aio.settings import ConsumerSettings, ProducerSettings
+from tidelog.aio.settings import ConsumerSettings, ProducerSettings, QueueConsumerSettings
 from tidelog.errors import BufferFull, ClientClosed, UnknownTopic
+from tidelog.http.credentials import ConnectionSettings
 
 
 def fill(gateway: FakeGateway, topic: str, count: int) -> None:
@@ -33,21 +34,27 @@ def no_thread_left(client_threads: Threads) -> bool:
     return not client_threads()
 
 
-@pytest.mark.parametrize("name", ["Admin", "Consumer", "Producer"])
+@pytest.mark.parametrize("name", ["Admin", "Consumer", "Producer", "QueueConsumer"])
 def test_the_twins_have_the_same_names_and_arguments(name: str) -> None:
     """Every public method of ``tidelog`` is in ``tidelog.aio`` with the same parameters, and the constructors agree."""
     engine, twin = getattr(tidelog, name), getattr(tidelog.aio, name)
-    seams = {"wait", "ready", "ready_arrow", "has_ready", "wait_for_room"}
+    seams = {"wait", "ready", "ready_arrow", "has_ready", "wait_for_room", "take"}
     for method, function in inspect.getmembers(engine, inspect.isfunction):
         if method.startswith("_") or method in seams:
             continue
         theirs = [(p.name, p.kind) for p in inspect.signature(function).parameters.values()]
         ours = [(p.name, p.kind) for p in inspect.signature(getattr(twin, method)).parameters.values()]
         assert [each for each in theirs if method != "send_table" or each[0] != "max_block_ms"] == ours, method
-    settings = {"Consumer": ConsumerSettings, "Producer": ProducerSettings}.get(name)
+    settings = {
+        "Consumer": ConsumerSettings,
+        "Producer": ProducerSettings,
+        "QueueConsumer": QueueConsumerSettings,
+    }.get(name)
     given = set(inspect.signature(twin).parameters) - {"settings"}
     given |= set(settings.__annotations__) if settings is not None else set()
-    assert given == set(inspect.signature(engine).parameters)
+    of_connections = {"connection", *ConnectionSettings.__annotations__}
+    assert given - of_connections == set(inspect.signature(engine).parameters) - {"connection"}
+    assert given & of_connections in ({"connection"}, of_connections - {"connection"})
 
 
 def test_what_is_sent_is_read(gateway: FakeGateway, client_threads: Threads) -> None:

@@ -14,7 +14,8 @@ from tests.support.fake_gateway import FakeGateway
 from tidelog import limits
 from tidelog.deadline import Deadline
 from tidelog.errors import OutcomeUnknown, UnexpectedAnswer
-from tidelog.http.connection import Address, AnswerLost, AnswerTooLarge
+from tidelog.http.answer import AnswerLost, AnswerTooLarge
+from tidelog.http.connection import Address
 from tidelog.http.transport import Request, Transport
 
 MEBIBYTE = 1024 * 1024

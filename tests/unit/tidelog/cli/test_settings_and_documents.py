@@ -98,7 +98,7 @@ def test_completion_scripts(run: Run, shell: str) -> None:
 
 def test_completion_answers() -> None:
     """What the bash script asks gets the commands that begin so."""
-    asked = {"_TIDELOG_COMPLETE": "complete_bash", "COMP_WORDS": "tidelog to", "COMP_CWORD": "1"}
+    asked = {"_TIDELOG_COMPLETE": "complete_bash", "COMP_WORDS": "tidelog top", "COMP_CWORD": "1"}
     answer = subprocess.run(
         [sys.executable, "-m", "tidelog"], env={**os.environ, **asked}, capture_output=True, check=True
     )

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.fake_gateway import FakeGateway
-from tidelog import Consumer, Producer, Record, TopicPartition, limits
+from tidelog import Consumer, Filter, Producer, Record, TopicPartition, limits
 from tidelog.errors import (
     ClientClosed,
     CorruptSegment,
@@ -48,6 +48,35 @@ def read_all(consumer: Consumer, count: int) -> list[Record]:
         assert len(found) <= 70
         records += found
     return records
+
+
+def test_a_filter_leaves_records_out_and_positions_move(gateway: FakeGateway, way: str) -> None:
+    """Only what passes comes, by header and by key; the position moves past the rest, so that a group commits it."""
+    fill(gateway, "t", 2, 50)
+    gateway.topics["t"].records[1] = [
+        Record("t", 1, offset, 0, b"k%d" % (offset % 5), b"", (("n", b"%d" % (offset % 7)),)) for offset in range(50)
+    ]
+    places = [TopicPartition("t", partition) for partition in range(2)]
+    for group, wanted, offsets in (
+        ("a", Filter(headers={"n": "3"}), range(3, 50, 7)),
+        ("b", Filter(headers=[("n", "3"), ("n", "*")], key=b"k0"), (10, 45)),
+        ("c", Filter(key="none"), ()),
+    ):
+        with Consumer("t", bootstrap_servers=gateway.url, filter=wanted, group=group) as consumer:
+            found = [record for _ in range(4) for record in consumer.poll(200)]
+            assert [record.offset for record in found] == list(offsets)
+            assert {record.partition for record in found} <= {1}
+            assert [consumer.position(place) for place in places] == [50, 50]
+        assert gateway.groups[group].offsets == {("t", 0): 50, ("t", 1): 50}
+
+
+def test_a_filter_is_checked() -> None:
+    """More conditions than a gateway takes, and a name that a gateway would cut, are refused here."""
+    with pytest.raises(ValueError, match="17 conditions"):
+        Filter(headers=[("a", "b")] * 17)
+    with pytest.raises(ValueError, match="colon"):
+        Filter(headers={"a:b": "c"})
+    assert Filter(headers={"a": "b:c"}, key=b"\xff").member() == {"headers": ("a:b:c",), "key_base64": "/w=="}
 
 
 def test_every_record_comes_once_and_in_order(gateway: FakeGateway, way: str) -> None:

@@ -60,7 +60,7 @@ def gateways() -> Iterator[list[Gateway]]:
 def owners_of() -> Iterator[Callable[..., Owners]]:
     made: list[tuple[Owners, Endpoints]] = []
 
-    def make(url: str, **bounds: int) -> Owners:
+    def make(url: str, **bounds: Any) -> Owners:
         endpoints = Endpoints(url)
         made.append((Owners(endpoints, **bounds), endpoints))
         return made[-1][0]
@@ -143,3 +143,29 @@ def test_what_was_learned_outlives_the_addresses_given(
         assert another.url == second.url
     finally:
         third.end()
+
+
+def test_a_client_that_knows_its_zone_stays_in_it(gateways: list[Gateway], owners_of: Callable[..., Owners]) -> None:
+    """For what any gateway serves; records of a topic with its own commits, and groups, have their owner as ever."""
+    urls = {"a": gateways[0].url, "b": gateways[1].url}
+    for gateway in gateways:
+        gateway.cluster = cluster("s", **urls)
+        for one, zone in zip(gateway.cluster["gateways"], ("z1", "z2"), strict=True):
+            one["zone"] = zone
+    owners = owners_of(gateways[0].url, zone="z2")
+    learned(owners)
+    for topic in TOPICS:
+        near, owner = owners.endpoint_for(Owned(topic, is_anyones=True)), owners.endpoint_for(Owned(topic))
+        assert near is not None
+        assert owner is not None
+        assert near.url == urls["b"]
+        assert owner.url == urls[preferred(topic, urls) or ""]
+    another = owners.another()
+    assert another is not None
+    assert another.url == urls["b"]
+    another.rest(60_000)
+    owner = owners.endpoint_for(
+        Owned(next(topic for topic in TOPICS if preferred(topic, urls) == "a"), is_anyones=True)
+    )
+    assert owner is not None
+    assert owner.url == urls["a"], "the only gateway of the zone rests: another zone's is better than none"

@@ -22,7 +22,8 @@ from tidelog.errors import (
     RequestRefused,
     UnexpectedAnswer,
 )
-from tidelog.http.connection import Address, AnswerLost, NeverSent
+from tidelog.http.answer import AnswerLost, NeverSent
+from tidelog.http.connection import Address
 from tidelog.http.endpoints import Endpoints
 from tidelog.http.problem import error_from_answer, error_from_problem
 from tidelog.http.transport import Request, Transport, target

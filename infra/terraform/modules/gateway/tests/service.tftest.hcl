@@ -29,6 +29,10 @@ variables {
   vpc_id          = "vpc-0123456789abcdef0"
   subnet_ids      = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]
   client_cidrs    = ["10.0.0.0/8"]
+
+  certificate_arn            = "arn:aws:acm:eu-central-1:123456789012:certificate/00000000-0000-0000-0000-000000000000"
+  cluster_key_secret_arn     = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidelog-key-AbCdEf"
+  bootstrap_token_secret_arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidelog-token-AbCdEf"
 }
 
 run "draining" {
@@ -69,8 +73,8 @@ run "draining" {
   }
 
   assert {
-    condition     = aws_lb.this.internal && length(aws_lb_listener.tls) == 0
-    error_message = "Without being told otherwise the load balancer is internal."
+    condition     = aws_lb.this.internal && length(aws_lb_listener.plain) == 0
+    error_message = "Without being told otherwise the load balancer is internal, and tokens come to it by TLS alone."
   }
 
   assert {
@@ -141,14 +145,91 @@ run "with_a_secret_it_is_tls_to_the_gateways" {
   }
 
   assert {
-    condition     = jsondecode(aws_ecs_task_definition.gateway.container_definitions)[0].secrets[0].valueFrom == "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidelog-tls-AbCdEf"
+    condition     = { for each in jsondecode(aws_ecs_task_definition.gateway.container_definitions)[0].secrets : each.name => each.valueFrom }["GATEWAY_TLS_PEM"] == "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidelog-tls-AbCdEf"
     error_message = "The certificate must come from the secret."
   }
 
   assert {
-    condition     = contains([for each in jsondecode(aws_iam_role_policy.execution.policy).Statement : each.Sid], "ReadCertificate")
+    condition     = contains([for each in jsondecode(aws_iam_role_policy.execution.policy).Statement : each.Sid], "ReadSecrets")
     error_message = "The task can't start without its secret."
   }
+}
+
+run "every_request_needs_a_token" {
+  command = apply
+
+  assert {
+    condition = (
+      { for each in jsondecode(aws_ecs_task_definition.gateway.container_definitions)[0].environment : each.name => each.value }["TIDELOG_AUTH"] == "on"
+      && !contains([for each in jsondecode(aws_ecs_task_definition.gateway.container_definitions)[0].environment : each.name], "TIDELOG_INSECURE")
+    )
+    error_message = "Without being told otherwise gateways ask for tokens."
+  }
+
+  assert {
+    condition = { for each in jsondecode(aws_ecs_task_definition.gateway.container_definitions)[0].secrets : each.name => each.valueFrom } == {
+      GATEWAY_BOOTSTRAP_TOKEN = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidelog-token-AbCdEf"
+      GATEWAY_CLUSTER_KEY     = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidelog-key-AbCdEf"
+    }
+    error_message = "Token and key must come from their secrets."
+  }
+
+  assert {
+    condition = [for each in jsondecode(aws_iam_role_policy.execution.policy).Statement : each.Resource if each.Sid == "ReadSecrets"] == [[
+      "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidelog-key-AbCdEf",
+      "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidelog-token-AbCdEf",
+    ]]
+    error_message = "The task may read its secrets, and no others."
+  }
+}
+
+run "no_authentication_is_asked_for_by_name" {
+  command = apply
+
+  variables {
+    auth                       = "off"
+    cluster_key_secret_arn     = null
+    bootstrap_token_secret_arn = null
+    certificate_arn            = null
+  }
+
+  assert {
+    condition     = length(aws_lb_listener.tls) == 0 && aws_lb_listener.plain[0].port == 80
+    error_message = "Without tokens there may be plain HTTP."
+  }
+
+  assert {
+    condition     = { for each in jsondecode(aws_ecs_task_definition.gateway.container_definitions)[0].environment : each.name => each.value }["TIDELOG_INSECURE"] == "true"
+    error_message = "A gateway without authentication starts only when it is told that this is meant."
+  }
+
+  assert {
+    condition     = !contains([for each in jsondecode(aws_iam_role_policy.execution.policy).Statement : each.Sid], "ReadSecrets")
+    error_message = "Without secrets there is nothing to read."
+  }
+}
+
+run "authentication_without_a_cluster_key_is_refused" {
+  command = plan
+
+  variables {
+    cluster_key_secret_arn = null
+    auth                   = "on"
+    super_users            = ["alice"]
+    oidc                   = { issuer = "http://issuer.example.com", audience = "tidelog" }
+  }
+
+  expect_failures = [var.cluster_key_secret_arn, var.super_users, var.oidc]
+}
+
+run "tokens_over_plain_http_are_refused" {
+  command = plan
+
+  variables {
+    certificate_arn = null
+  }
+
+  expect_failures = [var.auth]
 }
 
 run "half_of_tls_is_refused" {
@@ -183,4 +264,36 @@ run "a_tag_that_moves_and_names_in_place_of_ids_are_refused" {
   }
 
   expect_failures = [var.image, var.collector_image, var.region, var.vpc_id, var.certificate_arn]
+}
+
+run "without_kafka" {
+  command = apply
+
+  assert {
+    condition     = length(aws_lb.kafka) == 0 && length(aws_vpc_security_group_ingress_rule.kafka_clients) == 0 && output.kafka_bootstrap == null
+    error_message = "The listener for Kafka's clients is off unless a port is named."
+  }
+}
+
+run "with_kafka" {
+  command = apply
+
+  variables {
+    kafka_port = 9092
+  }
+
+  assert {
+    condition     = { for each in jsondecode(aws_ecs_task_definition.gateway.container_definitions)[0].environment : each.name => each.value }["GATEWAY_KAFKA_PORT"] == "9092"
+    error_message = "The gateway must listen for Kafka's clients."
+  }
+
+  assert {
+    condition     = [for each in jsondecode(aws_ecs_task_definition.gateway.container_definitions)[0].portMappings : each.containerPort] == [8080, 9092] && length(aws_ecs_service.gateway.load_balancer) == 2
+    error_message = "The load balancer of Kafka's clients must reach the gateways."
+  }
+
+  assert {
+    condition     = aws_lb.kafka[0].internal && alltrue([for each in aws_vpc_security_group_ingress_rule.kafka_clients : each.cidr_ipv4 == "10.0.0.0/8"])
+    error_message = "Kafka's clients come from the same networks as all others."
+  }
 }

@@ -143,6 +143,6 @@ async def test_a_group_that_is_deleted_twice_at_once(gateway: Gateway) -> None:
         assert all(isinstance(one, RequestRefused) for one in refused), refused
         codes = {one.code for one in refused if isinstance(one, RequestRefused)}
         assert codes <= {ErrorCode.UNKNOWN_GROUP, ErrorCode.GROUP_NOT_EMPTY}
-        group = await groups.existing("g")
+        group = await groups.of_member("g", member.member_id)
         assert group.member(member.member_id)
         await group.leave([member.member_id])

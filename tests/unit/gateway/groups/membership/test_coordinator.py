@@ -12,10 +12,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 import gateway.engine  # noqa: F401 - the engine and its groups import each other, and this is the way in
+from gateway.deadlines import Deadlines
 from gateway.groups.assignment.next_row import Subscriptions
 from gateway.groups.bounds import OFFSETS_RETENTION_MS, GroupBounds
 from gateway.groups.membership.coordinator import Coordinator
-from gateway.groups.membership.deadlines import SessionDeadlines
 from gateway.groups.membership.live_group import GroupParts
 from gateway.groups.membership.regrouping import Regrouping
 from gateway.groups.membership.upkeep import Upkeep
@@ -87,6 +87,9 @@ class _Ownership:
     def coordinates(self, group: str) -> bool:
         return group != self._anothers
 
+    def view(self) -> tuple[str, ...]:
+        return ()
+
 
 def _coordinator(
     commits: _Commits,
@@ -101,7 +104,7 @@ def _coordinator(
         table=table,
         subscribed=topics,
         regrouping=Regrouping(topics, table.budget),
-        deadlines=SessionDeadlines(),
+        deadlines=Deadlines(),
         clock=clock or ManualClock(),
         metrics=GroupMetrics(CollectorRegistry()),
         bounds=GroupBounds(**bounds),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gateway.groups.membership.deadlines import SessionDeadlines
+from gateway.deadlines import Deadlines
 
 
 def test_the_earliest_deadline_counts() -> None:
     """A later one changes nothing; a group that was due is expected no more."""
-    deadlines = SessionDeadlines()
+    deadlines = Deadlines()
     deadlines.expect("a", 100)
     deadlines.expect("a", 50)
     deadlines.expect("a", 70)
@@ -20,7 +20,7 @@ def test_the_earliest_deadline_counts() -> None:
 
 def test_a_group_that_is_forgotten_is_not_due() -> None:
     """Unless it is expected again."""
-    deadlines = SessionDeadlines()
+    deadlines = Deadlines()
     deadlines.expect("a", 50)
     deadlines.forget("a")
     deadlines.forget("never there")

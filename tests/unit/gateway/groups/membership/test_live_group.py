@@ -11,9 +11,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 import gateway.engine  # noqa: F401 - the engine and its groups import each other, and this is the way in
+from gateway.deadlines import Deadlines
 from gateway.groups.assignment.next_row import Subscriptions
 from gateway.groups.bounds import GroupBounds
-from gateway.groups.membership.deadlines import SessionDeadlines
 from gateway.groups.membership.live_group import GroupParts, LiveGroup
 from gateway.groups.membership.regrouping import Regrouping
 from gateway.groups.metrics import GroupMetrics
@@ -40,7 +40,7 @@ class _Group:
             table=this,
             subscribed=this,
             regrouping=Regrouping(this, this, partitions_max=partitions_max),
-            deadlines=SessionDeadlines(),
+            deadlines=Deadlines(),
             clock=SystemClock(),
             metrics=GroupMetrics(CollectorRegistry()),
             bounds=GroupBounds(),

@@ -20,7 +20,7 @@ async def test_a_commit_is_of_the_epoch_in_which_it_came(generation: int | None)
     decisions: list[Any] = []
 
     class Coordinator:
-        async def live(self, _name: str) -> Any:
+        async def claimed(self, _name: str) -> Any:
             return group
 
         def known(self, _name: str) -> Any:

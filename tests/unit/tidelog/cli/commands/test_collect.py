@@ -67,12 +67,15 @@ def test_once_sends_what_is_there_and_no_more(once: Run, gateway: FakeGateway, t
 
 
 def test_what_is_wrong_is_said(once: Run, gateway: FakeGateway, tmp_path: Path) -> None:
-    """A wrong pattern, a topic that is not there, a damaged state: each has its exit code and its words."""
+    """A wrong pattern, one that matches nothing, a topic that is not there, a damaged state: each has its words."""
     assert once("--key-regex", "(").exit_code == ExitCode.USAGE
     missing = once()
     assert missing.exit_code == ExitCode.REFUSED
     assert "UNKNOWN_TOPIC" in missing.stderr
     gateway.create("logs")
+    nothing = once()
+    assert nothing.exit_code == 0
+    assert "No file matches the patterns" in nothing.stderr
     (tmp_path / "agent.state").write_bytes(b"no state")
     damaged = once()
     assert damaged.exit_code == ExitCode.FAILED

@@ -15,6 +15,7 @@ import pytest
 from tests.support.command_runs import Run
 from tests.support.fake_gateway import FakeGateway
 from tidelog import Record
+from tidelog.cli.sinks.template import template_writer
 from tidelog.cli.terminal.exit_code import ExitCode
 
 
@@ -33,7 +34,12 @@ def filled(gateway: FakeGateway) -> Any:
     ("where", "offsets"),
     [
         ("beginning", range(10)),
+        ("earliest", range(10)),
         ("end", ()),
+        ("latest", ()),
+        ("-3", range(7, 10)),
+        ("1h", ()),
+        ("100000d", range(10)),
         ("7", range(7, 10)),
         ("10", ()),
         ("@1700000000004", range(4, 10)),
@@ -71,6 +77,85 @@ def test_what_to_read_and_how_to_write_it(run: Run, filled: FakeGateway) -> None
     assert json.loads(lines[0])["value_base64"] == "/wo="
     assert json.loads(lines[0])["headers"] == [{"key": "h", "value_base64": "/g=="}]
     assert json.loads(lines[1])["value"] is None
+
+
+@pytest.mark.parametrize(
+    ("until", "offsets"),
+    [
+        ("latest", range(2, 10)),
+        ("-3", range(2, 7)),
+        ("7", range(2, 7)),
+        ("99", range(2, 10)),
+        ("@1700000000004", range(2, 4)),
+        ("1h", range(2, 10)),
+        ("earliest", ()),
+        ("1", ()),
+    ],
+)
+def test_where_to_end(run: Run, filled: FakeGateway, until: str, offsets: Any) -> None:
+    """An end is said as a beginning is, and records at it and behind it are left; the summary names where to go on."""
+    result = run("consume", "t", "--from", "2", "--until", until, "-p", "1")
+    assert result.stdout.split() == [f"1-{offset}" for offset in offsets]
+    assert result.stderr.endswith(f"Go on with --from 1:{2 + len(offsets)}\n")
+    assert run("consume", "t", "--from", "2", "--to", until, "-p", "1").stdout == result.stdout
+
+
+def test_an_end_is_not_for_what_has_another(run: Run, filled: FakeGateway) -> None:
+    """A group ends where it is, and following never; a word that says nothing is named with its option."""
+    for other in (["--follow"], ["--group", "g"]):
+        assert run("consume", "t", "--until", "5", *other).exit_code == ExitCode.USAGE
+    result = run("consume", "t", "--until", "soon")
+    assert (result.exit_code, "--until 'soon'" in result.stderr) == (ExitCode.USAGE, True)
+
+
+def test_a_template_says_all_that_is_written(run: Run, filled: FakeGateway) -> None:
+    """kcat's fields and escapes, nothing else: no line break that is not in it; bytes go to a pipe as they are."""
+    filled.create("odd").records[0] = [
+        Record("odd", 0, 0, 1_700_000_000_000, b"k", b"\x1b\xff", (("a", b"1"), ("b", None))),
+        Record("odd", 0, 1, 1_700_000_000_001, None, None),
+    ]
+    template = r"%t %p %o %T %k %K %v %s %S %h %%\t\x41\\\n"
+    first = b"odd 0 0 1700000000000 k 1 \x1b\xff \x1b\xff 2 a=1,b= %\tA\\\n"
+    second = b"odd 0 1 1700000000001  -1   -1  %\tA\\\n"
+    assert run("consume", "odd", "--format", template).stdout_bytes == first + second
+    assert run("consume", "odd", "-f", "%o,").stdout == "0,1,"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [(["-f", "%q"], "%q is no field"), (["-f", "xml"], "no template"), (["-f", "%v", "--headers"], "without it")],
+)
+def test_a_template_that_says_nothing(run: Run, filled: FakeGateway, given: list[str], said: str) -> None:
+    """An unknown field, a format that is none, and options that a template has a field for."""
+    result = run("consume", "t", *given)
+    assert (result.exit_code, said in result.stderr) == (ExitCode.USAGE, True), result.stderr
+
+
+def test_a_template_escapes_for_a_terminal() -> None:
+    """Keys, values and headers come from whoever produced them: a terminal must not act upon them."""
+    record = Record("t", 0, 0, 0, b"\x1b[2J", b"\x9b1m", (("h\x1b", b"\x1b"),))
+    shown = template_writer("%k %v %h\x1b", for_terminal=True)(record)
+    assert shown.count(b"\x1b") == 1
+    assert b"\x9b" not in shown
+
+
+def test_only_what_passes_a_filter(run: Run, filled: FakeGateway) -> None:
+    """By headers and by key; it ends at what was there though the last records are left out, and says where to go on."""
+    filled.topics["t"].records[0] = [
+        Record("t", 0, offset, 0, b"k%d" % offset, b"%d" % offset, (("n", b"%d" % (offset % 3)), ("h", b"x")))
+        for offset in range(10)
+    ]
+    began = time.monotonic()
+    result = run("consume", "t", "--filter", "n=2", "--filter", "h=*")
+    assert result.stdout.split() == ["2", "5", "8"]
+    assert "--from 0:10,1:10" in result.stderr
+    assert time.monotonic() - began < 5
+    assert run("consume", "t", "--key", "k3", "-p", "1").stdout.split() == ["1-3"]
+    assert run("consume", "t", "--filter", "n=1", "-n", "1").stdout.split() == ["1"]
+    assert run("consume", "t", "--filter", "n=none", "--group", "g").stdout == ""
+    assert filled.groups["g"].offsets == {("t", 0): 10, ("t", 1): 10}
+    wrong = run("consume", "t", "--filter", "n")
+    assert (wrong.exit_code, "NAME=VALUE" in wrong.stderr) == (ExitCode.USAGE, True)
 
 
 def test_without_follow_it_ends_at_what_was_there_when_it_began(run: Run, filled: FakeGateway) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.support.command_runs import Run
 from tests.support.fake_gateway import FakeGateway
 from tidelog import Record
 from tidelog.cli.sinks.output_file import OutputFile
+from tidelog.errors import UnknownGroup
 
 
 def fill(gateway: FakeGateway, count: int = 20) -> None:
@@ -69,3 +71,19 @@ def test_wrong_usage(gateway: FakeGateway, run: Run, arguments: tuple[str, ...])
     fill(gateway)
     assert run(*arguments).exit_code == 2
     assert not any(group.events for group in gateway.groups.values())
+
+
+def test_a_new_group_begins_where_one_says(run: Run, gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``group reset`` of a group that is not there makes it, at clamped offsets; a shift has nothing to move."""
+    gateway.create("t", 2).records[0] = [Record("t", 0, at, 1_700_000_000_000 + at, None, b"") for at in range(5)]
+
+    def unknown(*_: object, **__: object) -> None:
+        raise UnknownGroup("There is no consumer group 'new'.")  # as gateways do; the fake one makes it
+
+    monkeypatch.setattr("tidelog.admin.Admin.reset_group", unknown)
+    for to, offset in (("earliest", 0), ("latest", 5), ("3", 3), ("99", 5), ("@1700000000002", 2)):
+        result = run("group", "reset", "new", "--to", to, "--topic", "t", "--json")
+        assert result.exit_code == 0, result.stderr
+        assert {each["partition"]: each["offset"] for each in json.loads(result.stdout)["offsets"]} == {0: offset, 1: 0}
+    assert run("group", "reset", "new", "--to", "2", "--partition", "t:0").exit_code == 0
+    assert run("group", "reset", "new", "--to", "-1", "--topic", "t").exit_code == 2

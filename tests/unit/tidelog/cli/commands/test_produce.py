@@ -82,3 +82,17 @@ def test_produce_says_what_did_not_arrive(run: Run, gateway: FakeGateway, dead_u
     gateway.misbehave("POST .*/records", gateway.lose(done=True))
     result = run("produce", "t", "-f", "ndjson", given=b'{"value": "x"}\n')
     assert result.exit_code == ExitCode.OUTCOME_UNKNOWN
+
+
+def test_one_key_for_all(run: Run, gateway: FakeGateway) -> None:
+    """``--key`` is the key of each line, and of each row that has none; where records have their own it is refused."""
+    gateway.create("t")
+    assert run("produce", "t", "--key", "user-7", given="a\nb\n").exit_code == 0
+    assert [(each.key, each.value) for each in gateway.topics["t"].records[0]] == [(b"user-7", b"a"), (b"user-7", b"b")]
+    gateway.create("rows")
+    rows = '{"user": "u", "n": 1}\n{"user": null, "n": 2}\n'
+    result = run("produce", "rows", "-f", "objects", "--key-field", "user", "--key", "none", given=rows)
+    assert result.exit_code == 0, result.stderr
+    assert [each.key for each in gateway.topics["rows"].records[0]] == [b"u", b"none"]
+    for other in (["-f", "ndjson"], ["-k", ":"]):
+        assert run("produce", "t", "--key", "x", *other, given="").exit_code == 2

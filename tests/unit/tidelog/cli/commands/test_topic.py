@@ -27,7 +27,8 @@ def test_topics_from_creation_to_deletion(run: Run, gateway: FakeGateway) -> Non
     assert [topic["name"] for topic in json.loads(listed.stdout)["topics"]] == ["orders"]
     shown = run("topic", "describe", "orders")
     assert "memory:///topics/orders" in shown.stdout
-    assert re.search(r"retention.ms +5", shown.stdout)
+    assert re.search(r"retention.ms +5 +604800000 \(7d\)\n", shown.stdout), "what differs has its default beside it"
+    assert re.search(r"deleted.file.retention.ms +86400000 \(1d\) *\n", shown.stdout), "Tidelog's own, too"
     altered = run("topic", "alter", "orders", "-p", "3", "--reset-config", "retention.ms", "--json")
     assert json.loads(altered.stdout)["config"]["retention.ms"] == 604800000
     assert run("topic", "alter", "orders").exit_code == ExitCode.USAGE

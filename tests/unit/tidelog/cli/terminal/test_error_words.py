@@ -99,3 +99,12 @@ def test_a_store_that_is_not_there_is_not_made(run: Run, tmp_path: Path, command
     assert ended.exit_code == ExitCode.USAGE
     assert f"no store is there: the directory {tmp_path / 'lgo'} does not exist" in ended.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_name_that_was_meant(run: Run, gateway: FakeGateway) -> None:
+    """Of a topic or a group, where one is like what was typed; programs get the gateway's own words."""
+    gateway.create("orders")
+    said = run("consume", "oders").stderr
+    assert "Is 'orders' meant? [UNKNOWN_TOPIC]" in said
+    assert "meant" not in run("consume", "zebra").stderr
+    assert "meant" not in run("consume", "oders", "--json").stderr

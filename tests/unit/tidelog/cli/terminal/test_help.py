@@ -56,3 +56,21 @@ def test_maintain_names_the_extra_that_is_enough(
     ended = run("maintain", "--store", "./log", *options)
     assert ended.exit_code == ExitCode.FAILED
     assert f"pip install 'tidelog[{extra}]'" in ended.stderr
+
+
+def test_help_can_be_asked_by_its_name(run: Run) -> None:
+    """``tidelog help topic create`` is ``tidelog topic create --help``; what there is not is named."""
+    assert run("help", "topic", "create").stdout == run("topic", "create", "--help").stdout
+    assert run("help").stdout == run("--help").stdout
+    unknown = run("help", "topic", "nope")
+    assert unknown.exit_code == ExitCode.USAGE
+    assert "no command 'nope'" in unknown.output
+
+
+def test_the_address_may_stand_before_the_command(run: Run, dead_url: str) -> None:
+    """``tidelog --url URL topic list``; the command's own option wins, and the next command has the old address."""
+    assert run("topic", "ls").exit_code == 0
+    failed = run("--url", dead_url, "topic", "list", "--timeout", "0.3")
+    assert failed.exit_code == ExitCode.UNREACHABLE
+    assert dead_url in failed.stderr
+    assert run("topic", "list").exit_code == 0

@@ -13,7 +13,7 @@ import typer
 from tests.support.fake_gateway import FakeGateway
 from tidelog import Admin
 from tidelog.cli.app import app
-from tidelog.cli.terminal.names import complete_groups, complete_topics
+from tidelog.cli.terminal.names import complete_groups, complete_settings, complete_topics
 
 
 @pytest.fixture
@@ -70,3 +70,11 @@ def test_without_a_gateway_there_are_no_names(
     monkeypatch.delenv("TIDELOG_URL")
     monkeypatch.setenv("TIDELOG_CONFIG", os.devnull)
     assert capfd.readouterr() == ("", "")
+
+
+def test_settings_of_topics_and_their_values(shell: Any) -> None:
+    """Without asking a gateway: names as far as the sign, and the values of a setting that has few."""
+    assert shell("tidelog topic create t -c compr") == ["compression.type="]
+    assert set(shell("tidelog topic alter orders --reset-config flush.")) == {"flush.ms", "flush.bytes"}
+    assert complete_settings("cleanup.policy=c") == ["cleanup.policy=compact", "cleanup.policy=compact,delete"]
+    assert complete_settings("flush.ms=1") == []

@@ -1,0 +1,110 @@
+"""Kafka's own client on a gateway and on a broker, in one run: records per second, and CPU per record of client and server.
+
+The client is confluent-kafka (librdkafka), with the same settings for both. Reads at the tail find the records in the gateway's
+memory, again and again; those of history come from the store, by a gateway that was just started. Kafka's records are in the
+system's memory for both. A second table has a record a second for each of many topics, by one producer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks import processes
+from benchmarks.kafka.broker import Broker, broker, kept
+from benchmarks.kafka.clients import WARM_UP_RECORDS
+from benchmarks.measured_client import Sent, run
+from benchmarks.processes import Server
+from benchmarks.produce import make_topic
+from benchmarks.report import Table
+
+RECORDS = 1_000_000
+TAIL_RECORDS = 80_000
+"""As many as the tail in memory holds, warm-up included, with their batches as they were sent."""
+TAIL_TIMES = 11
+"""Reads of them; the first one is not measured."""
+TOPICS = 1_000
+TOPICS_SECONDS = 20
+VALUE_BYTES = 100
+_PROGRAMS = Path(__file__).with_name("kafka")
+
+
+def measure() -> Iterator[Table]:
+    """Produce, and both ways to consume; many topics."""
+    table = Table(
+        f"Kafka's clients (confluent-kafka), {VALUE_BYTES} B values, no keys, 8 partitions",
+        ["system", "records/s", "client us/record", "server us/record", "all, CPU us/record"],
+    )
+    if not (kept() / "complete").exists():
+        table.notes.append(f"Not measured: no Kafka clients in {kept()}; run scripts/kafka.sh install.")
+        yield table
+        return
+    with processes.directory() as store:
+        address = f"127.0.0.1:{processes.free_port()}"
+        with processes.gateway(store, settings=["--kafka-listen", address]) as gateway:
+            make_topic(gateway.port, "records")
+            make_topic(gateway.port, "plain", **{"compression.type": "uncompressed"})
+            make_topic(gateway.port, "tail")
+            _add(table, _produced("Tidelog, produce", address, "records", gateway, RECORDS))
+            _add(table, _produced("Tidelog, produce, uncompressed", address, "plain", gateway, RECORDS))
+            _produced("", address, "tail", gateway, TAIL_RECORDS - WARM_UP_RECORDS)
+            _add(table, _consumed("Tidelog, consume at the tail", address, "tail", gateway, TAIL_RECORDS, TAIL_TIMES))
+        with processes.gateway(store, settings=["--kafka-listen", address]) as gateway:
+            _add(table, _consumed("Tidelog, consume history", address, "records", gateway, RECORDS))
+    many = Table(
+        f"{TOPICS:,} topics, a record of 100 B a second for each, one confluent-kafka producer, acks=all",
+        ["system", "records/s", "p50 ms", "p99 ms", "worst ms", "client us/record", "server us/record"],
+    )
+    with processes.directory() as store:
+        address = f"127.0.0.1:{processes.free_port()}"
+        with processes.gateway(store, settings=["--kafka-listen", address]) as gateway:
+            _add_many(many, _many_topics("Tidelog", address, gateway))
+    with broker() as kafka:
+        _add_kafka(table, kafka)
+        _add_many(many, _many_topics("Kafka", kafka.address, kafka.server))
+    many.notes.append(
+        "A gateway gathers records for flush.ms, 250 unless set, before it commits; Kafka does not fsync."
+    )
+    yield table
+    yield many
+
+
+def _many_topics(name: str, address: str, server: Server) -> Sent:
+    return _run("many_topics.py", name, [address, str(TOPICS), str(TOPICS_SECONDS)], server, TOPICS * TOPICS_SECONDS)
+
+
+def _add_many(table: Table, sent: Sent) -> None:
+    latencies = sorted(sent.latencies_ms)
+    of = [latencies[min(len(latencies) - 1, int(len(latencies) * part))] for part in (0.5, 0.99, 1)]
+    cpu = (sent.cpu_us(sent.client_cpu_seconds), sent.cpu_us(sent.server_cpu_seconds))
+    table.add(sent.system, f"{sent.rate:,.0f}", *(f"{one:,.0f}" for one in of), *(f"{one:,.0f}" for one in cpu))
+
+
+def _add_kafka(table: Table, kafka: Broker) -> None:
+    kafka.make_topic("records")
+    _add(table, _produced("Kafka, produce", kafka.address, "records", kafka.server, RECORDS))
+    _add(table, _consumed("Kafka, consume", kafka.address, "records", kafka.server, RECORDS))
+    kafka.make_topic("tail")
+    _produced("", kafka.address, "tail", kafka.server, TAIL_RECORDS - WARM_UP_RECORDS)
+    _add(table, _consumed("Kafka, consume the tail", kafka.address, "tail", kafka.server, TAIL_RECORDS, TAIL_TIMES))
+
+
+def _produced(name: str, address: str, topic: str, server: Server, records: int) -> Sent:
+    return _run(
+        "clients.py", name, ["confluent-kafka", address, topic, str(records), str(VALUE_BYTES)], server, records
+    )
+
+
+def _consumed(name: str, address: str, topic: str, server: Server, records: int, times: int = 1) -> Sent:
+    measured = records * max(1, times - 1)
+    return _run("consume.py", name, [address, topic, str(records), str(times)], server, measured)
+
+
+def _run(program: str, name: str, arguments: list[str], server: Server, records: int) -> Sent:
+    command = [str(kept() / "venv" / "bin" / "python"), str(_PROGRAMS / program), *arguments]
+    return run(name, command, [server], records=records, value_bytes=VALUE_BYTES)
+
+
+def _add(table: Table, sent: Sent) -> None:
+    client, server = sent.cpu_us(sent.client_cpu_seconds), sent.cpu_us(sent.server_cpu_seconds)
+    table.add(sent.system, f"{sent.rate:,.0f}", f"{client:.2f}", f"{server:.2f}", f"{client + server:.2f}")

@@ -1,0 +1,171 @@
+"""From the ``Authorization`` header to the caller, or the one 401.
+
+1. Exactly one header, ``Bearer`` and a credential of at most ``CREDENTIAL_BYTES_MAX``. All that is wrong gets the same answer.
+2. A token is proved by its secret's SHA-256, compared in constant time. What was proved is remembered while the token's row is in
+   the table and its secret has not expired. So a revoked one ends with the next look at the table.
+
+Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from hmac import compare_digest
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gateway.access.caller import Caller, NotProved
+from gateway.access.rights import BOOTSTRAP, REMEMBERED_MAX, Rights
+from gateway.access.token import BOOTSTRAP_ID, Token, parsed_token
+from gateway.certificate import ClientCertificate
+from gateway.tables.access import AccessTable
+from log_format.access.row import CredentialRow
+from log_format.clock import Clock
+from log_format.errors import ErrorCode, RequestRefused
+
+if TYPE_CHECKING:
+    from gateway.access.jwt_callers import JwtCallers  # its libraries are loaded where an issuer is set
+
+CREDENTIAL_BYTES_MAX: Final = 8 * 1024
+_HEADER: Final = b"authorization"
+_SCHEME: Final = b"bearer "
+_log = logging.getLogger("gateway.access")
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+class Unauthenticated(RequestRefused, code=ErrorCode.UNAUTHENTICATED):
+    """401: one text, whatever is wrong with the credential."""
+
+    def __init__(self) -> None:
+        super().__init__("A valid credential is needed: one header Authorization, Bearer and a token.")
+
+
+class _Seen(NamedTuple):
+    """A token that was proved, while its row stands in the table."""
+
+    row: CredentialRow
+    expires_at_ms: int
+    caller: Caller
+
+
+class Authentication:
+    """``bootstrap``: of the file ``bootstrap_token_file``; ``jwts``: of the issuer. None: there is none."""
+
+    def __init__(
+        self,
+        table: AccessTable,
+        rights: Rights,
+        *,
+        bootstrap: Token | None,
+        jwts: JwtCallers | None = None,
+        clock: Clock,
+    ) -> None:
+        self._table = table
+        self._rights = rights
+        self._bootstrap = bootstrap
+        self._jwts = jwts
+        self._clock = clock
+        self._seen: dict[bytes, _Seen] = {}
+        """Proved tokens. A look-up takes no longer for one that is nearly right: dictionaries compare keyed hashes first."""
+
+    async def caller(self, shown: ClientCertificate | None, headers: Headers) -> Caller:
+        """The caller of a request. ``shown``: its connection's certificate. Raises ``Unauthenticated``, ``BackOff``."""
+        caller = self.certified(shown, headers) or self.known(headers)
+        return await self.verified(headers) if caller is None else caller
+
+    def known(self, headers: Headers) -> Caller | None:
+        """The caller, where that takes no waiting; else None: ``verified`` tells. Raises ``Unauthenticated``, ``BackOff``."""
+        credential = _credential(headers)
+        seen = self._seen.get(credential)
+        rows, now_ms = self._table.state.credentials, self._clock.now_ms()
+        if seen is not None and rows.get(seen.row.id) is seen.row and now_ms < seen.expires_at_ms:
+            self._rights.check_age()
+            return seen.caller
+        token = parsed_token(credential)
+        if token is None:
+            return self._known_jwt(credential)
+        if token.id == BOOTSTRAP_ID:
+            return self._bootstrapped(token)
+        self._rights.check_age()
+        row = rows.get(token.id)
+        for secret in () if row is None else row.secrets:
+            if compare_digest(secret.sha256, token.sha256) and now_ms < secret.expires_at_ms:
+                assert row is not None
+                return self._remembered(credential, row, secret.expires_at_ms)
+        raise Unauthenticated
+
+    def certified(self, shown: ClientCertificate | None, headers: Headers) -> Caller | None:
+        """The caller, where a client certificate says who it is; None without one, and where ``headers`` say it. Raises
+        ``Unauthenticated`` for a certificate that has ended since the handshake; ``BackOff``."""
+        if shown is None or any(name == _HEADER for name, _ in headers):
+            return None
+        if self._clock.now_ms() >= shown.expires_at_ms:
+            raise Unauthenticated
+        self._rights.check_age()
+        return Caller(f"User:{shown.uri}", authentication="certificate", expires_at_ms=shown.expires_at_ms)
+
+    def holds(self, caller: Caller, headers: Headers) -> bool:
+        """Whether a caller that was let in by these headers would be let in again. Raises ``BackOff`` where that is not known."""
+        if caller.expires_at_ms is not None and self._clock.now_ms() >= caller.expires_at_ms:
+            return False
+        if caller.authentication != "token" or caller.token_id == BOOTSTRAP_ID:
+            return True
+        if not any(name == _HEADER for name, _ in headers):
+            # Another gateway proved it. Which of the token's secrets it was is not known here.
+            return caller.token_id in self._table.state.credentials
+        try:
+            return self.known(headers) is not None
+        except Unauthenticated:
+            return False
+
+    async def verified(self, headers: Headers) -> Caller:
+        """The caller, by a credential that ``known`` can't tell by itself. Raises as ``known``."""
+        if self._jwts is None:
+            raise Unauthenticated
+        try:
+            caller = await self._jwts.verified(_credential(headers))
+        except NotProved as problem:
+            _log.debug("a JWT proves nothing: %s", problem)
+            raise Unauthenticated from None
+        self._rights.check_age()
+        return caller
+
+    def _known_jwt(self, credential: bytes) -> Caller | None:
+        if self._jwts is None:
+            raise Unauthenticated
+        caller = self._jwts.known(credential)
+        if caller is not None:
+            self._rights.check_age()
+        return caller
+
+    def _bootstrapped(self, token: Token) -> Caller:
+        if self._bootstrap is None or not compare_digest(self._bootstrap.sha256, token.sha256):
+            raise Unauthenticated
+        self._rights.check_age()
+        return _BOOTSTRAPPED
+
+    def _remembered(self, credential: bytes, row: CredentialRow, expires_at_ms: int) -> Caller:
+        if len(self._seen) >= REMEMBERED_MAX:
+            self._seen.clear()
+        caller = Caller(row.principal, row.groups, "token", row.id, expires_at_ms)
+        self._seen[credential] = _Seen(row, expires_at_ms, caller)
+        return caller
+
+
+_BOOTSTRAPPED: Final = Caller(BOOTSTRAP, (), "token", BOOTSTRAP_ID)
+
+
+def _credential(headers: Headers) -> bytes:
+    """What the one header brings. Raises ``Unauthenticated``."""
+    found: bytes | None = None
+    for name, value in headers:
+        if name == _HEADER:
+            if found is not None:
+                raise Unauthenticated
+            found = value
+    if found is None or found[:7].lower() != _SCHEME:
+        raise Unauthenticated
+    credential = found[7:].strip(b" ")
+    if len(credential) > CREDENTIAL_BYTES_MAX:
+        raise Unauthenticated
+    return credential

@@ -1,0 +1,41 @@
+"""Tokens: ``tl_<id>_<secret>``. The secret has 256 bits, so its SHA-256 is stored, and no slow hash is needed."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+ID_CHARACTERS: Final = 16
+BOOTSTRAP_ID: Final = "bootstrap"
+_ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+_TOKEN: Final = re.compile(rb"tl_([A-Za-z0-9]{8,32})_([A-Za-z0-9_-]{43})")
+
+
+class Token(NamedTuple):
+    """A token's parts. ``sha256`` is its secret's."""
+
+    id: str
+    sha256: str
+
+
+class NewToken(NamedTuple):
+    """A token that was just made. ``text`` is shown once and not kept."""
+
+    id: str
+    text: str
+    sha256: str
+
+
+def new_token(token_id: str | None = None) -> NewToken:
+    """A token with a new secret; ``token_id`` None: of a new id, too."""
+    token_id = token_id or "".join(secrets.choice(_ALPHABET) for _ in range(ID_CHARACTERS))
+    secret = secrets.token_urlsafe(32)
+    return NewToken(token_id, f"tl_{token_id}_{secret}", sha256(secret.encode()).hexdigest())
+
+
+def parsed_token(text: bytes) -> Token | None:
+    """The parts of a token; None for any other text."""
+    match = _TOKEN.fullmatch(text)
+    return None if match is None else Token(match[1].decode("ascii"), sha256(match[2]).hexdigest())

@@ -1,0 +1,78 @@
+"""Looks at ``system/access`` every second, every third one where nothing changes, and keeps it small.
+
+So a change holds everywhere within five seconds, which is the contract's bound.
+
+After a change all that waits is woken, to be judged again (``standing``). Where a look fails, the state grows old; past
+``rights.STALE_MS`` it answers nothing any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import Final
+
+from gateway.engine.waiting import WaitingPlaces
+from gateway.supervised import supervised
+from gateway.tables.access import AccessTable
+from log_format.delta.table import NO_LOG
+from log_format.errors import TidelogError
+
+LOOK_PAUSE_MS: Final = 1_000
+QUIET_LOOKS: Final = 30
+"""Looks that found nothing new, before they become rarer: administration comes in bursts."""
+QUIET_TIMES: Final = 3
+"""How much rarer: each look is a request to the store. It leaves two of the five seconds to the store."""
+FIRST_LOOK_MS_MAX: Final = 2_000
+
+_log = logging.getLogger("gateway.access")
+
+
+class AccessWatch:
+    """Belongs to the event loop."""
+
+    def __init__(self, table: AccessTable, places: WaitingPlaces, *, pause_ms: int = LOOK_PAUSE_MS) -> None:
+        self._table = table
+        self._places = places
+        self._judged_version = NO_LOG
+        self._pause_ms = pause_ms
+        self._running: asyncio.Task[None] | None = None
+        self._quiet_looks = 0
+        self._fails = False
+
+    async def start(self) -> None:
+        """Look from now on. Returns after the first look, so that a gateway knows who may do what when it begins to serve; after
+        ``FIRST_LOOK_MS_MAX`` where the store does not answer."""
+        with suppress(TidelogError, TimeoutError):
+            async with asyncio.timeout(FIRST_LOOK_MS_MAX / 1000):
+                await self._table.fresh()
+        self._running = asyncio.create_task(supervised(self._round, "the watch of the access table"))
+
+    def stop(self) -> None:
+        """Stop looking."""
+        if self._running is not None:
+            self._running.cancel()
+
+    async def _round(self) -> None:
+        try:
+            await self._table.fresh()
+            await self._table.keep_small()
+            self._note(None)
+        except TidelogError as error:
+            self._note(error)
+        self._quiet_looks += 1
+        if self._table.state.version != self._judged_version:
+            self._judged_version = self._table.state.version
+            self._quiet_looks = 0
+            self._places.wake_all()
+        is_quiet = self._quiet_looks >= QUIET_LOOKS and not self._fails
+        await asyncio.sleep(self._pause_ms * (QUIET_TIMES if is_quiet else 1) / 1000)
+
+    def _note(self, error: TidelogError | None) -> None:
+        """A line when looks begin to fail, and one when they work again; not one each second."""
+        if error is not None and not self._fails:
+            _log.warning("the access table can't be read or kept small: %s", error.detail)
+        elif error is None and self._fails:
+            _log.info("the access table can be read again")
+        self._fails = error is not None

@@ -1,0 +1,60 @@
+"""What a person should know of, by the metrics: what failed or was refused lately, and what runs full or falls behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from gateway.activity import reading
+from gateway.activity.reading import Reading
+
+FULL_SHARE: Final = 0.8
+"""Of a budget of state. Past the whole of it, requests are refused."""
+OVERDUE_S: Final = 60
+"""By how much a drain may be late without a word: the next round brings it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alarm:
+    """``bad``: requests fail. ``warning``: they will, or a table falls behind.
+
+    ``what`` is a word for programs, ``said`` a sentence.
+    """
+
+    severity: Literal["bad", "warning"]
+    what: str
+    said: str
+
+
+def alarms_of(before: Reading, now: Reading) -> Sequence[Alarm]:
+    """Alarms by the metrics now, and by how they have grown since ``before``."""
+    return tuple(_alarms(before, now))
+
+
+def _alarms(before: Reading, now: Reading) -> Iterator[Alarm]:
+    def grown(name: str) -> int:
+        return int(now.total(name) - before.total(name))
+
+    if failures := grown(reading.FLUSH_FAILURES):
+        said = f"{failures} flushes were not acknowledged in the last minutes: producers got errors."
+        yield Alarm(severity="bad", what="flush_failures", said=said)
+    if refusals := grown(reading.STATE_REFUSALS):
+        said = f"{refusals} requests were refused in the last minutes, since too much is known already."
+        yield Alarm(severity="bad", what="state_refusals", said=said)
+    if errors := grown(reading.STORE_ERRORS):
+        said = f"{errors} calls to the store failed in the last minutes."
+        yield Alarm(severity="warning", what="store_errors", said=said)
+    limits = now.by_label.get(reading.STATE_BYTES_LIMIT, {})
+    for kind, used in sorted(now.by_label.get(reading.STATE_BYTES, {}).items()):
+        limit = limits.get(kind, 0.0)
+        if limit and used >= FULL_SHARE * limit:
+            said = f"What is known of {kind} takes {used / limit:.0%} of its memory. Past it requests are refused."
+            yield Alarm(severity="warning", what="state_nearly_full", said=said)
+    if behind := int(now.total(reading.TOPICS_BEHIND)):
+        said = f"{behind} topics have more segments than maintenance leaves. Is it running? (tidelog maintain)"
+        yield Alarm(severity="warning", what="maintenance_behind", said=said)
+    overdue_s = max(now.by_label.get(reading.OVERDUE_SECONDS, {}).values(), default=0.0)
+    if overdue_s > OVERDUE_S:
+        said = f"Tables of topics at a journal are {overdue_s:.0f} s further behind than drain.ms allows."
+        yield Alarm(severity="warning", what="drains_overdue", said=said)

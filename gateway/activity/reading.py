@@ -1,0 +1,96 @@
+"""One look at the metrics: the few numbers that an hour's plots and the alarms are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+
+PRODUCED_RECORDS: Final = "tidelog_appended_records_total"
+PRODUCED_BYTES: Final = "tidelog_flush_bytes_sum"
+FETCHED_RECORDS: Final = "tidelog_read_records_total"
+SENT_BYTES: Final = "tidelog_http_sent_bytes_total"
+COMMIT_BUCKETS: Final = "tidelog_commit_seconds_bucket"
+ACKNOWLEDGEMENT_BUCKETS: Final = "tidelog_acknowledgement_seconds_bucket"
+FLUSH_FAILURES: Final = "tidelog_flush_failures_total"
+STORE_ERRORS: Final = "tidelog_store_errors_total"
+STATE_REFUSALS: Final = "tidelog_state_refusals_total"
+STATE_BYTES: Final = "tidelog_state_bytes"
+STATE_BYTES_LIMIT: Final = "tidelog_state_bytes_limit"
+TOPICS_BEHIND: Final = "tidelog_topics_behind_maintenance"
+OVERDUE_SECONDS: Final = "tidelog_journal_overdue_seconds"
+
+_READ: Final = (
+    PRODUCED_RECORDS,
+    PRODUCED_BYTES,
+    FETCHED_RECORDS,
+    SENT_BYTES,
+    COMMIT_BUCKETS,
+    ACKNOWLEDGEMENT_BUCKETS,
+    FLUSH_FAILURES,
+    STORE_ERRORS,
+    STATE_REFUSALS,
+    STATE_BYTES,
+    STATE_BYTES_LIMIT,
+    TOPICS_BEHIND,
+    OVERDUE_SECONDS,
+)
+
+Buckets = tuple[tuple[float, float], ...]
+"""Upper bounds in seconds, and how many were observed up to each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """``at_ms`` by the clock. ``totals``: sums over labels. ``by_label``: of those whose labels matter here."""
+
+    at_ms: int
+    totals: dict[str, float]
+    buckets: dict[str, Buckets]
+    by_label: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def total(self, name: str) -> float:
+        """The number; 0 where nothing measures it."""
+        return self.totals.get(name, 0.0)
+
+
+def read(registry: CollectorRegistry, at_ms: int) -> Reading:
+    """Read the numbers; other metrics are not asked for theirs."""
+    totals: dict[str, float] = {}
+    buckets: dict[str, list[tuple[float, float]]] = {}
+    by_label: dict[str, dict[str, float]] = {}
+    for metric in registry.restricted_registry(_READ).collect():
+        for sample in metric.samples:
+            if sample.name.endswith("_bucket"):
+                buckets.setdefault(sample.name, []).append((float(sample.labels["le"]), sample.value))
+                continue
+            totals[sample.name] = totals.get(sample.name, 0.0) + sample.value
+            for label in sample.labels.values():
+                by_label.setdefault(sample.name, {})[label] = sample.value
+    return Reading(
+        at_ms=at_ms,
+        totals=totals,
+        buckets={name: tuple(found) for name, found in buckets.items()},
+        by_label=by_label,
+    )
+
+
+def quantile_ms(before: Buckets, after: Buckets, share: float) -> float | None:
+    """The quantile of what was observed between two looks, in milliseconds; None when nothing was.
+
+    Within a bucket observations are taken to lie evenly, as Prometheus does; beyond the last bound it is that bound.
+    """
+    earlier = dict(before)
+    counts = [(bound, count - earlier.get(bound, 0.0)) for bound, count in after]
+    total = counts[-1][1] if counts else 0.0
+    if total <= 0:
+        return None
+    wanted = share * total
+    for (lower, below), (upper, until) in pairwise([(0.0, 0.0), *counts]):
+        if until >= wanted:
+            if upper == float("inf"):
+                return lower * 1000
+            return (lower + (upper - lower) * (wanted - below) / max(until - below, 1.0)) * 1000
+    return None

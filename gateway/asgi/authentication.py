@@ -1,0 +1,42 @@
+"""Finds out whose request it is, ahead of everything else: before the route is looked up, before a byte of the body is read.
+
+The operations listener has no such middleware. With ``auth=off`` each caller is ``User:anonymous``. A request that another
+gateway passes on has its caller already. A client certificate is asked where there is no header ``Authorization``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gateway.access.authentication import Authentication
+from gateway.access.caller import CALLER
+from gateway.certificate import CLIENT_CERTIFICATE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenPaths:
+    """Paths that need no credential: those that are ``exact``, and all that begin with one of ``prefixes``."""
+
+    exact: frozenset[str]
+    prefixes: tuple[str, ...]
+
+    def has(self, path: str) -> bool:
+        """Whether a request to the path needs no credential."""
+        return path in self.exact or path.startswith(self.prefixes)
+
+
+class AuthenticationMiddleware:
+    """``open_paths``: those of requests that need no credential."""
+
+    def __init__(self, app: ASGIApp, *, authentication: Authentication, open_paths: OpenPaths) -> None:
+        self._app = app
+        self._authentication = authentication
+        self._open_paths = open_paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request. Raises ``Unauthenticated``, ``BackOff``."""
+        if CALLER not in scope and not self._open_paths.has(scope["path"]):
+            scope[CALLER] = await self._authentication.caller(scope.get(CLIENT_CERTIFICATE), scope["headers"])
+        await self._app(scope, receive, send)

@@ -1,0 +1,188 @@
+"""Appends audit events to ``__audit`` as a producer does, and makes the topic where it is missing.
+
+1. Each batch has a producer's stamp. A batch whose outcome is unknown is sent again under its own, so its events are in the log
+   once. Batches go one after the other.
+2. While the store fails events wait in the trail, within its bound.
+3. Events are readable within ``flush.ms`` and a commit of their arrival, those of failed logins of their time.
+4. ``recorded`` returns once an event is in the log: for administration that must not go unrecorded (``audit=required``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from gateway.audit.event import AuditEvent
+from gateway.audit.topic import CONFIG
+from gateway.audit.trail import AuditTrail, Entry
+from gateway.engine.administration import Administration
+from gateway.engine.open_topic import OpenTopic
+from gateway.engine.producer_ids import PLAIN_EPOCH, ProducerIds
+from gateway.engine.registry import TopicRegistry
+from gateway.supervised import supervised
+from log_format.clock import Clock
+from log_format.errors import BackOff, ErrorCode, RequestRefused, StoreError, TidelogError, UnknownTopic
+from log_format.layout import AUDIT_TOPIC
+from log_format.records.schema import BATCH_SCHEMA, TIMESTAMP
+from log_format.topic.append import Batch
+from log_format.topic.producers import ProducerStamp
+
+PAUSE_MS: Final = 1_000
+"""Between two rounds, where no failed logins are to be told sooner."""
+BACK_OFF_MS: Final = 2_000
+"""After a failure."""
+BATCH_BYTES_MAX: Final = 512 * 1024
+BATCH_EVENTS_MAX: Final = 2_000
+LAST_FLUSH_MS_MAX: Final = 3_000
+"""How long a gateway that ends tries to write what waits."""
+_FORGOTTEN: Final = frozenset({ErrorCode.UNKNOWN_PRODUCER, ErrorCode.SEQUENCE_OUT_OF_ORDER, ErrorCode.FENCED_PRODUCER})
+
+_log = logging.getLogger("gateway.audit")
+
+
+class Recording:
+    """Belongs to the event loop. ``start`` once the engine runs, ``stop`` once it has drained."""
+
+    def __init__(
+        self,
+        trail: AuditTrail,
+        topics: TopicRegistry,
+        administration: Administration,
+        producer_ids: ProducerIds,
+        *,
+        clock: Clock,
+        is_required: bool = False,
+        back_off_ms: int = BACK_OFF_MS,
+    ) -> None:
+        self._trail = trail
+        self._topics = topics
+        self._administration = administration
+        self._producer_ids = producer_ids
+        self._clock = clock
+        self.is_required = is_required
+        """Whether administration is recorded before it is done."""
+        self._back_off_ms = back_off_ms
+        self._stamp: ProducerStamp | None = None
+        """Of the next batch."""
+        self._taken: list[Entry] = []
+        """The batch under way, which keeps its stamp."""
+        self._watched: dict[Entry, asyncio.Future[None]] = {}
+        self._failing = False
+        self._running: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Make the topic, and write events from now on."""
+        self._running = asyncio.create_task(supervised(self._round, "the audit trail"))
+
+    async def stop(self) -> None:
+        """Write what waits, for ``LAST_FLUSH_MS_MAX`` at most. Idempotent."""
+        running, self._running = self._running, None
+        if running is None:
+            return
+        running.cancel()
+        await asyncio.wait((running,))
+        try:
+            async with asyncio.timeout(LAST_FLUSH_MS_MAX / 1000):
+                await self._flush()
+        except (TimeoutError, TidelogError, StoreError) as error:
+            _log.error("the last %d bytes of audit events are lost: %s", self._trail.size_bytes, error)
+
+    def note(self, event: AuditEvent) -> None:
+        """Record an event soon. Where there is no room for it, it is dropped and counted."""
+        self._trail.note(event)
+
+    async def recorded(self, event: AuditEvent) -> None:
+        """Return once the event is in the log. Raises ``BackOff`` where it can't be written now: the next try has failed."""
+        entry = self._trail.note(event)
+        if entry is None:
+            raise _unwritten()
+        watch = self._watched[entry] = asyncio.get_running_loop().create_future()
+        try:
+            await watch
+        finally:
+            del self._watched[entry]
+
+    async def _round(self) -> None:
+        try:
+            await self._topic()
+            await self._flush()
+        except (TidelogError, StoreError) as error:
+            if not self._failing:
+                _log.warning("audit events can't be written, and wait: %s", error)
+            self._failing = True
+            for entry, watch in self._watched.items():
+                self._trail.withdraw(entry)
+                if not watch.done():
+                    watch.set_exception(_unwritten())
+            await asyncio.sleep(self._back_off_ms / 1000)
+            return
+        if self._failing:
+            _log.info("audit events are written again")
+        self._failing = False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._trail.due_in_ms(PAUSE_MS) / 1000):
+                await self._trail.came.wait()
+
+    async def _flush(self) -> None:
+        """Write all that waits. Raises ``TidelogError``, ``StoreError``: then the rest waits on."""
+        while self._taken or (taken := self._trail.take(BATCH_BYTES_MAX, BATCH_EVENTS_MAX)):
+            self._taken = self._taken or taken
+            await self._append(self._taken)
+            self._trail.written(self._taken)
+            for entry in self._taken:
+                watch = self._watched.get(entry)
+                if watch is not None and not watch.done():
+                    watch.set_result(None)
+            self._taken = []
+
+    async def _append(self, entries: list[Entry]) -> None:
+        topic = await self._topic()
+        state = topic.existing()
+        assert state.topic_id is not None
+        if self._stamp is None:
+            self._stamp = ProducerStamp(await self._producer_ids.issue(), PLAIN_EPOCH, 0)
+        batch = Batch(
+            topic_id=state.topic_id,
+            records=_records(entries),
+            partitions=np.zeros(len(entries), np.int32),
+            record_bytes_max=max(len(entry.value) for entry in entries),
+            partition_count=state.partition_count,
+            stamp=self._stamp,
+        )
+        try:
+            # Past the check for draining: what the last requests did is written, too.
+            await topic.appending.acknowledged(topic.appending.submit(batch))
+        except RequestRefused as refusal:
+            if refusal.code in _FORGOTTEN:
+                self._stamp = None
+            raise
+        self._stamp = self._stamp._replace(sequence=self._stamp.sequence + 1)
+
+    async def _topic(self) -> OpenTopic:
+        now_ms = self._clock.monotonic_ms()
+        try:
+            return await self._topics.growing(AUDIT_TOPIC, now_ms)
+        except UnknownTopic:
+            config = self._administration.parse_config(CONFIG)
+            with suppress(RequestRefused):  # another gateway made it, with another release's settings
+                await self._administration.create(AUDIT_TOPIC, 1, config)
+            return await self._topics.growing(AUDIT_TOPIC, now_ms)
+
+
+def _records(entries: list[Entry]) -> pa.Table:
+    columns: dict[str, pa.Array] = {
+        "timestamp": pa.array([entry.time_ms * 1000 for entry in entries], TIMESTAMP),
+        "key": pa.nulls(len(entries), BATCH_SCHEMA.field("key").type),
+        "value": pa.array([entry.value for entry in entries], BATCH_SCHEMA.field("value").type),
+        "headers": pa.nulls(len(entries), BATCH_SCHEMA.field("headers").type),
+    }
+    return pa.table([columns[name] for name in BATCH_SCHEMA.names], schema=BATCH_SCHEMA)
+
+
+def _unwritten() -> BackOff:
+    return BackOff("The audit trail can't be written now, and nothing is administered without it (audit=required).")

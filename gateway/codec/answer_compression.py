@@ -1,0 +1,103 @@
+"""Which encoding an answer gets, and the compressors: zstd and gzip.
+
+1. Answers of which a sample shrinks by less than a third stay as they are. Old records are often random or compressed already,
+   and the client would pay for inflating them.
+2. The weights in ``Accept-Encoding`` are honoured; on a tie zstd wins.
+
+gzip is ISA-L's: at level 1 it takes a tenth of zlib's time for values that hardly shrink, a fifth for log lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final, Protocol
+
+import zstandard
+from isal import isal_zlib
+
+ANSWER_BYTES_MIN: Final = 1024
+"""Answers up to this stay as they are."""
+_PIECE_BYTES: Final = 1024 * 1024
+_ZSTD_LEVEL: Final = 1
+_GZIP_LEVEL: Final = 1
+_GZIP_WINDOW: Final = 31
+"""zlib's number for the largest window with a gzip header."""
+_SAMPLED_BYTES_MIN: Final = 64 * 1024
+"""Smaller answers are compressed without a look at what it gains."""
+_SAMPLES: Final = 16
+_SAMPLE_BYTES: Final = 1024
+"""So many of so many bytes, evenly over the answer: the columns of an Arrow batch beside its values begin and end it."""
+_SAMPLE_SHARE_MAX: Final = 0.7
+"""A sample that stays larger says no. Base64 of what can't be compressed shrinks to three quarters, at a high price."""
+
+
+class Compressor(Protocol):
+    """An incremental compressor."""
+
+    def compress(self, data: bytes | memoryview, /) -> bytes:
+        """The output so far."""
+        ...
+
+    def flush(self) -> bytes:
+        """The rest."""
+        ...
+
+
+@lru_cache(maxsize=256)
+def chosen_encoding(accept_encoding: bytes) -> str | None:
+    """``"zstd"``, ``"gzip"`` or None for the value of an ``Accept-Encoding`` header."""
+    weights: dict[str, float] = {}
+    for item in accept_encoding.decode("latin-1").split(","):
+        name, *parameters = item.split(";")
+        weights[name.strip().lower()] = _weight(parameters)
+    best = max(("zstd", "gzip"), key=lambda name: weights.get(name, 0.0))
+    weight = weights.get(best, 0.0)
+    return best if weight > 0 and weight >= weights.get("identity", 0.0) else None
+
+
+def encoding_of(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """``chosen_encoding`` of a request's headers; None without an ``Accept-Encoding``."""
+    values = [value for name, value in headers if name == b"accept-encoding"]
+    return chosen_encoding(b",".join(values)[:4096]) if values else None
+
+
+def _weight(parameters: list[str]) -> float:
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "q":
+            try:
+                weight = float(value)
+            except ValueError:
+                return 0.0
+            return weight if 0.0 <= weight <= 1.0 else 0.0
+    return 1.0
+
+
+def compressed(compressor: Compressor, body: bytes, *, last: bool) -> bytes:
+    """The next output of ``compressor`` for ``body``, and with ``last`` its end."""
+    if len(body) <= _PIECE_BYTES:
+        data = compressor.compress(body)
+        return data + compressor.flush() if last else data
+    view = memoryview(body)
+    pieces = [compressor.compress(view[start : start + _PIECE_BYTES]) for start in range(0, len(body), _PIECE_BYTES)]
+    if last:
+        pieces.append(compressor.flush())
+    return b"".join(pieces)
+
+
+def new_compressor(encoding: str) -> Compressor:
+    """For ``"zstd"`` or ``"gzip"``."""
+    if encoding == "zstd":
+        return zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compressobj()
+    compressor: Compressor = isal_zlib.compressobj(_GZIP_LEVEL, isal_zlib.DEFLATED, _GZIP_WINDOW)
+    return compressor
+
+
+def gains(encoding: str, body: bytes) -> bool:
+    """Whether an answer that begins with ``body`` becomes much smaller, by a sample of it."""
+    if len(body) < _SAMPLED_BYTES_MIN:
+        return True
+    step = (len(body) - _SAMPLE_BYTES) // (_SAMPLES - 1)
+    sample = b"".join(body[start : start + _SAMPLE_BYTES] for start in range(0, step * _SAMPLES, step))
+    return len(compressed(new_compressor(encoding), sample, last=True)) <= _SAMPLE_SHARE_MAX * len(sample)

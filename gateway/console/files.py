@@ -1,0 +1,107 @@
+"""The console's files, read once: what a browser gets, and under which headers.
+
+1. Their paths have the digest of all of them, so a browser may keep them for ever: other files have another path.
+2. A path with another digest is of another release, behind a balancer during an upgrade: it gets this one's file, not to keep.
+3. No file is looked up by a path of the file system: a name is there, or it is not.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import html
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+_STATIC: Final = Path(__file__).with_name("static")
+_MEDIA_TYPES: Final = {
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
+INDEX: Final = _STATIC.joinpath("index.html").read_text()
+"""The page at ``/``, with places for the release and the settings."""
+_PLACE: Final = re.compile(r"\{(\w+)\}")
+_PACKED: Final = ".gz"
+_DIGITS: Final = 16
+"""Of a digest in hexadecimal: 64 bits, for the releases that one browser may meet."""
+_KEPT: Final = "public, max-age=31536000, immutable"
+_ASKED_AGAIN: Final = "no-cache"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleFile:
+    """A file as it is sent."""
+
+    content: bytes
+    media_type: str
+    etag: str
+
+
+def _read(path: Path) -> tuple[str, ConsoleFile]:
+    """A file under its name; libraries lie there packed."""
+    name, content = path.relative_to(_STATIC).as_posix(), path.read_bytes()
+    if name.endswith(_PACKED):
+        name, content = name.removesuffix(_PACKED), gzip.decompress(content)
+    etag = f'W/"{hashlib.sha256(content).hexdigest()[:_DIGITS]}"'  # weak: it may be sent compressed
+    return name, ConsoleFile(content=content, media_type=_MEDIA_TYPES[Path(name).suffix], etag=etag)
+
+
+FILES: Final = dict(
+    _read(path) for path in sorted(_STATIC.rglob("*")) if path.suffix in _MEDIA_TYPES or path.suffix == _PACKED
+)
+"""By their names below ``/console/<release>/``."""
+RELEASE: Final = hashlib.sha256(
+    "\n".join([INDEX, *(f"{name} {file.etag}" for name, file in FILES.items())]).encode()
+).hexdigest()[:_DIGITS]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleLogin:
+    """Where people log in. ``client``: the console's id at the issuer of OpenID Connect, ``scope``: what it asks for there."""
+
+    issuer: str
+    client: str
+    scope: str
+
+
+def index_page(console: str, login: ConsoleLogin | None) -> bytes:
+    """The page at ``/``; it names the release's files and says how the console is set."""
+    issuer, client, scope = ("", "", "") if login is None else (login.issuer, login.client, login.scope)
+    values = {"release": RELEASE, "console": console, "issuer": issuer, "client": client, "scope": scope}
+    return _PLACE.sub(lambda found: html.escape(values[found[1]]), INDEX).encode()
+
+
+def index_headers(login: ConsoleLogin | None) -> dict[str, str]:
+    """What the page at ``/`` may load, and from where: a login asks its issuer for a token."""
+    connect = "'self'" if login is None else f"'self' {_origin(login.issuer)}"
+    policy = (
+        f"default-src 'none'; script-src 'self'; style-src 'self'; connect-src {connect}; img-src 'self' data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+    )
+    return {
+        "cache-control": _ASKED_AGAIN,
+        "content-security-policy": policy,
+        "cross-origin-opener-policy": "same-origin",
+        "referrer-policy": "no-referrer",
+        "vary": "Accept",
+        "x-content-type-options": "nosniff",
+    }
+
+
+def file_headers(file: ConsoleFile, release: str) -> dict[str, str]:
+    """Of a file that was asked for as ``release``'s."""
+    return {
+        "cache-control": _KEPT if release == RELEASE else _ASKED_AGAIN,
+        "content-type": f"{file.media_type}; charset=utf-8",
+        "etag": file.etag,
+        "x-content-type-options": "nosniff",
+    }
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"

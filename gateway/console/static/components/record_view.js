@@ -1,0 +1,45 @@
+// One record, whole: its value as JSON, text or bytes, its headers, and where it is.
+
+import { html, useState } from "../vendored/preact.js";
+import { get, path } from "../api.js";
+import { bytes as size, count, timeExact } from "../format.js";
+import { useLoad } from "../load.js";
+import { bytesOf, hex, preview, pretty, text } from "../record.js";
+import { Dialog } from "./dialog.js";
+import { Loaded } from "./states.js";
+
+const TEXT_MAX = 200000, HEX_MAX = 8192;
+
+const forms = {
+  JSON: (record) => text(record) === null ? null : text(record).length > TEXT_MAX ? null : pretty(text(record)),
+  Text: (record) => text(record)?.slice(0, TEXT_MAX) ?? null,
+  Hex: (record) => hex(bytesOf(record).subarray(0, HEX_MAX)),
+};
+
+function Value({ record }) {
+  const bytes = bytesOf(record);
+  const [chosen, choose] = useState(null);
+  if (bytes === null) return html`<p><span class="tag">null</span> a tombstone</p>`;
+  const found = Object.keys(forms).filter((name) => name === "Hex" || forms[name](record) !== null);
+  const name = chosen || found[0];
+  const cut = bytes.length > (name === "Hex" ? HEX_MAX : TEXT_MAX);
+  return html`<div class="tabs" role="group" aria-label="Shown as">${found.map((one) => html`<button aria-pressed=${String(one === name)} onClick=${() => choose(one)}>${one}</button>`)}</div>
+    <pre class="box" tabindex="0" aria-label="Value">${forms[name](record)}</pre>
+    <p class="muted small">${size(bytes.length)}${cut && "; only the beginning is shown"}</p>`;
+}
+
+export function RecordDialog({ topic, partition, offset, onClose }) {
+  const load = useLoad(async (signal) => {
+    const found = await get(path`/v1/topics/${topic}/partitions/${partition}/records`, { query: { offset, max_records: 1 }, signal });
+    return found.records.find((one) => one.offset === offset) || null;
+  }, [partition, offset]);
+  return html`<${Dialog} wide title=${`Partition ${partition}, offset ${count(offset)}`} onClose=${onClose}>
+    <${Loaded} from=${load} lines=${8}>${(record) => record === null ? html`<p>This record is there no more: a newer one of its key has replaced it.</p>` : html`
+      <div class="page">
+        <dl class="facts"><dt>Time</dt><dd>${timeExact(record.timestamp)}</dd>
+          <dt>Key</dt><dd class="value">${preview(record, "key", 2000) ?? html`<span class="tag">null</span>`}</dd>
+          ${record.headers.map((one) => html`<dt class="value">${one.key}</dt><dd class="value">${preview(one, "value", 2000) ?? html`<span class="tag">null</span>`}</dd>`)}</dl>
+        <div><${Value} record=${record} /></div>
+      </div>`}<//>
+  <//>`;
+}

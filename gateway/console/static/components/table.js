@@ -1,0 +1,51 @@
+// A table of rows: sortable by its heads, walked by arrow keys, scrolled sideways inside itself on a narrow screen.
+
+import { html, useState } from "../vendored/preact.js";
+import { Empty } from "./states.js";
+
+// `columns`: [{name, label, cell(row), value(row)?, number?, minor?}]: `value` makes it sortable, `number` sets it right, `minor`
+// hides it on a narrow screen. The first column is the row's head. `rowKey(row)`. `sort`: the first order, ["name", 1 or -1].
+export function Table({ label, columns, rows, rowKey, sort, empty = "Nothing here" }) {
+  const [order, setOrder] = useState(sort || null);
+  const by = order && columns.find((column) => column.name === order[0]);
+  const shown = by ? [...rows].sort((a, b) => order[1] * compared(by.value(a), by.value(b))) : rows;
+  const turn = (column) => setOrder(order?.[0] === column.name ? [column.name, -order[1]] : [column.name, column.number ? -1 : 1]);
+  if (!rows.length) return typeof empty === "string" ? html`<${Empty} title=${empty} />` : empty;
+  return html`<div class="table" role="region" aria-label=${label} tabindex="0">
+    <table>
+      <thead><tr>${columns.map((column) => html`<th scope="col" key=${column.name} class=${look(column)} aria-sort=${sorted(order, column)}>
+        ${column.value ? html`<button class="sort" onClick=${() => turn(column)}>${column.label}<span aria-hidden="true">${arrow(order, column)}</span></button>` : column.label}
+      </th>`)}</tr></thead>
+      <tbody onKeyDown=${walk}>${shown.map((row) => html`<tr key=${rowKey(row)}>
+        ${columns.map((column, i) => i === 0
+          ? html`<th scope="row" key=${column.name} class=${look(column)}>${column.cell(row)}</th>`
+          : html`<td key=${column.name} class=${look(column)}>${column.cell(row)}</td>`)}
+      </tr>`)}</tbody>
+    </table>
+  </div>`;
+}
+
+// Back and on through pages that the server makes.
+export const Pager = ({ text, onBack, onNext, children }) => html`<nav class="pager" aria-label="Pages">
+  <span class="muted">${text}</span>${children}
+  <button disabled=${!onBack} onClick=${onBack}>Back</button>
+  <button disabled=${!onNext} onClick=${onNext}>Next</button>
+</nav>`;
+
+const look = (column) => `${column.number ? "number" : ""} ${column.minor ? "minor" : ""}`;
+const sorted = (order, column) => column.value ? (order?.[0] === column.name ? (order[1] > 0 ? "ascending" : "descending") : "none") : undefined;
+const arrow = (order, column) => order?.[0] === column.name ? (order[1] > 0 ? " ↑" : " ↓") : "";
+
+function compared(a, b) {
+  if (a === b) return 0;
+  if (a === null || a === undefined) return -1;
+  if (b === null || b === undefined) return 1;
+  return a < b ? -1 : 1;
+}
+
+function walk(event) {
+  const step = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
+  const row = step && !event.target.matches("input, select, textarea") && event.target.closest("tr")?.[step];
+  const target = row?.querySelector("a, button");
+  if (target) { event.preventDefault(); target.focus(); }
+}

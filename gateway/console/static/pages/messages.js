@@ -1,0 +1,187 @@
+// A topic's records: from an offset, a time, the end; filtered by the gateway; followed live; produced; taken along.
+
+import {
+  count, Dialog, Empty, Field, FormDialog, get, html, Loaded, minor, Pager, path, plural, post, Problem, ProblemBox, replaceQuery,
+  request, Table, text, timeExact, toast, token, TopicLink, useChanges, useEffect, useLoad, useRef, useState,
+} from "../parts.js";
+import { RecordDialog } from "../components/record_view.js";
+import { code, preview } from "../record.js";
+import { behind, tail } from "../tail.js";
+
+const PAGE = 100, LIVE_SHOWN = 500, TIMED_PARTITIONS_MAX = 64;
+const FROM = [["latest", "the newest"], ["earliest", "the oldest"], ["offset", "an offset"], ["time", "a time"]];
+const NULL = html`<span class="tag">null</span>`;
+
+const unsorted = { value: null };
+const columns = (open) => [
+  text("offset", "Offset", { ...unsorted, cell: (row) => html`<button class="sort row-link" onClick=${() => open(row)}>${row.partition}:${row.offset}</button>` }),
+  text("time", "Time", { ...minor, ...unsorted, cell: (row) => html`<span class="nowrap">${timeExact(row.timestamp)}</span>` }),
+  text("key", "Key", { ...unsorted, cell: (row) => html`<span class="value cut short">${preview(row, "key", 60) ?? NULL}</span>` }),
+  text("value", "Value", { ...unsorted, cell: (row) => html`<span class="value cut rest">${preview(row) ?? NULL}</span>` }),
+];
+
+const filterOf = ({ key, header, text }) => ({
+  ...(key ? { key } : {}), ...(header ? { headers: [header] } : {}), ...(text ? { value_contains: text } : {}),
+});
+
+// The first record from this time on; undefined: there is none yet.
+const offsetAt = async (topic, partition, time, signal) =>
+  (await get(path`/v1/topics/${topic}/partitions/${partition}/offsets`, { query: { timestamp: Date.parse(time) || 0 }, signal })).offset ?? undefined;
+
+// Where each partition is read from: Map of partition -> offset.
+async function positions(topic, query, signal) {
+  const described = await get(path`/v1/topics/${topic}`, { signal });
+  const all = query.partition ? described.partitions.filter((one) => String(one.partition) === query.partition) : described.partitions;
+  const from = query.from || "latest", share = Math.max(1, Math.floor(PAGE / all.length));
+  const at = async ({ partition, log_start_offset: start, high_watermark: end }) => {
+    if (from === "earliest") return start;
+    if (from === "offset") return Number(query.offset || 0);
+    if (from === "time") return await offsetAt(topic, partition, query.time, signal) ?? end;
+    return from === "end" ? end : Math.max(start, end - share);
+  };
+  if (from === "time" && all.length > TIMED_PARTITIONS_MAX) throw new Error(`Choose a partition: a time is looked up in ${TIMED_PARTITIONS_MAX} at most.`);
+  return new Map(await Promise.all(all.map(async (one) => [one.partition, await at(one)])));
+}
+
+// `until`: of the one partition, the offset at which the page after it begins.
+async function fetched(topic, { from, until }, filter, signal) {
+  const given = Object.keys(filter).length ? { filter } : {};
+  const partitions = [...from].map(([partition, offset]) => ({ topic, partition, offset, ...given }));
+  const { partitions: found } = await post("/v1/fetch", { partitions, max_records: PAGE, max_bytes: 1 << 20 }, { signal });
+  const failed = found.find((one) => one.error);
+  if (failed) throw new Problem(0, failed.error);
+  const records = found.flatMap((one) => one.records).filter((one) => !until || one.offset < until).sort((a, b) => a.timestamp - b.timestamp);
+  const next = new Map(found.map((one) => [one.partition, one.next_offset]));
+  const [[only, first]] = from, start = found[0].log_start_offset;
+  const older = from.size === 1 && first > start ? { from: new Map([[only, Math.max(start, first - PAGE)]]), until: first } : null;
+  return { records, older, next: !until && found.some((one) => one.next_offset < one.high_watermark) ? { from: next } : null };
+}
+
+function Browse({ topic, query, open }) {
+  const [steps, step] = useState([]);
+  const at = steps[steps.length - 1], newest = (query.from || "latest") === "latest";
+  useEffect(() => step([]), [JSON.stringify(query)]);
+  const load = useLoad(async (signal) => fetched(topic, at || { from: await positions(topic, query, signal) }, filterOf(query), signal), [at, JSON.stringify(query)]);
+  return html`<${Loaded} from=${load} lines=${12}>${({ records, next, older }) => html`
+    <${Table} label="Messages" columns=${columns(open)} rows=${newest ? [...records].reverse() : records} rowKey=${(row) => `${row.partition}:${row.offset}`}
+      empty=${html`<${Empty} title="No message here"><p>${next ? "None of those looked at passes the filter. The next ones may." : "New ones appear with Live."}</p><//>`} />
+    <${Pager} text=${plural(records.length, "message")} onBack=${steps.length > 0 && (() => step(steps.slice(0, -1)))} onNext=${next && (() => step([...steps, next]))}>
+      ${older && html`<button onClick=${() => step([...steps, older])}>Older</button>`}<//>`}<//>`;
+}
+
+// The newest few are shown. All are counted, and what is not here yet is told.
+function Live({ topic, query, open }) {
+  const [shown, show] = useState({ records: [], total: 0, state: "connecting" });
+  const [late, tellLate] = useState(0);
+  const [paused, pause] = useState(false);
+  const kept = useRef({ records: [], total: 0, at: null });
+  useEffect(() => {
+    if (paused) return undefined;
+    let end = () => {}, over = false, state = "connecting";
+    const take = (records) => {
+      const all = kept.current;
+      all.total += records.length;
+      // A large value is loaded again when it is opened, so what waits here stays small.
+      for (const one of records) all.records.push(one.value?.length > 400 ? { ...one, value: one.value.slice(0, 400) } : one);
+      if (all.records.length > 2 * LIVE_SHOWN) all.records.splice(0, all.records.length - LIVE_SHOWN);
+    };
+    const begin = async () => {
+      kept.current.at ||= await positions(topic, { ...query, from: "end" });
+      if (!over) end = tail(topic, kept.current.at, filterOf(query), take, (word) => { state = word; });
+    };
+    begin().catch((problem) => { state = problem; });
+    const draw = setInterval(() => show({ records: kept.current.records.slice(-LIVE_SHOWN).reverse(), total: kept.current.total, state }), 250);
+    const look = setInterval(() => kept.current.at && behind(topic, kept.current.at).then(tellLate, () => {}), 3000);
+    return () => { over = true; end(); clearInterval(draw); clearInterval(look); };
+  }, [paused]);
+  return html`${shown.state instanceof Error && html`<${ProblemBox} problem=${shown.state} />`}
+    <div class="bar"><p class="muted grow" role="status">${count(shown.total)} received${shown.total > LIVE_SHOWN && `, the newest ${LIVE_SHOWN} shown`}${late > 1000 ? `; ${count(late)} more wait in the log, and come in turn` : ""}${shown.state === "waiting" ? "; connecting again" : ""}</p>
+      <button onClick=${() => pause(!paused)}>${paused ? "Go on" : "Pause"}</button></div>
+    <${Table} label="Messages, newest first" columns=${columns(open)} rows=${shown.records} rowKey=${(row) => `${row.partition}:${row.offset}`} empty=${html`<${Empty} title="Waiting for messages" />`} />`;
+}
+
+function Produce({ topic, onClose }) {
+  const send = async ({ key, value, headers, partition, tombstone }, form) => {
+    const listed = headers.split("\n").filter(Boolean).map((line) => { const [name, ...rest] = line.split(":"); return { key: name.trim(), value: rest.join(":").trim() }; });
+    const record = { key: key || null, value: tombstone ? null : value, headers: listed, ...(partition ? { partition: Number(partition) } : {}) };
+    const { partitions: [at] } = await post(path`/v1/topics/${topic}/records`, { records: [record] });
+    toast(`Stored in partition ${at.partition} at offset ${at.base_offset}.`);
+    form.elements.value.select();
+  };
+  return html`<${FormDialog} title="Produce a message" onClose=${onClose} action="Produce" onSend=${send}>
+    <${Field} label="Key" name="key" hint="Empty: no key" />
+    <${Field} label="Value" name="value" rows="6" />
+    <${Field} label="Headers" name="headers" rows="2" placeholder="name: value" />
+    <${Field} label="Partition" name="partition" type="number" min="0" hint="Empty: by the key" />
+    <${Field} label="A tombstone: the value is null" name="tombstone" type="checkbox" />
+  <//>`;
+}
+
+// `until`: {offset} or {time} of the first record that is left out, or neither.
+async function download(topic, query, until, accept, ending) {
+  const [[partition, offset]] = await positions(topic, query);
+  const end = (until.time ? await offsetAt(topic, partition, until.time) : until.offset && Number(until.offset)) ?? Infinity;
+  const { key, headers, value_contains } = filterOf(query);
+  const records = (accept, max_records) => request(path`/v1/topics/${topic}/partitions/${partition}/records`, { accept, query: { offset, key, header: headers, value_contains, max_records, max_bytes: 64 << 20 } });
+  const most = Math.min(100000, end - offset), none = new Error("No record is before that end.");
+  if (most < 1) throw none;
+  let answer = await records(accept, most);
+  const next = Number(answer.headers.get("tidelog-next-offset"));
+  if (next > end) { // offsets have gaps, by a filter or by compaction: so many records are before the end
+    const lines = (await (await records("application/x-ndjson", most)).text()).split("\n").filter(Boolean);
+    while (lines.length && JSON.parse(lines[lines.length - 1]).offset >= end) lines.pop();
+    if (!lines.length) throw none;
+    answer = await records(accept, lines.length);
+  }
+  const target = URL.createObjectURL(await answer.blob());
+  Object.assign(document.createElement("a"), { href: target, download: `${topic}-${partition}-${offset}.${ending}` }).click();
+  setTimeout(() => URL.revokeObjectURL(target), 60000);
+  toast(`Partition ${partition}, offsets ${offset} to ${Math.min(next, end) - 1}.`);
+}
+
+function Take({ topic, query, onClose }) {
+  const [problem, tell] = useState(null);
+  const [until, bound] = useState({ kind: "" });
+  const save = (...kind) => download(topic, query, until, ...kind).then(() => tell(null), tell);
+  const { key, headers, value_contains } = filterOf(query);
+  const timestamp = Date.parse(query.time) || 0;
+  const where = { offset: { offset: query.offset || "0" }, time: { timestamp }, earliest: { offset: "earliest" } }[query.from] || { offset: "latest" };
+  const from = { offset: query.partition && ["--from", query.offset || "0"], time: ["--from", `@${timestamp}`], earliest: [] }[query.from] || ["--last", String(PAGE)];
+  const asked = Object.entries({ ...where, key, header: headers?.[0], value_contains }).filter(([, value]) => value !== undefined);
+  const texts = code(location.origin, { ...query, topic, from, signed: Boolean(token()) }, asked);
+  return html`<${Dialog} wide title="Copy or download" onClose=${onClose}><div class="page">
+    <section><h3>Download</h3><p class="muted">From here on: up to 64 MiB of ${query.partition ? `partition ${query.partition}` : "the first partition; choose another one on the page"}.</p>
+      <div class="bar"><${Field} label="Until" options=${[["", "64 MiB or the end"], ...FROM.slice(2)]} value=${until.kind} onChange=${(event) => bound({ kind: event.target.value })} />
+        ${until.kind && html`<${Field} key=${until.kind} label="Without it and what follows" type=${until.kind === "time" ? "datetime-local" : "number"} min="0" step="1"
+          onChange=${(event) => bound({ kind: until.kind, [until.kind]: event.target.value })} />`}</div>
+      <div class="actions"><button onClick=${() => save("application/x-ndjson", "ndjson")}>NDJSON</button><button onClick=${() => save("application/vnd.apache.arrow.stream", "arrows")}>Arrow</button></div>
+      ${problem && html`<${ProblemBox} problem=${problem} />`}</section>
+    ${Object.entries(texts).map(([name, text]) => html`<section><div class="head"><h3>${name}</h3><button class="quiet" onClick=${() => navigator.clipboard?.writeText(text).then(() => toast("Copied."))}>Copy</button></div><pre class="box" tabindex="0">${text}</pre></section>`)}
+  </div><//>`;
+}
+
+export default function Messages({ params: { topic }, query }) {
+  const [asked, ask] = useState(null);
+  const [opened, open] = useState(null);
+  const [mayWrite] = useChanges(["Write", "topic", topic]);
+  const live = query.live === "1";
+  const field = (name) => ({ name, value: query[name] || "", onChange: (event) => replaceQuery({ [name]: event.target.value }) });
+  const seen = [topic, query.partition, query.key, query.header, query.text].join("\n");
+  return html`<div class="page">
+    <div class="head"><div><p class="crumbs"><a href="#/topics">Topics</a> / <${TopicLink} of=${topic} /></p><h1>Messages</h1></div>
+      <div class="actions"><button aria-pressed=${String(live)} onClick=${() => replaceQuery({ live: live ? "" : "1" })}>${live ? "Browse" : "Live"}</button>
+        <button onClick=${() => ask("take")}>Copy or download…</button>${mayWrite && html`<button class="primary" onClick=${() => ask("produce")}>Produce…</button>`}</div></div>
+    <form class="bar" role="search" onSubmit=${(event) => event.preventDefault()}>
+      <${Field} label="Partition" type="number" min="0" placeholder="all" ...${field("partition")} />
+      ${!live && html`<${Field} label="From" options=${FROM} ...${field("from")} value=${query.from || "latest"} />`}
+      ${!live && query.from === "offset" && html`<${Field} label="Offset" type="number" min="0" ...${field("offset")} />`}
+      ${!live && query.from === "time" && html`<${Field} label="Time" type="datetime-local" step="1" ...${field("time")} />`}
+      <${Field} label="Key" ...${field("key")} /><${Field} label="Header" placeholder="name:value" ...${field("header")} />
+      <${Field} class="grow" label="Value contains" type="search" ...${field("text")} />
+    </form>
+    ${live ? html`<${Live} key=${seen} topic=${topic} query=${query} open=${open} />` : html`<${Browse} topic=${topic} query=${query} open=${open} />`}
+    ${opened && html`<${RecordDialog} topic=${topic} partition=${opened.partition} offset=${opened.offset} onClose=${() => open(null)} />`}
+    ${asked === "produce" && html`<${Produce} topic=${topic} onClose=${() => ask(null)} />`}
+    ${asked === "take" && html`<${Take} topic=${topic} query=${query} onClose=${() => ask(null)} />`}
+  </div>`;
+}

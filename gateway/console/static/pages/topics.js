@@ -1,0 +1,97 @@
+// The list of topics: searched and paged by the gateway; size, rate, lag and readers beside each.
+
+import {
+  all, bytes, count, Empty, Field, FormDialog, get, go, GroupLink, html, link, Loaded, minor, number, Pager,
+  perSecond, plural, post, readonly, replaceQuery, Table, text, toast, TopicLink, useLoad, useRef, useSettled,
+  useState,
+} from "../parts.js";
+import { rates, records, size } from "../topic.js";
+
+const PAGE = 100, LOOKED = 1000;
+const lagOf = (readers) => readers?.groups.reduce((sum, one) => sum + (one.lag || 0), 0);
+
+const COLUMNS = [
+  text("name", "Topic", { cell: (row) => html`<${TopicLink} of=${row.name} />` }),
+  text("mode", "Commits", { ...minor, value: (row) => row.commit.mode, cell: (row) => html`<span class="tag">${row.commit.mode}</span>` }),
+  number("partition_count", "Partitions", minor),
+  number("records", "Records", { value: records }),
+  number("size", "Size", { value: size, cell: (row) => bytes(size(row)) }),
+  number("rate", "Rate", { cell: (row) => perSecond(row.rate) }),
+  number("lag", "Lag", { value: (row) => lagOf(row.readers) }),
+  text("readers", "Read by", { ...minor, value: (row) => row.readers?.group_count || 0, cell: (row) => html`<${Groups} readers=${row.readers} />` }),
+];
+
+function Groups({ readers }) {
+  if (!readers) return html`<span class="muted">no group</span>`;
+  const [first, second, ...others] = readers.groups;
+  const more = readers.group_count - 2;
+  return html`${[first, second].filter(Boolean).map((one, i) => html`${i > 0 && ", "}<${GroupLink} of=${one.group} />`)}
+    ${others.length > 0 && html` <span class="muted">and ${count(more)} more</span>`}`;
+}
+
+function Create({ onClose }) {
+  const send = async ({ name, partitions, mode }) => {
+    const config = mode ? { "commit.mode": mode } : {};
+    await post("/v1/topics", { name, partition_count: Number(partitions), config });
+    toast(`Topic ${name} is there.`);
+    go(link`/topics/${name}`);
+  };
+  return html`<${FormDialog} title="Create a topic" onClose=${onClose} action="Create" onSend=${send}>
+    <${Field} label="Name" name="name" required hint="Letters, digits, dot, underscore, hyphen" />
+    <${Field} label="Partitions" name="partitions" type="number" min="1" max="10000" value="1" />
+    <${Field} label="Commits" name="mode" options=${[["", "as the gateway finds best"], ["own", "its own: least latency"], ["shared", "with other topics: cheapest"]]} />
+  <//>`;
+}
+
+// `read`: "" all; "none": no group reads it; "by" and "not": a group does, or does not. Then page after page is looked at.
+function wanted(row, { read, group }) {
+  if (read === "none") return !row.readers;
+  if (!group || !read) return true;
+  return Boolean(row.readers?.groups.some((one) => one.group === group)) === (read === "by");
+}
+
+export default function Topics({ query }) {
+  const [creating, create] = useState(false);
+  const [back, setBack] = useState([]);
+  const looks = useRef(new Map());
+  const search = useSettled(query.search || "");
+  const chosen = Boolean(query.read && (query.read === "none" || query.group));
+  const topics = useLoad(async (signal) => {
+    const limit = chosen ? LOOKED : PAGE;
+    const found = { rows: [], next: query.after };
+    do {
+      const asked = { search, after: found.next };
+      const [page, lag] = await Promise.all([
+        get("/v1/topics", { query: { ...asked, limit, max_age_ms: 10000 }, signal }), all("/v1/lag", "topics", { query: asked, most: limit, signal }),
+      ]);
+      looks.current = rates(looks.current, page.topics);
+      const readers = new Map(lag.entries.map((one) => [one.topic, one]));
+      const rows = page.topics.map((one) => ({ ...one, rate: looks.current.get(one.name).rate, readers: readers.get(one.name) }));
+      found.rows.push(...rows.filter((row) => wanted(row, query)));
+      found.next = page.next;
+    } while (chosen && found.next && found.rows.length < PAGE);
+    return found;
+  }, [search, query.after, query.read, query.group], chosen ? 0 : 5000);
+  const turn = (after, before) => { setBack(before); replaceQuery({ after }); };
+  return html`<div class="page">
+    <div class="head"><h1>Topics</h1>${!readonly && html`<button class="primary" onClick=${() => create(true)}>Create a topic</button>`}</div>
+    <div class="bar" role="search">
+      <${Field} class="grow" label="Search" type="search" placeholder="A part of the name" value=${query.search || ""}
+        onInput=${(event) => { setBack([]); replaceQuery({ search: event.target.value, after: undefined }); }} />
+      <${Field} label="Which" value=${query.read || ""} onChange=${(event) => replaceQuery({ read: event.target.value })}
+        options=${[["", "all"], ["none", "read by no group"], ["by", "read by a group"], ["not", "not read by a group"]]} />
+      ${["by", "not"].includes(query.read) && html`<${Field} label="Group" value=${query.group || ""} onInput=${(event) => replaceQuery({ group: event.target.value })} />`}
+    </div>
+    <${Loaded} from=${topics} lines=${12}>${({ rows, next }) => {
+      const empty = search || query.read || query.after
+        ? html`<${Empty} title="No topic fits"><p>Search for another part of the name.</p><//>`
+        : html`<${Empty} title="No topics yet"><p>Make one here, or with <code>tidelog topic create orders</code>.</p><//>`;
+      return html`
+        <${Table} label="Topics" columns=${COLUMNS} rows=${rows} rowKey=${(row) => row.name} sort=${["name", 1]} empty=${empty} />
+        <${Pager} text=${`${plural(rows.length, "topic")} on this page`}
+          onBack=${query.after && (() => turn(back[back.length - 1], back.slice(0, -1)))}
+          onNext=${next && (() => turn(next, [...back, query.after]))} />`;
+    }}<//>
+    ${creating && html`<${Create} onClose=${() => create(false)} />`}
+  </div>`;
+}

@@ -1,0 +1,67 @@
+// A record as the API gives it: its bytes, and what people read of them.
+
+export const text = (record, name = "value") => record[name] ?? null;
+
+// The bytes of a member; null where it is null.
+export function bytesOf(record, name = "value") {
+  const packed = record[`${name}_base64`];
+  if (packed !== undefined) return Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
+  return record[name] === null || record[name] === undefined ? null : new TextEncoder().encode(record[name]);
+}
+
+// One line of it, for a table. What is not text is shown as the beginning of its bytes.
+export function preview(record, name = "value", most = 160) {
+  const packed = record[`${name}_base64`];
+  if (packed !== undefined) return `0x${hexOf(bytesOf({ [`${name}_base64`]: packed.slice(0, 64) }, name), "")}${packed.length > 64 ? "…" : ""}`;
+  const value = record[name];
+  if (value === null || value === undefined) return null;
+  return value.length > most ? `${value.slice(0, most)}…` : value;
+}
+
+const hexOf = (bytes, between) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join(between);
+
+// As hexdump -C: offset, sixteen bytes, and what of them is ASCII.
+export function hex(bytes) {
+  const lines = [];
+  for (let at = 0; at < bytes.length; at += 16) {
+    const some = bytes.subarray(at, at + 16);
+    const letters = Array.from(some, (byte) => byte >= 32 && byte < 127 ? String.fromCharCode(byte) : ".").join("");
+    lines.push(`${at.toString(16).padStart(8, "0")}  ${hexOf(some, " ").padEnd(47)}  ${letters}`);
+  }
+  return lines.join("\n");
+}
+
+// JSON in lines, or null where it is none. Only white space changes: numbers keep their digits, members their order and doubles.
+export function pretty(json) {
+  try { JSON.parse(json); } catch { return null; }
+  let depth = 0, last = "";
+  const out = [];
+  for (const [token] of json.matchAll(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g)) {
+    const opened = last === "{" || last === "[", closes = token === "}" || token === "]";
+    if (closes) depth -= 1;
+    if (closes ? !opened : opened || last === ",") out.push("\n", "  ".repeat(Math.min(depth, 20)));
+    out.push(token === ":" ? ": " : token);
+    if (token === "{" || token === "[") depth += 1;
+    last = token;
+  }
+  return out.join("");
+}
+
+// The same records by curl, the command line and the SDK. `asked`: {topic, partition, from (the command line's), key, header, signed}.
+const quoted = (value) => /^[\w./:=@-]+$/.test(value) ? value : `'${value.replaceAll("'", "'\\''")}'`;
+export function code(origin, { topic, partition, from, key, header, signed }, query) {
+  const url = `${origin}/v1/topics/${encodeURIComponent(topic)}/partitions/${partition || 0}/records?${new URLSearchParams(query)}`;
+  const [name, ...rest] = (header || "").split(":"), value = rest.join(":");
+  const options = ["--url", origin, partition && "--partition", partition, ...from, key && "--key", key, header && "--filter", header && `${name}=${value}`];
+  const wanted = [key && `key=${JSON.stringify(key)}`, header && `headers={${JSON.stringify(name)}: ${JSON.stringify(value)}}`].filter(Boolean);
+  const filter = wanted.length ? `, filter=Filter(${wanted.join(", ")})` : "";
+  return {
+    curl: `curl ${signed ? '-H "Authorization: Bearer $TIDELOG_TOKEN" ' : ""}${quoted(url)}`,
+    "Command line": ["tidelog consume", topic, ...options.filter(Boolean).map(quoted)].join(" "),
+    Python: `from tidelog import Consumer, Filter
+
+with Consumer(${JSON.stringify(topic)}, bootstrap_servers=${JSON.stringify(origin)}${filter}, consumer_timeout_ms=500) as consumer:
+    for record in consumer:
+        print(record.partition, record.offset, record.key, record.value)`,
+  };
+}

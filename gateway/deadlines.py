@@ -1,0 +1,34 @@
+"""When each of many things has to be looked at next: a group's sessions, a queue's locks. Belongs to the event loop."""
+
+from __future__ import annotations
+
+import heapq
+
+
+class Deadlines:
+    """One deadline for each name. The heap also has replaced deadlines, which are skipped."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, str]] = []
+        self._deadlines: dict[str, int] = {}
+
+    def expect(self, name: str, deadline_ms: int | None) -> None:
+        """Have it looked at then, or at its earlier deadline. None: it needs no look."""
+        known_ms = self._deadlines.get(name)
+        if deadline_ms is not None and (known_ms is None or deadline_ms < known_ms):
+            self._deadlines[name] = deadline_ms
+            heapq.heappush(self._heap, (deadline_ms, name))
+
+    def due(self, now_ms: int) -> list[str]:
+        """The names to look at now; their deadlines are removed."""
+        due = []
+        while self._heap and self._heap[0][0] <= now_ms:
+            deadline_ms, name = heapq.heappop(self._heap)
+            if self._deadlines.get(name) == deadline_ms:
+                del self._deadlines[name]
+                due.append(name)
+        return due
+
+    def forget(self, name: str) -> None:
+        """Remove its deadline."""
+        self._deadlines.pop(name, None)

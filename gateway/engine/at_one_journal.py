@@ -1,0 +1,79 @@
+"""Records of several topics by one commit of the journal that all of them share: all or nothing, and nothing is staged.
+
+The commit is one version of the journal, so readers see all of its records or none. Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from gateway.engine.open_journal import Journals
+from gateway.engine.open_topic import OpenTopic
+from gateway.engine.waiting import Draining
+from log_format.journal.append import NotWhole, Routed
+from log_format.journal.entries import attach_bytes
+from log_format.limits import JOURNAL_ATTACH_BYTES_MAX, JOURNAL_RUNS_MAX
+from log_format.topic.append import Batch
+from log_format.topic.appended import Appended
+
+AT_ONE_GO_BYTES_MAX: Final = 1024 * 1024
+"""Records above it are staged: a journal is for small ones, and each such request is a commit of its own."""
+
+PlacesOfTopics = dict[str, tuple[Appended, ...]]
+
+
+class AtOneJournal:
+    """``journals`` of this gateway."""
+
+    def __init__(self, journals: Journals, draining: Draining) -> None:
+        self._journals = journals
+        self._draining = draining
+
+    async def append(self, parts: Sequence[tuple[OpenTopic, Batch]]) -> PlacesOfTopics | None:
+        """Where each topic's records are, once the commit stands; by topic and partition.
+
+        None: nothing happened, and the records must be staged. They are not small, their topics share no journal, or one of them
+        is refused: staging says why. Raises ``BackOff`` (nothing happened), ``OutcomeUnknown``.
+        """
+        routed = [Routed(topic.log.state, batch) for topic, batch in parts]
+        number = _shared_journal(routed)
+        if number is None or not _is_small(routed):
+            return None
+        self._draining.check()
+        journal = self._journals.get(number)
+        journal.check_room()
+        try:
+            outcomes = await journal.writer.append_whole(routed)
+        except NotWhole:
+            return None
+        places: PlacesOfTopics = {}
+        for (topic, _), outcome in zip(parts, outcomes, strict=True):
+            assert isinstance(outcome, tuple)
+            places[topic.name] = _joined(places.get(topic.name, ()), outcome)
+        return dict(sorted(places.items()))
+
+
+def _shared_journal(routed: Sequence[Routed]) -> int | None:
+    numbers = {None if own.attachment is None else own.attachment.journal for own, _ in routed}
+    return numbers.pop() if len(numbers) == 1 else None
+
+
+def _is_small(routed: Sequence[Routed]) -> bool:
+    states = {own.topic_id: own for own, _ in routed}
+    return (
+        sum(batch.nbytes for _, batch in routed) <= AT_ONE_GO_BYTES_MAX
+        and sum(len(batch.counts) for _, batch in routed) <= JOURNAL_RUNS_MAX
+        and sum(map(attach_bytes, states.values())) <= JOURNAL_ATTACH_BYTES_MAX
+    )
+
+
+def _joined(before: tuple[Appended, ...], after: tuple[Appended, ...]) -> tuple[Appended, ...]:
+    """The places of two batches of one topic, which follow each other in each partition."""
+    joined = {place.partition: place for place in before}
+    for place in after:
+        first = joined.get(place.partition)
+        joined[place.partition] = (
+            place if first is None else Appended(place.partition, first.base_offset, first.count + place.count)
+        )
+    return tuple(joined[partition] for partition in sorted(joined))

@@ -1,0 +1,123 @@
+"""The outcome of an item of a group commit: settled once, and waited for within time limits.
+
+One timer keeps the limits of many waits: a timer for each would cost more than the wait itself. Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from log_format.errors import BackOff, OutcomeUnknown, TidelogError
+
+OutcomeT = TypeVar("OutcomeT")
+
+
+def settle(settled: asyncio.Future[OutcomeT], outcome: OutcomeT | TidelogError) -> None:
+    """Only the first call counts."""
+    if settled.done():
+        return
+    if isinstance(outcome, TidelogError):
+        settled.set_exception(outcome)
+        settled.exception()  # mark it as retrieved: its caller may have gone
+    else:
+        settled.set_result(outcome)
+
+
+class _Wait(Generic[OutcomeT]):
+    """``answer`` is the caller's own: when the caller is cancelled, ``settled`` goes on."""
+
+    __slots__ = ("answer", "due", "ends_within_ms", "is_taken", "label", "settled", "withdraw")
+
+    def __init__(
+        self,
+        settled: asyncio.Future[OutcomeT],
+        withdraw: Callable[[], bool],
+        label: str,
+        due: float,
+        ends_within_ms: float,
+    ) -> None:
+        self.settled = settled
+        self.withdraw = withdraw
+        self.label = label
+        self.due = due
+        self.ends_within_ms = ends_within_ms
+        self.is_taken = False
+        self.answer: asyncio.Future[OutcomeT] = settled.get_loop().create_future()
+        settled.add_done_callback(self._on_settled)
+
+    def _on_settled(self, settled: asyncio.Future[OutcomeT]) -> None:
+        if self.answer.done():
+            return
+        error = settled.exception()
+        if error is None:
+            self.answer.set_result(settled.result())
+        else:
+            self.answer.set_exception(error)
+            self.answer.exception()  # mark it as retrieved: its caller may be going
+
+
+class TimeLimits:
+    """One may do for all waits of an event loop."""
+
+    __slots__ = ("_alarm", "_waits")
+
+    def __init__(self) -> None:
+        self._waits: set[_Wait[Any]] = set()
+        self._alarm: asyncio.TimerHandle | None = None
+
+    async def outcome(
+        self,
+        settled: asyncio.Future[OutcomeT],
+        withdraw: Callable[[], bool],
+        *,
+        label: str,
+        taken_within_ms: float,
+        ends_within_ms: float,
+    ) -> OutcomeT:
+        """What the item is settled with. ``withdraw`` takes the item back, and is False where a group has it. ``label``: what is
+        committed, in errors.
+
+        Raises the item's error; ``BackOff`` where no group took it in time: then it is withdrawn; ``OutcomeUnknown`` where its
+        group takes longer than ``ends_within_ms`` beyond that.
+        """
+        if settled.done():
+            return settled.result()
+        wait = _Wait(settled, withdraw, label, settled.get_loop().time() + taken_within_ms / 1000, ends_within_ms)
+        self._waits.add(wait)
+        if self._alarm is None or wait.due < self._alarm.when():
+            self._set_alarm(wait.due)
+        try:
+            return await wait.answer
+        finally:
+            self._waits.discard(wait)
+            if not self._waits:
+                self._waits = set()  # an emptied one keeps the room of its largest size
+
+    def _set_alarm(self, due: float) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = asyncio.get_running_loop().call_at(due, self._look)
+
+    def _look(self) -> None:
+        """End the waits whose time is over. It is left to ring once for waits that have ended."""
+        self._alarm = None
+        now = asyncio.get_running_loop().time()
+        for wait in [wait for wait in self._waits if wait.due <= now]:
+            self._end(wait, now)
+        if self._waits:
+            self._set_alarm(min(wait.due for wait in self._waits))
+
+    def _end(self, wait: _Wait[Any], now: float) -> None:
+        if wait.settled.done():
+            self._waits.discard(wait)
+        elif wait.is_taken:
+            self._waits.discard(wait)
+            unknown = OutcomeUnknown(f"The commit of {wait.label} takes too long: its outcome is not known yet.")
+            settle(wait.answer, unknown)
+        elif wait.withdraw():
+            self._waits.discard(wait)
+            settle(wait.settled, BackOff(f"The store keeps {wait.label} waiting: this was not written."))
+        else:
+            wait.is_taken, wait.due = True, now + wait.ends_within_ms / 1000

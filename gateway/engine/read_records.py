@@ -1,0 +1,83 @@
+"""What a read of a partition may take, and what it has taken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gateway.engine.bounds import LOOKED_BYTES_MAX
+from gateway.engine.passing import passing
+from gateway.engine.read_ahead import fitting
+from log_format.records.filter import RecordFilter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadLimits:
+    """``records_max`` at least 0; ``bytes_max`` of keys, values and headers; whether the first record comes whatever its size."""
+
+    records_max: int
+    bytes_max: int
+    at_least_one: bool = True
+    """False: the answer has a record already."""
+    store_until_ms: int | None = None
+    """After this (monotonic) only the first record is still read from the store; None: ``cold_read_ms_max`` from now."""
+    filter: RecordFilter | None = None
+    """Which records are wanted; None: all."""
+    looked_bytes_max: int = LOOKED_BYTES_MAX
+    """Bytes of records that the filter looks at; a step more may be."""
+
+
+@dataclass(slots=True)
+class Records:
+    """The records read: tables of ``RECORD_SCHEMA`` in order of offset; ``size_bytes`` of keys, values and headers.
+
+    ``next_offset`` is where to go on. ``is_full``: a limit was reached, so waiting would bring no more.
+    """
+
+    next_offset: int
+    tables: list[pa.Table] = field(default_factory=list)
+    record_count: int = 0
+    size_bytes: int = 0
+    is_full: bool = False
+    looked_bytes: int = 0
+    """Bytes of the records that a filter looked at."""
+
+    def take(self, table: pa.Table, size_bytes: int) -> None:
+        """Append some records."""
+        self.tables.append(table)
+        self.record_count += table.num_rows
+        self.size_bytes += size_bytes
+
+
+def take(table: pa.Table, size_sums: npt.NDArray[np.int64], rows: range, found: Records, limits: ReadLimits) -> int:
+    """Take what fits of the rows; returns how many. When some are left over ``found`` is full."""
+    if limits.filter is not None:
+        part = passing(
+            limits.filter,
+            table,
+            size_sums,
+            rows,
+            records_max=limits.records_max - found.record_count,
+            bytes_max=limits.bytes_max - found.size_bytes,
+            at_least_one=limits.at_least_one and not found.record_count,
+        )
+        found.is_full = part.is_full
+        found.looked_bytes += part.looked_bytes
+        if part.records.num_rows:
+            found.take(part.records, part.size_bytes)
+        return part.looked_count
+    first = rows.start
+    stop = fitting(
+        size_sums,
+        rows,
+        records_max=limits.records_max - found.record_count,
+        bytes_max=limits.bytes_max - found.size_bytes,
+        at_least_one=limits.at_least_one and not found.record_count,
+    )
+    found.is_full = stop < rows.stop
+    if stop > first:
+        found.take(table.slice(first, stop - first), int(size_sums[stop] - size_sums[first]))
+    return stop - first

@@ -1,0 +1,109 @@
+"""Takes in what another gateway passes on: a request with ``Tidelog-Hop`` is checked here, ahead of everything that acts on it.
+
+1. The header leaves the request, so that nothing behind here sees it, and ``scope`` has the hop (``hop_of``) and its caller.
+2. A hop that does not hold, also a client's own, stays in the request, which then comes from no gateway. It is refused: without
+   a credential (401), else as a header that is not supported (400). The gateway that sent it knows both refusals again
+   (``is_refusal``), since it never sends a credential, and serves the request itself.
+3. The body is counted into its SHA-256 as it is read, and refused with its last piece where it is another one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Awaitable, Sequence
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gateway.access.caller import CALLER
+from gateway.access.rights import Rights
+from gateway.asgi.gatekeeper import HOP_REFUSED
+from gateway.forwarding.crossing import request_headers
+from gateway.forwarding.hop import HEADER, Hop, HopRefused, Hops, Sealed
+from gateway.problem import refused
+from log_format.errors import RequestRefused
+
+_HOP: Final = "tidelog.hop"
+_NAME: Final = "Tidelog-Hop"
+
+
+def hop_of(scope: Scope) -> Hop | None:
+    """What another gateway of the cluster says of the request; None: a client sent it."""
+    found: Hop | None = scope.get(_HOP)
+    return found
+
+
+def sealed(scope: Scope) -> Sealed:
+    """What a hop covers of the request."""
+    target: bytes = scope["raw_path"]
+    if scope["query_string"]:
+        target += b"?" + scope["query_string"]
+    headers = request_headers(scope["headers"])
+    return Sealed(method=scope["method"], target=target, request_id=scope["tidelog.request_id"], headers=headers)
+
+
+def is_refusal(status: int, body: bytes) -> bool:
+    """Whether the problem says that the receiver did not take the hop: it did nothing."""
+    try:
+        return status == 401 or bool(json.loads(body)["errors"][0]["where"] == _NAME)
+    except (ValueError, TypeError, LookupError):
+        return False
+
+
+class ArrivalMiddleware:
+    """Ahead of what refuses unknown headers, and of authentication."""
+
+    def __init__(self, app: ASGIApp, hops: Hops, rights: Rights) -> None:
+        self._app = app
+        self._hops = hops
+        self._rights = rights
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Handle one request. Raises ``RequestRefused``, ``BackOff``."""
+        for name, _ in scope["headers"]:
+            if name == HEADER:
+                return self._arrived(scope, receive, send)
+        return self._app(scope, receive, send)
+
+    async def _arrived(self, scope: Scope, receive: Receive, send: Send) -> None:
+        values = [value for name, value in scope["headers"] if name == HEADER]
+        try:
+            receive = await self._taken(values, scope, receive)
+        except HopRefused as refusal:
+            scope[HOP_REFUSED] = str(refusal)
+        await self._app(scope, receive, send)
+
+    async def _taken(self, values: Sequence[bytes], scope: Scope, receive: Receive) -> Receive:
+        """``receive`` for the body that the hop is for. Raises ``HopRefused``, ``BackOff``."""
+        hop = self._hops.checked(values, sealed(scope))
+        if self._rights.enforced and hop.passed:
+            if hop.caller is None:
+                raise HopRefused("says for no caller: authentication is off at the gateway that passes it on")
+            await self._rights.reach(hop.revision)
+            scope[CALLER] = hop.caller
+        scope[_HOP] = hop
+        scope["headers"] = [header for header in scope["headers"] if header[0] != HEADER]
+        return _Checked(receive, hop.body)
+
+
+class _Checked:
+    """ASGI's ``receive``, whose body must have this SHA-256."""
+
+    def __init__(self, receive: Receive, expected: str) -> None:
+        self._receive = receive
+        self._expected = expected
+        self._hash = hashlib.sha256()
+
+    async def __call__(self) -> Message:
+        """The next message. Raises ``RequestRefused`` instead of the last piece of another body."""
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._hash.update(message.get("body", b""))
+            if not message.get("more_body", False) and self._hash.hexdigest() != self._expected:
+                raise _refused("was made for another body")
+        return message
+
+
+def _refused(what: str) -> RequestRefused:
+    return refused(f"The header {_NAME} {what}.", [(_NAME, what)])

@@ -1,0 +1,107 @@
+"""Reaches the gateway that coordinates a queue, for clients of Kafka's protocol, which name no gateway.
+
+1. Where nothing was done there (nothing was sent, the peer drains, or knows no such message), the caller serves the request
+   itself: the answer is None. A coordinator that is busy is not relieved of its queue.
+2. Records whose answer is lost stay locked until their locks end. A settlement whose answer is lost is ``OUTCOME_UNKNOWN``.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar
+
+from gateway.cluster.ownership import Ownership
+from gateway.cluster.peers import Peer
+from gateway.forwarding.connections import PeerBusy, PeerLost, PeerUnreachable
+from gateway.forwarding.peer_message import PeerMessages
+from gateway.problem import overloaded
+from gateway.queues.received import ReceiveWish
+from gateway.queues.settlement import Result, Settlement
+from gateway.queues.taken import (
+    ANSWER_BYTES_MAX,
+    MESSAGE_BYTES_MAX,
+    Refusal,
+    SettleAnswer,
+    SettleAsked,
+    TakeAnswer,
+    TakeAsked,
+    Taken,
+    decoded,
+    encoded,
+)
+from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, TidelogError
+
+TAKE_PATH: Final = b"/gateways/queue-takes"
+SETTLE_PATH: Final = b"/gateways/queue-settlements"
+MEDIA_TYPE: Final = b"application/vnd.msgpack"
+ANSWER_MS_MAX: Final = 10_000
+"""How long an answer may take, besides the wait for records."""
+_LATER: Final = frozenset({ErrorCode.UNAVAILABLE, ErrorCode.OVERLOADED, ErrorCode.DRAINING})
+M = TypeVar("M")
+
+
+class QueuePeering:
+    """Belongs to the event loop."""
+
+    def __init__(self, ownership: Ownership, messages: PeerMessages) -> None:
+        self._ownership = ownership
+        self._messages = messages
+
+    async def take(self, queue: str, wish: ReceiveWish) -> Taken | None:
+        """Records, perhaps none. None: take them here. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
+        answer = await self._asked(queue, TAKE_PATH, TakeAsked(queue, wish), TakeAnswer, wish.wait_ms_max)
+        if answer is None:
+            return None
+        _check(answer.refusal)
+        return answer.taken
+
+    async def settle(self, queue: str, settlements: list[Settlement]) -> list[Result] | None:
+        """What became of each. None: settle them here. Raises as ``take``."""
+        answer = await self._asked(queue, SETTLE_PATH, SettleAsked(queue, settlements), SettleAnswer, 0)
+        if answer is None:
+            return None
+        _check(answer.refusal)
+        return answer.results
+
+    async def _asked(self, queue: str, path: bytes, message: object, kind: type[M], wait_ms: int) -> M | None:
+        peer = None if self._ownership.mode == "off" else self._ownership.of_queue(queue)
+        body = b"" if peer is None else encoded(message)
+        if peer is None or len(body) > MESSAGE_BYTES_MAX or not await self._messages.breaker.admits(peer):
+            return None
+        try:
+            status, data = await self._messages.post(
+                peer,
+                path,
+                body,
+                wait_ms=wait_ms + ANSWER_MS_MAX,
+                answer_bytes_max=ANSWER_BYTES_MAX,
+                media_type=MEDIA_TYPE,
+            )
+        except PeerBusy:
+            raise overloaded("The gateway that coordinates the queue has as many requests as it may have.") from None
+        except PeerUnreachable:
+            self._messages.peers.rest(peer.id)
+            return None
+        except (PeerLost, TimeoutError) as lost:
+            raise self._lost(peer) from lost
+        if status != 200:
+            self._messages.peers.rest(peer.id)
+            return None
+        try:
+            return decoded(data, kind)
+        except ValueError as error:
+            raise self._lost(peer) from error
+
+    def _lost(self, peer: Peer) -> TidelogError:
+        self._messages.peers.rest(peer.id)
+        return OutcomeUnknown(
+            "The gateway that coordinates the queue did not answer: whether it happened is not known."
+        )
+
+
+def _check(refusal: Refusal | None) -> None:
+    """Raise what the peer says, unless this gateway may do what the peer does no more."""
+    if refusal is None or refusal.code is ErrorCode.DRAINING:
+        return
+    if refusal.code is ErrorCode.OUTCOME_UNKNOWN:
+        raise OutcomeUnknown(refusal.detail)
+    raise (BackOff if refusal.code in _LATER else RequestRefused)(refusal.detail, code=refusal.code)

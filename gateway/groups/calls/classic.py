@@ -1,0 +1,96 @@
+"""What members of Kafka's classic protocol ask of the group's coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.groups.bounds import SESSION_TIMEOUT_MS_MAX
+from gateway.groups.classic.group import ClassicGroup
+from gateway.groups.classic.member import ClassicJoined, JoinWish
+from gateway.groups.membership.coordinator import Coordinator
+from gateway.groups.membership.member_ids import MemberIds
+from log_format.errors import TidelogError
+from log_format.groups.changes import unknown_member
+
+REBALANCE_TIMEOUT_MS_MAX: Final = SESSION_TIMEOUT_MS_MAX
+"""Longer ones count as this: some clients ask for the largest integer, and calls that join may wait so long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speaker:
+    """The member that asks, and to whom its id belongs."""
+
+    member_id: str
+    instance_id: str | None
+    owner: str
+
+
+class ClassicCalls:
+    """Belongs to the event loop."""
+
+    def __init__(self, coordinator: Coordinator, member_ids: MemberIds) -> None:
+        self._coordinator = coordinator
+        self._member_ids = member_ids
+
+    async def join(self, name: str, wish: JoinWish, owner: str) -> ClassicJoined | str:
+        """The generation that took the member in; or the id with which its client shall join.
+
+        Raises ``RequestRefused``, ``GroupFull``, ``BackOff``, ``OutcomeUnknown``.
+        """
+        if wish.member_id:
+            await self._member_ids.check(name, wish.member_id, owner)
+        new_id = "" if wish.member_id else await self._member_ids.issue(name, owner)
+
+        async def joined() -> ClassicJoined | None:
+            return await (await self._coordinator.classic(name)).join(wish, new_id)
+
+        return await self._coordinator.unless_deleted(name, joined) or new_id
+
+    async def sync(
+        self,
+        name: str,
+        speaker: Speaker,
+        generation: int,
+        protocol: tuple[str, str] | None,
+        assignments: Mapping[str, bytes],
+    ) -> bytes:
+        """The member's assignment. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
+        group = await self._of(name, speaker)
+        return await group.sync(speaker.member_id, speaker.instance_id, generation, protocol, assignments)
+
+    async def heartbeat(self, name: str, speaker: Speaker, generation: int) -> None:
+        """The member is alive. Raises as ``sync``."""
+        (await self._of(name, speaker)).heartbeat(speaker.member_id, speaker.instance_id, generation)
+
+    async def check(self, name: str, speaker: Speaker, generation: int) -> None:
+        """Raise as ``sync`` where the member may not commit."""
+        group = await self._of(name, speaker)
+        group.member(speaker.member_id, speaker.instance_id)
+        group.check_commit(speaker.member_id, generation)
+
+    async def leave(
+        self, name: str, leaving: Sequence[tuple[str, str | None]], owner: str
+    ) -> list[TidelogError | None]:
+        """Take members out, by id or by instance id alone; the refusal of each. Raises ``BackOff``, ``OutcomeUnknown``."""
+        group = await self._coordinator.claimed(name)
+        if not isinstance(group, ClassicGroup):
+            return [unknown_member(name, member_id) for member_id, _ in leaving]
+        refusals: list[TidelogError | None] = []
+        for member_id, _ in leaving:
+            try:
+                await self._member_ids.check(name, member_id, owner)
+                refusals.append(None)
+            except TidelogError as refusal:
+                refusals.append(refusal)
+        allowed = [one for one, refusal in zip(leaving, refusals, strict=True) if refusal is None]
+        left = iter(await group.leave(allowed))
+        return [next(left) if refusal is None else refusal for refusal in refusals]
+
+    async def _of(self, name: str, speaker: Speaker) -> ClassicGroup:
+        group = await self._coordinator.claimed(name)
+        if not isinstance(group, ClassicGroup):
+            raise unknown_member(name, speaker.member_id)
+        await self._member_ids.check(name, speaker.member_id, speaker.owner)
+        return group

@@ -1,0 +1,212 @@
+"""Kafka's consumer protocol (KIP-848) in the terms of Tidelog's groups: a member's epoch is the generation that it acknowledged.
+
+1. A member that loses partitions keeps its epoch, and is told what is left, until its client says that it reads no more than
+   that. Then it acknowledges the generation: only now the partitions go to others.
+2. What a client said last, and was told last, is memory. One that finds another coordinator says everything again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.groups.bounds import SESSION_TIMEOUT_MS_DEFAULT
+from gateway.groups.calls.classic import REBALANCE_TIMEOUT_MS_MAX
+from gateway.groups.membership.coordinator import Coordinator
+from gateway.groups.membership.live_group import LiveGroup
+from gateway.groups.membership.session import Session
+from gateway.groups.subscription.subscribed_topics import SubscribedTopics
+from log_format.errors import ErrorCode, RequestRefused
+from log_format.groups.changes import unknown_member
+from log_format.groups.holdings import common, keys_of
+from log_format.groups.row import MemberRow, Partitions, Reader
+
+LEAVES: Final = -1
+WILL_COME_BACK: Final = -2
+"""The epochs of a member that leaves; a static one may come back."""
+ASSIGNORS: Final = {"uniform": "sticky", "range": "range"}
+"""Kafka's names, and those of Tidelog."""
+
+
+class FencedEpoch(RequestRefused):
+    """The member's epoch is not the one that it was given: it shall give up what it has, and join again."""
+
+
+class UnreleasedInstance(RequestRefused):
+    """Another member is this instance, and has not said that it goes."""
+
+
+class UnknownAssignor(RequestRefused):
+    """The group's members are assigned partitions in another way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beat:
+    """A member's heartbeat. None: as it said before."""
+
+    member_id: str
+    epoch: int
+    instance_id: str | None
+    client_id: str | None
+    rebalance_timeout_ms: int | None
+    topics: tuple[str, ...] | None
+    pattern: str | None
+    """Empty: no pattern any more."""
+    assignor: str | None
+    owned: Partitions | None
+    reader: Reader | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beaten:
+    """Its answer. ``assigned`` None: as it was told before."""
+
+    epoch: int
+    assigned: Partitions | None
+
+
+class MemberEpochs:
+    """Belongs to the event loop."""
+
+    def __init__(self, coordinator: Coordinator, subscribed: SubscribedTopics) -> None:
+        self._coordinator = coordinator
+        self._subscribed = subscribed
+
+    async def heartbeat(self, name: str, beat: Beat) -> Beaten:
+        """Join, go on, or leave.
+
+        Raises ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``, ``UNKNOWN_MEMBER``, ``FENCED_MEMBER``; ``FencedEpoch``,
+        ``UnreleasedInstance``, ``UnknownAssignor``), ``BackOff``, ``OutcomeUnknown``.
+        """
+        if beat.pattern:
+            await self._subscribed.check(beat.pattern)
+        if beat.epoch == 0:
+            return await self._coordinator.unless_deleted(name, lambda: self._join(name, beat))
+        group = await self._coordinator.claimed(name)
+        if not isinstance(group, LiveGroup):
+            raise unknown_member(name, beat.member_id)
+        member = self._member(group, beat)
+        session = group.sessions[beat.member_id]
+        if beat.epoch == WILL_COME_BACK and member.instance_id is not None:
+            session.is_released = True
+            return Beaten(epoch=WILL_COME_BACK, assigned=None)
+        if beat.epoch < 0:
+            await group.leave([beat.member_id])
+            return Beaten(epoch=LEAVES, assigned=None)
+        return await self._go_on(group, member, session, beat)
+
+    async def check(self, name: str, member_id: str, epoch: int, reader: Reader | None) -> None:
+        """Raise ``RequestRefused`` unless it is a member's present epoch; ``BackOff``, ``OutcomeUnknown``."""
+        group = await self._coordinator.claimed(name)
+        if not isinstance(group, LiveGroup):
+            raise unknown_member(name, member_id)
+        _check_reader(group, group.member(member_id), reader)
+        group.check_commit(member_id, epoch)
+
+    def _member(self, group: LiveGroup, beat: Beat) -> MemberRow:
+        member = group.member(beat.member_id)
+        if beat.instance_id is not None and member.instance_id != beat.instance_id:
+            raise unknown_member(group.name, beat.member_id)
+        _check_reader(group, member, beat.reader)
+        return member
+
+    async def _join(self, name: str, beat: Beat) -> Beaten:
+        group = await self._coordinator.live(name)
+        for known in group.row.members:
+            if known.member_id == beat.member_id:
+                _check_reader(group, known, beat.reader)
+            elif beat.instance_id is not None and known.instance_id == beat.instance_id:
+                _check_reader(group, known, beat.reader)
+                if not group.sessions[known.member_id].is_released:
+                    raise UnreleasedInstance(
+                        f"Instance {beat.instance_id!r} of group {name!r} is still a member.",
+                        code=ErrorCode.FENCED_MEMBER,
+                    )
+        assignor = _assignor_of(group, beat.assignor) or "sticky"
+        member = MemberRow(
+            member_id=beat.member_id,
+            client_id=beat.client_id,
+            instance_id=beat.instance_id,
+            topics=beat.topics or (),
+            pattern=beat.pattern or None,
+            session_timeout_ms=SESSION_TIMEOUT_MS_DEFAULT,
+            target={},
+            held={},
+            acknowledged=-1,
+            reader=beat.reader,
+            rebalance_timeout_ms=min(max(1, beat.rebalance_timeout_ms or 1), REBALANCE_TIMEOUT_MS_MAX),
+        )
+        joined = await group.join(member, assignor)
+        session = group.sessions.get(beat.member_id)
+        if session is not None:
+            session.owned, session.assigned = None, joined.readable
+        return Beaten(epoch=joined.member.acknowledged, assigned=joined.readable)
+
+    async def _go_on(self, group: LiveGroup, member: MemberRow, session: Session, beat: Beat) -> Beaten:
+        is_repeated = (
+            beat.owned is not None and beat.epoch < session.acknowledged and _within(beat.owned, member.target)
+        )
+        if beat.epoch != session.acknowledged and not is_repeated:
+            raise FencedEpoch(
+                f"Epoch {beat.epoch} of member {beat.member_id[:100]!r} of group {group.name!r} is not"
+                f" {session.acknowledged}.",
+                code=ErrorCode.STALE_GENERATION,
+            )
+        if beat.owned is not None:
+            session.owned = beat.owned
+        _assignor_of(group, beat.assignor)
+        topics = member.topics if beat.topics is None else beat.topics
+        pattern = member.pattern if beat.pattern is None else (beat.pattern or None)
+        if (topics, pattern) != (member.topics, member.pattern):
+            await group.subscribe(beat.member_id, topics, pattern)
+            member = group.member(beat.member_id)
+        if session.acknowledged < group.row.generation and not _has_let_go(group, member, session):
+            heard = await group.heartbeat(beat.member_id, None)
+            group.told(beat.member_id, heard.generation)
+            epoch, assigned = session.acknowledged, common(group.holdings.held(beat.member_id), member.target)
+        else:
+            heard = await group.heartbeat(beat.member_id, group.row.generation)
+            epoch, assigned = heard.generation, heard.readable
+        is_told = beat.owned is None and session.assigned == assigned
+        _tell(session, assigned)
+        return Beaten(epoch=epoch, assigned=None if is_told else assigned)
+
+
+def _has_let_go(group: LiveGroup, member: MemberRow, session: Session) -> bool:
+    """Whether the client reads nothing that its member has lost: it was told so, and has said so since it was given more."""
+    held = group.holdings.held(member.member_id)
+    lost = set(keys_of(held)) - set(keys_of(member.target))
+    if not lost:
+        return True
+    if session.owned is None or lost & set(keys_of(session.owned)):
+        return False
+    return session.assigned is None or not lost & set(keys_of(session.assigned))
+
+
+def _tell(session: Session, assigned: Partitions) -> None:
+    """The client is told to read these. What it may begin to read it has to report."""
+    if session.owned is not None and not _within(assigned, session.owned):
+        session.owned = None
+    session.assigned = assigned
+
+
+def _check_reader(group: LiveGroup, member: MemberRow, reader: Reader | None) -> None:
+    """Clients choose their ids themselves, so an id is no proof. Raises ``RequestRefused`` (``UNKNOWN_MEMBER``)."""
+    if reader is not None and (member.reader is None or member.reader.principal != reader.principal):
+        raise unknown_member(group.name, member.member_id)
+
+
+def _assignor_of(group: LiveGroup, wanted: str | None) -> str | None:
+    """Tidelog's assignor for the one wanted, or the group's. Raises ``UnknownAssignor``."""
+    present = group.row.assignor if group.row.members else None
+    if wanted is None:
+        return present
+    assignor = ASSIGNORS.get(wanted)
+    if assignor is None or present not in (None, assignor):
+        what = "is not one of uniform and range" if assignor is None else f"is not the group's, {present}"
+        raise UnknownAssignor(f"The assignor {wanted[:100]!r} {what}.", code=ErrorCode.INCONSISTENT_ASSIGNOR)
+    return assignor
+
+
+def _within(partitions: Partitions, others: Partitions) -> bool:
+    return set(keys_of(partitions)) <= set(keys_of(others))

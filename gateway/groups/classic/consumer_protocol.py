@@ -1,0 +1,89 @@
+"""What the bytes of consumers say: topics that a member subscribes to, partitions that its leader assigned to it.
+
+Tidelog only shows it (lag, descriptions): what it can't read counts as nothing. Both begin alike in every version. Big-endian:
+``version int16``, then an array of topic names, or of a topic name and an array of partitions; user data follows.
+
+Source: Kafka, ``ConsumerProtocolSubscription.json``, ``ConsumerProtocolAssignment.json``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Final
+
+from log_format.groups.row import Partitions
+
+PROTOCOL_TYPE: Final = "consumer"
+_SHORT: Final = struct.Struct(">h")
+_INT: Final = struct.Struct(">i")
+_NO_USER_DATA: Final = _INT.pack(-1)
+
+
+def subscribed_topics(metadata: bytes) -> tuple[str, ...]:
+    """The topics in a member's metadata, in order of name."""
+    try:
+        reader = _Reader(metadata)
+        return tuple(sorted({reader.text() for _ in range(reader.count())}))
+    except (struct.error, ValueError):
+        return ()
+
+
+def assigned_partitions(assignment: bytes) -> Partitions:
+    """The partitions in a member's assignment."""
+    found: dict[str, set[int]] = {}
+    try:
+        reader = _Reader(assignment)
+        for _ in range(reader.count()):
+            topic = reader.text()
+            found.setdefault(topic, set()).update(reader.integer() for _ in range(reader.count()))
+    except (struct.error, ValueError):
+        return {}
+    kept = {topic: tuple(sorted(one for one in found[topic] if one >= 0)) for topic in sorted(found)}
+    return {topic: numbers for topic, numbers in kept.items() if numbers}
+
+
+def subscription_of(topics: Iterable[str]) -> bytes:
+    """The metadata of a member that subscribes to these topics."""
+    named = [_text(topic) for topic in topics]
+    return b"".join((_SHORT.pack(0), _INT.pack(len(named)), *named, _NO_USER_DATA))
+
+
+def assignment_of(partitions: Partitions) -> bytes:
+    """The assignment with these partitions."""
+    parts = [_SHORT.pack(0), _INT.pack(len(partitions))]
+    for topic, numbers in partitions.items():
+        parts += (_text(topic), struct.pack(f">i{len(numbers)}i", len(numbers), *numbers))
+    return b"".join((*parts, _NO_USER_DATA))
+
+
+class _Reader:
+    """Raises ``struct.error`` or ``ValueError`` where the bytes are none of these."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = _SHORT.size
+
+    def integer(self) -> int:
+        (value,) = _INT.unpack_from(self._data, self._at)
+        self._at += _INT.size
+        return int(value)
+
+    def count(self) -> int:
+        count = self.integer()
+        if not 0 <= count <= len(self._data):
+            raise ValueError("no array is so long")
+        return count
+
+    def text(self) -> str:
+        (size,) = _SHORT.unpack_from(self._data, self._at)
+        start = self._at + _SHORT.size
+        self._at = start + size
+        if size < 0 or self._at > len(self._data):
+            raise ValueError("no text is so long")
+        return self._data[start : self._at].decode()
+
+
+def _text(text: str) -> bytes:
+    data = text.encode()
+    return _SHORT.pack(len(data)) + data

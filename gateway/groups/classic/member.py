@@ -1,0 +1,196 @@
+"""A member of a classic group in its coordinator's memory, and what it asked for when it joined."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gateway.engine.outcome import settle
+from gateway.groups.bounds import FORMER_IDS_MAX
+from gateway.groups.classic.consumer_protocol import PROTOCOL_TYPE, assigned_partitions, subscribed_topics
+from log_format.errors import TidelogError
+from log_format.groups.memory import member_bytes
+from log_format.groups.row import ClassicMember, MemberRow, Reader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinWish:
+    """A request to join. ``member_id`` empty: a new member."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str | None
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: tuple[tuple[str, bytes], ...]
+    """Names and metadata, the preferred one first."""
+    reader: Reader | None = None
+    requires_id: bool = False
+    """Whether a new member gets its id first, and joins with it."""
+    can_skip_assignment: bool = False
+    """Whether its client knows that a leader may be told not to assign."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassicJoined:
+    """The generation that a member joined. ``members``: id, instance id and metadata of all, for the leader only."""
+
+    member_id: str
+    generation: int
+    protocol_type: str
+    protocol: str
+    leader: str
+    members: Sequence[tuple[str, str | None, bytes]] = ()
+    skip_assignment: bool = False
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Member:
+    """Times are monotonic milliseconds."""
+
+    member_id: str
+    wish: JoinWish
+    seen_ms: int
+    assignment: bytes = b""
+    former_ids: tuple[str, ...] = ()
+    has_synced: bool = False
+    release: Callable[[object], None] = lambda _: None
+    """Gives back the memory that is counted for it until the table has it."""
+    joining: asyncio.Future[ClassicJoined] | None = None
+    """It waits for the next generation."""
+    syncing: asyncio.Future[bytes] | None = None
+    """It waits for the leader's assignment."""
+    metadata_by_protocol: Mapping[str, bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.metadata_by_protocol = dict(self.wish.protocols)
+
+    @property
+    def memory_bytes(self) -> int:
+        """About what it takes, before it is assigned anything."""
+        return member_bytes(self.row(0, "", b"")) + sum(map(len, self.metadata_by_protocol.values()))
+
+    def successor(self, member_id: str, wish: JoinWish, seen_ms: int) -> Member:
+        """The static member's next instance, with what this one had."""
+        return Member(
+            member_id=member_id,
+            wish=wish,
+            seen_ms=seen_ms,
+            assignment=self.assignment,
+            former_ids=(*self.former_ids, self.member_id)[-FORMER_IDS_MAX:],
+            has_synced=self.has_synced,
+            release=self.release,
+        )
+
+    def update(self, wish: JoinWish) -> None:
+        """It joins again."""
+        self.wish = wish
+        self.metadata_by_protocol = dict(wish.protocols)
+
+    def await_join(self, superseded: TidelogError) -> asyncio.Future[ClassicJoined]:
+        """Settled with the next generation. A call that waits already is ``superseded``: its client has gone on."""
+        self.fail_join(superseded)
+        self.joining = asyncio.get_running_loop().create_future()
+        return self.joining
+
+    def await_sync(self, superseded: TidelogError) -> asyncio.Future[bytes]:
+        """Settled with its assignment."""
+        self.fail_sync(superseded)
+        self.has_synced = True
+        self.syncing = asyncio.get_running_loop().create_future()
+        return self.syncing
+
+    def begin(self, joined: ClassicJoined, now_ms: int) -> None:
+        """The next generation begins: answer the waiting call."""
+        self.has_synced, self.assignment = False, b""
+        self.seen_ms = max(self.seen_ms, now_ms)
+        if self.joining is not None:
+            settle(self.joining, joined)
+            self.joining = None
+
+    def synced(self, assignment: bytes, now_ms: int) -> None:
+        """The table has its assignment: answer the waiting call."""
+        self.assignment = assignment
+        self.seen_ms = max(self.seen_ms, now_ms)
+        if self.syncing is not None:
+            settle(self.syncing, assignment)
+            self.syncing = None
+
+    def fail_join(self, error: TidelogError) -> None:
+        """Answer the waiting call with an error."""
+        if self.joining is not None:
+            settle(self.joining, error)
+            self.joining = None
+
+    def fail_sync(self, error: TidelogError) -> None:
+        """Answer the waiting call with an error."""
+        if self.syncing is not None:
+            settle(self.syncing, error)
+            self.syncing = None
+
+    def fail(self, error: TidelogError) -> None:
+        """Answer what waits with an error."""
+        self.fail_join(error)
+        self.fail_sync(error)
+
+    def deadline_ms(self, now_ms: int) -> int:
+        """When its session ends. One that waits here is alive."""
+        waits = self.joining is not None or self.syncing is not None
+        return (now_ms if waits else self.seen_ms) + self.wish.session_timeout_ms
+
+    def row(self, generation: int, protocol: str, assignment: bytes) -> MemberRow:
+        """As the table has it."""
+        wish = self.wish
+        metadata = self.metadata_by_protocol.get(protocol, b"")
+        is_consumer = wish.protocol_type == PROTOCOL_TYPE
+        return MemberRow(
+            member_id=self.member_id,
+            client_id=wish.client_id,
+            instance_id=wish.instance_id,
+            topics=subscribed_topics(metadata) if is_consumer else (),
+            pattern=None,
+            session_timeout_ms=wish.session_timeout_ms,
+            target=assigned_partitions(assignment) if is_consumer else {},
+            held={},
+            acknowledged=generation,
+            former_ids=self.former_ids,
+            reader=wish.reader,
+            rebalance_timeout_ms=wish.rebalance_timeout_ms,
+            classic=ClassicMember(client_host=wish.client_host, metadata=metadata, assignment=assignment),
+        )
+
+
+def member_of(row: MemberRow, protocol_type: str, protocol: str, seen_ms: int) -> Member:
+    """The member in a row of the table, which another gateway may have written."""
+    classic = row.classic or ClassicMember(client_host="", metadata=b"", assignment=b"")
+    wish = JoinWish(
+        member_id=row.member_id,
+        instance_id=row.instance_id,
+        client_id=row.client_id,
+        client_host=classic.client_host,
+        session_timeout_ms=row.session_timeout_ms,
+        rebalance_timeout_ms=row.rebalance_timeout_ms or row.session_timeout_ms,
+        protocol_type=protocol_type,
+        protocols=((protocol, classic.metadata),),
+        reader=row.reader,
+    )
+    return Member(
+        member_id=row.member_id,
+        wish=wish,
+        seen_ms=seen_ms,
+        assignment=classic.assignment,
+        former_ids=row.former_ids,
+        has_synced=True,
+    )
+
+
+def chosen_protocol(members: Sequence[Member]) -> str:
+    """The protocol that all members know and most prefer; of several the one that the first member prefers."""
+    known = [name for name, _ in members[0].wish.protocols if all(name in one.metadata_by_protocol for one in members)]
+    votes = dict.fromkeys(known, 0)
+    for member in members:
+        votes[next(name for name, _ in member.wish.protocols if name in votes)] += 1
+    return max(known, key=votes.__getitem__)

@@ -1,0 +1,155 @@
+"""The members of one classic group: found by id and instance, what protocols they know, and as rows of the table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from gateway.groups.bounds import CLASSIC_GROUP_BYTES_MAX
+from gateway.groups.classic.member import ClassicJoined, JoinWish, Member
+from gateway.groups.classic.refusal import inconsistent
+from gateway.problem import overloaded
+from log_format.errors import TidelogError
+from log_format.groups.changes import fenced_member, unknown_member
+from log_format.groups.row import MemberRow
+
+
+class Roster:
+    """In the order of joining, which is also that of ids. ``group`` names it in refusals."""
+
+    def __init__(self, group: str, members: Iterable[Member]) -> None:
+        self._group = group
+        self._by_id: dict[str, Member] = {}
+        self._by_instance: dict[str, str] = {}
+        self._support: Counter[str] = Counter()
+        """How many members know each protocol."""
+        for member in members:
+            self.add(member)
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(list(self._by_id.values()))
+
+    def __contains__(self, member: Member) -> bool:
+        return self._by_id.get(member.member_id) is member
+
+    @property
+    def all_join(self) -> bool:
+        """Whether each waits for the next generation."""
+        return all(one.joining is not None for one in self._by_id.values())
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest that any member asked for."""
+        return max((one.wish.rebalance_timeout_ms for one in self._by_id.values()), default=0)
+
+    def of_instance(self, instance_id: str | None) -> Member | None:
+        """The member that is this instance now."""
+        return self._by_id.get(self._by_instance.get(instance_id or "", ""))
+
+    def find(self, member_id: str, instance_id: str | None) -> Member:
+        """Raises ``RequestRefused`` (``UNKNOWN_MEMBER``, ``FENCED_MEMBER``)."""
+        if instance_id is not None:
+            present = self.of_instance(instance_id)
+            if present is not None and present.member_id != member_id:
+                raise fenced_member(self._group, member_id)
+        found = self._by_id.get(member_id)
+        if found is None and any(member_id in one.former_ids for one in self._by_id.values()):
+            raise fenced_member(self._group, member_id)
+        if found is None or (instance_id is not None and found.wish.instance_id != instance_id):
+            raise unknown_member(self._group, member_id)
+        return found
+
+    def add(self, member: Member) -> None:
+        """Take it in."""
+        self._by_id[member.member_id] = member
+        self._list(member)
+
+    def remove(self, member: Member) -> None:
+        """Take it out."""
+        del self._by_id[member.member_id]
+        self._unlist(member)
+
+    def update(self, member: Member, wish: JoinWish) -> None:
+        """It joins again."""
+        self._unlist(member)
+        member.update(wish)
+        self._list(member)
+
+    def replace(self, old: Member, new: Member) -> None:
+        """Put the new one where the old one was."""
+        self._unlist(old)
+        members = [new if one is old else one for one in self._by_id.values()]
+        self._by_id = {one.member_id: one for one in members}
+        self._list(new)
+
+    def check_protocols(self, wish: JoinWish, protocol_type: str) -> None:
+        """Raise ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``) where the others do not speak as the member would."""
+        if not wish.protocol_type or not wish.protocols:
+            raise inconsistent(self._group, "a member must name its protocols")
+        if sum(len(metadata) for _, metadata in wish.protocols) > CLASSIC_GROUP_BYTES_MAX:
+            raise inconsistent(self._group, f"the metadata of a member may have {CLASSIC_GROUP_BYTES_MAX} bytes")
+        own = self._by_id.get(wish.member_id) or self.of_instance(wish.instance_id)
+        others = len(self._by_id) - (own is not None)
+        if not others:
+            return
+        own_names = () if own is None else own.metadata_by_protocol
+        common = [name for name, _ in wish.protocols if self._support[name] - (name in own_names) == others]
+        if wish.protocol_type != protocol_type or not common:
+            raise inconsistent(self._group, "its members know none of these protocols")
+
+    def joined(self, member: Member, generation: int, protocol_type: str, protocol: str, leader: str) -> ClassicJoined:
+        """What a member hears of a generation. Only the leader hears of the others."""
+        listed = self if member.member_id == leader else ()
+        return ClassicJoined(
+            member_id=member.member_id,
+            generation=generation,
+            protocol_type=protocol_type,
+            protocol=protocol,
+            leader=leader,
+            members=[(one.member_id, one.wish.instance_id, one.metadata_by_protocol[protocol]) for one in listed],
+        )
+
+    def stood_still(self, duration_ms: int) -> None:
+        """This process stood still for so long: the sessions did, too."""
+        for member in self._by_id.values():
+            member.seen_ms += duration_ms
+
+    def fail(self, error: TidelogError) -> None:
+        """Answer all that wait with an error."""
+        for member in self._by_id.values():
+            member.fail(error)
+
+    def fail_syncs(self, error: TidelogError) -> None:
+        """Answer those that wait for an assignment with an error."""
+        for member in self._by_id.values():
+            member.fail_sync(error)
+
+    def release(self) -> None:
+        """Give back the memory that is counted for members, since a row of the table counts it."""
+        for member in self._by_id.values():
+            member.release(None)
+
+    def rows(self, generation: int, protocol: str, assignments: Mapping[str, bytes]) -> tuple[MemberRow, ...]:
+        """As the table has them. Raises ``BackOff`` (``OVERLOADED``) where they are too large."""
+        rows = tuple(one.row(generation, protocol, assignments.get(one.member_id, b"")) for one in self._by_id.values())
+        opaque = [row.classic for row in rows if row.classic is not None]
+        if sum(len(one.metadata) + len(one.assignment) for one in opaque) > CLASSIC_GROUP_BYTES_MAX:
+            raise overloaded(f"Metadata and assignments of a group may have {CLASSIC_GROUP_BYTES_MAX} bytes.")
+        return rows
+
+    def _list(self, member: Member) -> None:
+        self._support.update(member.metadata_by_protocol.keys())
+        if member.wish.instance_id is not None:
+            self._by_instance[member.wish.instance_id] = member.member_id
+
+    def _unlist(self, member: Member) -> None:
+        for name in member.metadata_by_protocol:
+            self._support[name] -= 1
+            if not self._support[name]:
+                del self._support[name]
+        instance_id = member.wish.instance_id
+        if instance_id is not None and self._by_instance.get(instance_id) == member.member_id:
+            del self._by_instance[instance_id]

@@ -1,0 +1,58 @@
+"""A classic group's row as the table has it, written under its coordinator's epoch, one write after another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gateway.call import unasked
+from gateway.deadlines import Deadlines
+from gateway.groups.bounds import GroupBounds
+from gateway.groups.metrics import GroupMetrics
+from gateway.tables.groups import GroupsTable
+from log_format.clock import Clock
+from log_format.groups.changes import Regroup
+from log_format.groups.memory import row_bytes
+from log_format.groups.row import GroupRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassicParts:
+    """What coordinating a classic group needs."""
+
+    table: GroupsTable
+    deadlines: Deadlines
+    clock: Clock
+    metrics: GroupMetrics
+    bounds: GroupBounds
+
+
+class StoredRow:
+    """Belongs to the event loop."""
+
+    def __init__(self, row: GroupRow, table: GroupsTable) -> None:
+        self.row = row
+        self._table = table
+        self._writing = asyncio.Lock()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no write is under way."""
+        return not self._writing.locked()
+
+    async def write(self, next_row: Callable[[], GroupRow | None]) -> None:
+        """Write what ``next_row`` gives once earlier writes have ended; None: nothing. Raises as it does, ``CoordinatorFenced``,
+        ``BackOff``, ``OutcomeUnknown``."""
+        async with self._writing:
+            row = next_row()
+            if row is None:
+                return
+            decided = self._table.budget.admit(row_bytes(row) - row_bytes(self.row))
+            try:
+                with unasked():
+                    written = (await self._table.decide(Regroup(row=row))).row
+            finally:
+                decided(None)
+            assert written is not None
+            self.row = written

@@ -1,0 +1,122 @@
+"""Which groups read which topics, and how far each is behind: for a list of topics, by what was known a moment ago.
+
+It looks at the head of the groups' table and of each topic listed, unless that was done just now. It reads no record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from gateway.engine.registry import TopicRegistry, is_topic_name
+from gateway.groups.bounds import LAG_GROUPS_PER_STEP, LOOKS_AT_ONCE, GroupBounds
+from gateway.tables.groups import GroupsTable
+from log_format.clock import Clock
+from log_format.errors import CorruptData
+from log_format.groups.row import OffsetRow
+from log_format.groups.state import Group
+from log_format.topic.state import TopicState
+
+GROUPS_OF_TOPIC_MAX: Final = 100
+"""Listed for one topic, those furthest behind; the others are counted."""
+Shown = Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOfTopic:
+    """``member_count``: members that subscribe to the topic. ``lag`` None: nothing is committed for it."""
+
+    group: str
+    member_count: int
+    lag: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicReaders:
+    """``groups``: those furthest behind first; ``group_count``: all of them."""
+
+    topic: str
+    groups: list[GroupOfTopic]
+    group_count: int
+
+
+@dataclass(slots=True)
+class _Reader:
+    """A group of a topic: what it has committed there, and how many of its members want the topic."""
+
+    rows: list[OffsetRow] = field(default_factory=list)
+    member_count: int = 0
+
+
+class Readers:
+    """Belongs to the event loop."""
+
+    def __init__(self, table: GroupsTable, topics: TopicRegistry, *, clock: Clock, bounds: GroupBounds) -> None:
+        self._table = table
+        self._topics = topics
+        self._clock = clock
+        self._bounds = bounds
+
+    async def page(
+        self, after: str, limit: int, *, topic_shown: Shown, group_shown: Shown
+    ) -> tuple[list[TopicReaders], str | None]:
+        """At most ``limit`` topics after ``after`` that groups read, in order of name, and the name after which the list goes on.
+
+        Raises ``BackOff``, and as ``topic_shown`` and ``group_shown``.
+        """
+        state = await self._table.recent(self._bounds.lag_fresh_ms)
+        wanted: dict[str, dict[str, _Reader]] = {}
+        for number, (name, group) in enumerate(state.groups.items()):
+            if number % LAG_GROUPS_PER_STEP == 0:
+                await asyncio.sleep(0)
+            if group.is_there and group_shown(name):
+                _sort(wanted, name, group, after)
+        names = sorted(name for name in wanted if is_topic_name(name) and topic_shown(name))
+        seen_ms = self._clock.monotonic_ms() - self._bounds.lag_fresh_ms
+        turns = asyncio.Semaphore(LOOKS_AT_ONCE)
+
+        async def look(name: str) -> TopicReaders | None:
+            async with turns:
+                try:
+                    topic = await self._topics.fresh(name, seen_ms)
+                except CorruptData:
+                    return None  # as the list of topics leaves it out
+            return _readers(topic.state, wanted[name])
+
+        looked = await asyncio.gather(*(look(name) for name in names[:limit]))
+        found = [one for one in looked if one is not None]
+        return found, names[limit - 1] if len(names) > limit else None
+
+
+def _sort(wanted: dict[str, dict[str, _Reader]], name: str, group: Group, after: str) -> None:
+    """Enter a group under each of its topics."""
+    for row in group.offsets.values():
+        if row.topic > after:
+            wanted.setdefault(row.topic, {}).setdefault(name, _Reader()).rows.append(row)
+    for member in () if group.row is None else group.row.members:
+        for topic in {*member.topics, *member.target}:
+            if topic > after:
+                wanted.setdefault(topic, {}).setdefault(name, _Reader()).member_count += 1
+
+
+def _readers(state: TopicState, groups: dict[str, _Reader]) -> TopicReaders | None:
+    """None for a topic that does not exist, or that they read in an earlier life."""
+    if not state.exists:
+        return None
+    found = []
+    for name, reader in groups.items():
+        valid = [
+            max(0, state.high_watermark(row.partition) - row.offset)
+            for row in reader.rows
+            if row.offset is not None and row.topic_id == state.topic_id and row.partition < state.partition_count
+        ]
+        if valid or reader.member_count:
+            lag = sum(valid) if valid else None
+            found.append(GroupOfTopic(group=name, member_count=reader.member_count, lag=lag))
+    if not found:
+        return None
+    most = heapq.nsmallest(GROUPS_OF_TOPIC_MAX, found, key=lambda one: (-1 if one.lag is None else -one.lag, one.group))
+    return TopicReaders(topic=state.topic, groups=most, group_count=len(found))

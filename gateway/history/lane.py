@@ -1,0 +1,172 @@
+"""The lane of old records: fetches of history, answered by reader processes. The tail and producers never wait for it.
+
+1. A task holds a share of the readers' memory until its answer is sent. Shares are given in turn, and one for each reader is kept
+   for clients that hold none (``MemoryBudget``).
+2. Of an answer this process holds one piece at a time. While a client does not take it, the reader waits.
+3. When a reader ends, its tasks are refused (503, nothing happened) or, where the client has a part already, cut short. The
+   gateway does not read what a reader died of. While there is no reader it reads by itself, as without this lane.
+4. A task without a head in ``HEAD_MS_MAX`` is refused likewise. A reader that gave none to any task for long is killed.
+5. Readers run while there are such fetches. The first ones are read by the gateway: it waits for no process to start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from gateway.counted_store import StoreRequests
+from gateway.engine.bounds import ANSWER_WAIT_MS_MAX
+from gateway.history.readers import Reader, Readers, ReaderUnavailable
+from gateway.history.service import TASKS_AT_ONCE
+from gateway.history.task import FRAME_BYTES_MAX, HEADS, LENGTH, Head, Task, framed
+from gateway.memory_budget import MemoryBudget, Reservation
+from log_format.errors import BackOff
+
+TASK_BYTES: Final = 12 * 1024 * 1024
+"""A task's records, the row groups around them, their stored bytes, a piece of the answer."""
+ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Bytes of records of one answer; a larger fetch gets so many."""
+PIECE_BYTES: Final = 256 * 1024
+HEAD_MS_MAX: Final = 10_000
+PIECE_MS_MAX: Final = 30_000
+WAITING_MAX: Final = 20_000
+"""Tasks that wait for their turn; the number of connections is the smaller bound."""
+
+
+class Lane:
+    """Belongs to the event loop. ``has_principals``: clients are known for certain; one may then hold half of the memory."""
+
+    def __init__(
+        self,
+        readers: Readers,
+        count: int,
+        *,
+        requests: StoreRequests,
+        registry: CollectorRegistry,
+        has_principals: bool,
+    ) -> None:
+        share = count * TASK_BYTES
+        size = share * TASKS_AT_ONCE
+        of_client_max = size // 2 if has_principals else None
+        self.memory = MemoryBudget(size, "reads of history", kept_bytes=share, of_client_max=of_client_max)
+        self._readers = readers
+        self._requests = requests
+        requests_given = Counter(
+            "tidelog_history_requests", "Fetches given to readers of history.", ("outcome",), registry=registry
+        )
+        self._answered, self._failed = requests_given.labels("answered"), requests_given.labels("failed")
+        self._bytes = Counter("tidelog_history_bytes", "Bytes of answers from readers of history.", registry=registry)
+        waiting = Gauge("tidelog_history_waiting", "Fetches that wait for a reader of history.", registry=registry)
+        waiting.set_function(lambda: self.memory.waiting_count)
+        live = Gauge("tidelog_history_readers", "Readers of history that take fetches.", registry=registry)
+        live.set_function(lambda: readers.live_count)
+
+    def wake(self) -> None:
+        """Have the readers run. Returns at once."""
+        self._readers.wake()
+
+    async def stop(self) -> None:
+        """End the readers."""
+        await self._readers.stop()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a reader."""
+        return self._readers.live_count > 0
+
+    async def read(self, task: Task, client: str | None) -> Answer | None:
+        """The answer, to be closed by the caller; None: the gateway is to read by itself. Raises ``BackOff``."""
+        reservation = await self.memory.reserve_in_turn(
+            TASK_BYTES, wait_ms=ANSWER_WAIT_MS_MAX, waiting_max=WAITING_MAX, client=client
+        )
+        reader = self._readers.choose(f"{task.topic_id}/{task.partition}")
+        if reader is None:
+            reservation.release()
+            return None
+        try:
+            answer = Answer(reader, reader.hand_over(), reservation, self._bytes)
+        except ReaderUnavailable:
+            reservation.release()
+            return None
+        is_whole = False
+        try:
+            answer.head = await answer.begun(task)
+            is_whole = True
+        finally:
+            (self._answered if is_whole else self._failed).inc()
+            if not is_whole:
+                answer.close()
+        self._requests.add(answer.head.asked)
+        return answer
+
+
+class Answer:
+    """One task's answer."""
+
+    def __init__(self, reader: Reader, source: socket.socket, reservation: Reservation, sent: Counter) -> None:
+        self.head = Head(0)
+        self._reader: Reader | None = reader
+        self._source = source
+        self._reservation = reservation
+        self._sent = sent
+        reader.task_count += 1
+
+    async def begun(self, task: Task) -> Head:
+        """Send the task, and wait for its head. Raises ``BackOff``."""
+        reader = self._reader
+        assert reader is not None
+        try:
+            async with asyncio.timeout(HEAD_MS_MAX / 1000):
+                await asyncio.get_running_loop().sock_sendall(self._source, framed(task))
+                data = await self._frame()
+        except TimeoutError:
+            reader.missed()
+            raise BackOff("The store does not give a segment in time.") from None
+        except OSError:
+            raise BackOff("The reader of old records ended. It is started again.") from None
+        reader.heard()
+        return HEADS.decode(data)
+
+    async def pieces(self) -> AsyncGenerator[bytes, None]:
+        """The body. Raises ``OSError`` where it is cut short."""
+        while left := await self._length():
+            while left:
+                piece = await self._some(min(left, PIECE_BYTES))
+                left -= len(piece)
+                self._sent.inc(len(piece))
+                yield piece
+
+    def close(self) -> None:
+        """Give back what it holds; the reader ends the task. Idempotent."""
+        if self._reader is not None:
+            self._reader.task_count -= 1
+            self._reader = None
+            self._source.close()
+            self._reservation.release()
+
+    async def _frame(self) -> bytes:
+        left = await self._length()
+        if left > FRAME_BYTES_MAX:
+            raise OSError("no head of a reader")
+        data = b""
+        while len(data) < left:
+            data += await self._some(left - len(data))
+        return data
+
+    async def _length(self) -> int:
+        data = b""
+        while len(data) < LENGTH.size:
+            data += await self._some(LENGTH.size - len(data))
+        (length,) = LENGTH.unpack(data)
+        return int(length)
+
+    async def _some(self, size: int) -> bytes:
+        async with asyncio.timeout(PIECE_MS_MAX / 1000):
+            piece = await asyncio.get_running_loop().sock_recv(self._source, size)
+        if not piece:
+            raise ConnectionResetError("the reader ended")
+        return piece

@@ -1,0 +1,167 @@
+"""A task's records out of the store, and the answer that is made of them.
+
+Limits are exact and count whole records; the first record comes whatever its size. A row group is decoded as a whole, so what a
+task leaves of it is kept for the next one (``ReadAhead``).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from gateway.codec.answer_compression import compressed, gains, new_compressor
+from gateway.codec.arrow_answer import arrow_pieces
+from gateway.codec.json_answer import Positions, json_pieces, ndjson_pieces
+from gateway.codec.media_type import ARROW_STREAM, JSON, NDJSON
+from gateway.engine.bounds import READ_AHEAD_PIECE_BYTES, READ_AHEAD_RECORDS
+from gateway.engine.read_ahead import Piece, ReadAhead, fitting, piece_of
+from gateway.history.task import PlannedRun, Task
+from log_format.clock import Clock
+from log_format.errors import CorruptData, StoreUnavailable
+from log_format.records.schema import RECORD_SCHEMA
+from log_format.segments.reader import SegmentReader
+from log_format.segments.run import SegmentRef
+
+AHEAD_BYTES_MAX: Final = 8 * 1024 * 1024
+SENT_BYTES_MIN: Final = 64 * 1024
+"""Shorter pieces of a body are sent together."""
+READ_MS_MAX: Final = 2_000
+"""A task that has something to answer goes on to further runs for so long."""
+
+
+@dataclass(slots=True)
+class Found:
+    """Tables of ``RECORD_SCHEMA`` in order of offset."""
+
+    next_offset: int
+    tables: list[pa.Table] = field(default_factory=list)
+    record_count: int = 0
+    size_bytes: int = 0
+
+    @property
+    def table(self) -> pa.Table:
+        """All of them as one."""
+        return pa.concat_tables(self.tables) if self.tables else RECORD_SCHEMA.empty_table()
+
+
+class OldRecords:
+    """Reads tasks, several at once. Thread-safe."""
+
+    def __init__(self, reader: SegmentReader, *, clock: Clock) -> None:
+        self._reader = reader
+        self._clock = clock
+        self._ahead = ReadAhead(AHEAD_BYTES_MAX)
+        self._lock = threading.Lock()
+
+    def read(self, task: Task) -> Found:
+        """The task's records, up to its limits.
+
+        Raises ``CorruptData`` and ``StoreUnavailable``, unless there is something to answer.
+        """
+        found = Found(task.runs[0].start_offset)
+        until_ms = self._clock.monotonic_ms() + READ_MS_MAX
+        for run in task.runs:
+            while found.next_offset < run.end_offset:
+                if found.record_count and self._clock.monotonic_ms() > until_ms:
+                    return found
+                try:
+                    is_full = self._take(task, run, found)
+                except (CorruptData, StoreUnavailable):
+                    if found.record_count:
+                        return found
+                    raise
+                if is_full:
+                    return found
+        return found
+
+    def _take(self, task: Task, run: PlannedRun, found: Found) -> bool:
+        """Take what fits of the next piece of a run; True where a limit is reached."""
+        kept = self._kept(task, run, found.next_offset)
+        piece = kept or self._read(task, run, found)
+        first = piece.row_of(found.next_offset)
+        stop = fitting(
+            piece.size_sums,
+            range(first, len(piece.offsets)),
+            records_max=task.records_max - found.record_count,
+            bytes_max=task.bytes_max - found.size_bytes,
+            at_least_one=not found.record_count,
+        )
+        if stop > first:
+            found.tables.append(piece.table.slice(first, stop - first))
+            found.record_count += stop - first
+            found.size_bytes += int(piece.size_sums[stop] - piece.size_sums[first])
+        if stop == len(piece.offsets):
+            found.next_offset = piece.end_offset
+            return found.record_count >= task.records_max or found.size_bytes >= task.bytes_max
+        if stop > first:
+            found.next_offset = int(piece.offsets[stop - 1]) + 1
+        if kept is None:
+            with self._lock:
+                self._ahead.add(task.topic_id, task.partition, piece)
+        return True
+
+    def _kept(self, task: Task, run: PlannedRun, offset: int) -> Piece | None:
+        with self._lock:
+            piece = self._ahead.find(task.topic_id, task.partition, offset)
+        # Key compaction may have removed records of a segment that the plan does not name any more.
+        return piece if piece is not None and piece.path == run.path else None
+
+    def _read(self, task: Task, run: PlannedRun, found: Found) -> Piece:
+        table = self._reader.read(
+            task.topic,
+            SegmentRef(run.path, run.size_bytes, run.footer_start, run.footer_crc32),
+            task.partition,
+            found.next_offset,
+            bytes_max=max(task.bytes_max - found.size_bytes, READ_AHEAD_PIECE_BYTES),
+            records_max=max(task.records_max - found.record_count, READ_AHEAD_RECORDS),
+            end_offset=run.end_offset,
+        )
+        return piece_of(table, found.next_offset, run.end_offset, run.path)
+
+
+def body(task: Task, found: Found) -> tuple[str | None, Iterator[bytes]]:
+    """The content encoding, and the body in pieces."""
+    positions = Positions(
+        next_offset=found.next_offset, high_watermark=task.high_watermark, log_start_offset=task.log_start_offset
+    )
+    table = found.table
+    makers: dict[str, Callable[[], Iterator[bytes]]] = {
+        JSON: lambda: json_pieces(task.topic, task.partition, table, positions),
+        NDJSON: lambda: ndjson_pieces(table),
+        ARROW_STREAM: lambda: arrow_pieces(table),
+    }
+    pieces = _joined(makers[task.kind]())
+    first = next(pieces)
+    if task.encoding is None or not gains(task.encoding, first):
+        return None, _behind(first, pieces)
+    return task.encoding, _compressed(task.encoding, _behind(first, pieces))
+
+
+def _behind(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from pieces
+
+
+def _joined(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    chunks: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        chunks.append(piece)
+        size += len(piece)
+        if size >= SENT_BYTES_MIN:
+            yield b"".join(chunks) if len(chunks) > 1 else piece
+            chunks, size = [], 0
+    if chunks:
+        yield b"".join(chunks)
+
+
+def _compressed(encoding: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    compressor = new_compressor(encoding)
+    for piece in pieces:
+        if data := compressed(compressor, piece, last=False):
+            yield data
+    yield compressor.flush()

@@ -1,0 +1,200 @@
+"""Reader processes, there while they have work.
+
+1. They are started when they are woken, and ended when none has had a task for ``idle_s``. An idle gateway has none.
+2. In between each is started again when it ends, after a pause that grows while it keeps ending.
+3. A reader ends when its control socket closes. So none outlives the gateway, however that ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import sys
+import time
+import zlib
+from collections.abc import Sequence
+from typing import Final
+
+from gateway.history.service import READY, TASKS_AT_ONCE
+from gateway.supervised import RestartPause, supervised
+
+START_S_MAX: Final = 30
+END_S_MAX: Final = 2
+IDLE_S: Final = 60
+"""A client that comes back within this finds its reader, and what that read ahead."""
+IDLE_LOOKS: Final = 4
+"""In that time."""
+SILENT_S_MAX: Final = 30
+"""Longer than a store may take with all its tries: a reader that is silent for so long has stopped."""
+
+_log = logging.getLogger("gateway.history")
+
+
+class ReaderUnavailable(Exception):
+    """The reader takes no task. Nothing was sent."""
+
+
+class Reader:
+    """A reader process that takes tasks."""
+
+    def __init__(self, process: asyncio.subprocess.Process, control: socket.socket) -> None:
+        self.task_count = 0
+        self._process = process
+        self._control = control
+        self._heard_at = time.monotonic()
+
+    def hand_over(self) -> socket.socket:
+        """This side of a new task's socket; the reader has the other. Raises ``ReaderUnavailable``."""
+        own, theirs = socket.socketpair()
+        with theirs:
+            try:
+                own.setblocking(False)
+                socket.send_fds(self._control, [b"t"], [theirs.fileno()])
+            except OSError as error:
+                own.close()
+                raise ReaderUnavailable from error
+        return own
+
+    def heard(self) -> None:
+        """It answered."""
+        self._heard_at = time.monotonic()
+
+    def missed(self) -> None:
+        """A task got no head in time. Where the reader gave none to any task for long, it is killed, and started again."""
+        if time.monotonic() - self._heard_at > SILENT_S_MAX:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+
+class Readers:
+    """``count`` processes of ``command``, which gets the descriptor of its control socket as an argument behind the first
+    ones. Belongs to the event loop."""
+
+    def __init__(self, count: int, command: Sequence[str], arguments: Sequence[str], *, idle_s: float = IDLE_S) -> None:
+        self._count = count
+        self._command = command
+        self._arguments = arguments
+        self._idle_s = idle_s
+        self._live: dict[int, Reader] = {}
+        self._used_at = 0.0
+        self._stopping = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+
+    @property
+    def live_count(self) -> int:
+        """How many take tasks."""
+        return len(self._live)
+
+    def wake(self) -> None:
+        """Have them run. Returns at once: they take tasks about a second later."""
+        self._used_at = time.monotonic()
+        if self._running is None or self._running.done():
+            self._running = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """End them for good. What they have under way is cut short."""
+        self._stopping.set()
+        if self._running is not None:
+            await asyncio.wait((self._running,))
+
+    def choose(self, key: str) -> Reader | None:
+        """The reader that has what it read ahead of the key, unless it is busy and another is less so. None: there is none."""
+        if not self._live:
+            return None
+        self._used_at = time.monotonic()
+        usual = self._live.get(zlib.crc32(key.encode()) % self._count)
+        if usual is not None and usual.task_count < TASKS_AT_ONCE:
+            return usual
+        return min(self._live.values(), key=lambda reader: reader.task_count)
+
+    async def _run(self) -> None:
+        """Keep them running until they are idle; once more where they are woken while they end."""
+        while self._is_wanted:
+            keepers = [_Keeper(number, self) for number in range(self._count)]
+            keeping = [asyncio.create_task(supervised(keeper.round, "a reader of history")) for keeper in keepers]
+            try:
+                while self._is_wanted:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(self._idle_s / IDLE_LOOKS):
+                            await self._stopping.wait()
+                    if not self._live or any(reader.task_count for reader in self._live.values()):
+                        self._used_at = time.monotonic()
+            finally:
+                self._live.clear()  # from here on none is given a task
+                for task in keeping:
+                    task.cancel()
+                await asyncio.gather(*keeping, return_exceptions=True)
+
+    @property
+    def _is_wanted(self) -> bool:
+        return not self._stopping.is_set() and time.monotonic() - self._used_at < self._idle_s
+
+    async def serve(self, number: int) -> int:
+        """Run one process to its end; returns its exit status. Raises ``OSError`` where it can't be started."""
+        control, theirs = socket.socketpair()
+        with control:
+            control.setblocking(False)
+            with theirs:
+                process = await asyncio.create_subprocess_exec(
+                    *self._command,
+                    str(theirs.fileno()),
+                    *self._arguments,
+                    pass_fds=(theirs.fileno(),),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.DEVNULL,
+                    # A terminal's Ctrl-C is for the gateway.
+                    start_new_session=True,
+                )
+            try:
+                if await _says_ready(control):
+                    self._live[number] = Reader(process, control)
+                    return await process.wait()
+                process.kill()
+                return await process.wait()
+            finally:
+                self._live.pop(number, None)
+                control.close()
+                await _ended(process)
+
+
+class _Keeper:
+    def __init__(self, number: int, readers: Readers) -> None:
+        self._number = number
+        self._readers = readers
+        self._pause = RestartPause()
+
+    async def round(self) -> None:
+        """One process, and the pause behind it."""
+        try:
+            what = f"ended with status {await self._readers.serve(self._number)}"
+        except OSError as error:
+            what = f"can't be started: {error}"
+        pause = self._pause.next_seconds()
+        _log.error("reader %d of history %s, and is started again in %g s", self._number, what, pause)
+        await asyncio.sleep(pause)
+
+
+async def _says_ready(control: socket.socket) -> bool:
+    try:
+        async with asyncio.timeout(START_S_MAX):
+            return await asyncio.get_running_loop().sock_recv(control, 1) == READY
+    except (TimeoutError, OSError):
+        return False
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    """Wait for the end of a process whose control socket is closed."""
+    try:
+        async with asyncio.timeout(END_S_MAX):
+            await process.wait()
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def reader_command() -> list[str]:
+    """This Python with its reader program; the modules are looked for where this process found them."""
+    return [sys.executable, *(["-P"] if sys.flags.safe_path else []), "-m", "gateway.process.history_reader"]

@@ -1,0 +1,141 @@
+"""ACLs in Kafka's numbers.
+
+What Tidelog has no word for is refused with words, never widened: an ACL that a client adds means to both the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple, TypeVar
+
+from gateway.http.access_fields import GROUP, ROLE, USER, is_principal, resource_fault
+from log_format.access.acls import CLUSTER, EVERY, Acl, Operation, Pattern, Permission, ResourceType
+from log_format.errors import ErrorCode, RequestRefused
+
+ANY: Final = 1
+"""In a filter: all, of types, operations, permissions and patterns."""
+MATCH: Final = 2
+"""In a filter, of patterns: each that reaches the resource."""
+LITERAL: Final = 3
+CLUSTER_NAME: Final = "kafka-cluster"
+EVERY_USER: Final = f"{USER}{EVERY}"
+
+RESOURCE_TYPES: Final[Mapping[ResourceType, int]] = {"topic": 2, "group": 3, "cluster": 4, "transactional_id": 5}
+OPERATIONS: Final[Mapping[Operation, int]] = {
+    "All": 2,
+    "Read": 3,
+    "Write": 4,
+    "Create": 5,
+    "Delete": 6,
+    "Alter": 7,
+    "Describe": 8,
+}
+PERMISSIONS: Final[Mapping[Permission, int]] = {"deny": 2, "allow": 3}
+PATTERNS: Final[Mapping[Pattern, int]] = {"literal": LITERAL, "prefix": 4}
+_WORDLESS: Final = {
+    9: "ClusterAction",
+    10: "DescribeConfigs (Describe on the topic allows it)",
+    11: "AlterConfigs (Alter on the topic allows it)",
+    12: "IdempotentWrite (Write on the topic allows it)",
+    13: "CreateTokens",
+    14: "DescribeTokens",
+    15: "TwoPhaseCommit",
+}
+_WORDLESS_TYPES: Final = {6: "delegation tokens", 7: "users"}
+K = TypeVar("K", bound=str)
+
+
+class KafkaAcl(NamedTuple):
+    """An ACL as a request names it, or a filter: then texts may be None."""
+
+    resource_type: int
+    resource: str | None
+    pattern: int
+    principal: str | None
+    host: str | None
+    operation: int
+    permission: int
+
+
+def parsed_acl(given: KafkaAcl) -> Acl:
+    """Ours. Raises ``RequestRefused`` for one that has no match."""
+    if given.host != EVERY:
+        raise _refused(f"ACLs hold for every host: host must be {EVERY}")
+    if given.operation in _WORDLESS:
+        raise _refused(f"There is no operation {_WORDLESS[given.operation]}")
+    if given.resource_type in _WORDLESS_TYPES:
+        raise _refused(f"There are no ACLs of {_WORDLESS_TYPES[given.resource_type]}")
+    resource_type = _word(RESOURCE_TYPES, given.resource_type, "resource type")
+    pattern = _word(PATTERNS, given.pattern, "pattern")
+    resource = _own_resource(resource_type, given.resource or "")
+    principal = own_principal(given.principal or "")
+    if (fault := resource_fault(resource_type, resource, pattern)) is not None:
+        raise _refused(f"The name of the {resource_type} {fault}")
+    if principal != EVERY and not is_principal(principal, USER, GROUP, ROLE):
+        raise _refused(f"The principal must be {USER}, {GROUP} or {ROLE} and a name")
+    operation = _word(OPERATIONS, given.operation, "operation")
+    return Acl(
+        principal, operation, resource_type, resource, pattern, _word(PERMISSIONS, given.permission, "permission")
+    )
+
+
+def told_acl(acl: Acl) -> KafkaAcl:
+    """As Kafka has it."""
+    return KafkaAcl(
+        RESOURCE_TYPES[acl.resource_type],
+        CLUSTER_NAME if acl.resource_type == "cluster" else acl.resource,
+        PATTERNS[acl.pattern],
+        EVERY_USER if acl.principal == EVERY else acl.principal,
+        EVERY,
+        OPERATIONS[acl.operation],
+        PERMISSIONS[acl.permission],
+    )
+
+
+def own_principal(principal: str) -> str:
+    """``User:*`` is each caller."""
+    return EVERY if principal == EVERY_USER else principal
+
+
+def is_asked(acl: Acl, asked: KafkaAcl) -> bool:
+    """Whether the filter names the ACL: by all members that it has."""
+    own = told_acl(acl)
+    return (
+        _is(asked.resource_type, own.resource_type)
+        and _is(asked.operation, own.operation)
+        and _is(asked.permission, own.permission)
+        and asked.principal in (None, own.principal)
+        and asked.host in (None, own.host)
+        and _reaches(acl, own.resource or "", asked)
+    )
+
+
+def _reaches(acl: Acl, resource: str, asked: KafkaAcl) -> bool:
+    if asked.pattern != MATCH:
+        return _is(asked.pattern, PATTERNS[acl.pattern]) and asked.resource in (None, resource)
+    if asked.resource is None or resource == asked.resource:
+        return True
+    return asked.resource.startswith(resource) if acl.pattern == "prefix" else resource == EVERY
+
+
+def _is(asked: int, own: int) -> bool:
+    return asked in (ANY, own)
+
+
+def _own_resource(resource_type: ResourceType, name: str) -> str:
+    if resource_type != "cluster":
+        return name
+    if name not in (CLUSTER_NAME, CLUSTER, EVERY):
+        raise _refused(f"The only cluster is {CLUSTER_NAME}")
+    return CLUSTER
+
+
+def _word(words: Mapping[K, int], number: int, what: str) -> K:
+    for word, own in words.items():
+        if own == number:
+            return word
+    raise _refused(f"{number} is no {what} of an ACL")
+
+
+def _refused(what: str) -> RequestRefused:
+    return RequestRefused(f"{what}.", code=ErrorCode.INVALID_REQUEST)

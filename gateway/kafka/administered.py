@@ -1,0 +1,78 @@
+"""Administration by Kafka's calls: judged by the same rights as HTTP's, recorded in the same trail."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+from kio.schema.errors import ErrorCode as KafkaError
+
+from gateway.engine.bounds import LIST_LOADS_AT_ONCE
+from gateway.kafka.call import KafkaCall
+from gateway.kafka.errors import kafka_error
+from gateway.problem import as_tidelog_error
+from log_format.access.acls import Operation, ResourceType
+from log_format.errors import TidelogError
+
+AT_ONCE: Final = LIST_LOADS_AT_ONCE
+"""Resources of one request that are changed at the same time."""
+T = TypeVar("T")
+R = TypeVar("R")
+_log = logging.getLogger("gateway.kafka")
+
+
+class Right(NamedTuple):
+    """What a change needs."""
+
+    operation: Operation
+    resource_type: ResourceType
+    resource: str
+
+
+async def administered(call: KafkaCall, right: Right, change: Callable[[], Awaitable[T]]) -> T:
+    """What the change gives. Raises ``Unauthorized``, as the change, and ``BackOff`` where it can't be recorded and must be."""
+    call.require(*right)
+    recording = call.gateway.recording
+    if recording is None:
+        return await change()
+    if recording.is_required:
+        await recording.recorded(call.event("administration", *right))
+        return await change()
+    try:
+        made = await change()
+    except Exception as error:
+        if as_tidelog_error(error).may_have_happened:
+            recording.note(call.event("administration", *right))
+        raise
+    recording.note(call.event("administration", *right))
+    return made
+
+
+def told_error(call: KafkaCall, error: BaseException) -> dict[str, Any]:
+    """Kafka's code, and our words."""
+    if not isinstance(error, TidelogError):
+        _log.error("%s failed", call.name, exc_info=error)
+    known = as_tidelog_error(error)
+    return {"error_code": kafka_error(known), "error_message": known.detail}
+
+
+NO_ERROR: Final[dict[str, Any]] = {"error_code": KafkaError.none, "error_message": None}
+
+
+async def each(
+    call: KafkaCall, wanted: Sequence[R], done: Callable[[R], Awaitable[dict[str, Any]]]
+) -> list[dict[str, Any]]:
+    """What ``done`` gives for each, a few at a time; an error becomes its code and words."""
+
+    async def one(item: R) -> dict[str, Any]:
+        try:
+            return NO_ERROR | await done(item)
+        except Exception as error:  # noqa: BLE001 - of one among several: the others go on
+            return told_error(call, error)
+
+    answers: list[dict[str, Any]] = []
+    for start in range(0, len(wanted), AT_ONCE):
+        answers += await asyncio.gather(*(one(item) for item in wanted[start : start + AT_ONCE]))
+    return answers

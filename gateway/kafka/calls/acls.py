@@ -1,0 +1,146 @@
+"""DescribeAcls, CreateAcls, DeleteAcls: the ACLs of ``/v1/access/acls`` in Kafka's words. Each needs Alter on the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Any, Final
+
+from gateway.kafka.acl_codes import KafkaAcl, is_asked, parsed_acl, told_acl
+from gateway.kafka.administered import NO_ERROR, Right, administered, each, told_error
+from gateway.kafka.call import Answer, KafkaCall
+from log_format.access.acls import CLUSTER, Acl, Acls, acls_of
+from log_format.access.changes import AddAcls, DeleteAcls
+from log_format.errors import ErrorCode, RequestRefused, TidelogError
+
+ACLS_TOLD_MAX: Final = 10_000
+"""In one answer, which can't be continued."""
+_RIGHT: Final = Right("Alter", "cluster", CLUSTER)
+
+
+async def describe_acls(call: KafkaCall, request: Any) -> Answer:
+    """Tell the ACLs that the filter names."""
+    try:
+        _check(call)
+        acls = (await call.engine.access_table.fresh()).acls
+        found = await asyncio.get_running_loop().run_in_executor(
+            call.gateway.codec_pool, _asked, acls, _filter(request)
+        )
+    except TidelogError as problem:
+        return call.answer(resources=(), **told_error(call, problem))
+    return call.answer(resources=_by_resource(found), **NO_ERROR)
+
+
+async def create_acls(call: KafkaCall, request: Any) -> Answer:
+    """Add ACLs: those that can be, in one decision."""
+    answers: list[dict[str, Any]] = []
+    good: list[Acl] = []
+    for one in request.creations:
+        try:
+            good.append(parsed_acl(_creation(one)))
+            answers.append(NO_ERROR)
+        except RequestRefused as refusal:
+            answers.append(told_error(call, refusal))
+    try:
+        _check(call)
+        if good:
+            await administered(call, _RIGHT, lambda: call.engine.access_table.decide(AddAcls(acls=tuple(good))))
+    except TidelogError as problem:
+        answers = [told_error(call, problem) for _ in request.creations]
+    return call.answer(results=answers)
+
+
+async def delete_acls(call: KafkaCall, request: Any) -> Answer:
+    """Delete the ACLs that each filter names."""
+
+    async def deleted(one: Any) -> dict[str, Any]:
+        asked = _filter(one)
+        decision = DeleteAcls(matches=lambda acl: is_asked(acl, asked))
+        decided = await administered(call, _RIGHT, lambda: call.engine.access_table.decide(decision))
+        return {"matching_acls": [NO_ERROR | _named(acl) for acl in decided.deleted]}
+
+    try:
+        _check(call)
+    except TidelogError as problem:
+        answers = [told_error(call, problem) for _ in request.filters]
+    else:
+        answers = await each(call, request.filters, deleted)
+    return call.answer(filter_results=[{"matching_acls": ()} | answer for answer in answers])
+
+
+def _check(call: KafkaCall) -> None:
+    """Raises ``Unauthorized``; ``RequestRefused`` (``AUTH_DISABLED``)."""
+    if not call.gateway.rights.enforced:
+        said = "The gateway runs with auth=off: there are no ACLs, and every client may do everything."
+        raise RequestRefused(said, code=ErrorCode.AUTH_DISABLED)
+    call.require(*_RIGHT)
+
+
+def _asked(acls: Acls, asked: KafkaAcl) -> list[Acl]:
+    found: list[Acl] = []
+    for key, bits in acls.entries.items():
+        found += [acl for acl in acls_of(key, bits) if is_asked(acl, asked)]
+        if len(found) > ACLS_TOLD_MAX:
+            raise RequestRefused(
+                f"The filter names more than {ACLS_TOLD_MAX} ACLs: ask for fewer, or by /v1/access/acls."
+            )
+    return sorted(found, key=_resource)
+
+
+def _resource(acl: Acl) -> tuple[str, str, str]:
+    return acl.resource_type, acl.resource, acl.pattern
+
+
+def _by_resource(acls: Iterable[Acl]) -> list[dict[str, Any]]:
+    resources = []
+    for _, of_one in groupby(acls, key=_resource):
+        told = [_named(acl) for acl in of_one]
+        resources.append(
+            {name: told[0][name] for name in _OF_RESOURCE} | {"acls": [_of_principal(one) for one in told]}
+        )
+    return resources
+
+
+_OF_RESOURCE: Final = ("resource_type", "resource_name", "pattern_type")
+
+
+def _of_principal(named: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in named.items() if name not in _OF_RESOURCE}
+
+
+def _named(acl: Acl) -> dict[str, Any]:
+    told = told_acl(acl)
+    return {
+        "resource_type": told.resource_type,
+        "resource_name": told.resource,
+        "pattern_type": told.pattern,
+        "principal": told.principal,
+        "host": told.host,
+        "operation": told.operation,
+        "permission_type": told.permission,
+    }
+
+
+def _creation(one: Any) -> KafkaAcl:
+    return KafkaAcl(
+        one.resource_type,
+        one.resource_name,
+        one.resource_pattern_type,
+        one.principal,
+        one.host,
+        one.operation,
+        one.permission_type,
+    )
+
+
+def _filter(one: Any) -> KafkaAcl:
+    return KafkaAcl(
+        one.resource_type_filter,
+        one.resource_name_filter,
+        one.pattern_type_filter,
+        one.principal_filter,
+        one.host_filter,
+        one.operation,
+        one.permission_type,
+    )

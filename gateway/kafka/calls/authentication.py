@@ -1,0 +1,86 @@
+"""SaslHandshake, SaslAuthenticate: a connection's client proves who it is, and again before its credential ends (KIP-368).
+
+1. Whatever is wrong with a credential gets the same answer, after a pause. Each is in the audit trail as a failed login.
+2. What can't be known now (the access table, the issuer's keys) closes the connection: clients come again, where an error would
+   end them.
+3. A session lasts as long as its credential. A client that does not prove itself again in time is cut off with its next request.
+4. A connection stays its user's: proving to be another ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final, cast
+
+from kio.schema.errors import ErrorCode as KafkaError
+
+from gateway.access.authentication import Unauthenticated
+from gateway.access.caller import Caller
+from gateway.kafka.call import Answer, KafkaCall, Refused
+from gateway.kafka.sasl import MECHANISMS, Mechanism, credential_of
+from log_format.errors import BackOff
+
+FAILED_PAUSE_MS: Final = 100
+"""Before a failed login is answered, as a broker's ``connection.failed.authentication.delay.ms``."""
+FAILURES_MAX: Final = 3
+"""Of one connection."""
+_NEEDED: Final = "A valid credential is needed: PLAIN with a token as password, or OAUTHBEARER with a JWT."
+
+
+async def sasl_handshake(call: KafkaCall, request: Any) -> Answer:
+    """The client names the mechanism of its next message."""
+    login = call.session.login
+    login.mechanism = None
+    if call.gateway.authentication is None:
+        return call.answer(error_code=KafkaError.illegal_sasl_state, mechanisms=())
+    if request.mechanism not in MECHANISMS:
+        return call.answer(error_code=KafkaError.unsupported_sasl_mechanism, mechanisms=MECHANISMS)
+    login.mechanism = cast("Mechanism", request.mechanism)
+    return call.answer(error_code=KafkaError.none, mechanisms=MECHANISMS)
+
+
+async def sasl_authenticate(call: KafkaCall, request: Any) -> Answer:
+    """The client brings its credential. Raises ``Refused``."""
+    session, authentication = call.session, call.gateway.authentication
+    mechanism, session.login.mechanism = session.login.mechanism, None
+    if authentication is None or mechanism is None:
+        said = "SaslHandshake comes first." if authentication else "The gateway runs with auth=off."
+        return _failed(call, KafkaError.illegal_sasl_state, said)
+    try:
+        headers = [(b"authorization", b"Bearer " + credential_of(mechanism, request.auth_bytes))]
+        caller = authentication.known(headers) or await authentication.verified(headers)
+        if session.caller is not None and session.caller.principal != caller.principal:
+            raise Unauthenticated
+    except Unauthenticated:
+        return await _refused(call)
+    except BackOff as problem:
+        raise Refused(f"a credential can't be judged now: {problem.detail}") from problem
+    session.enter(caller, headers)
+    return call.answer(
+        error_code=KafkaError.none,
+        error_message=None,
+        auth_bytes=b"",
+        session_lifetime=_lifetime_ms(call, caller),
+    )
+
+
+async def _refused(call: KafkaCall) -> Answer:
+    call.session.login.failures += 1
+    recording = call.gateway.recording
+    if recording is not None:
+        recording.note(call.event("failed_login"))
+    await asyncio.sleep(FAILED_PAUSE_MS / 1000)
+    if call.session.login.failures >= FAILURES_MAX:
+        raise Refused("too many failed logins")
+    return _failed(call, KafkaError.sasl_authentication_failed, _NEEDED)
+
+
+def _failed(call: KafkaCall, code: KafkaError, said: str) -> Answer:
+    return call.answer(error_code=code, error_message=said, auth_bytes=b"")
+
+
+def _lifetime_ms(call: KafkaCall, caller: Caller) -> int:
+    """0: it does not end by itself."""
+    if caller.expires_at_ms is None:
+        return 0
+    return max(1, caller.expires_at_ms - call.gateway.clock.now_ms())

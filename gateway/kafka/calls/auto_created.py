@@ -1,0 +1,45 @@
+"""Topics that come into being by being asked for: where the gateway's ``auto_create_topics`` and the request allow it.
+
+Kafka's producers ask for the metadata of a topic before they send to it, and again once they are told that it is unknown. So
+Produce itself creates none, as with a broker.
+
+Source: Kafka's ``auto.create.topics.enable``, KIP-361.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from gateway.engine.locating import Topics
+from gateway.engine.open_topic import OpenTopic
+from gateway.kafka.administered import AT_ONCE, Right, administered
+from gateway.kafka.call import KafkaCall
+from gateway.kafka.calls.topics import create_topic
+from log_format.errors import ErrorCode, TidelogError
+
+
+async def with_created(call: KafkaCall, looked: Topics) -> Topics:
+    """``looked``, whose missing topics are created now; or why one can't be."""
+    turns = asyncio.Semaphore(AT_ONCE)
+
+    async def one(name: str) -> OpenTopic | TidelogError:
+        async with turns:
+            try:
+                await _created(call, name)
+                return await call.engine.topics.fresh(name, call.engine.clock.monotonic_ms())
+            except TidelogError as refusal:
+                return refusal
+
+    missing = [name for name, found in looked.items() if isinstance(found, OpenTopic) and not found.state.exists]
+    return {**looked, **dict(zip(missing, await asyncio.gather(*map(one, missing)), strict=True))}
+
+
+async def _created(call: KafkaCall, name: str) -> None:
+    """The topic is there. Raises as creating it."""
+    call.require("Describe", "topic", name)
+    count, config = call.gateway.settings.auto_create_topics, call.engine.administration.parse_config({})
+    try:
+        await administered(call, Right("Create", "topic", name), lambda: create_topic(call, name, count, config))
+    except TidelogError as refusal:
+        if refusal.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise

@@ -1,0 +1,174 @@
+"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup: members that assign partitions among themselves.
+
+Source: KIP-62, KIP-345, KIP-394, KIP-559 (protocol in answers), KIP-800 (reasons, which are ignored), KIP-814.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode as KafkaError
+
+from gateway.groups.bounds import SESSION_TIMEOUT_MS_MAX, SESSION_TIMEOUT_MS_MIN
+from gateway.groups.calls.classic import REBALANCE_TIMEOUT_MS_MAX, Speaker
+from gateway.groups.classic.member import JoinWish
+from gateway.kafka.call import Answer, Calls, KafkaCall, Later, Served
+from gateway.kafka.calls.coordinator import check_group, group_error, is_name, milliseconds
+from log_format.errors import RequestRefused, TidelogError
+from log_format.groups.row import Reader
+
+JOIN_GROUP: Final = 11
+HEARTBEAT: Final = 12
+LEAVE_GROUP: Final = 13
+SYNC_GROUP: Final = 14
+ID_FIRST_VERSION: Final = 4
+SKIP_VERSION: Final = 9
+PROTOCOLS_MAX: Final = 100
+
+
+class InvalidSession(RequestRefused):
+    """The session time-out is out of its range."""
+
+
+async def join_group(call: KafkaCall, request: Any) -> Answer | Later:
+    """Join, and wait for the members of the next generation."""
+    return Later(_joined(call, request))
+
+
+async def _joined(call: KafkaCall, request: Any) -> Answer:
+    try:
+        check_group(call, request.group_id, "Read")
+        wish = _wish(call, request)
+        # The group counts the memory of members that wait; they may wait for minutes.
+        call.frame.release()
+        joined = await call.engine.groups.classic.join(request.group_id, wish, call.owner)
+    except TidelogError as error:
+        code = KafkaError.invalid_session_timeout if isinstance(error, InvalidSession) else group_error(error)
+        return _not_joined(call, code, request.member_id)
+    if isinstance(joined, str):
+        return _not_joined(call, KafkaError.member_id_required, joined)
+    return call.answer(
+        error_code=KafkaError.none,
+        generation_id=joined.generation,
+        protocol_type=joined.protocol_type,
+        protocol_name=joined.protocol,
+        leader=joined.leader,
+        skip_assignment=joined.skip_assignment,
+        member_id=joined.member_id,
+        members=[
+            {"member_id": member_id, "group_instance_id": instance_id, "metadata": metadata}
+            for member_id, instance_id, metadata in joined.members
+        ],
+    )
+
+
+def _wish(call: KafkaCall, request: Any) -> JoinWish:
+    session_ms = milliseconds(request.session_timeout)
+    if not SESSION_TIMEOUT_MS_MIN <= session_ms <= SESSION_TIMEOUT_MS_MAX:
+        raise InvalidSession(f"A session takes {SESSION_TIMEOUT_MS_MIN} to {SESSION_TIMEOUT_MS_MAX} ms.")
+    # The first version has one time-out for both.
+    rebalance_ms = milliseconds(getattr(request, "rebalance_timeout", request.session_timeout))
+    instance_id = getattr(request, "group_instance_id", None)
+    names = [one.name for one in request.protocols]
+    if (
+        not all(map(is_name, (*names, *filter(None, (instance_id, request.protocol_type)))))
+        or len(names) > PROTOCOLS_MAX
+    ):
+        raise RequestRefused("Names have 1 to 255 bytes and no control characters; a member has up to 100 protocols.")
+    enforced = call.gateway.rights.enforced
+    return JoinWish(
+        member_id=request.member_id,
+        instance_id=instance_id or None,
+        client_id=client_name(call),
+        client_host=f"/{call.session.address}",
+        session_timeout_ms=session_ms,
+        rebalance_timeout_ms=min(max(rebalance_ms, SESSION_TIMEOUT_MS_MIN), REBALANCE_TIMEOUT_MS_MAX),
+        protocol_type=request.protocol_type,
+        protocols=tuple((one.name, bytes(one.metadata)) for one in request.protocols),
+        reader=Reader(call.caller.principal, call.caller.groups) if enforced else None,
+        requires_id=call.version >= ID_FIRST_VERSION,
+        can_skip_assignment=call.version >= SKIP_VERSION,
+    )
+
+
+def client_name(call: KafkaCall) -> str | None:
+    """What the client calls itself, as far as it is shown."""
+    return call.client_id if call.client_id and is_name(call.client_id) else None
+
+
+def _not_joined(call: KafkaCall, code: KafkaError, member_id: str) -> Answer:
+    name = None if call.version >= 7 else ""
+    return call.answer(error_code=code, protocol_name=name, leader="", member_id=member_id, members=())
+
+
+async def sync_group(call: KafkaCall, request: Any) -> Answer | Later:
+    """Get what the leader assigned; the leader brings it."""
+    return Later(_synced(call, request))
+
+
+async def _synced(call: KafkaCall, request: Any) -> Answer:
+    protocol_type, protocol = getattr(request, "protocol_type", None), getattr(request, "protocol_name", None)
+    expected = None if protocol_type is None or protocol is None else (protocol_type, protocol)
+    try:
+        check_group(call, request.group_id, "Read")
+        assignment = await call.engine.groups.classic.sync(
+            request.group_id,
+            _speaker(call, request),
+            request.generation_id,
+            expected,
+            {one.member_id: bytes(one.assignment) for one in request.assignments},
+        )
+    except TidelogError as error:
+        return call.answer(error_code=group_error(error), assignment=b"")
+    return call.answer(
+        error_code=KafkaError.none, protocol_type=protocol_type, protocol_name=protocol, assignment=assignment
+    )
+
+
+async def heartbeat(call: KafkaCall, request: Any) -> Answer:
+    """A member is alive."""
+    try:
+        check_group(call, request.group_id, "Read")
+        await call.engine.groups.classic.heartbeat(request.group_id, _speaker(call, request), request.generation_id)
+    except TidelogError as error:
+        return call.answer(error_code=group_error(error))
+    return call.answer(error_code=KafkaError.none)
+
+
+async def leave_group(call: KafkaCall, request: Any) -> Answer | Later:
+    """Take members out; an operator names static ones by their instance ids alone."""
+    return Later(_left(call, request))
+
+
+async def _left(call: KafkaCall, request: Any) -> Answer:
+    members = getattr(request, "members", None)
+    leaving = (
+        [(request.member_id, None)] if members is None else [(one.member_id, one.group_instance_id) for one in members]
+    )
+    try:
+        check_group(call, request.group_id, "Read")
+        refusals = await call.engine.groups.classic.leave(request.group_id, leaving, call.owner)
+    except TidelogError as error:
+        return call.answer(error_code=group_error(error), members=())
+    codes = [KafkaError.none if refusal is None else group_error(refusal) for refusal in refusals]
+    return call.answer(
+        error_code=codes[0] if members is None else KafkaError.none,
+        members=[
+            {"member_id": member_id, "group_instance_id": instance_id, "error_code": code}
+            for (member_id, instance_id), code in zip(leaving, codes, strict=True)
+        ],
+    )
+
+
+def _speaker(call: KafkaCall, request: Any) -> Speaker:
+    return Speaker(
+        member_id=request.member_id, instance_id=getattr(request, "group_instance_id", None), owner=call.owner
+    )
+
+
+CALLS: Final[Calls] = {
+    JOIN_GROUP: Served(0, 9, join_group),
+    SYNC_GROUP: Served(0, 5, sync_group),
+    HEARTBEAT: Served(0, 4, heartbeat),
+    LEAVE_GROUP: Served(0, 5, leave_group),
+}

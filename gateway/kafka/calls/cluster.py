@@ -1,0 +1,144 @@
+"""DescribeCluster, DescribeLogDirs, ElectLeaders, ListPartitionReassignments: what tools ask of a cluster of brokers.
+
+Gateways lead nothing and keep nothing, so no election is needed and nothing is ever reassigned. One log directory is told, the
+store, with what each partition takes there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode as KafkaError
+
+from gateway.kafka.administered import NO_ERROR, each, told_error
+from gateway.kafka.call import Answer, KafkaCall
+from gateway.kafka.calls.metadata import brokers_here, cluster_id
+from log_format.access.acls import CLUSTER, Operation
+from log_format.errors import ErrorCode, RequestRefused, TidelogError
+from log_format.topic.state import TopicState
+
+PARTITIONS_TOLD_MAX: Final = 100_000
+"""In one answer, which can't be continued."""
+_TOPICS_AT_ONCE: Final = 500
+_BROKERS: Final = 1
+"""Endpoint type: the other is controllers, which there are none of."""
+_NOT_ASKED: Final = -(2**31)
+_CLUSTER_OPERATIONS: Final[tuple[tuple[int, Operation], ...]] = ((7, "Alter"), (8, "Describe"))
+"""Kafka's bits of operations that a caller may have on the cluster."""
+_UNKNOWN_BYTES: Final = -1
+
+
+async def describe_cluster(call: KafkaCall, request: Any) -> Answer:
+    """Tell the gateways. It needs no right, as over HTTP."""
+    asks_for_brokers = getattr(request, "endpoint_type", _BROKERS) == _BROKERS
+    brokers = brokers_here(call)
+    error = NO_ERROR
+    if not asks_for_brokers:
+        said = "There are no controllers: every gateway answers every request."
+        error = {"error_code": KafkaError.unsupported_endpoint_type, "error_message": said}
+    return call.answer(
+        **error,
+        endpoint_type=_BROKERS,
+        cluster_id=cluster_id(call),
+        controller_id=brokers[0].node_id,
+        brokers=[
+            {
+                "broker_id": one.node_id,
+                "host": one.address.host,
+                "port": one.address.port,
+                "rack": one.zone,
+                "is_fenced": False,
+            }
+            for one in (brokers if asks_for_brokers else ())
+        ],
+        cluster_authorized_operations=_operations(call)
+        if request.include_cluster_authorized_operations
+        else _NOT_ASKED,
+    )
+
+
+async def describe_log_dirs(call: KafkaCall, request: Any) -> Answer:
+    """Tell what partitions take in the store."""
+    try:
+        call.require("Describe", "cluster", CLUSTER)
+        topics = await _sized(call, request.topics)
+    except TidelogError as problem:
+        return call.answer(error_code=told_error(call, problem)["error_code"], results=())
+    directory = {
+        "error_code": KafkaError.none,
+        "log_dir": call.gateway.store_uri,
+        "topics": topics,
+        "total_bytes": _UNKNOWN_BYTES,
+        "usable_bytes": _UNKNOWN_BYTES,
+    }
+    return call.answer(error_code=KafkaError.none, results=[directory])
+
+
+async def elect_leaders(call: KafkaCall, request: Any) -> Answer:
+    """No election is ever needed."""
+    try:
+        call.require("Alter", "cluster", CLUSTER)
+    except TidelogError as problem:
+        return call.answer(error_code=told_error(call, problem)["error_code"], replica_election_results=())
+    said = "Every gateway serves every partition: there is nothing to elect."
+    unneeded = {"error_code": KafkaError.election_not_needed, "error_message": said}
+    return call.answer(
+        error_code=KafkaError.none,
+        replica_election_results=[
+            {"topic": one.topic, "partition_result": [unneeded | {"partition_id": number} for number in one.partitions]}
+            for one in request.topic_partitions or ()
+        ],
+    )
+
+
+async def list_partition_reassignments(call: KafkaCall, _request: Any) -> Answer:
+    """There are none."""
+    return call.answer(topics=(), **NO_ERROR)
+
+
+async def _sized(call: KafkaCall, wanted: Any) -> list[dict[str, Any]]:
+    """Of the topics that are named and that the caller may see; None: all of these."""
+    if wanted is not None:
+        named = {one.topic: frozenset(one.partitions) for one in wanted}
+
+        async def sized(name: str) -> dict[str, Any]:
+            call.require("Describe", "topic", name)
+            return _sizes(await call.engine.administration.describe(name), named[name])
+
+        answers = await each(call, list(named), sized)
+        return [
+            one for one in answers if one.pop("error_code") is KafkaError.none and one.pop("error_message", "") is None
+        ]
+    found: list[dict[str, Any]] = []
+    after: str | None = ""
+    partitions = 0
+    while after is not None:
+        shown = call.gateway.rights.allowing(call.caller, "Describe", "topic")
+        page = await call.engine.administration.page("", after, _TOPICS_AT_ONCE, shown)
+        partitions += sum(state.partition_count for state in page.topics)
+        if partitions > PARTITIONS_TOLD_MAX:
+            raise RequestRefused("There are too many partitions: name topics.", code=ErrorCode.INVALID_REQUEST)
+        found += [_sizes(state, range(state.partition_count)) for state in page.topics]
+        after = page.next_after
+    return found
+
+
+def _sizes(state: TopicState, partitions: Iterable[int]) -> dict[str, Any]:
+    return {
+        "name": state.topic,
+        "partitions": [
+            {
+                "partition_index": partition,
+                "partition_size": state.manifest.size_bytes(partition),
+                "offset_lag": 0,
+                "is_future_key": False,
+            }
+            for partition in sorted(partitions)
+            if 0 <= partition < state.partition_count
+        ],
+    }
+
+
+def _operations(call: KafkaCall) -> int:
+    return sum(1 << bit for bit, operation in _CLUSTER_OPERATIONS if call.allows(operation, "cluster", CLUSTER))

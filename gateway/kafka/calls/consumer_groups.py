@@ -1,0 +1,182 @@
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe: members to which the gateway assigns partitions, over HTTP as over Kafka.
+
+Source: KIP-848, KIP-1082 (from version 1 on clients choose their ids).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode as KafkaError
+
+from gateway.groups.assignment.assignors import ASSIGNORS as TIDELOG_ASSIGNORS
+from gateway.groups.bounds import PATTERN_CHARACTERS_MAX, SESSION_TIMEOUT_MS_DEFAULT, SUBSCRIBED_TOPICS_MAX
+from gateway.groups.calls.epochs import ASSIGNORS, LEAVES, Beat
+from gateway.groups.calls.groups import GroupDescription, heartbeat_interval_ms
+from gateway.kafka.call import Answer, Calls, KafkaCall, Later, Served
+from gateway.kafka.calls.classic_groups import client_name
+from gateway.kafka.calls.coordinator import InvalidGroup, check_group, group_error, is_name, milliseconds
+from gateway.kafka.calls.group_topics import TopicIds
+from log_format.errors import ErrorCode, RequestRefused, TidelogError
+from log_format.groups.row import MemberRow, Partitions, Reader
+from log_format.topic.config import check_topic_name
+
+CONSUMER_GROUP_HEARTBEAT: Final = 68
+CONSUMER_GROUP_DESCRIBE: Final = 69
+CONSUMER_MEMBER: Final = 1
+NO_OPERATIONS: Final = -(2**31)
+_NAMES: Final = {ours: theirs for theirs, ours in ASSIGNORS.items()} | {
+    name: name for name in TIDELOG_ASSIGNORS if name not in ASSIGNORS.values()
+}
+
+
+class InvalidPattern(RequestRefused):
+    """The regular expression is none, or costs too much."""
+
+
+async def heartbeat(call: KafkaCall, request: Any) -> Answer | Later:
+    """Join, go on, or leave."""
+    return Later(_beaten(call, request))
+
+
+async def _beaten(call: KafkaCall, request: Any) -> Answer:
+    group, ids = request.group_id, TopicIds(call)
+    try:
+        check_group(call, group, "Read")
+        beat = await _beat(call, request, ids)
+        beaten = await _heartbeat(call, group, beat)
+        assigned = None if beaten.assigned is None else {"topic_partitions": await ids.by_id(beaten.assigned)}
+    except TidelogError as error:
+        code = KafkaError.invalid_regular_expression if isinstance(error, InvalidPattern) else group_error(error)
+        return call.answer(
+            error_code=code, error_message=error.detail, member_id=None, member_epoch=0, heartbeat_interval=0
+        )
+    return call.answer(
+        error_code=KafkaError.none,
+        error_message=None,
+        member_id=beat.member_id,
+        member_epoch=beaten.epoch,
+        heartbeat_interval=heartbeat_interval_ms(SESSION_TIMEOUT_MS_DEFAULT),
+        assignment=assigned,
+    )
+
+
+async def _heartbeat(call: KafkaCall, group: str, beat: Beat) -> Any:
+    try:
+        return await call.engine.groups.epochs.heartbeat(group, beat)
+    except RequestRefused as refusal:
+        if refusal.code is ErrorCode.INVALID_REQUEST and beat.pattern:
+            raise InvalidPattern(refusal.detail) from refusal
+        raise
+
+
+async def _beat(call: KafkaCall, request: Any, ids: TopicIds) -> Beat:
+    """Raises ``RequestRefused``, ``Unauthorized``, ``BackOff``."""
+    group, member_id = request.group_id, request.member_id
+    if not member_id and call.version == 0 and request.member_epoch == 0:
+        member_id = await call.engine.groups.member_ids.issue(group, call.owner)
+    instance_id = request.instance_id
+    topics, pattern = request.subscribed_topic_names, getattr(request, "subscribed_topic_regex", None)
+    if not all(map(is_name, (member_id, *(() if instance_id is None else (instance_id,))))):
+        raise RequestRefused("Member and instance ids have 1 to 255 bytes and no control characters.")
+    if request.member_epoch == 0 and topics is None and pattern is None:
+        raise RequestRefused("A member that joins says what it subscribes to.")
+    if (topics and len(topics) > SUBSCRIBED_TOPICS_MAX) or (pattern and len(pattern) > PATTERN_CHARACTERS_MAX):
+        raise RequestRefused(
+            f"A member names at most {SUBSCRIBED_TOPICS_MAX} topics, and a pattern of {PATTERN_CHARACTERS_MAX} characters."
+        )
+    for topic in topics or ():
+        check_topic_name(topic)
+        call.require("Read", "topic", topic)
+    rebalance_ms = milliseconds(request.rebalance_timeout)
+    owned = request.topic_partitions
+    enforced = call.gateway.rights.enforced
+    return Beat(
+        member_id=member_id,
+        epoch=max(request.member_epoch, LEAVES - 1),
+        instance_id=instance_id,
+        client_id=client_name(call),
+        rebalance_timeout_ms=rebalance_ms if rebalance_ms > 0 else None,
+        topics=None if topics is None else tuple(sorted(set(topics))),
+        pattern=pattern,
+        assignor=request.server_assignor or None,
+        owned=None if owned is None else await _owned(call, group, member_id, owned, ids),
+        reader=Reader(call.caller.principal, call.caller.groups) if enforced else None,
+    )
+
+
+async def _owned(call: KafkaCall, group: str, member_id: str, owned: Iterable[Any], ids: TopicIds) -> Partitions:
+    """By name, of topics that the member was given. It can read no others, and those of a deleted topic are nobody's."""
+    names = await ids.names(call.engine.groups.topics_of_member(group, member_id))
+    found = {names.get(one.topic_id): tuple(sorted(set(one.partitions))) for one in owned}
+    return {name: numbers for name, numbers in found.items() if name is not None}
+
+
+async def describe(call: KafkaCall, request: Any) -> Answer | Later:
+    """Groups and their members, with what each may read and is to read."""
+    return Later(_described(call, request))
+
+
+async def _described(call: KafkaCall, request: Any) -> Answer:
+    return call.answer(groups=[await _one(call, name) for name in request.group_ids])
+
+
+async def _one(call: KafkaCall, name: str) -> dict[str, Any]:
+    try:
+        check_group(call, name, "Describe")
+        found = await call.engine.groups.describe(name)
+        if found.row is not None and found.row.classic is not None and found.row.members:
+            raise InvalidGroup(f"Group {name!r} is of the classic protocol.")
+        return await _consumer_group(call, name, found)
+    except TidelogError as error:
+        code = KafkaError.group_id_not_found if isinstance(error, InvalidGroup) else group_error(error)
+        return {
+            "error_code": code,
+            "error_message": error.detail,
+            "group_id": name,
+            "group_state": "Dead",
+            "group_epoch": 0,
+            "assignment_epoch": 0,
+            "assignor_name": "",
+            "members": (),
+            "authorized_operations": NO_OPERATIONS,
+        }
+
+
+async def _consumer_group(call: KafkaCall, name: str, found: GroupDescription) -> dict[str, Any]:
+    ids, row = TopicIds(call), found.row
+    generation = 0 if row is None else row.generation
+    return {
+        "error_code": KafkaError.none,
+        "error_message": None,
+        "group_id": name,
+        "group_state": found.state,
+        "group_epoch": generation,
+        "assignment_epoch": generation,
+        "assignor_name": _NAMES.get((row and row.assignor) or "sticky", "uniform"),
+        "members": [await _member(ids, member, readable) for member, readable in found.members],
+        "authorized_operations": NO_OPERATIONS,
+    }
+
+
+async def _member(ids: TopicIds, member: MemberRow, readable: Partitions) -> dict[str, Any]:
+    return {
+        "member_id": member.member_id,
+        "instance_id": member.instance_id,
+        "rack_id": None,
+        "member_epoch": member.acknowledged,
+        "client_id": member.client_id or "",
+        "client_host": "",
+        "subscribed_topic_names": member.topics,
+        "subscribed_topic_regex": member.pattern,
+        "assignment": {"topic_partitions": await ids.by_id_and_name(readable)},
+        "target_assignment": {"topic_partitions": await ids.by_id_and_name(member.target)},
+        "member_type": CONSUMER_MEMBER,
+    }
+
+
+CALLS: Final[Calls] = {
+    CONSUMER_GROUP_HEARTBEAT: Served(0, 1, heartbeat),
+    CONSUMER_GROUP_DESCRIBE: Served(0, 1, describe),
+}

@@ -1,0 +1,130 @@
+"""FindCoordinator, and what every call to a group's coordinator checks first.
+
+1. The coordinator is the gateway that owns the group, for HTTP and Kafka alike. Another one answers NOT_COORDINATOR: it does not
+   pass the request on, so that a client speaks with the gateway that has its session.
+2. An owner without a Kafka listener can't be asked. Then any gateway that is asked claims the group.
+
+Source: KIP-699 (several keys at once).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode as KafkaError
+
+from gateway.groups.calls.epochs import FencedEpoch, UnknownAssignor, UnreleasedInstance
+from gateway.groups.classic.refusal import GroupFull, Rebalancing
+from gateway.kafka.brokers import Broker, brokers_of, node_id
+from gateway.kafka.call import Answer, Calls, KafkaCall, Served
+from gateway.kafka.errors import COORDINATOR, kafka_error
+from log_format.access.acls import Operation
+from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
+from log_format.groups.changes import CoordinatorFenced
+
+FIND_COORDINATOR: Final = 10
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+NAME_BYTES_MAX: Final = 255
+_KEY_TYPES: Final = {GROUP: "group", TRANSACTION: "transactional_id"}
+
+
+class NotCoordinator(BackOff):
+    """Another gateway coordinates the group."""
+
+
+class InvalidGroup(RequestRefused):
+    """No group may have this name."""
+
+
+_CODES: Final[Mapping[type[TidelogError], KafkaError]] = MappingProxyType(
+    {
+        CoordinatorFenced: KafkaError.not_coordinator,
+        FencedEpoch: KafkaError.fenced_member_epoch,
+        GroupFull: KafkaError.group_max_size_reached,
+        InvalidGroup: KafkaError.invalid_group_id,
+        NotCoordinator: KafkaError.not_coordinator,
+        Rebalancing: KafkaError.rebalance_in_progress,
+        UnknownAssignor: KafkaError.unsupported_assignor,
+        UnreleasedInstance: KafkaError.unreleased_instance_id,
+    }
+)
+
+
+def group_error(error: TidelogError, special: Mapping[ErrorCode, KafkaError] = MappingProxyType({})) -> KafkaError:
+    """Kafka's code in the answer of a group's coordinator. ``special`` comes first, but for errors that have their own class."""
+    return _CODES.get(type(error)) or kafka_error(error, {**COORDINATOR, **special})
+
+
+def check_group(call: KafkaCall, group: str, operation: Operation) -> None:
+    """Raise unless the caller may do so and this gateway coordinates the group: ``InvalidGroup``, ``Unauthorized``,
+    ``NotCoordinator``."""
+    if not is_name(group):
+        raise InvalidGroup("A group's name has 1 to 255 bytes and no control characters.")
+    call.require(operation, "group", group)
+    if call.engine.draining or not coordinates(call, group):
+        raise NotCoordinator(f"Another gateway coordinates group {group!r}.")
+
+
+def is_name(text: str) -> bool:
+    """Whether groups, and what clients name themselves, may be called so."""
+    return 0 < len(text.encode(errors="surrogatepass")) <= NAME_BYTES_MAX and text.isprintable()
+
+
+def coordinates(call: KafkaCall, group: str) -> bool:
+    """Whether Kafka's clients are to find this gateway for the group."""
+    ownership = call.engine.groups.ownership
+    if ownership.coordinates(group):
+        return True
+    owner = ownership.of_group(group)
+    return owner is None or all(one.gateway_id != owner.id for one in _brokers(call))
+
+
+def milliseconds(duration: timedelta) -> int:
+    """As an integer."""
+    return duration // timedelta(milliseconds=1)
+
+
+async def find_coordinator(call: KafkaCall, request: Any) -> Answer:
+    """The broker to ask about each group or transactional id."""
+    keys = getattr(request, "coordinator_keys", None)
+    kind = getattr(request, "key_type", GROUP)
+    if keys is None:
+        return call.answer(**_found(call, kind, request.key))
+    return call.answer(coordinators=[{"key": key, **_found(call, kind, key)} for key in keys])
+
+
+def _found(call: KafkaCall, key_type: int, key: str) -> dict[str, Any]:
+    nowhere = {"node_id": -1, "host": "", "port": -1}
+    kind = _KEY_TYPES.get(key_type)
+    if kind is None or not is_name(key):
+        return {**nowhere, "error_code": KafkaError.invalid_request, "error_message": "There is no such coordinator."}
+    try:
+        call.require("Describe", kind, key)  # type: ignore[arg-type]
+    except TidelogError as error:
+        return {**nowhere, "error_code": group_error(error), "error_message": error.detail}
+    broker = _owner(call, key) if key_type == GROUP else None
+    own_id = call.gateway.settings.gateway_id
+    broker = broker or Broker(node_id(own_id), own_id, call.advertised)
+    return {
+        "node_id": broker.node_id,
+        "host": broker.address.host,
+        "port": broker.address.port,
+        "error_code": KafkaError.none,
+        "error_message": None,
+    }
+
+
+def _owner(call: KafkaCall, group: str) -> Broker | None:
+    ownership = call.engine.groups.ownership
+    owner = None if ownership.coordinates(group) else ownership.of_group(group)
+    return next((one for one in _brokers(call) if owner is not None and one.gateway_id == owner.id), None)
+
+
+def _brokers(call: KafkaCall) -> list[Broker]:
+    return brokers_of(call.gateway.membership.heartbeats(), call.gateway.settings.gateway_id)
+
+
+CALLS: Final[Calls] = {FIND_COORDINATOR: Served(0, 6, find_coordinator)}

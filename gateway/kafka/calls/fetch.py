@@ -1,0 +1,201 @@
+"""Fetch: records of several partitions as record batches, waiting for them as asked.
+
+1. A client with a session names its partitions once (``fetch_sessions``); others name all of them in each request.
+2. Records that are visible are committed, so the last stable offset is the high watermark, and both isolation levels are one.
+3. The batches of a partition reach up to where to go on: behind what was compacted (``fetched_batches``).
+4. A client of another zone is told of a broker in its own, and reads there (KIP-392).
+5. A partition gives at most its ``partition_max_bytes``, all together ``max_bytes``; the first record comes whatever its size.
+
+Source: KIP-98, KIP-227, KIP-392, KIP-516.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from kio.schema.errors import ErrorCode as KafkaError
+
+from gateway.engine.fetch_answer import Fetched, FetchFrom, FetchLimits
+from gateway.kafka.brokers import of_zones
+from gateway.kafka.call import Answer, Calls, Encoded, KafkaCall, Later, Served, let_others_in
+from gateway.kafka.calls.fetch_bodies import FETCH, TOPIC_ID_VERSION_MIN, Answered, body
+from gateway.kafka.calls.fetched_batches import batches_of
+from gateway.kafka.calls.metadata import brokers_here
+from gateway.kafka.encoded_batches import Parts
+from gateway.kafka.errors import kafka_error
+from gateway.kafka.fetch_sessions import OUTSIDE, Asked, FetchSession, Key, TopicKey
+from gateway.quotas.limits import FETCH_BYTES
+from log_format.errors import OffsetOutOfRange, TidelogError
+
+RECORDS_MAX: Final = 1_000_000
+WAIT_MS_MAX: Final = 60_000
+BYTES_MAX: Final = 8 * 1024 * 1024
+"""Of one answer, whatever the client allows: the next one is made while the client takes this one in."""
+
+
+class Elsewhere(NamedTuple):
+    """The client is to read the topic from another broker, of its own zone."""
+
+    topic: str
+    node_id: int
+
+
+_Wanted = FetchFrom | KafkaError | Elsewhere
+_Outcome = Fetched | TidelogError | KafkaError | Elsewhere
+
+
+async def fetch(call: KafkaCall, request: Any) -> Answer | Later:
+    """Find the session and the topics; then read, and wait, beside the connection's later requests."""
+    session = await _session(call, request)
+    if isinstance(session, KafkaError):
+        return call.answer(error_code=session, session_id=0, responses=())
+    asked = list(session.asked.values())
+    wanted = await _wanted(call, asked, _other_zone(call, request))
+    has_errors = any(not isinstance(one, FetchFrom) for one in wanted)
+    limits = FetchLimits(
+        records_max=RECORDS_MAX,
+        bytes_max=min(max(1, request.max_bytes), BYTES_MAX),
+        bytes_min=0 if has_errors else max(0, request.min_bytes),
+        wait_ms_max=0 if has_errors else min(max(0, round(request.max_wait.total_seconds() * 1000)), WAIT_MS_MAX),
+    )
+    return Later(_fetched(call, session, asked, wanted, limits))
+
+
+async def _session(call: KafkaCall, request: Any) -> FetchSession | KafkaError:
+    asked, number = [], 0
+    for topic in request.topics:
+        key = _topic_key(call, topic)
+        for partition in topic.partitions:
+            number += 1
+            await let_others_in(number)
+            asked.append(Asked(key, partition.partition, partition.fetch_offset, max(1, partition.partition_max_bytes)))
+    forgotten: list[Key] = []
+    for topic in getattr(request, "forgotten_topics_data", ()):
+        forgotten += [(_topic_key(call, topic), partition) for partition in topic.partitions]
+    session_id, epoch = getattr(request, "session_id", 0), getattr(request, "session_epoch", OUTSIDE)
+    return call.fetch_sessions.session(call.caller.principal, session_id, epoch, asked, forgotten)
+
+
+def _topic_key(call: KafkaCall, topic: Any) -> TopicKey:
+    key: TopicKey = topic.topic if call.version < TOPIC_ID_VERSION_MIN else topic.topic_id
+    return key
+
+
+def _other_zone(call: KafkaCall, request: Any) -> str | None:
+    """The zone of a client that is not in this gateway's."""
+    zone: str = getattr(request, "rack_id", "")
+    own = call.gateway.settings.zone
+    return zone if zone and own is not None and zone != own else None
+
+
+async def _wanted(call: KafkaCall, asked: Sequence[Asked], other_zone: str | None) -> list[_Wanted]:
+    """What is read of each partition, or why nothing is."""
+    topics: dict[TopicKey, str | KafkaError | Elsewhere] = {}
+    brokers = [] if other_zone is None else brokers_here(call)
+    wanted: list[_Wanted] = []
+    for number, one in enumerate(asked, 1):
+        topic = topics.get(one.topic)
+        if topic is None:
+            topic = await _name(call, one.topic)
+            if isinstance(topic, str) and other_zone is not None:
+                near = of_zones(topic, brokers).get(other_zone)
+                topic = topic if near is None else Elsewhere(topic, near)
+            topics[one.topic] = topic
+        if isinstance(topic, KafkaError | Elsewhere):
+            wanted.append(topic)
+        elif one.partition < 0:
+            wanted.append(KafkaError.unknown_topic_or_partition)
+        elif one.offset < 0:
+            wanted.append(KafkaError.offset_out_of_range)
+        else:
+            wanted.append(FetchFrom(topic=topic, partition=one.partition, offset=one.offset, bytes_max=one.bytes_max))
+        await let_others_in(number)
+    return wanted
+
+
+async def _name(call: KafkaCall, key: TopicKey) -> str | KafkaError:
+    """The name of a topic that the caller may read."""
+    name = key if isinstance(key, str) else await call.known_topics.name(key)
+    if name is None:
+        return KafkaError.unknown_topic_id
+    try:
+        call.require("Read", "topic", name)
+    except TidelogError as error:
+        return kafka_error(error)
+    return name
+
+
+async def _fetched(
+    call: KafkaCall, session: FetchSession, asked: list[Asked], wanted: list[_Wanted], limits: FetchLimits
+) -> Answer:
+    engine = call.engine
+    found_from = [one for one in wanted if isinstance(one, FetchFrom)]
+    try:
+        found = await engine.fetching.fetch(found_from, limits, call.answer_memory, engine.clock.monotonic_ms())
+    except TidelogError as error:
+        if call.version >= 7:
+            return call.answer(error_code=kafka_error(error), session_id=0, responses=())
+        whole_error = kafka_error(error)
+        return await _answer(call, session, asked, [whole_error] * len(asked), [()] * len(asked))
+    call.held.append(found.reservation)
+    call.spend(FETCH_BYTES, found.size_bytes)
+    results = iter(zip(found.parts, await batches_of(call, found_from, found.parts), strict=True))
+    outcomes: list[_Outcome] = []
+    batches: list[Parts] = []
+    for one, what in zip(asked, wanted, strict=True):
+        outcome, batch = next(results) if isinstance(what, FetchFrom) else (what, ())
+        outcomes.append(_of_asked(call, one.topic, outcome))
+        batches.append(batch)
+    return await _answer(call, session, asked, outcomes, batches)
+
+
+def _of_asked(call: KafkaCall, key: TopicKey, outcome: _Outcome) -> _Outcome:
+    """The result, where it is of the topic with the asked id."""
+    if not isinstance(key, uuid.UUID) or not isinstance(outcome, Fetched):
+        return outcome
+    topic = call.engine.topics.known(outcome.topic)
+    if topic is None or not call.known_topics.is_of(key, topic.state):
+        return KafkaError.unknown_topic_id
+    return outcome
+
+
+async def _answer(
+    call: KafkaCall,
+    session: FetchSession,
+    asked: Sequence[Asked],
+    outcomes: Sequence[_Outcome],
+    batches: Sequence[Parts],
+) -> Answer:
+    """All partitions, or in a session those with news."""
+    by_topic: dict[TopicKey, list[Answered]] = {}
+    for number, (one, outcome, batch) in enumerate(zip(asked, outcomes, batches, strict=True), 1):
+        answered = _elsewhere(call, one, outcome) if isinstance(outcome, Elsewhere) else _answered(one, outcome, batch)
+        told = None if answered.error is not KafkaError.none else (answered.high_watermark, answered.log_start)
+        if answered.read_from >= 0 or session.has_news(one, told, has_records=bool(answered.batches)):
+            by_topic.setdefault(one.topic, []).append(answered)
+        await let_others_in(number)
+    return Encoded(tuple(body(call, session.id, list(by_topic.items()))))
+
+
+def _elsewhere(call: KafkaCall, one: Asked, outcome: Elsewhere) -> Answered:
+    known = call.engine.topics.known(outcome.topic)
+    bounds = (-1, -1)
+    if known is not None and known.state.exists and one.partition < known.state.partition_count:
+        bounds = (known.state.high_watermark(one.partition), known.state.log_start(one.partition))
+    return Answered(one.partition, KafkaError.none, *bounds, read_from=outcome.node_id)
+
+
+def _answered(one: Asked, outcome: Fetched | TidelogError | KafkaError, batches: Parts) -> Answered:
+    partition = one.partition
+    if isinstance(outcome, Fetched):
+        return Answered(partition, KafkaError.none, outcome.high_watermark, outcome.log_start_offset, batches)
+    if isinstance(outcome, KafkaError):
+        return Answered(partition, outcome, -1, -1)
+    bounds = outcome.fields if isinstance(outcome, OffsetOutOfRange) else {}
+    high_watermark, log_start = bounds.get("high_watermark", -1), bounds.get("log_start_offset", -1)
+    return Answered(partition, kafka_error(outcome), high_watermark, log_start)
+
+
+CALLS: Final[Calls] = {FETCH: Served(4, 18, fetch)}

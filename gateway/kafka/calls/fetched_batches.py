@@ -1,0 +1,146 @@
+"""The record batches of a fetch: as their producers sent them where these bytes are at hand, else encoded.
+
+1. Which records are answered is the engine's decision. A producer's batch only stands for the same records.
+2. A batch that reaches beyond them is left for the next fetch, unless it is the first one. Of the first one, records before the
+   asked offset come, too. A broker does both.
+3. Where records were compacted, producers' bytes are not used.
+4. Batches are encoded without compression, unless the topic's ``compression.type`` was set.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from gateway.engine.fetch_answer import Fetched, FetchFrom
+from gateway.engine.tail_cache import Original
+from gateway.kafka.call import KafkaCall
+from gateway.kafka.encoded_batches import Parts, Place
+from gateway.kafka.wire.batch_head import codec_of, moved
+from gateway.kafka.wire.compression import CODEC_NAMES, NONE, ZSTD
+from gateway.kafka.wire.encoding import encoded
+from log_format.errors import TidelogError
+
+INLINE_BYTES_MAX: Final = 64 * 1024
+"""Records of more bytes are encoded in a thread."""
+ZSTD_VERSION_MIN: Final = 10
+"""Of Fetch (KIP-110)."""
+
+
+@dataclass(slots=True, eq=False)
+class _Encoding:
+    """Records to be encoded: what comes of them is in ``batch``."""
+
+    place: Place
+    tables: Sequence[pa.Table]
+    size_bytes: int
+    is_at_end: bool
+    batch: Parts = ()
+
+    def encode(self) -> None:
+        """In a thread if there is much."""
+        self.batch = encoded(self.tables, self.place.offset, self.place.next_offset, codec=self.place.codec)
+
+
+@dataclass(slots=True, eq=False)
+class _Planned:
+    """Of one partition: its batches in order."""
+
+    pieces: list[Original | _Encoding] = field(default_factory=list)
+
+    def batches(self) -> Parts:
+        """Once all is encoded."""
+        found: list[bytes | memoryview] = []
+        for piece in self.pieces:
+            if isinstance(piece, _Encoding):
+                found += piece.batch
+            else:
+                found += moved(memoryview(piece.data), piece.base_offset)
+        return found
+
+
+async def batches_of(
+    call: KafkaCall, asked: Sequence[FetchFrom], parts: Sequence[Fetched | TidelogError]
+) -> list[Parts]:
+    """Of each partition."""
+    planned = [
+        _plan(call, one, part) if isinstance(part, Fetched) else _Planned()
+        for one, part in zip(asked, parts, strict=True)
+    ]
+    missing = []
+    for one in planned:
+        for piece in one.pieces:
+            if isinstance(piece, _Encoding):
+                known = call.encoded_batches.find(piece.place)
+                if known is None:
+                    missing.append(piece)
+                else:
+                    piece.batch = known
+    await _encode(call, missing)
+    return [one.batches() for one in planned]
+
+
+async def _encode(call: KafkaCall, missing: Sequence[_Encoding]) -> None:
+    def encode() -> None:
+        for piece in missing:
+            piece.encode()
+
+    if sum(piece.size_bytes for piece in missing) <= INLINE_BYTES_MAX:
+        encode()
+    else:
+        await asyncio.get_running_loop().run_in_executor(call.gateway.codec_pool, encode)
+    for piece in missing:
+        if piece.is_at_end:
+            call.encoded_batches.add(piece.place, piece.batch)
+
+
+def _plan(call: KafkaCall, one: FetchFrom, part: Fetched) -> _Planned:
+    records, offset = part.records, one.offset
+    assert isinstance(offset, int)
+    planned, at, end = _Planned(), offset, records.next_offset
+    if at == end:
+        return planned
+    codec = _codec(call, part.topic)
+    has_gaps = records.record_count != end - at
+
+    def encode_up_to(stop: int) -> None:
+        if stop > at:
+            tables = records.tables if has_gaps else _rows(records.tables, at - offset, stop - at)
+            place = Place(part.topic_id, part.partition, at, stop, codec)
+            size = records.size_bytes * (stop - at) // (end - offset)
+            planned.pieces.append(_Encoding(place, tables, size, stop == part.high_watermark))
+
+    originals = [] if has_gaps else call.engine.reading.originals(part.topic_id, part.partition, at, end)
+    for original in originals:
+        if not _is_understood(call, original) or original.end_offset > part.high_watermark:
+            continue
+        if original.end_offset > end and (planned.pieces or original.base_offset > at):
+            end = original.base_offset
+            break
+        encode_up_to(original.base_offset)
+        planned.pieces.append(original)
+        at = original.end_offset
+    encode_up_to(end)
+    return planned
+
+
+def _rows(tables: Sequence[pa.Table], first: int, count: int) -> Sequence[pa.Table]:
+    if not first and count == sum(table.num_rows for table in tables):
+        return tables
+    return [pa.concat_tables(tables).slice(first, count)]
+
+
+def _codec(call: KafkaCall, topic: str) -> int:
+    """As the topic's setting says, if a user set it."""
+    known = call.engine.topics.known(topic)
+    chosen = None if known is None else known.state.config.overrides.get("compression.type")
+    codec = CODEC_NAMES.get(str(chosen), NONE)
+    return NONE if codec == ZSTD and call.version < ZSTD_VERSION_MIN else codec
+
+
+def _is_understood(call: KafkaCall, original: Original) -> bool:
+    return call.version >= ZSTD_VERSION_MIN or codec_of(original.data) != ZSTD

@@ -1,0 +1,357 @@
+"""OffsetCommit, OffsetFetch, OffsetDelete: how far groups have read, for their members and for consumers without membership.
+
+1. Commits of one connection are decided in the order in which they came; a fetch sees those before it.
+2. A commit is all or nothing over the partitions that exist and may be read; the others have their own error.
+3. While a transaction has offsets of a partition, a fetch with ``require_stable`` is to come again; others get those before.
+4. Leader epochs, timestamps and retention of requests are ignored: there are no leaders, and offsets stay for 7 days.
+
+Source: KIP-211, KIP-447 (require_stable), KIP-496 (OffsetDelete), KIP-709 (several groups), KIP-848 (member epochs).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from kio.schema.errors import ErrorCode as KafkaError
+
+from gateway.groups.bounds import METADATA_BYTES_MAX
+from gateway.groups.calls.classic import Speaker
+from gateway.groups.classic.consumer_protocol import PROTOCOL_TYPE
+from gateway.groups.classic.group import ClassicGroup
+from gateway.groups.offsets.committed import NextOffset, unknown_group
+from gateway.groups.offsets.incarnations import Key
+from gateway.kafka.call import Answer, Calls, KafkaCall, Later, Served
+from gateway.kafka.calls.coordinator import check_group, group_error
+from gateway.kafka.calls.group_topics import TopicIds
+from log_format.errors import ErrorCode, RequestRefused, TidelogError
+from log_format.groups.changes import CommitOffsets
+from log_format.groups.row import OffsetRow, Reader
+
+OFFSET_COMMIT: Final = 8
+OFFSET_FETCH: Final = 9
+OFFSET_DELETE: Final = 47
+EPOCH_VERSION: Final = 9
+"""From which on a stale epoch has an error of its own."""
+SEVERAL_VERSION: Final = 8
+GROUP_ERROR_VERSION: Final = 2
+ROW_BYTES: Final = 512
+"""About what a committed offset takes in an answer, beside its metadata."""
+_LAST: Final = "the connection's last commit of offsets"
+
+
+class _Asked(NamedTuple):
+    """A partition of a request. ``topic`` None: no topic has the id."""
+
+    topic: str | None
+    entry: Any
+
+
+async def offset_commit(call: KafkaCall, request: Any) -> Answer | Later:
+    """Commit offsets of a member, or of an empty group."""
+    asked = await _asked(call, request.topics)
+    codes: dict[int, KafkaError] = {}
+    try:
+        check_group(call, request.group_id, "Read")
+        codes = await _refused(call, asked)
+        decision = await _decision(call, request, [one for one in asked if id(one.entry) not in codes])
+    except TidelogError as error:
+        code = _commit_error(call, request, error)
+        return _commit_answer(call, request, {id(one.entry): codes.get(id(one.entry), code) for one in asked})
+    if not decision.offsets:
+        return _commit_answer(call, request, codes)
+    deciding = asyncio.ensure_future(_committed(call, request, asked, decision, codes))
+    call.session.state[_LAST] = deciding
+    return Later(deciding)
+
+
+async def _committed(
+    call: KafkaCall, request: Any, asked: Sequence[_Asked], decision: CommitOffsets, codes: Mapping[int, KafkaError]
+) -> Answer:
+    try:
+        await call.engine.groups.committed.decide(decision)
+        code = KafkaError.none
+    except TidelogError as error:
+        code = _commit_error(call, request, error)
+    return _commit_answer(call, request, {id(one.entry): codes.get(id(one.entry), code) for one in asked})
+
+
+async def _decision(call: KafkaCall, request: Any, asked: Sequence[_Asked]) -> CommitOffsets:
+    group, member_id = request.group_id, request.member_id or None
+    generation = getattr(request, "generation_id_or_member_epoch", -1)
+    if generation < 0:
+        member_id = generation = None
+    elif member_id is None:
+        raise RequestRefused("A commit with a generation needs a member.", code=ErrorCode.UNKNOWN_MEMBER)
+    else:
+        instance_id = getattr(request, "group_instance_id", None)
+        speaker = Speaker(member_id=member_id, instance_id=instance_id, owner=call.owner)
+        await call.engine.groups.check_commit(group, speaker, generation, reader_of(call))
+    offsets = {
+        (one.topic, one.entry.partition_index): NextOffset(
+            topic=one.topic,
+            partition=one.entry.partition_index,
+            offset=one.entry.committed_offset,
+            metadata=one.entry.committed_metadata or None,
+        )
+        for one in asked
+        if one.topic is not None
+    }
+    return await call.engine.groups.committed.decision(group, list(offsets.values()), member_id, generation)
+
+
+async def _refused(call: KafkaCall, asked: Sequence[_Asked]) -> dict[int, KafkaError]:
+    """What is wrong with partitions by themselves, by the identity of their entries. Raises ``BackOff``."""
+    found: dict[int, KafkaError] = {}
+    counts: dict[str, int | KafkaError] = {}
+    for topic, entry in asked:
+        if topic is None:
+            found[id(entry)] = KafkaError.unknown_topic_id
+            continue
+        if topic not in counts:
+            counts[topic] = await _partition_count(call, topic)
+        count = counts[topic]
+        if isinstance(count, KafkaError):
+            found[id(entry)] = count
+        elif not 0 <= entry.partition_index < count:
+            found[id(entry)] = KafkaError.unknown_topic_or_partition
+        elif len((entry.committed_metadata or "").encode()) > METADATA_BYTES_MAX:
+            found[id(entry)] = KafkaError.offset_metadata_too_large
+        elif entry.committed_offset < 0:
+            found[id(entry)] = KafkaError.offset_out_of_range
+    return found
+
+
+async def _partition_count(call: KafkaCall, topic: str) -> int | KafkaError:
+    try:
+        call.require("Read", "topic", topic)
+        _, state = await call.engine.groups.incarnations.existing(topic)
+    except RequestRefused as refusal:
+        return group_error(refusal)
+    return state.partition_count
+
+
+def _commit_error(call: KafkaCall, request: Any, error: TidelogError) -> KafkaError:
+    if getattr(request, "generation_id_or_member_epoch", -1) < 0:
+        special = {ErrorCode.STALE_GENERATION: KafkaError.unknown_member_id}
+    elif call.version >= EPOCH_VERSION and not _is_classic(call, request.group_id):
+        special = {ErrorCode.STALE_GENERATION: KafkaError.stale_member_epoch}
+    else:
+        special = {}
+    return group_error(error, special)
+
+
+def _is_classic(call: KafkaCall, group: str) -> bool:
+    return isinstance(call.engine.groups.coordinator.known(group), ClassicGroup)
+
+
+def _commit_answer(call: KafkaCall, request: Any, codes: Mapping[int, KafkaError]) -> Answer:
+    return call.answer(
+        topics=[
+            {
+                "name": getattr(topic, "name", ""),
+                "topic_id": getattr(topic, "topic_id", None),
+                "partitions": [
+                    {"partition_index": one.partition_index, "error_code": codes.get(id(one), KafkaError.none)}
+                    for one in topic.partitions
+                ],
+            }
+            for topic in request.topics
+        ]
+    )
+
+
+def reader_of(call: KafkaCall) -> Reader | None:
+    """Whose member the caller's is; None: rights are not enforced."""
+    caller = call.caller
+    return Reader(caller.principal, caller.groups) if call.gateway.rights.enforced else None
+
+
+async def offset_fetch(call: KafkaCall, request: Any) -> Answer | Later:
+    """Committed offsets of partitions, or all of a group."""
+    return Later(_fetched(call, request, call.session.state.get(_LAST)))
+
+
+async def _fetched(call: KafkaCall, request: Any, last: asyncio.Future[Answer] | None) -> Answer:
+    if last is not None and not last.done():
+        await asyncio.wait((last,))
+    is_stable = getattr(request, "require_stable", False)
+    if call.version >= SEVERAL_VERSION:
+        return call.answer(groups=[await _of_group(call, group, is_stable=is_stable) for group in request.groups])
+    found = await _of_group(call, request, is_stable=is_stable)
+    if call.version < GROUP_ERROR_VERSION and found["error_code"] is not KafkaError.none:
+        found["topics"] = [
+            _topic(call, one.name, None, [_nothing(index, found["error_code"]) for index in one.partition_indexes])
+            for one in request.topics or ()
+        ]
+    return call.answer(topics=found["topics"], error_code=found["error_code"])
+
+
+class _Known(NamedTuple):
+    """A group's offsets. ``unstable``: partitions for which the caller is to ask again."""
+
+    rows: Mapping[Key, OffsetRow]
+    unstable: frozenset[Key]
+
+    def offset(self, key: Key) -> dict[str, Any]:
+        """What is told of the partition."""
+        if key in self.unstable:
+            return _nothing(key[1], KafkaError.unstable_offset_commit)
+        row = self.rows.get(key)
+        return _nothing(key[1], KafkaError.none) if row is None else _offset(row)
+
+
+async def _of_group(call: KafkaCall, asked: Any, *, is_stable: bool) -> dict[str, Any]:
+    name = asked.group_id
+    try:
+        check_group(call, name, "Describe")
+        epoch, member_id = getattr(asked, "member_epoch", -1), getattr(asked, "member_id", None)
+        if member_id and epoch >= 0 and not _is_classic(call, name):
+            await call.engine.groups.epochs.check(name, member_id, epoch, reader_of(call))
+        known = await _known(call, name, asked, is_stable=is_stable)
+        topics = await (_all_topics(call, known) if asked.topics is None else _named_topics(call, known, asked.topics))
+    except TidelogError as error:
+        special = {
+            ErrorCode.STALE_GENERATION: KafkaError.stale_member_epoch,
+            ErrorCode.UNAVAILABLE: KafkaError.coordinator_load_in_progress,
+        }
+        return {"group_id": name, "topics": (), "error_code": group_error(error, special)}
+    return {"group_id": name, "topics": topics, "error_code": KafkaError.none}
+
+
+async def _known(call: KafkaCall, group: str, asked: Any, *, is_stable: bool) -> _Known:
+    """The group's offsets of what is asked for; their memory is the answer's."""
+    keys: set[Key] | None = None
+    if asked.topics is not None:
+        names = [await _name(call, topic) for topic in asked.topics]
+        keys = {
+            (name, index)
+            for name, topic in zip(names, asked.topics, strict=True)
+            for index in topic.partition_indexes
+            if name is not None
+        }
+    rows, waiting = await call.engine.groups.committed.rows_of(group, keys)
+    _reserve(call, rows.values())
+    return _Known(rows, waiting if is_stable else frozenset())
+
+
+async def _all_topics(call: KafkaCall, known: _Known) -> list[dict[str, Any]]:
+    found: dict[str, list[Key]] = {}
+    for key in known.rows:
+        found.setdefault(key[0], []).append(key)
+    ids = TopicIds(call)
+    topic_ids = {topic: topic_id for topic_id, topic in (await ids.names(found)).items()}
+    return [
+        _topic(call, topic, topic_ids.get(topic), [known.offset(key) for key in keys])
+        for topic, keys in found.items()
+        if call.allows("Describe", "topic", topic)
+    ]
+
+
+async def _named_topics(call: KafkaCall, known: _Known, topics: Iterable[Any]) -> list[dict[str, Any]]:
+    names = [await _name(call, topic) for topic in topics]
+    found = []
+    for name, topic in zip(names, topics, strict=True):
+        code = KafkaError.unknown_topic_id if name is None else KafkaError.none
+        if name is not None and not call.allows("Describe", "topic", name):
+            code = KafkaError.topic_authorization_failed
+        partitions = [
+            known.offset((name or "", index)) if code is KafkaError.none else _nothing(index, code)
+            for index in topic.partition_indexes
+        ]
+        found.append(_topic(call, getattr(topic, "name", ""), getattr(topic, "topic_id", None), partitions))
+    return found
+
+
+def _reserve(call: KafkaCall, rows: Iterable[OffsetRow]) -> None:
+    size_bytes = sum(ROW_BYTES + len(row.metadata or "") for row in rows)
+    call.held.append(call.answer_memory.reserve(size_bytes))
+
+
+def _topic(call: KafkaCall, name: str, topic_id: Any, partitions: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    ids = {"topic_id": topic_id} if call.version >= SEVERAL_VERSION else {}
+    return {"name": name, "partitions": partitions, **ids}
+
+
+def _offset(row: OffsetRow) -> dict[str, Any]:
+    assert row.offset is not None
+    return {
+        "partition_index": row.partition,
+        "committed_offset": row.offset,
+        "committed_leader_epoch": -1,
+        "metadata": row.metadata or "",
+        "error_code": KafkaError.none,
+    }
+
+
+def _nothing(partition: int, code: KafkaError) -> dict[str, Any]:
+    return {
+        "partition_index": partition,
+        "committed_offset": -1,
+        "committed_leader_epoch": -1,
+        "metadata": "",
+        "error_code": code,
+    }
+
+
+async def offset_delete(call: KafkaCall, request: Any) -> Answer | Later:
+    """Erase offsets of topics that no member subscribes to."""
+    return Later(_deleted(call, request))
+
+
+async def _deleted(call: KafkaCall, request: Any) -> Answer:
+    codes: dict[str, KafkaError] = {}
+    groups, name = call.engine.groups, request.group_id
+    try:
+        check_group(call, name, "Delete")
+        known = await groups.committed.now(name)
+        if not known.is_there:
+            raise unknown_group(name)
+        members = known.row.members if known.row is not None else ()
+        classic = known.row.classic if known.row is not None else None
+        if members and classic is not None and classic.protocol_type != PROTOCOL_TYPE:
+            return call.answer(error_code=KafkaError.non_empty_group, topics=())
+        subscribed = {topic for member in members for topic in (*member.topics, *member.target)}
+        for topic in request.topics:
+            if not call.allows("Read", "topic", topic.name):
+                codes[topic.name] = KafkaError.topic_authorization_failed
+            elif topic.name in subscribed:
+                codes[topic.name] = KafkaError.group_subscribed_to_topic
+        keys = [
+            (topic.name, one.partition_index)
+            for topic in request.topics
+            for one in topic.partitions
+            if topic.name not in codes
+        ]
+        await groups.erase(name, keys)
+    except TidelogError as error:
+        return call.answer(error_code=group_error(error), topics=())
+    topics = [
+        {
+            "name": topic.name,
+            "partitions": [
+                {"partition_index": one.partition_index, "error_code": codes.get(topic.name, KafkaError.none)}
+                for one in topic.partitions
+            ],
+        }
+        for topic in request.topics
+    ]
+    return call.answer(error_code=KafkaError.none, topics=topics)
+
+
+async def _asked(call: KafkaCall, topics: Iterable[Any]) -> list[_Asked]:
+    names = [(await _name(call, topic), topic) for topic in topics]
+    return [_Asked(name, entry) for name, topic in names for entry in topic.partitions]
+
+
+async def _name(call: KafkaCall, topic: Any) -> str | None:
+    name: str | None = getattr(topic, "name", None)
+    return await call.known_topics.name(topic.topic_id) if name is None else name
+
+
+CALLS: Final[Calls] = {
+    OFFSET_COMMIT: Served(2, 10, offset_commit),
+    OFFSET_FETCH: Served(1, 10, offset_fetch),
+    OFFSET_DELETE: Served(0, 0, offset_delete),
+}

@@ -1,0 +1,217 @@
+"""ListGroups, DescribeGroups, DeleteGroups: groups of every kind, those of HTTP included.
+
+1. A gateway lists the groups and queues that it coordinates: clients ask every broker, and put the answers together.
+2. A queue is listed as a share group (``share_groups``), and deleted where no group of consumers has its name.
+3. DescribeGroups also describes groups whose partitions the gateway assigns, as consumers of the classic protocol would be.
+
+Source: KIP-518, KIP-848 (types), KIP-1043 (an unknown group is an error from version 6 of DescribeGroups on).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode as KafkaError
+
+from gateway.groups.calls.groups import GroupDescription
+from gateway.groups.classic.consumer_protocol import PROTOCOL_TYPE, assignment_of, subscription_of
+from gateway.groups.classic.group import ClassicGroup
+from gateway.kafka.administered import Right, administered
+from gateway.kafka.call import Answer, Calls, KafkaCall, Later, Served
+from gateway.kafka.calls.coordinator import check_group, coordinates, group_error
+from log_format.errors import ErrorCode, RequestRefused, TidelogError
+from log_format.groups.memory import row_bytes
+from log_format.groups.row import GroupRow, MemberRow, Partitions
+
+DESCRIBE_GROUPS: Final = 15
+LIST_GROUPS: Final = 16
+DELETE_GROUPS: Final = 42
+UNKNOWN_VERSION: Final = 6
+NO_OPERATIONS: Final = -(2**31)
+PAGE: Final = 1_000
+LISTED_BYTES: Final = 512
+SHARE: Final = "share"
+"""Kafka's type of groups, and protocol type."""
+_STATES: Final = {"Reconciling": "PreparingRebalance"}
+"""Kafka's word for a classic group where it differs from Tidelog's."""
+
+
+async def list_groups(call: KafkaCall, request: Any) -> Answer | Later:
+    """The groups that this gateway coordinates and the caller may see."""
+    return Later(_listed(call, request))
+
+
+async def _listed(call: KafkaCall, request: Any) -> Answer:
+    states = {one.lower() for one in getattr(request, "states_filter", ())}
+    types = {one.lower() for one in getattr(request, "types_filter", ())}
+    found: list[dict[str, Any]] = []
+    try:
+        after, more = "", True
+        room = call.answer_memory.reserve()
+        call.held.append(room)
+        while more:
+            page, more = await call.engine.groups.page(
+                after, PAGE, lambda name: coordinates(call, name) and call.allows("Describe", "group", name)
+            )
+            room.grow(LISTED_BYTES * len(page))
+            for one in page:
+                entry = {
+                    "group_id": one.name,
+                    "protocol_type": protocol_type_of(one.row),
+                    "group_state": _state(call, one.name, one.row, one.state),
+                    "group_type": "classic" if is_classic(one.row) else "consumer",
+                }
+                if _is_wanted(entry, states, types):
+                    found.append(entry)
+                after = one.name
+        found += [one for one in await _share_groups(call) if _is_wanted(one, states, types)]
+    except TidelogError as error:
+        return call.answer(error_code=group_error(error), groups=())
+    return call.answer(error_code=KafkaError.none, groups=found)
+
+
+def _is_wanted(entry: dict[str, Any], states: set[str], types: set[str]) -> bool:
+    return (not states or entry["group_state"].lower() in states) and (not types or entry["group_type"] in types)
+
+
+async def _share_groups(call: KafkaCall) -> list[dict[str, Any]]:
+    """Every queue is one. Raises ``BackOff``."""
+    found: list[dict[str, Any]] = []
+    after, more = "", True
+    room = call.answer_memory.reserve()
+    call.held.append(room)
+    while more:
+        page, more = await call.engine.queues.page(
+            after, PAGE, lambda name: coordinates(call, name) and call.allows("Describe", "group", name)
+        )
+        room.grow(LISTED_BYTES * len(page))
+        now_ms = call.engine.clock.monotonic_ms()
+        for name, _ in page:
+            has_members = call.shares.members.group(name, now_ms) is not None
+            found.append(
+                {
+                    "group_id": name,
+                    "protocol_type": SHARE,
+                    "group_state": "Stable" if has_members else "Empty",
+                    "group_type": SHARE,
+                }
+            )
+            after = name
+    return found
+
+
+def is_classic(row: GroupRow | None) -> bool:
+    """Whether clients take it for a classic group: one with offsets only is, as in Kafka."""
+    return row is None or row.generation == 0 or row.classic is not None
+
+
+def protocol_type_of(row: GroupRow | None) -> str:
+    """Empty of a group with offsets only."""
+    if row is None or row.generation == 0:
+        return ""
+    return PROTOCOL_TYPE if row.classic is None else row.classic.protocol_type
+
+
+def _state(call: KafkaCall, name: str, row: GroupRow | None, state: str) -> str:
+    """Kafka's word."""
+    known = call.engine.groups.coordinator.known(name)
+    if isinstance(known, ClassicGroup) and row is not None and known.row.epoch == row.epoch:
+        return str(known.phase)
+    return _STATES.get(state, state) if is_classic(row) else state
+
+
+async def describe_groups(call: KafkaCall, request: Any) -> Answer | Later:
+    """Groups and their members."""
+    return Later(_described(call, request))
+
+
+async def _described(call: KafkaCall, request: Any) -> Answer:
+    return call.answer(groups=[await _one(call, name) for name in request.groups])
+
+
+async def _one(call: KafkaCall, name: str) -> dict[str, Any]:
+    try:
+        check_group(call, name, "Describe")
+        found = await call.engine.groups.describe(name)
+        call.held.append(call.answer_memory.reserve(row_bytes(found.row)))
+        return _group(call, name, found)
+    except TidelogError as error:
+        code, message = group_error(error), error.detail
+        if error.code is ErrorCode.UNKNOWN_GROUP and call.version < UNKNOWN_VERSION:
+            code = KafkaError.none
+        return {**_nothing(name), "error_code": code, "error_message": message}
+
+
+def _group(call: KafkaCall, name: str, found: GroupDescription) -> dict[str, Any]:
+    row = found.row
+    state = _state(call, name, row, found.state)
+    return {
+        **_nothing(name),
+        "group_state": _STATES.get(state, state),
+        "protocol_type": protocol_type_of(row),
+        "protocol_data": (row and row.assignor) or "",
+        "members": [_member(member, readable) for member, readable in found.members],
+    }
+
+
+def _member(member: MemberRow, readable: Partitions) -> dict[str, Any]:
+    classic = member.classic
+    topics = member.topics if member.pattern is None else sorted({*member.topics, *member.target})
+    return {
+        "member_id": member.member_id,
+        "group_instance_id": member.instance_id,
+        "client_id": member.client_id or "",
+        "client_host": "" if classic is None else classic.client_host,
+        "member_metadata": subscription_of(topics) if classic is None else classic.metadata,
+        "member_assignment": assignment_of(readable) if classic is None else classic.assignment,
+    }
+
+
+def _nothing(name: str) -> dict[str, Any]:
+    return {
+        "error_code": KafkaError.none,
+        "error_message": None,
+        "group_id": name,
+        "group_state": "Dead",
+        "protocol_type": "",
+        "protocol_data": "",
+        "members": (),
+        "authorized_operations": NO_OPERATIONS,
+    }
+
+
+async def delete_groups(call: KafkaCall, request: Any) -> Answer | Later:
+    """Delete groups without members, offsets included."""
+    return Later(_deleted(call, request))
+
+
+async def _deleted(call: KafkaCall, request: Any) -> Answer:
+    results = []
+    for name in request.groups_names:
+        code = KafkaError.none
+        try:
+            check_group(call, name, "Delete")
+            await _delete(call, name)
+        except TidelogError as error:
+            code = group_error(error)
+        results.append({"group_id": name, "error_code": code})
+    return call.answer(results=results)
+
+
+async def _delete(call: KafkaCall, name: str) -> None:
+    """A group of consumers, or else a share group. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
+    try:
+        await call.engine.groups.delete(name)
+    except RequestRefused as refusal:
+        if refusal.code is not ErrorCode.UNKNOWN_GROUP:
+            raise
+        if call.shares.members.group(name, call.engine.clock.monotonic_ms()) is not None:
+            raise RequestRefused(f"Share group {name!r} has members.", code=ErrorCode.GROUP_NOT_EMPTY) from refusal
+        await administered(call, Right("Delete", "group", name), lambda: call.engine.queues.delete(name))
+
+
+CALLS: Final[Calls] = {
+    LIST_GROUPS: Served(0, 5, list_groups),
+    DESCRIBE_GROUPS: Served(0, 6, describe_groups),
+    DELETE_GROUPS: Served(0, 2, delete_groups),
+}

@@ -1,0 +1,259 @@
+"""Metadata and DescribeTopicPartitions: brokers, topics, partitions, and which broker to ask for each.
+
+1. A missing topic is created by asking for it where the gateway's ``auto_create_topics`` and the request allow it.
+2. What is told of a topic is at most ``AGE_MS`` old. A topic that does not seem to exist is looked up each time.
+3. Large answers are made in steps, between which others get the event loop; each topic's bytes are kept.
+
+Source: KIP-4, KIP-430 (operations), KIP-516 (topic ids), KIP-966 (DescribeTopicPartitions).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode as KafkaError
+
+from gateway.engine.fetch_answer import FetchFrom
+from gateway.engine.open_topic import OpenTopic
+from gateway.kafka.brokers import Broker, brokers_of, node_id
+from gateway.kafka.call import Answer, Calls, Encoded, KafkaCall, Refused, Served
+from gateway.kafka.calls.auto_created import with_created
+from gateway.kafka.described_topics import Described, Leaders, partitions_of
+from gateway.kafka.errors import kafka_error
+from gateway.kafka.wire.messages import encoded_body
+from gateway.kafka.wire.splicing import with_field
+from log_format.access.acls import Operation
+from log_format.errors import BackOff, RequestRefused, TidelogError, UnknownTopic
+from log_format.topic.config import check_topic_name
+from log_format.topic.state import TopicState
+
+METADATA: Final = 3
+DESCRIBE_TOPIC_PARTITIONS: Final = 75
+CLUSTER_ID: Final = "tidelog"
+"""Until the gateway has read the store's."""
+PAGE: Final = 1_000
+AGE_MS: Final = 3_000
+STEP_PARTITIONS: Final = 500
+"""Described at once."""
+MEMORY_WAIT_MS: Final = 10_000
+PARTITIONS_MAX: Final = 2_000
+"""Of one answer of DescribeTopicPartitions, as a broker's ``max.request.partition.size.limit``."""
+_OPERATIONS: Final[dict[int, tuple[Operation, ...]]] = {
+    3: ("Read",),
+    4: ("Write",),
+    5: ("Create",),
+    6: ("Delete",),
+    7: ("Alter",),
+    8: ("Describe",),
+    10: ("Describe",),
+    11: ("Alter",),
+}
+"""Kafka's codes of operations on a topic, by the right that allows each here."""
+_NOT_ASKED: Final = -(2**31)
+_BEHIND: Final = {8: 4, 9: 4, 10: 4, 13: 2}
+"""Bytes of plain fields behind the topics, by version."""
+_Told = Described | dict[str, Any]
+"""A topic, or what is said instead of it."""
+
+
+async def metadata(call: KafkaCall, request: Any) -> Answer:
+    """The named topics, or all that the caller may see."""
+    wants_operations = getattr(request, "include_topic_authorized_operations", False)
+    leaders = Leaders(call.engine.groups.ownership, brokers := brokers_here(call), _here(call))
+    if request.topics is None or (call.version == 0 and not request.topics):
+        states = await _all(call)
+        told: list[_Told] = [_described(call, state, leaders, operations=wants_operations) for state in states]
+    else:
+        names = [(getattr(one, "topic_id", None), one.name) for one in request.topics]
+        creates = getattr(request, "allow_auto_topic_creation", True) and call.gateway.settings.auto_create_topics > 0
+        told = await _named(call, names, leaders, operations=wants_operations, creates=creates)
+    empty = call.answer(
+        brokers=[
+            {"node_id": one.node_id, "host": one.address.host, "port": one.address.port, "rack": one.zone}
+            for one in brokers
+        ],
+        cluster_id=cluster_id(call),
+        controller_id=brokers[0].node_id,
+        topics=(),
+        error_code=KafkaError.none,
+    )
+    topics = await _encoded(call, told)
+    return Encoded(tuple(with_field(empty, len(topics), topics, behind=_BEHIND.get(call.version, 0))))
+
+
+def brokers_here(call: KafkaCall) -> list[Broker]:
+    """The gateways that clients are told of, at least one."""
+    gateway = call.gateway
+    own_id = gateway.settings.gateway_id
+    found = brokers_of(gateway.membership.heartbeats(), own_id, drains=call.engine.draining)
+    return found or [Broker(node_id(own_id), own_id, call.advertised)]
+
+
+def cluster_id(call: KafkaCall) -> str:
+    """The store's."""
+    keys = call.gateway.peers.keys
+    return CLUSTER_ID if keys is None else keys.cluster_id
+
+
+def _here(call: KafkaCall) -> int:
+    return node_id(call.gateway.settings.gateway_id)
+
+
+async def _all(call: KafkaCall) -> list[TopicState]:
+    found: list[TopicState] = []
+    after: str | None = ""
+    while after is not None:
+        page = await call.engine.administration.page(
+            "", after, PAGE, lambda name: call.allows("Describe", "topic", name)
+        )
+        found += page.topics
+        after = page.next_after
+    return found
+
+
+async def _named(
+    call: KafkaCall,
+    asked: Sequence[tuple[uuid.UUID | None, str | None]],
+    leaders: Leaders,
+    *,
+    operations: bool,
+    creates: bool = False,
+) -> list[_Told]:
+    names = [await call.known_topics.name(topic_id) if name is None else name for topic_id, name in asked]
+    wanted = [FetchFrom(topic=name, partition=0) for name in names if name is not None]
+    looked = await call.engine.locating.fresh(wanted, call.engine.clock.monotonic_ms() - AGE_MS)
+    if creates:
+        looked = await with_created(call, looked)
+    return [
+        _none(KafkaError.unknown_topic_id, None, topic_id)
+        if name is None
+        else _one(call, name, topic_id, looked[name], leaders, operations=operations)
+        for name, (topic_id, _) in zip(names, asked, strict=True)
+    ]
+
+
+def _one(
+    call: KafkaCall,
+    name: str,
+    topic_id: uuid.UUID | None,
+    found: OpenTopic | TidelogError,
+    leaders: Leaders,
+    *,
+    operations: bool,
+) -> _Told:
+    try:
+        call.require("Describe", "topic", name)
+        check_topic_name(name)
+        if isinstance(found, TidelogError):
+            raise found
+        state = found.existing()
+    except UnknownTopic:
+        return _none(KafkaError.unknown_topic_or_partition, name, topic_id)
+    except RequestRefused as error:
+        return _none(kafka_error(error), name, topic_id)
+    except TidelogError:
+        return _none(KafkaError.leader_not_available, name, topic_id)
+    if topic_id is not None and topic_id != uuid.UUID(state.topic_id):
+        return _none(KafkaError.unknown_topic_id, None, topic_id)
+    return _described(call, state, leaders, operations=operations)
+
+
+def _none(error: KafkaError, name: str | None, topic_id: uuid.UUID | None) -> dict[str, Any]:
+    return {"error_code": error, "name": name, "topic_id": topic_id, "partitions": ()}
+
+
+def _described(call: KafkaCall, state: TopicState, leaders: Leaders, *, operations: bool) -> Described:
+    assert state.topic_id is not None
+    topic_id = uuid.UUID(state.topic_id)
+    call.known_topics.learn(topic_id, state.topic)
+    bits = _operations(call, state.topic) if operations else _NOT_ASKED
+    near = leaders.near(state.topic)
+    return Described(state.topic, topic_id, state.partition_count, leaders.of(state), bits, near)
+
+
+def _operations(call: KafkaCall, topic: str) -> int:
+    return sum(
+        1 << code for code, needs in _OPERATIONS.items() if all(call.allows(one, "topic", topic) for one in needs)
+    )
+
+
+async def _encoded(call: KafkaCall, told: Sequence[_Told]) -> list[bytes]:
+    """Each topic's bytes; their memory is the answer's."""
+    made, left = [], STEP_PARTITIONS
+    for topic in told:
+        if isinstance(topic, Described):
+            made.append(call.encoded_topics.encoded(call.version, topic, lambda topic=topic: _topic_bytes(call, topic)))  # type: ignore[misc]
+            left -= topic.partition_count
+        else:
+            made.append(_topic_bytes(call, topic))
+            left -= 1
+        if left <= 0:
+            left = STEP_PARTITIONS
+            await asyncio.sleep(0)
+    try:
+        size = sum(map(len, made))
+        call.held.append(await call.answer_memory.reserve_in_turn(size, wait_ms=MEMORY_WAIT_MS, waiting_max=10_000))
+    except BackOff as error:
+        raise Refused("no memory for metadata") from error
+    return made
+
+
+def _topic_bytes(call: KafkaCall, topic: _Told) -> bytes:
+    if isinstance(topic, Described):
+        topic = {
+            "error_code": KafkaError.none,
+            "name": topic.name,
+            "topic_id": topic.topic_id,
+            "is_internal": False,
+            "partitions": partitions_of(topic),
+            "topic_authorized_operations": topic.operations,
+        }
+    whole = call.answer(brokers=(), cluster_id=None, controller_id=-1, topics=[topic], error_code=KafkaError.none)
+    return encoded_body(whole.topics[0])
+
+
+async def describe_topic_partitions(call: KafkaCall, request: Any) -> Answer:
+    """Topics by name, up to so many partitions; the cursor says where to go on."""
+    leaders = Leaders(call.engine.groups.ownership, brokers_here(call), _here(call))
+    cursor = request.cursor
+    names = sorted({one.name for one in request.topics}) or [state.topic for state in await _all(call)]
+    start = (cursor.topic_name, cursor.partition_index) if cursor is not None else ("", 0)
+    left = min(max(1, request.response_partition_limit), PARTITIONS_MAX)
+    topics: list[dict[str, Any]] = []
+    for name in names:
+        if name < start[0]:
+            continue
+        if not left:
+            return call.answer(topics=topics, next_cursor={"topic_name": name, "partition_index": 0})
+        (topic,) = await _named(call, [(None, name)], leaders, operations=True)
+        if not isinstance(topic, Described):
+            topics.append(topic)
+            continue
+        first = start[1] if name == start[0] else 0
+        last = min(topic.partition_count, first + left)
+        left -= max(0, last - first)
+        topics.append(
+            {
+                "error_code": KafkaError.none,
+                "name": name,
+                "topic_id": topic.topic_id,
+                # Java's tools fail on null.
+                "partitions": [
+                    one | {"eligible_leader_replicas": (), "last_known_elr": ()}
+                    for one in partitions_of(topic, first, last)
+                ],
+                "topic_authorized_operations": topic.operations,
+            }
+        )
+        if last < topic.partition_count:
+            return call.answer(topics=topics, next_cursor={"topic_name": name, "partition_index": last})
+    return call.answer(topics=topics, next_cursor=None)
+
+
+CALLS: Final[Calls] = {
+    METADATA: Served(0, 13, metadata),
+    DESCRIBE_TOPIC_PARTITIONS: Served(0, 0, describe_topic_partitions),
+}

@@ -1,0 +1,144 @@
+"""ListOffsets: where a partition begins and ends, and the first record from a time on. OffsetForLeaderEpoch.
+
+There are no leaders whose logs could differ: every epoch is 0 and ends at the high watermark. Source: KIP-79, KIP-101, KIP-734.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode as KafkaError
+
+from gateway.engine.answer_memory import reserve_for_store
+from gateway.engine.fetch_answer import FetchFrom
+from gateway.engine.locating import Topics
+from gateway.engine.open_topic import OpenTopic
+from gateway.engine.read_records import ReadLimits
+from gateway.kafka.call import Answer, Calls, KafkaCall, Later, Served, let_others_in
+from gateway.kafka.errors import kafka_error
+from log_format.errors import TidelogError
+from log_format.records.schema import TIMESTAMP_MS_MAX
+from log_format.topic.state import TopicState
+
+LIST_OFFSETS: Final = 2
+OFFSET_FOR_LEADER_EPOCH: Final = 23
+LATEST: Final = -1
+EARLIEST: Final = -2
+LARGEST_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+LEADER_EPOCH: Final = 0
+NONE: Final = -1
+
+
+async def list_offsets(call: KafkaCall, request: Any) -> Answer | Later:
+    """An offset for each partition and time."""
+    return Later(_listed(call, request))
+
+
+async def _listed(call: KafkaCall, request: Any) -> Answer:
+    topics = await _looked_at(call, [topic.name for topic in request.topics])
+    found, number = [], 0
+    for topic in request.topics:
+        partitions = []
+        for partition in topic.partitions:
+            partitions.append(await _offset(call, topic.name, topics[topic.name], partition))
+            number += 1
+            await let_others_in(number)
+        found.append({"name": topic.name, "partitions": partitions})
+    return call.answer(topics=found)
+
+
+async def _looked_at(call: KafkaCall, names: list[str]) -> Topics:
+    """The topics by name, each looked at once since the call came."""
+    wanted = [FetchFrom(topic=name, partition=0) for name in names]
+    return await call.engine.locating.fresh(wanted, call.engine.clock.monotonic_ms())
+
+
+async def _offset(call: KafkaCall, name: str, topic: OpenTopic | TidelogError, asked: Any) -> dict[str, Any]:
+    found = {"partition_index": asked.partition_index, "error_code": KafkaError.none, "leader_epoch": LEADER_EPOCH}
+    try:
+        call.require("Describe", "topic", name)
+        if isinstance(topic, TidelogError):
+            raise topic
+        offset, timestamp = await _found(call, topic, asked.partition_index, asked.timestamp)
+    except TidelogError as error:
+        return found | {"error_code": kafka_error(error), "leader_epoch": -1}
+    return found | {"offset": offset, "timestamp": timestamp}
+
+
+async def _found(call: KafkaCall, topic: OpenTopic, partition: int, timestamp: int) -> tuple[int, int]:
+    """The offset and the record's time, -1 where that was not asked for or there is none."""
+    state = topic.existing_with(partition)
+    log_start, high_watermark = state.log_start(partition), state.high_watermark(partition)
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return log_start, NONE
+    if timestamp == LATEST:
+        return high_watermark, NONE
+    if timestamp == LARGEST_TIMESTAMP:
+        timestamp = _largest_timestamp(state, partition)
+    if 0 <= timestamp <= TIMESTAMP_MS_MAX:
+        offset = await call.engine.reading.offset_of_timestamp(topic, state, partition, timestamp)
+    else:
+        offset = None
+    return (NONE, NONE) if offset is None else await _record(call, topic, state, partition, offset)
+
+
+def _largest_timestamp(state: TopicState, partition: int) -> int:
+    """Of the partition's runs; -1 without any. Each of 48 questions costs a binary search."""
+    low, high, log_start = NONE, TIMESTAMP_MS_MAX, state.log_start(partition)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if state.manifest.find_timestamp(partition, log_start, middle) is None:
+            high = middle - 1
+        else:
+            low = middle
+    return low
+
+
+async def _record(call: KafkaCall, topic: OpenTopic, state: TopicState, partition: int, offset: int) -> tuple[int, int]:
+    """The first record from an offset on: its offset and its time."""
+    limits = ReadLimits(records_max=1, bytes_max=1)
+    with await reserve_for_store(call.answer_memory, 0, is_small=True):
+        records = await call.engine.reading.read(topic, state, partition, offset, limits)
+    if not records.tables:
+        return NONE, NONE
+    (table,) = records.tables
+    micros: int = table.column("timestamp").chunk(0).view("int64")[0].as_py()
+    return table.column("offset")[0].as_py(), micros // 1000
+
+
+async def offset_for_leader_epoch(call: KafkaCall, request: Any) -> Answer:
+    """The end of the only epoch."""
+    topics = await _looked_at(call, [topic.topic for topic in request.topics])
+    found, number = [], 0
+    for topic in request.topics:
+        partitions = []
+        for partition in topic.partitions:
+            partitions.append(_end(call, topic.topic, topics[topic.topic], partition.partition))
+            number += 1
+            await let_others_in(number)
+        found.append({"topic": topic.topic, "partitions": partitions})
+    return call.answer(topics=found)
+
+
+def _end(call: KafkaCall, name: str, topic: OpenTopic | TidelogError, partition: int) -> dict[str, Any]:
+    try:
+        call.require("Describe", "topic", name)
+        if isinstance(topic, TidelogError):
+            raise topic
+        end = topic.existing_with(partition).high_watermark(partition)
+    except TidelogError as error:
+        return {"partition": partition, "error_code": kafka_error(error)}
+    return {
+        "partition": partition,
+        "error_code": KafkaError.none,
+        "leader_epoch": LEADER_EPOCH,
+        "end_offset": end,
+    }
+
+
+CALLS: Final[Calls] = {
+    LIST_OFFSETS: Served(1, 11, list_offsets),
+    OFFSET_FOR_LEADER_EPOCH: Served(2, 4, offset_for_leader_epoch),
+}

@@ -1,0 +1,251 @@
+"""ShareGroupHeartbeat and ShareGroupDescribe: members of share groups. A share group is the queue of its name.
+
+1. The first member to subscribe makes the queue, with the settings that queues have by default. A topic that the queue does not
+   read yet is added. Leaving takes none away: what is settled of it stays known.
+2. A group of consumers and a share group do not have one name: the second is refused, as long as the first is there.
+
+Source: KIP-932.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode as KafkaError
+
+from gateway.groups.bounds import LOOKS_AT_ONCE, SESSION_TIMEOUT_MS_DEFAULT, SUBSCRIBED_TOPICS_MAX
+from gateway.groups.calls.groups import heartbeat_interval_ms
+from gateway.kafka.administered import Right, administered
+from gateway.kafka.call import Answer, Calls, KafkaCall, Later, Served
+from gateway.kafka.calls.classic_groups import client_name
+from gateway.kafka.calls.coordinator import InvalidGroup, check_group, group_error, is_name
+from gateway.kafka.shares.members import (
+    Assigned,
+    FencedShareMember,
+    ShareGroup,
+    ShareMember,
+    ShareMemberError,
+    TooManyShareMembers,
+    UnknownShareMember,
+    told,
+)
+from log_format.errors import ErrorCode, RequestRefused, TidelogError
+from log_format.topic.config import check_topic_name
+
+SHARE_GROUP_HEARTBEAT: Final = 76
+SHARE_GROUP_DESCRIBE: Final = 77
+JOINS, LEAVES = 0, -1
+LOOK_MS: Final = 2_000
+"""How old what is known of a group's topics may be."""
+ASSIGNOR: Final = "simple"
+NO_OPERATIONS: Final = -(2**31)
+_MEMBER_ERRORS: Final[Mapping[type[ShareMemberError], KafkaError]] = {
+    FencedShareMember: KafkaError.fenced_member_epoch,
+    TooManyShareMembers: KafkaError.group_max_size_reached,
+    UnknownShareMember: KafkaError.unknown_member_id,
+}
+
+
+async def heartbeat(call: KafkaCall, request: Any) -> Answer | Later:
+    """Join, go on, or leave."""
+    return Later(_beaten(call, request))
+
+
+async def _beaten(call: KafkaCall, request: Any) -> Answer:
+    try:
+        check_group(call, request.group_id, "Read")
+        topics = _checked(call, request)
+        if request.member_epoch == LEAVES:
+            return _left(call, request)
+        group, member = await _member(call, request, topics)
+        await _look(call, request.group_id, group)
+    except (TidelogError, ShareMemberError) as error:
+        detail = error.detail if isinstance(error, TidelogError) else None
+        code = _MEMBER_ERRORS[type(error)] if isinstance(error, ShareMemberError) else group_error(error)
+        return _answer(call, request, 0, None, error_code=code, error_message=detail)
+    is_news = told(group, member)
+    assigned = member.assigned if is_news or request.member_epoch == JOINS else None
+    return _answer(call, request, member.epoch, assigned)
+
+
+def _answer(
+    call: KafkaCall,
+    request: Any,
+    epoch: int,
+    assigned: Assigned | None,
+    *,
+    error_code: KafkaError = KafkaError.none,
+    error_message: str | None = None,
+) -> Answer:
+    is_error = error_code is not KafkaError.none
+    return call.answer(
+        error_code=error_code,
+        error_message=error_message,
+        member_id=None if is_error else request.member_id,
+        member_epoch=epoch,
+        heartbeat_interval=0 if is_error else heartbeat_interval_ms(SESSION_TIMEOUT_MS_DEFAULT),
+        assignment=None if assigned is None else {"topic_partitions": _partitions(assigned)},
+    )
+
+
+def _checked(call: KafkaCall, request: Any) -> tuple[str, ...] | None:
+    """What the member subscribes to. Raises ``RequestRefused``, ``Unauthorized``, ``BackOff``."""
+    topics = request.subscribed_topic_names
+    if not is_name(request.member_id):
+        raise RequestRefused("A member's id has 1 to 255 bytes and no control characters.")
+    if request.member_epoch < LEAVES or (request.member_epoch == JOINS and not topics):
+        raise RequestRefused("A member that joins says what it subscribes to; only epoch -1 is below 0.")
+    if topics is None:
+        return None
+    if len(topics) > SUBSCRIBED_TOPICS_MAX:
+        raise RequestRefused(f"A member names at most {SUBSCRIBED_TOPICS_MAX} topics.")
+    for topic in topics:
+        check_topic_name(topic)
+        call.require("Read", "topic", topic)
+    return tuple(sorted(set(topics)))
+
+
+def _left(call: KafkaCall, request: Any) -> Answer:
+    """Raises ``UnknownShareMember``."""
+    members, name = call.shares.members, request.group_id
+    group, member = members.member(name, request.member_id, call.owner, call.engine.clock.monotonic_ms())
+    members.leave(name, group, member)
+    return _answer(call, request, LEAVES, None)
+
+
+async def _member(call: KafkaCall, request: Any, topics: tuple[str, ...] | None) -> tuple[ShareGroup, ShareMember]:
+    """The member, taken in where it joins. Raises as ``_beaten`` catches."""
+    members, name = call.shares.members, request.group_id
+    if request.member_epoch != JOINS:
+        now_ms = call.engine.clock.monotonic_ms()
+        group, member = members.member(name, request.member_id, call.owner, now_ms)
+        members.go_on(member, request.member_epoch, now_ms)
+        if topics is not None:
+            members.subscribe(group, member, topics)
+        return group, member
+    await _check_kind(call, name)
+    member = ShareMember(
+        member_id=request.member_id,
+        owner=call.owner,
+        client_id=client_name(call) or "",
+        client_host=f"/{call.session.address}",
+        rack_id=request.rack_id,
+        topics=topics or (),
+    )
+    return members.join(name, member, call.engine.clock.monotonic_ms()), member
+
+
+async def _check_kind(call: KafkaCall, name: str) -> None:
+    """Raise ``RequestRefused`` where consumers have a group of this name; ``BackOff``."""
+    try:
+        await call.engine.groups.describe(name)
+    except RequestRefused as refusal:
+        if refusal.code is ErrorCode.UNKNOWN_GROUP:
+            return
+        raise
+    raise RequestRefused(f"{name!r} is a group of consumers.", code=ErrorCode.INCONSISTENT_ASSIGNOR)
+
+
+async def _look(call: KafkaCall, name: str, group: ShareGroup) -> None:
+    """Learn what the group's topics are now, and have the queue read them.
+
+    Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``.
+    """
+    now_ms = call.engine.clock.monotonic_ms()
+    if group.looked_ms is not None and now_ms - group.looked_ms < LOOK_MS:
+        return
+    topics = group.topics
+    known: dict[str, tuple[UUID, int]] = {}
+    for start in range(0, len(topics), LOOKS_AT_ONCE):
+        looks = (call.engine.topics.fresh(topic, now_ms - LOOK_MS) for topic in topics[start : start + LOOKS_AT_ONCE])
+        for topic in await asyncio.gather(*looks):
+            state = topic.state
+            if state.exists and state.topic_id is not None:
+                known[topic.name] = (UUID(state.topic_id), state.partition_count)
+                call.known_topics.learn(UUID(state.topic_id), topic.name)
+    await _subscribe(call, name, known)
+    group.known, group.looked_ms = known, now_ms
+
+
+async def _subscribe(call: KafkaCall, name: str, topics: Iterable[str]) -> None:
+    queues = call.engine.queues
+    try:
+        read = (await queues.settings(name)).topics
+    except RequestRefused as refusal:
+        if refusal.code is not ErrorCode.UNKNOWN_QUEUE:
+            raise
+        read = ()
+    missing = [topic for topic in topics if topic not in read]
+    if missing:
+        await administered(call, Right("Read", "group", name), lambda: queues.subscribe(name, missing))
+
+
+def _partitions(assigned: Assigned) -> list[dict[str, Any]]:
+    return [{"topic_id": topic_id, "partitions": range(count)} for topic_id, count in assigned.values()]
+
+
+async def describe(call: KafkaCall, request: Any) -> Answer | Later:
+    """Share groups, and their members with what each was told to read."""
+    return Later(_described(call, request))
+
+
+async def _described(call: KafkaCall, request: Any) -> Answer:
+    return call.answer(groups=[await _one(call, name) for name in request.group_ids])
+
+
+async def _one(call: KafkaCall, name: str) -> dict[str, Any]:
+    nothing = {
+        "error_code": KafkaError.none,
+        "error_message": None,
+        "group_id": name,
+        "group_state": "Dead",
+        "group_epoch": 0,
+        "assignment_epoch": 0,
+        "assignor_name": "",
+        "members": (),
+        "authorized_operations": NO_OPERATIONS,
+    }
+    try:
+        check_group(call, name, "Describe")
+        await call.engine.queues.settings(name)
+    except TidelogError as error:
+        code = KafkaError.group_id_not_found if isinstance(error, InvalidGroup) else group_error(error)
+        return nothing | {"error_code": code, "error_message": error.detail}
+    group = call.shares.members.group(name, call.engine.clock.monotonic_ms())
+    if group is None:
+        return nothing | {"group_state": "Empty", "assignor_name": ASSIGNOR}
+    return nothing | {
+        "group_state": "Stable",
+        "group_epoch": group.epoch,
+        "assignment_epoch": group.epoch,
+        "assignor_name": ASSIGNOR,
+        "members": [_described_member(call, one) for one in group.members.values()],
+    }
+
+
+def _described_member(call: KafkaCall, member: ShareMember) -> dict[str, Any]:
+    shown: Sequence[str] = [one for one in member.topics if call.allows("Describe", "topic", one)]
+    return {
+        "member_id": member.member_id,
+        "rack_id": member.rack_id,
+        "member_epoch": member.epoch,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "subscribed_topic_names": shown,
+        "assignment": {
+            "topic_partitions": [
+                {"topic_id": topic_id, "topic_name": name, "partitions": range(count)}
+                for name, (topic_id, count) in member.assigned.items()
+                if name in shown
+            ]
+        },
+    }
+
+
+CALLS: Final[Calls] = {
+    SHARE_GROUP_HEARTBEAT: Served(1, 1, heartbeat),
+    SHARE_GROUP_DESCRIBE: Served(1, 1, describe),
+}

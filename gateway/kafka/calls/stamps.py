@@ -1,0 +1,73 @@
+"""From a batch's producer id, epoch and sequence to what the topic remembers of its producers, and to its transaction."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from kio.schema.errors import ErrorCode as KafkaError
+
+from gateway.access.rights import Unauthorized
+from gateway.kafka.call import KafkaCall
+from gateway.kafka.errors import kafka_error
+from gateway.kafka.wire.batch_head import NO_PRODUCER, BatchHead
+from gateway.transactions.of_kafka import Producing
+from log_format.errors import ErrorCode, RequestRefused, TidelogError
+from log_format.topic.producer_id import numbered
+from log_format.topic.producers import ProducerStamp
+
+NOTHING_LOST: Final = -2
+"""The log start in a refusal as ``UNKNOWN_PRODUCER_ID``. Java's client takes -1 for "ask again", and one above its newest
+acknowledged offset for "records were deleted, begin at 0 in this epoch". Below both it begins its next epoch, as others do."""
+
+NO_OFFSET: Final = -1
+FAR_BELOW: Final = -(2**62)
+_KNOWS_NO_OFFSET: Final = frozenset({"apache-kafka-java", "kafka-python"})
+
+
+def staged_offset(call: KafkaCall) -> int:
+    """What is told as the first offset of a transaction's batch, which has none before the commit.
+
+    Java's client and kafka-python know -1 for that. All others add each record's place in the batch, and would tell offsets that
+    other records have: what they tell stays below 0.
+    """
+    return NO_OFFSET if call.session.software in _KNOWS_NO_OFFSET else FAR_BELOW
+
+
+class Stamped(NamedTuple):
+    """``stamp`` None: the batch is not idempotent. ``producing`` None: its records are appended at once."""
+
+    stamp: ProducerStamp | None = None
+    producing: Producing | None = None
+
+
+PLAIN = Stamped()
+
+
+def stamp_of(call: KafkaCall, transactional_id: str | None, partition: int, head: BatchHead) -> Stamped:
+    """What the batch says of its producer. Raises ``RequestRefused``, ``Unauthorized``, ``BackOff``."""
+    if head.is_transactional and transactional_id is None:
+        raise Unauthorized("Write", "transactional_id", "")
+    if head.producer_id == NO_PRODUCER and not head.is_transactional:
+        return PLAIN
+    if head.producer_id < 0 or head.producer_epoch < 0 or head.base_sequence < 0:
+        raise RequestRefused("A batch of a producer has an id, an epoch and a sequence.", code=ErrorCode.INVALID_RECORD)
+    stamp = ProducerStamp(numbered(head.producer_id, partition), head.producer_epoch, head.base_sequence)
+    call.engine.producer_ids.check_number(stamp)
+    if not head.is_transactional or transactional_id is None:
+        return Stamped(stamp)
+    call.require("Write", "transactional_id", transactional_id)
+    return Stamped(stamp, Producing(transactional_id, head.producer_id, head.producer_epoch))
+
+
+def produce_error(error: TidelogError) -> KafkaError:
+    """Kafka's code. A batch behind which nothing is known of its producer is not out of order: clients begin another epoch."""
+    if error.code is ErrorCode.SEQUENCE_OUT_OF_ORDER and error.retryable and not error.fields["expected_sequence"]:
+        return KafkaError.unknown_producer_id
+    return kafka_error(error)
+
+
+def staging_error(error: TidelogError) -> KafkaError:
+    """Kafka's code for a batch of a transaction. What ends the transaction, but not its producer, is ``INVALID_TXN_STATE``."""
+    if error.code in (ErrorCode.UNKNOWN_PRODUCER, ErrorCode.UNKNOWN_TRANSACTION):
+        return KafkaError.invalid_producer_id_mapping
+    return kafka_error(error)

@@ -1,0 +1,240 @@
+"""Idempotent producers and transactions: ids, epochs, begin, offsets, end, and what there is to see of them.
+
+1. Any gateway serves every one of these calls: nothing of a producer or transaction is in its memory.
+2. A transaction begins with the first call that names it. Which partitions take part is told by what is staged.
+3. What ends a transaction but not its producer is ``UNKNOWN_PRODUCER_ID``: clients abort, take a new epoch, and go on.
+
+Source: KIP-98, KIP-360, KIP-447, KIP-664.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode as KafkaError
+
+from gateway.kafka.call import Answer, Calls, KafkaCall, Later, Served
+from gateway.kafka.calls.producers import DESCRIBE_PRODUCERS, describe_producers
+from gateway.kafka.calls.transactions_seen import (
+    DESCRIBE_TRANSACTIONS,
+    LIST_TRANSACTIONS,
+    describe_transactions,
+    list_transactions,
+)
+from gateway.kafka.errors import COORDINATOR, kafka_error
+from gateway.transactions.of_kafka import NO_PRODUCER, Producing
+from log_format import limits
+from log_format.errors import ErrorCode, TidelogError
+from log_format.topic.producer_id import number_of
+from log_format.transactions.changes import NotFinished
+from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
+
+INIT_PRODUCER_ID: Final = 22
+ADD_PARTITIONS_TO_TXN: Final = 24
+ADD_OFFSETS_TO_TXN: Final = 25
+END_TXN: Final = 26
+TXN_OFFSET_COMMIT: Final = 28
+_NO_GENERATION: Final = -1
+_SPECIAL: Final[Mapping[ErrorCode, KafkaError]] = MappingProxyType(
+    {
+        **COORDINATOR,
+        ErrorCode.UNKNOWN_PRODUCER: KafkaError.invalid_producer_id_mapping,
+        ErrorCode.SEQUENCE_OUT_OF_ORDER: KafkaError.unknown_producer_id,
+        ErrorCode.REQUEST_TOO_LARGE: KafkaError.unknown_producer_id,
+        ErrorCode.STALE_GENERATION: KafkaError.illegal_generation,
+    }
+)
+
+
+async def init_producer_id(call: KafkaCall, request: Any) -> Answer | Later:
+    """A new id; of a transactional id its next epoch."""
+    if request.transactional_id is None:
+        number = call.engine.producer_ids.issue_number()
+        return call.answer(error_code=KafkaError.none, producer_id=number, producer_epoch=0)
+    return Later(_init_transactional(call, request))
+
+
+async def _init_transactional(call: KafkaCall, request: Any) -> Answer:
+    name = request.transactional_id
+    timeout_ms = round(request.transaction_timeout.total_seconds() * 1000)
+    number = getattr(request, "producer_id", NO_PRODUCER)
+    asked = None if number == NO_PRODUCER else Producing(name, number, request.producer_epoch)
+    error, row = KafkaError.none, None
+    try:
+        if not name:
+            error = KafkaError.invalid_request
+        elif not 0 < timeout_ms <= limits.TRANSACTION_TIMEOUT_MS_MAX:
+            error = KafkaError.invalid_transaction_timeout
+        else:
+            call.require("Write", "transactional_id", name)
+            row = await call.engine.kafka_transactions.init_producer(name, timeout_ms, asked, call.owner)
+    except TidelogError as refusal:
+        error = _error(refusal, is_fencing=call.version >= 4)
+    return call.answer(
+        error_code=error,
+        producer_id=NO_PRODUCER if row is None else number_of(row.producer_id),
+        producer_epoch=-1 if row is None else row.epoch,
+    )
+
+
+async def add_partitions_to_txn(call: KafkaCall, request: Any) -> Later:
+    """Begin the transaction, unless it is open."""
+    return Later(_add_partitions(call, request))
+
+
+async def _add_partitions(call: KafkaCall, request: Any) -> Answer:
+    producing = Producing(
+        request.v3_and_below_transactional_id, request.v3_and_below_producer_id, request.v3_and_below_producer_epoch
+    )
+    topics = request.v3_and_below_topics
+    try:
+        call.require("Write", "transactional_id", producing.transactional_id)
+        found = {topic.name: await _writable(call, topic.name, topic.partitions) for topic in topics}
+        if all(error is KafkaError.none for errors in found.values() for error in errors.values()):
+            await call.engine.kafka_transactions.begin(producing)
+        else:
+            for errors in found.values():
+                for partition, error in errors.items():
+                    errors[partition] = KafkaError.operation_not_attempted if error is KafkaError.none else error
+    except TidelogError as refusal:
+        code = _error(refusal, is_fencing=call.version >= 2)
+        found = {topic.name: dict.fromkeys(topic.partitions, code) for topic in topics}
+    return call.answer(
+        results_by_topic_v3_and_below=[
+            {
+                "name": name,
+                "results_by_partition": [
+                    {"partition_index": partition, "partition_error_code": error} for partition, error in errors.items()
+                ],
+            }
+            for name, errors in found.items()
+        ]
+    )
+
+
+async def _writable(call: KafkaCall, topic: str, partitions: tuple[int, ...]) -> dict[int, KafkaError]:
+    found = dict.fromkeys(partitions, KafkaError.none)
+    try:
+        call.require("Write", "topic", topic)
+        count = (await call.engine.open_topic(topic, max(partitions, default=0))).state.partition_count
+    except TidelogError as refusal:
+        return dict.fromkeys(partitions, kafka_error(refusal))
+    for partition in partitions:
+        if not 0 <= partition < count:
+            found[partition] = KafkaError.unknown_topic_or_partition
+    return found
+
+
+async def add_offsets_to_txn(call: KafkaCall, request: Any) -> Later:
+    """Begin the transaction, unless it is open: offsets of the group follow."""
+    return Later(_add_offsets(call, request))
+
+
+async def _add_offsets(call: KafkaCall, request: Any) -> Answer:
+    try:
+        call.require("Write", "transactional_id", request.transactional_id)
+        call.require("Read", "group", request.group_id)
+        await call.engine.kafka_transactions.begin(_producing(request))
+    except TidelogError as refusal:
+        return call.answer(error_code=_error(refusal, is_fencing=call.version >= 2))
+    return call.answer(error_code=KafkaError.none)
+
+
+async def txn_offset_commit(call: KafkaCall, request: Any) -> Later:
+    """Stage offsets of a group, by its rules as they are now."""
+    return Later(_stage_offsets(call, request))
+
+
+async def _stage_offsets(call: KafkaCall, request: Any) -> Answer:
+    found = {
+        topic.name: [(one.partition_index, KafkaError.none) for one in topic.partitions] for topic in request.topics
+    }
+    try:
+        call.require("Write", "transactional_id", request.transactional_id)
+        call.require("Read", "group", request.group_id)
+        for topic in request.topics:
+            call.require("Read", "topic", topic.name)
+        member = await _member(call, request)
+        await call.engine.kafka_transactions.stage_offsets(_producing(request), _offsets(request, *member))
+    except TidelogError as refusal:
+        code = _error(refusal)
+        found = {name: [(partition, code) for partition, _ in many] for name, many in found.items()}
+    return call.answer(
+        topics=[
+            {"name": name, "partitions": [{"partition_index": index, "error_code": code} for index, code in many]}
+            for name, many in found.items()
+        ]
+    )
+
+
+async def _member(call: KafkaCall, request: Any) -> tuple[str | None, int | None]:
+    """Who commits, and under which generation. Clients before KIP-447 do not say: their transactional id's epoch fences them.
+    Where members assign partitions among themselves the present generation's first one speaks for them."""
+    member_id, generation = getattr(request, "member_id", ""), getattr(request, "generation_id", _NO_GENERATION)
+    if member_id or generation != _NO_GENERATION:
+        return member_id, generation
+    row = (await call.engine.groups.committed.now(request.group_id)).row
+    if row is None or row.classic is None or not row.members:
+        return None, None
+    return row.members[0].member_id, row.generation
+
+
+def _offsets(request: Any, member_id: str | None, generation: int | None) -> StagedOffsets:
+    return StagedOffsets(
+        group=request.group_id,
+        member_id=member_id,
+        generation=generation,
+        offsets=tuple(
+            StagedOffset(
+                topic=topic.name,
+                partition=one.partition_index,
+                offset=one.committed_offset,
+                metadata=one.committed_metadata or None,
+            )
+            for topic in request.topics
+            for one in topic.partitions
+        ),
+    )
+
+
+async def end_txn(call: KafkaCall, request: Any) -> Later:
+    """Commit or abort the transaction: answered once its records are visible, or never will be."""
+    return Later(_end(call, request))
+
+
+async def _end(call: KafkaCall, request: Any) -> Answer:
+    try:
+        call.require("Write", "transactional_id", request.transactional_id)
+        await call.engine.kafka_transactions.end(_producing(request), is_committed=request.committed)
+    except TidelogError as refusal:
+        return call.answer(error_code=_error(refusal, is_fencing=call.version >= 2))
+    return call.answer(error_code=KafkaError.none)
+
+
+def _producing(request: Any) -> Producing:
+    return Producing(request.transactional_id, request.producer_id, request.producer_epoch)
+
+
+def _error(error: TidelogError, *, is_fencing: bool = False) -> KafkaError:
+    """``is_fencing``: the version knows ``PRODUCER_FENCED``."""
+    if isinstance(error, NotFinished):
+        return KafkaError.concurrent_transactions
+    if error.code is ErrorCode.FENCED_PRODUCER and is_fencing:
+        return KafkaError.producer_fenced
+    if error.code is ErrorCode.TRANSACTION_NOT_OPEN and error.fields.get("reason"):
+        return KafkaError.unknown_producer_id
+    return kafka_error(error, _SPECIAL)
+
+
+CALLS: Final[Calls] = {
+    INIT_PRODUCER_ID: Served(0, 5, init_producer_id),
+    ADD_PARTITIONS_TO_TXN: Served(0, 3, add_partitions_to_txn),
+    ADD_OFFSETS_TO_TXN: Served(0, 4, add_offsets_to_txn),
+    END_TXN: Served(0, 4, end_txn),
+    TXN_OFFSET_COMMIT: Served(0, 4, txn_offset_commit),
+    DESCRIBE_PRODUCERS: Served(0, 0, describe_producers),
+    DESCRIBE_TRANSACTIONS: Served(0, 0, describe_transactions),
+    LIST_TRANSACTIONS: Served(0, 1, list_transactions),
+}

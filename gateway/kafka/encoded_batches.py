@@ -1,0 +1,53 @@
+"""Record batches that were encoded for one consumer, for the others that read the same at the tail. Bounded; the least recently
+used one leaves first."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+BYTES_MAX: Final = 8 * 1024 * 1024
+_OVERHEAD_BYTES: Final = 600
+
+Parts = Sequence[bytes | memoryview]
+
+
+class Place(NamedTuple):
+    """Which records, and how they are compressed: such a batch never changes."""
+
+    topic_id: str
+    partition: int
+    offset: int
+    next_offset: int
+    codec: int
+
+
+class EncodedBatches:
+    """Belongs to the event loop."""
+
+    def __init__(self, bytes_max: int = BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self.size_bytes = 0
+        self._kept: OrderedDict[Place, Parts] = OrderedDict()
+
+    def find(self, place: Place) -> Parts | None:
+        """The batch, if it is here."""
+        found = self._kept.get(place)
+        if found is not None:
+            self._kept.move_to_end(place)
+        return found
+
+    def add(self, place: Place, batch: Parts) -> None:
+        """Keep a batch; one that takes more than a quarter of the room is not kept."""
+        if place in self._kept or _size(batch) > self._bytes_max // 4:
+            return
+        self._kept[place] = batch
+        self.size_bytes += _size(batch)
+        while self.size_bytes > self._bytes_max:
+            _, gone = self._kept.popitem(last=False)
+            self.size_bytes -= _size(gone)
+
+
+def _size(batch: Parts) -> int:
+    return sum(map(len, batch)) + _OVERHEAD_BYTES

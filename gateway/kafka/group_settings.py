@@ -1,0 +1,103 @@
+"""A share group's settings by Kafka's names: those of its queue.
+
+1. A name that a queue has no setting for is told with the value that holds here, and taken with it only.
+2. ``share.isolation.level`` is taken with any value: records that are visible are committed.
+3. Settings of groups of consumers and of Streams are not known: their clients bring their own.
+
+docs/kafka.md has the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from gateway.kafka.topic_settings import INT, STRING, Told
+from log_format import limits
+from log_format.errors import ErrorCode, RequestRefused
+from log_format.queues.row import EARLIEST, LATEST, QueueSettings
+
+START: Final = "share.auto.offset.reset"
+SESSION_MS: Final = "share.session.timeout.ms"
+HEARTBEAT_MS: Final = "share.heartbeat.interval.ms"
+
+
+class _Number(NamedTuple):
+    """``field`` of ``QueueSettings``, and its range."""
+
+    field: str
+    least: int
+    most: int
+    default: int
+
+
+_NUMBERS: Final[Mapping[str, _Number]] = MappingProxyType(
+    {
+        "share.delivery.count.limit": _Number("max_deliveries", 1, limits.DELIVERIES_MAX, limits.DELIVERIES_DEFAULT),
+        "share.partition.max.record.locks": _Number("max_in_flight", 1, limits.IN_FLIGHT_MAX, limits.IN_FLIGHT_DEFAULT),
+        "share.record.lock.duration.ms": _Number(
+            "lock_ms", limits.LOCK_MS_MIN, limits.LOCK_MS_MAX, limits.LOCK_MS_DEFAULT
+        ),
+    }
+)
+_FIXED: Final[Mapping[str, tuple[int, str]]] = MappingProxyType(
+    {
+        HEARTBEAT_MS: (INT, "3000"),
+        "share.renew.acknowledge.enable": (STRING, "true"),
+        SESSION_MS: (INT, "45000"),
+    }
+)
+_ISOLATION: Final = "share.isolation.level"
+
+
+def told(settings: QueueSettings | None) -> list[Told]:
+    """All settings in order of name. None: the group has none yet."""
+    found = [Told(name, value, kind, value) for name, (kind, value) in _FIXED.items()]
+    found.append(Told(_ISOLATION, "read_committed", STRING, "read_committed"))
+    for name, one in _NUMBERS.items():
+        value = one.default if settings is None else getattr(settings, one.field)
+        found.append(Told(name, str(value), INT, str(one.default), value != one.default))
+    start = LATEST if settings is None else settings.start
+    word = start if isinstance(start, str) else f"timestamp:{start}"
+    found.append(Told(START, word, STRING, LATEST, word != LATEST))
+    return sorted(found, key=lambda one: one.name)
+
+
+def changes_of(given: Mapping[str, str | None]) -> dict[str, object]:
+    """What a Kafka client sets, by the fields of ``QueueSettings``; None restores the default.
+
+    Raises ``RequestRefused`` (``INVALID_CONFIG``).
+    """
+    found: dict[str, object] = {}
+    for name, value in given.items():
+        if name in _NUMBERS:
+            found[_NUMBERS[name].field] = _number(name, _NUMBERS[name], value)
+        elif name == START:
+            if value not in (None, LATEST, EARLIEST):
+                raise _refused(name, f"must be {LATEST} or {EARLIEST}")
+            found["start"] = value or LATEST
+        elif name in _FIXED:
+            if value is not None and value != _FIXED[name][1]:
+                raise _refused(name, f"is {_FIXED[name][1]} here, for every group")
+        elif name != _ISOLATION:
+            known = ", ".join(one.name for one in told(None))
+            raise _refused(name, f"is not a setting of a share group; settings are {known}")
+    return found
+
+
+def _number(name: str, one: _Number, value: str | None) -> int:
+    if value is None:
+        return one.default
+    number = int(value) if value.isascii() and value.isdigit() and len(value) < 20 else -1
+    if not one.least <= number <= one.most:
+        raise _refused(name, f"must be {one.least} to {one.most}")
+    return number
+
+
+def _refused(name: str, what: str) -> RequestRefused:
+    return RequestRefused(
+        f"{name[:80]} {what}.",
+        code=ErrorCode.INVALID_CONFIG,
+        errors=[{"where": f"/config/{name[:80]}", "what": what}],
+    )

@@ -1,0 +1,63 @@
+"""Prometheus metrics of the Kafka listener. Labels are the names of API keys; what is not served is ``other``."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from kio.schema.index import api_key_map
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from gateway.metrics import SECONDS_BUCKETS
+
+OTHER: Final = "other"
+
+
+class ApiMetrics(NamedTuple):
+    """Of one API key."""
+
+    requests: Counter
+    seconds: Histogram
+    received_bytes: Counter
+    sent_bytes: Counter
+
+
+class KafkaMetrics:
+    """``api`` is the request's name, as ``produce``."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.requests = Counter("tidelog_kafka_requests", "Requests answered.", ("api",), registry=registry)
+        self.seconds = Histogram(
+            "tidelog_kafka_request_seconds",
+            "From the request's last byte to its answer.",
+            ("api",),
+            buckets=SECONDS_BUCKETS,
+            registry=registry,
+        )
+        self.received_bytes = Counter("tidelog_kafka_received_bytes", "Frames received.", ("api",), registry=registry)
+        self.sent_bytes = Counter("tidelog_kafka_sent_bytes", "Frames sent.", ("api",), registry=registry)
+        self.refused = Counter(
+            "tidelog_kafka_connections_refused",
+            "Connections closed for what came over them, or because there were too many.",
+            ("reason",),
+            registry=registry,
+        )
+        self.connections = Gauge("tidelog_kafka_connections", "Open connections.", registry=registry)
+        self._of: dict[int, ApiMetrics] = {}
+
+    def of(self, key: int) -> ApiMetrics:
+        """Those of a served API key, which are looked up by name once."""
+        found = self._of.get(key)
+        if found is None:
+            name = api_name(key, served=True)
+            found = self._of[key] = ApiMetrics(
+                self.requests.labels(name),
+                self.seconds.labels(name),
+                self.received_bytes.labels(name),
+                self.sent_bytes.labels(name),
+            )
+        return found
+
+
+def api_name(key: int, served: bool) -> str:
+    """The label of an API key."""
+    return api_key_map.get(key, OTHER) if served else OTHER

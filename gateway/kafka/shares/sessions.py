@@ -1,0 +1,195 @@
+"""A client's share sessions: which partitions it fetches, and which records it has acquired and not yet acknowledged.
+
+1. A session belongs to one connection. It ends with it, and what it has acquired is released.
+2. A request names the epoch that the session expects: 0 opens one, -1 closes it. Any other is of an older try.
+3. Acknowledgements name offsets only. So the session knows under which lease each was given. A lease that is over is forgotten.
+
+No I/O; times are monotonic milliseconds. Source: KIP-932 (ShareFetch, ShareAcknowledge).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from gateway.kafka.shares.memory import ShareMemory
+
+SESSIONS_MAX: Final = 16
+"""Of one connection. A consumer has one."""
+SESSION_BYTES: Final = 1_024
+PARTITION_BYTES: Final = 512
+RANGE_BYTES: Final = 256
+"""What a session takes, each partition in it, and each range of acquired offsets: measured on CPython 3.11, rounded up."""
+EPOCH_MAX: Final = 2**31 - 1
+
+Partition = tuple[UUID, int]
+"""A topic's id, and a partition."""
+
+
+class ShareSessionError(Exception):
+    """The request does not fit the connection's sessions."""
+
+
+class NoShareSession(ShareSessionError):
+    """The connection has no such session."""
+
+
+class WrongShareEpoch(ShareSessionError):
+    """The session expects another epoch."""
+
+
+class NoRoomForShares(ShareSessionError):
+    """The connection, or the gateway, has no room for another session or for more partitions."""
+
+
+class Range(NamedTuple):
+    """Offsets ``first`` to ``last``, given under one lease until ``until_ms``."""
+
+    first: int
+    last: int
+    lease: str
+    until_ms: int
+
+
+class Acquired:
+    """What a session has of one partition: disjoint ranges, by offset."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.ranges: list[Range] = []
+
+    def give(self, given: Iterable[Range], now_ms: int) -> None:
+        """The session has these, too. What it had of the same offsets was of leases that are over, as are those of the past."""
+        new = sorted(given)
+        firsts = [one.first for one in new]
+
+        def is_given_anew(old: Range) -> bool:
+            at = bisect_right(firsts, old.last) - 1
+            return at >= 0 and new[at].last >= old.first
+
+        kept = [one for one in self.ranges if one.until_ms > now_ms and not is_given_anew(one)]
+        self.ranges = sorted([*kept, *new])
+
+    def pieces(self, first: int, last: int) -> list[Range] | None:
+        """The offsets by their leases; None: the session does not have all of them."""
+        at = max(0, bisect_right(self.ranges, first, key=lambda one: one.first) - 1)
+        found: list[Range] = []
+        while first <= last:
+            if at == len(self.ranges) or not self.ranges[at].first <= first <= self.ranges[at].last:
+                return None
+            held = self.ranges[at]
+            found.append(held._replace(first=first, last=min(last, held.last)))
+            first, at = held.last + 1, at + 1
+        return found
+
+    def drop(self, pieces: Iterable[Range]) -> None:
+        """The session has these no longer."""
+        for piece in pieces:
+            at = bisect_right(self.ranges, piece.first, key=lambda one: one.first) - 1
+            if at < 0 or self.ranges[at].lease != piece.lease or self.ranges[at].last < piece.last:
+                continue  # given anew meanwhile
+            held = self.ranges[at]
+            rest = (held._replace(last=piece.first - 1), held._replace(first=piece.last + 1))
+            self.ranges[at : at + 1] = [one for one in rest if one.first <= one.last]
+
+    def renew(self, pieces: Sequence[Range], until_ms: int) -> None:
+        """Their leases last so long now."""
+        self.drop(pieces)
+        self.ranges = sorted([*self.ranges, *(piece._replace(until_ms=until_ms) for piece in pieces)])
+
+
+@dataclass(eq=False, slots=True)
+class ShareSession:
+    """``epoch``: what the next request has to name. ``partitions``: what it fetches, in the client's order."""
+
+    group: str
+    member_id: str
+    epoch: int = 1
+    partitions: dict[Partition, None] = field(default_factory=dict)
+    acquired: dict[Partition, Acquired] = field(default_factory=dict)
+
+    @property
+    def size_bytes(self) -> int:
+        """About what it takes in memory."""
+        ranges = sum(len(one.ranges) for one in self.acquired.values())
+        return SESSION_BYTES + PARTITION_BYTES * (len(self.partitions) + len(self.acquired)) + RANGE_BYTES * ranges
+
+
+class ShareSessions:
+    """Those of one connection. Belongs to the event loop."""
+
+    def __init__(self, memory: ShareMemory) -> None:
+        self._memory = memory
+        self._sessions: dict[tuple[str, str], ShareSession] = {}
+
+    def open(self, group: str, member_id: str) -> ShareSession:
+        """A new session; ``close`` the one before it first. Raises ``NoRoomForShares``."""
+        if len(self._sessions) >= SESSIONS_MAX or not self._memory.has_room(SESSION_BYTES):
+            raise NoRoomForShares
+        session = self._sessions[group, member_id] = ShareSession(group, member_id)
+        self._memory.count_bytes(session.size_bytes)
+        return session
+
+    def known(self, group: str, member_id: str) -> ShareSession | None:
+        """The session, if there is one."""
+        return self._sessions.get((group, member_id))
+
+    def go_on(self, group: str, member_id: str, epoch: int) -> ShareSession:
+        """The session, which expects the next epoch from now on. Raises ``NoShareSession``, ``WrongShareEpoch``."""
+        session = self._sessions.get((group, member_id))
+        if session is None:
+            raise NoShareSession
+        if session.epoch != epoch:
+            raise WrongShareEpoch
+        session.epoch = 1 if epoch == EPOCH_MAX else epoch + 1
+        return session
+
+    def close(self, session: ShareSession) -> None:
+        """It is no more."""
+        if self._sessions.get((session.group, session.member_id)) is session:
+            del self._sessions[session.group, session.member_id]
+            self._memory.count_bytes(-session.size_bytes)
+
+    def end(self) -> list[ShareSession]:
+        """The connection is over: all that it had."""
+        sessions = list(self._sessions.values())
+        for session in sessions:
+            self.close(session)
+        return sessions
+
+    def read(self, session: ShareSession, added: Collection[Partition], forgotten: Iterable[Partition]) -> None:
+        """It fetches these partitions, too, and those no longer. Raises ``NoRoomForShares``."""
+        more = sum(1 for key in added if key not in session.partitions)
+        if more and not self._memory.has_room(PARTITION_BYTES * more):
+            raise NoRoomForShares
+        with self._counted(session):
+            for key in forgotten:
+                session.partitions.pop(key, None)
+            session.partitions |= dict.fromkeys(added)
+
+    def give(self, session: ShareSession, key: Partition, topic: str, given: Iterable[Range], now_ms: int) -> None:
+        """It has acquired these. They are locked already, so there is no refusal."""
+        with self._counted(session):
+            session.acquired.setdefault(key, Acquired(topic)).give(given, now_ms)
+
+    def change(self, session: ShareSession, key: Partition, dropped: Iterable[Range], renewed: Iterable[Range]) -> None:
+        """It has these no longer, and those for longer."""
+        with self._counted(session):
+            acquired = session.acquired.get(key)
+            if acquired is not None:
+                acquired.drop(dropped)
+                for one in renewed:
+                    acquired.renew([one], one.until_ms)
+                if not acquired.ranges:
+                    del session.acquired[key]
+
+    @contextmanager
+    def _counted(self, session: ShareSession) -> Iterator[None]:
+        before = session.size_bytes
+        yield
+        if self._sessions.get((session.group, session.member_id)) is session:
+            self._memory.count_bytes(session.size_bytes - before)

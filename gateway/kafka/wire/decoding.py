@@ -1,0 +1,268 @@
+"""A record batch to an Arrow table, column by column: no Python object for each record.
+
+1. The beginnings of records are found one after another, since each is behind the one before. Of records as long as those before
+   them many are passed at once; of others it takes a few additions each.
+2. All else is read of all records at once. Keys and values are gathered by Arrow.
+3. Whatever a length, count or number claims, nothing beyond its record is read, and no more memory is taken than the bytes give.
+
+Source: Kafka's ``DefaultRecord``. Record: length, attributes, timestamp delta, offset delta, key, value, headers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gateway.kafka.wire import few_records, varints
+from gateway.kafka.wire.batch_head import HEAD, BatchHead
+from gateway.kafka.wire.compression import CODECS, TooLarge, decompressed
+from gateway.kafka.wire.few_records import NO_TIMESTAMP
+from gateway.kafka.wire.reading import Malformed
+from gateway.kafka.wire.varints import Bytes, Int64s
+from log_format.limits import HEADER_BYTES_MIN, HEADERS_FREE
+from log_format.records.schema import BATCH_SCHEMA, HEADER, HEADERS, TIMESTAMP, TIMESTAMP_MS_MAX
+from log_format.records.single import SingleRecord
+
+RECORD_BYTES_MIN: Final = 7
+"""Length, attributes, two deltas, two lengths, a count."""
+_WALKED_MIN: Final = 16
+_WALKED_MAX: Final = 512
+"""So many records are passed one by one, before it is tried whether more are as long as the last: more where that was in vain."""
+_ALIKE_MAX: Final = 16_384
+_SIDE_BY_SIDE: Final = 16
+"""Fewer records with more headers are read one by one: a step over columns costs as much as twenty of these."""
+
+
+class UnknownCodec(Exception):
+    """The batch is compressed by none of Kafka's codecs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Of each record: where bytes begin, and how many; -1: null."""
+
+    starts: Int64s
+    lengths: Int64s
+
+
+def decoded(
+    head: BatchHead, batch: memoryview, now_ms: int, bytes_max: int, *, few_max: int = few_records.RECORDS_MAX
+) -> pa.Table | SingleRecord:
+    """The batch's records, with ``BATCH_SCHEMA``, or its one. ``now_ms`` is the time of a record that has none. Up to ``few_max``
+    records are read one by one.
+
+    Raises ``Malformed``, ``TooLarge`` (decompressed beyond ``bytes_max``), ``UnknownCodec``.
+    """
+    if head.codec not in CODECS:
+        raise UnknownCodec
+    records = decompressed(head.codec, batch[HEAD.size :], bytes_max)
+    size = len(records)
+    if head.count * RECORD_BYTES_MIN > size:
+        raise Malformed(f"{head.count} records in {size} bytes")
+    if head.count <= few_max and size <= few_records.BYTES_MAX:
+        few = few_records.decoded(head, records, now_ms)
+        if few is not None:
+            return few
+    data = np.empty(size + varints.VARINT_BYTES_MAX, np.uint8)
+    data[:size] = np.frombuffer(records, np.uint8)
+    data[size:] = 0
+    starts, ends = _bounds(data, size, head.count)
+    deltas, at = varints.read(data, starts + 1)  # behind the attributes, which mean nothing
+    offsets, at = varints.read(data, at)
+    _within(at, ends)
+    if not np.array_equal(offsets, np.arange(head.count)):
+        raise Malformed("offsets that do not follow each other")
+    keys, at = _span(data, at, ends)
+    values, at = _span(data, at, ends)
+    counts, at = varints.read(data, at)
+    _within(at, ends)
+    columns = _gathered(data, (keys, values))
+    headers = _headers(data, counts, at, ends, bytes_max)
+    timestamps = _timestamps(head, deltas, now_ms)
+    return pa.Table.from_arrays([timestamps, *columns, headers], schema=BATCH_SCHEMA)
+
+
+def _bounds(data: Bytes, size: int, count: int) -> tuple[Int64s, Int64s]:
+    """Where each record begins, behind its length, and ends."""
+    raw = data.tobytes()
+    found: list[Int64s] = []
+    position, left, walked = 0, count, _WALKED_MIN
+    while left:
+        some = _walked(raw, position, min(left, walked))
+        found.append(np.array(some[:-1], np.int64))
+        position = some[-1]
+        left -= len(some) - 1
+        stride = position - some[-2]
+        walked = min(2 * walked, _WALKED_MAX)
+        if left and len(some) > 2 and some[-2] - some[-3] == stride and position <= size:
+            alike = _alike(data, some[-2], position, min(left, _ALIKE_MAX, (size - position) // stride))
+            found.append(position + stride * np.arange(alike))
+            left -= alike
+            position += stride * alike
+            walked = _WALKED_MIN if alike > walked else walked
+    lengths, starts = varints.read(data, np.concatenate(found))
+    ends = starts + lengths
+    if position != size or (lengths < RECORD_BYTES_MIN - 1).any() or ends[-1] != size:
+        raise Malformed("records that do not fill their batch")
+    return starts, ends
+
+
+def _walked(raw: bytes, position: int, count: int) -> list[int]:
+    """Where some records begin, from a position on, with their lengths; and where the next one does."""
+    found = [position]
+    append = found.append
+    end = len(raw) - varints.VARINT_BYTES_MAX
+    for _ in range(count):
+        if position >= end:
+            raise Malformed("a record behind the end of its batch")
+        length = raw[position]
+        if length < 128:
+            position += 1 + (length >> 1)
+        elif (byte := raw[position + 1]) < 128:
+            position += 2 + ((length & 127 | byte << 7) >> 1)
+        else:
+            position += _long(raw, position)
+        append(position)
+    return found
+
+
+def _long(raw: bytes, position: int) -> int:
+    """How many bytes a record with a length of more than two bytes takes."""
+    length, shift, size = 0, 0, 0
+    while True:
+        byte = raw[position + size]
+        size += 1
+        length |= (byte & 127) << shift
+        if byte < 128:
+            return size + (length >> 1)
+        shift += 7
+        if shift > 28:
+            raise Malformed("a record's length has more than 5 bytes")
+
+
+def _alike(data: Bytes, first: int, position: int, most: int) -> int:
+    """How many records from ``position`` on have the length of the one from ``first`` to ``position``; ``most`` at most."""
+    stride = position - first
+    same = np.ones(most, np.bool_)
+    byte, column = 0x80, 0
+    while byte & 0x80:
+        byte = int(data[first + column])
+        same &= data[position + column : position + column + stride * most : stride][:most] == byte
+        column += 1
+    return int(most if same.all() else same.argmin())
+
+
+def _within(at: Int64s, ends: Int64s) -> None:
+    if (at > ends).any():
+        raise Malformed("a record is longer than it says")
+
+
+def _span(data: Bytes, at: Int64s, ends: Int64s) -> tuple[_Span, Int64s]:
+    """Bytes with their length ahead, which may be null."""
+    lengths, starts = varints.read(data, at)
+    if ((lengths < -1) | (lengths > ends - starts)).any():
+        raise Malformed("a key, value or header is longer than its record")
+    return _Span(starts, lengths), starts + np.maximum(lengths, 0)
+
+
+def _one_by_one(data: Bytes, position: int, end: int, places: range, spans: tuple[_Span, _Span]) -> int:
+    """The headers of one record from a position on; returns where they end."""
+    raw = data[position : end + varints.VARINT_BYTES_MAX].tobytes()
+    at, last = 0, end - position
+    for place in places:
+        for span in spans:
+            value, at = varints.read_one(raw, at)
+            if not -1 <= value <= last - at:
+                raise Malformed("a header is longer than its record")
+            span.starts[place], span.lengths[place] = position + at, value
+            at += max(value, 0)
+    return position + at
+
+
+def _gathered(data: Bytes, spans: tuple[_Span, ...]) -> list[pa.Array]:
+    """The spans as columns. They lie one behind the other: in each record, and from record to record.
+
+    The bytes in between are elements, too, of a column over all of ``data``. What is wanted is taken from it.
+    """
+    present = [span for span in spans if (span.lengths >= 0).any()]
+    if not present:
+        return [pa.nulls(len(span.starts), pa.binary()) for span in spans]
+    count, width = len(spans[0].starts), 2 * len(present)
+    edges = np.empty((count, width), np.int32)
+    for number, span in enumerate(present):
+        edges[:, 2 * number] = span.starts
+        edges[:, 2 * number + 1] = span.starts + np.maximum(span.lengths, 0)
+    whole = pa.BinaryArray.from_buffers(
+        pa.binary(), count * width - 1, [None, pa.py_buffer(edges.reshape(-1)), pa.py_buffer(data)]
+    )
+    first = np.arange(0, count * width, width)
+    columns = []
+    number = 0
+    for span in spans:
+        is_null = span.lengths < 0
+        if is_null.all():
+            columns.append(pa.nulls(count, pa.binary()))
+            continue
+        indices = pa.array(first + number, mask=is_null if is_null.any() else None)
+        columns.append(pc.take(whole, indices, boundscheck=False))
+        number += 2
+    return columns
+
+
+def _timestamps(head: BatchHead, deltas: Int64s, now_ms: int) -> pa.Array:
+    times = head.first_timestamp + deltas
+    if head.first_timestamp == NO_TIMESTAMP:
+        times[:] = now_ms
+    if ((times < 0) | (times > TIMESTAMP_MS_MAX)).any():
+        raise Malformed("a timestamp that is none")
+    return pa.array(times * 1000, pa.int64()).view(TIMESTAMP)
+
+
+def _headers(data: Bytes, counts: Int64s, at: Int64s, ends: Int64s, bytes_max: int) -> pa.Array:
+    """The n-th headers of all records at a time; where few records have so many, one after another."""
+    if (counts < 0).any() or (counts * 2 > ends - at).any():
+        raise Malformed("more headers than their record has bytes")
+    if not counts.any():
+        if (at != ends).any():
+            raise Malformed("bytes behind a record's headers")
+        return pa.nulls(len(counts), HEADERS)
+    if int(np.maximum(counts - HEADERS_FREE, 0).sum()) * HEADER_BYTES_MIN > bytes_max:
+        raise TooLarge
+    list_ends = np.cumsum(counts)
+    total = int(list_ends[-1])
+    names = _Span(np.zeros(total, np.int64), np.zeros(total, np.int64))
+    values = _Span(np.zeros(total, np.int64), np.zeros(total, np.int64))
+    at = at.copy()
+    having, number = np.flatnonzero(counts), 0
+    while len(having):
+        place = list_ends[having] - counts[having] + number
+        for of_all in (names, values):
+            span, behind = _span(data, at[having], ends[having])
+            of_all.starts[place], of_all.lengths[place] = span.starts, span.lengths
+            at[having] = behind
+        number += 1
+        having = having[counts[having] > number]
+        if number >= _SIDE_BY_SIDE and len(having) < _SIDE_BY_SIDE:
+            for record in having.tolist():
+                first = int(list_ends[record] - counts[record])
+                places = range(first + number, first + int(counts[record]))
+                at[record] = _one_by_one(data, int(at[record]), int(ends[record]), places, (names, values))
+            break
+    if (at != ends).any():
+        raise Malformed("bytes behind a record's headers")
+    if (names.lengths < 0).any():
+        raise Malformed("a header without a name")
+    columns = _gathered(data, (names, values))
+    try:
+        texts = columns[0].cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise Malformed("a header's name is not UTF-8") from error
+    structs = pa.StructArray.from_arrays([texts, columns[1]], fields=list(HEADER))
+    offsets = np.zeros(len(counts) + 1, np.int32)
+    offsets[1:] = list_ends
+    is_null = np.append(counts == 0, False)
+    return pa.ListArray.from_arrays(pa.array(offsets, mask=is_null), structs, type=HEADERS)

@@ -1,0 +1,197 @@
+"""Requests read by kio's schemas: bytes to entities.
+
+kio's primitives read each value. Its compiled reader of whole entities is not used: it reserves memory for as many entries as an
+array claims, so that a frame of 20 bytes ends the process. Here an array may claim no more entries than bytes are left, and a
+message holds at most ``ENTRIES_MAX``.
+
+Source: Kafka's protocol guide; KIP-482 for tagged fields, KIP-893 for structs that may be null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from functools import cache
+from typing import Any, Final, get_origin
+
+from kio.serial import readers
+from kio.serial._implicit_defaults import get_tagged_field_default
+from kio.serial._introspect import (
+    EntityField,
+    EntityTupleField,
+    PrimitiveTupleField,
+    classify_field,
+    get_field_tag,
+    get_schema_field_type,
+    is_optional,
+)
+from kio.serial._parse import get_reader
+from kio.serial.errors import SerialError
+
+ENTRIES_MAX: Final = 50_000
+"""Entries of arrays in one message, those within each other included: each takes some hundred bytes and microseconds."""
+
+_Reader = Callable[[memoryview, int, "_Room"], tuple[Any, int]]
+"""From the bytes at a position: the value, and how many bytes it took."""
+
+
+class Malformed(Exception):
+    """The bytes are not what they should be: Kafka closes such a connection. The text is for the log."""
+
+
+class _Room:
+    """How many entries the message may still have."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = ENTRIES_MAX
+
+    def take(self, count: int, bytes_left: int) -> None:
+        """Raise ``Malformed`` where so many entries can't be."""
+        self.left -= count
+        if count > bytes_left or self.left < 0:
+            raise Malformed(f"an array of {count} entries in {bytes_left} bytes")
+
+
+def read_entity(entity_type: Any, data: memoryview, position: int = 0) -> tuple[Any, int]:
+    """The entity at ``position``, and how many bytes it took. ``data`` is read-only. Raises ``Malformed``."""
+    try:
+        return _entity_reader(entity_type)(data, position, _Room())
+    except (SerialError, ValueError, OverflowError) as error:
+        raise Malformed(f"{entity_type.__name__}: {error}") from error
+
+
+def make_reader(entity_type: Any) -> None:
+    """Before its first use, which then takes no longer than others."""
+    _entity_reader(entity_type)
+
+
+@cache
+def _entity_reader(entity_type: Any) -> _Reader:
+    is_flexible = entity_type.__flexible__
+    plain: list[tuple[str, _Reader]] = []
+    tagged: dict[int, tuple[str, _Reader]] = {}
+    defaults: dict[str, Any] = {}
+    for field in fields(entity_type):
+        tag = get_field_tag(field)
+        reader = _field_reader(entity_type, field, is_flexible, is_tag=tag is not None)
+        if tag is None:
+            plain.append((field.name, reader))
+        else:
+            tagged[tag] = (field.name, reader)
+            defaults[field.name] = get_tagged_field_default(field)
+
+    def read(data: memoryview, position: int, room: _Room) -> tuple[Any, int]:
+        start, values = position, dict(defaults)
+        for name, reader in plain:
+            values[name], size = reader(data, position, room)
+            position += size
+        if is_flexible:
+            position += _read_tags(data, position, room, tagged, values)
+        return entity_type(**values), position - start
+
+    return read
+
+
+def _read_tags(
+    data: memoryview, position: int, room: _Room, tagged: dict[int, tuple[str, _Reader]], values: dict[str, Any]
+) -> int:
+    start = position
+    count, size = readers.read_unsigned_varint(data, position)
+    position += size
+    room.take(count, len(data) - position)
+    for _ in range(count):
+        tag, size = readers.read_unsigned_varint(data, position)
+        position += size
+        length, size = readers.read_unsigned_varint(data, position)
+        position += size
+        if length > len(data) - position:
+            raise Malformed("a tagged field is longer than its message")
+        known = tagged.get(tag)
+        if known is not None:
+            name, reader = known
+            values[name], _ = reader(data[: position + length], position, room)
+        position += length
+    return position - start
+
+
+def _field_reader(entity_type: type[Any], field: Any, is_flexible: bool, *, is_tag: bool) -> _Reader:
+    kind = classify_field(field)
+    if isinstance(kind, EntityTupleField):
+        return _array(_entity_reader(kind.type_), is_flexible, is_nullable=_may_be_null(field))
+    if isinstance(kind, EntityField):
+        reader = _entity_reader(kind.type_)
+        return _nullable(reader) if is_optional(field) and not is_tag else reader
+    kafka_type = get_schema_field_type(field)
+    if kafka_type == "records":
+        return _view(is_flexible)
+    if isinstance(kind, PrimitiveTupleField):
+        item = _primitive(get_reader(kafka_type, is_flexible, optional=False))
+        return _array(item, is_flexible, is_nullable=_may_be_null(field))
+    if entity_type.__name__ == "RequestHeader" and field.name == "client_id":
+        return _primitive(readers.read_nullable_legacy_string)  # in every version: the header's own exception
+    return _primitive(get_reader(kafka_type, is_flexible, is_optional(field) and not is_tag))
+
+
+def _primitive(reader: Callable[[Any, int], tuple[Any, int]]) -> _Reader:
+    return lambda data, position, _room: reader(data, position)
+
+
+def _view(is_flexible: bool) -> _Reader:
+    """Record batches as a part of the message: kio would copy them."""
+
+    def read(data: memoryview, position: int, _room: _Room) -> tuple[Any, int]:
+        if is_flexible:
+            plus_one, size = readers.read_unsigned_varint(data, position)
+            length = plus_one - 1
+        else:
+            length, size = readers.read_int32(data, position)
+        if length < 0:
+            return None, size
+        start = position + size
+        if length > len(data) - start:
+            raise Malformed("record batches are longer than their message")
+        return data[start : start + length], size + length
+
+    return read
+
+
+def _nullable(reader: _Reader) -> _Reader:
+    def read(data: memoryview, position: int, room: _Room) -> tuple[Any, int]:
+        marker, size = readers.read_int8(data, position)
+        if marker < 0:
+            return None, size
+        value, more = reader(data, position + size, room)
+        return value, size + more
+
+    return read
+
+
+def _may_be_null(field: Any) -> bool:
+    """Whether the array itself may be, and not only its items."""
+    return get_origin(field.type) is not tuple
+
+
+def _array(item: _Reader, is_flexible: bool, *, is_nullable: bool) -> _Reader:
+    def read(data: memoryview, position: int, room: _Room) -> tuple[Any, int]:
+        start = position
+        if is_flexible:
+            plus_one, size = readers.read_unsigned_varint(data, position)
+            count = plus_one - 1
+        else:
+            count, size = readers.read_int32(data, position)
+        position += size
+        if count < 0:
+            if not is_nullable:
+                raise Malformed("an array that may not be null is")
+            return None, size
+        room.take(count, len(data) - position)
+        items = []
+        for _ in range(count):
+            value, size = item(data, position, room)
+            items.append(value)
+            position += size
+        return tuple(items), position - start
+
+    return read

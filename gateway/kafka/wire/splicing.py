@@ -1,0 +1,37 @@
+"""Bytes that were made already put into an answer: a large or often repeated field is not written again by kio."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Any
+
+from gateway.kafka.wire.messages import encoded_body
+
+_COUNT = struct.Struct(">i")
+
+
+def with_field(entity: Any, size: int, parts: Iterable[Any], *, behind: int = 0) -> list[bytes]:
+    """The entity's bytes in parts, with ``parts`` for its last array or bytes, which is empty in ``entity``.
+
+    ``size``: how many entries or bytes that is. ``behind``: how many bytes of plain fields follow it. All tagged fields have
+    their defaults.
+    """
+    encoded = encoded_body(entity)
+    is_flexible = type(entity).__flexible__
+    tail = behind + (1 if is_flexible else 0)
+    end = len(encoded) - tail
+    head = encoded[: end - (1 if is_flexible else _COUNT.size)] + counted(size, is_flexible=is_flexible)
+    return [head, *parts, encoded[end:]] if tail else [head, *parts]
+
+
+def counted(size: int, *, is_flexible: bool) -> bytes:
+    """How many entries or bytes follow."""
+    if not is_flexible:
+        return _COUNT.pack(size)
+    left, found = size + 1, bytearray()
+    while left > 127:
+        found.append(left & 127 | 128)
+        left >>= 7
+    found.append(left)
+    return bytes(found)

@@ -1,0 +1,78 @@
+"""Zigzag varints of many records at once, as columns. Source: Kafka's protocol guide, ``Varint`` and ``Varlong``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from gateway.kafka.wire.reading import Malformed
+
+Bytes = npt.NDArray[np.uint8]
+Int64s = npt.NDArray[np.int64]
+
+VARINT_BYTES_MAX: Final = 10
+"""How many bytes beyond a position ``read`` may look at."""
+_LIMITS: Final = np.array([1 << (7 * size) for size in range(1, VARINT_BYTES_MAX)], np.uint64)
+
+
+def read(data: Bytes, at: Int64s) -> tuple[Int64s, Int64s]:
+    """The values at the positions, and the positions behind them. Raises ``Malformed``.
+
+    ``data`` goes on for ``VARINT_BYTES_MAX`` behind the last position.
+    """
+    byte = data[at]
+    raw = (byte & 0x7F).astype(np.uint64)
+    at = at + 1
+    more = np.flatnonzero(byte & 0x80)
+    shift = 7
+    while len(more):
+        if shift >= 7 * VARINT_BYTES_MAX:
+            raise Malformed("a number of more than 10 bytes")
+        byte = data[at[more]]
+        raw[more] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
+        at[more] += 1
+        more = more[(byte & 0x80) != 0]
+        shift += 7
+    return _unzigzag(raw), at
+
+
+def read_one(data: bytes, at: int) -> tuple[int, int]:
+    """As ``read``, of one position."""
+    raw, shift = 0, 0
+    while True:
+        byte = data[at]
+        at += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            raw &= _UINT64_MAX
+            return (raw >> 1) ^ -(raw & 1), at
+        shift += 7
+        if shift >= 7 * VARINT_BYTES_MAX:
+            raise Malformed("a number of more than 10 bytes")
+
+
+def _unzigzag(raw: npt.NDArray[np.uint64]) -> Int64s:
+    return (raw >> np.uint64(1)).view(np.int64) ^ -(raw & np.uint64(1)).view(np.int64)
+
+
+def written(values: Int64s) -> tuple[Bytes, Int64s | int]:
+    """The numbers' bytes as rows of a matrix, as wide as the longest, and how long each is: one number where all are alike."""
+    raw = ((values << 1) ^ (values >> 63)).view(np.uint64)
+    largest = int(raw.max(initial=0))
+    if largest < _ONE_BYTE:
+        return raw.astype(np.uint8).reshape(-1, 1), 1
+    width = (largest.bit_length() + 6) // 7
+    sizes = np.ones(len(raw), np.int64)
+    for limit in _LIMITS[: width - 1]:
+        sizes += raw >= limit
+    rows = np.empty((len(values), width), np.uint8)
+    for column in range(width):
+        more = (sizes > column + 1).view(np.uint8) << 7
+        rows[:, column] = (raw >> np.uint64(7 * column)).astype(np.uint8) & 0x7F | more
+    return rows, sizes if int(sizes.min()) < width else width
+
+
+_ONE_BYTE: Final = 128
+_UINT64_MAX: Final = 2**64 - 1

@@ -1,0 +1,83 @@
+"""A reader of history as a process: ``python -m gateway.process.history_reader CONTROL STORE LOG_LEVEL LOG_FORMAT``.
+
+A gateway starts it and hands it tasks over ``CONTROL``, a descriptor of a socket (``gateway.history``). It ends when that closes:
+when the gateway stops it, or is gone. So it ignores SIGTERM and SIGINT, which a service manager or a terminal sends to all
+processes of a service, and answers what the draining gateway still has under way.
+
+It yields: to other processes for the processor (``NICE``), and as the first to the kernel where memory is short.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Final, cast
+
+import pyarrow as pa
+from prometheus_client import CollectorRegistry
+
+from gateway import structured_log
+from gateway.counted_store import StoreRequests
+from gateway.history.old_records import OldRecords
+from gateway.history.service import TASKS_AT_ONCE, Service
+from gateway.process.allocator import give_memory_back, resident_bytes, trim
+from gateway.process.stores import open_for_old_records
+from log_format.clock import SystemClock
+from log_format.segments.reader import SegmentReader
+
+NICE: Final = 10
+OUT_OF_MEMORY_SCORE: Final = "500"
+FOOTERS_BYTES: Final = 4 * 1024 * 1024
+SPAN_BYTES_MAX: Final = 4 * 1024 * 1024
+DECODED_BYTES_MAX: Final = 12 * 1024 * 1024
+TRIM_ABOVE_BYTES: Final = 128 * 1024 * 1024
+TRIM_PAUSE_S: Final = 0.25
+
+
+def main(arguments: list[str]) -> None:
+    """Serve until the gateway is gone."""
+    descriptor, uri, log_level, log_format = arguments
+    control = socket.socket(fileno=int(descriptor))
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    structured_log.configure(log_level, cast("structured_log.LogFormat", log_format))
+    os.nice(NICE)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(OUT_OF_MEMORY_SCORE)
+    give_memory_back()
+    pa.set_memory_pool(pa.system_memory_pool())
+    clock, requests = SystemClock(), StoreRequests()
+    store = open_for_old_records(uri, requests, threads=TASKS_AT_ONCE, clock=clock, registry=CollectorRegistry())
+    reader = SegmentReader(
+        store,
+        footer_cache_bytes=FOOTERS_BYTES,
+        span_bytes_max=SPAN_BYTES_MAX,
+        decoded_bytes_max=DECODED_BYTES_MAX,
+    )
+    Service(OldRecords(reader, clock=clock), requests, _Trimming().after_task).run(control)
+    # Threads may wait for the store, and an ordinary exit would wait for them.
+    structured_log.WRITER.flush(0.5)
+    os._exit(0)
+
+
+class _Trimming:
+    """Gives freed memory back to the system behind a task, once a second at most."""
+
+    def __init__(self) -> None:
+        self._not_before = 0.0
+
+    def after_task(self) -> None:
+        """In the task's thread."""
+        now = time.monotonic()
+        if now >= self._not_before and resident_bytes() > TRIM_ABOVE_BYTES:
+            self._not_before = now + TRIM_PAUSE_S
+            trim()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,232 @@
+"""``workers`` above 1: so many gateways in processes of their own behind one port. This process serves no client itself.
+
+1. Each worker has a listening socket of its own on the shared port (``SO_REUSEPORT``): the kernel spreads connections over them.
+   The sockets stay open here, so a connection that comes while a worker is replaced waits for the next one.
+2. A worker that ends is started again, after a pause that grows while it keeps ending. Where one refuses to start at the
+   beginning, all of them end.
+3. SIGHUP replaces the workers one after the other. The new one listens before the old one hands over: that accepts no more,
+   answers what its connections still ask, closes each behind its answer, and ends.
+4. SIGTERM and SIGINT drain all of them. A second signal ends them at once. Workers notice when this process is gone, and drain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeGuard
+
+from gateway.process.supervised_page import SupervisedPage
+from gateway.process.worker import environment_of
+from gateway.settings import Settings
+from gateway.supervised import RestartPause
+
+_BACKLOG: Final = 1024
+
+_log = logging.getLogger("gateway.process.supervisor")
+
+
+@dataclass(slots=True)
+class _Place:
+    """One worker's place: its sockets stay, its processes come and go."""
+
+    number: int
+    shared: socket.socket
+    own: socket.socket
+    process: asyncio.subprocess.Process | None = None
+    starting: asyncio.subprocess.Process | None = None
+    """One that does not listen yet."""
+    operations_url: str | None = None
+    pause: RestartPause = field(default_factory=RestartPause)
+
+
+class CannotStart(Exception):
+    """A worker refused to start; ``status`` is its exit status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"a worker ended with status {status} before it listened")
+        self.status = status
+
+
+class Supervisor:
+    """``arguments``: of this process; the workers get them, too. ``announce`` gets the URL once all workers listen, and that of
+    the operators' page.
+    """
+
+    def __init__(
+        self, settings: Settings, arguments: Sequence[str], announce: Callable[[str, str | None], None]
+    ) -> None:
+        self._settings = settings
+        self._command = [sys.executable, "-m", "gateway", *arguments, *worker_arguments(settings)]
+        self._announce = announce
+        self._places: list[_Place] = []
+        self._life_read, self._life_write = os.pipe()
+        self._stopping = asyncio.Event()
+        self._signals = 0
+        self._replacing: asyncio.Task[None] | None = None
+        self._status = 0
+
+    async def run(self) -> int:
+        """Serve until a signal; returns the exit status: the worst of the workers'."""
+        try:
+            sockets = _listeners(self._settings)
+        except OSError as error:
+            _log.error("the port can't be had: %s", error)
+            return 3
+        self._places = [_Place(number, *pair) for number, pair in enumerate(sockets)]
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal)
+        loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
+        started = await asyncio.gather(*map(self._start, self._places), return_exceptions=True)
+        refusals = [error for error in started if isinstance(error, BaseException)]
+        if refusals:
+            await self._end_all()
+            return max(error.status if isinstance(error, CannotStart) else 3 for error in refusals)
+        port = self._settings.operations_port
+        with SupervisedPage(self._settings.ops_host, port, self._operations_urls) as page:
+            self._announce(_url(self._settings, self._places[0].shared), page.url)
+            watching = [asyncio.create_task(self._watch(place)) for place in self._places]
+            await self._stopping.wait()
+            for task in (*watching, *([self._replacing] if self._replacing else ())):
+                task.cancel()
+            await self._end_all()
+        return self._status
+
+    async def _start(self, place: _Place) -> None:
+        """A new process in the place; returns when it listens. Raises ``CannotStart``."""
+        ready_read, ready_write = os.pipe()
+        given = environment_of(
+            place.number, shared=place.shared, own=place.own, ready=ready_write, life=self._life_read
+        )
+        process = await asyncio.create_subprocess_exec(
+            *self._command,
+            env=os.environ | given,
+            pass_fds=(place.shared.fileno(), place.own.fileno(), ready_write, self._life_read),
+            # A terminal's Ctrl-C is for this process: it tells the workers.
+            start_new_session=True,
+        )
+        place.starting = process
+        os.close(ready_write)
+        told = await asyncio.to_thread(_read_all, ready_read)
+        place.starting = None
+        if not told:
+            raise CannotStart(await process.wait() or 1)
+        place.process, place.operations_url = process, json.loads(told)["operations_url"]
+
+    async def _watch(self, place: _Place) -> None:
+        """Start the worker again whenever it ends by itself."""
+        while True:
+            process = place.process
+            assert process is not None
+            status = await process.wait()
+            if place.process is not process:
+                continue  # it was replaced
+            pause = place.pause.next_seconds()
+            _log.error("worker %d ended with status %d, and is started again in %g s", place.number, status, pause)
+            await asyncio.sleep(pause)
+            with contextlib.suppress(CannotStart):
+                await self._start(place)
+
+    async def _replace_all(self) -> None:
+        for place in self._places:
+            before = place.process
+            try:
+                await self._start(place)
+            except CannotStart as error:
+                _log.error("worker %d is not replaced: %s", place.number, error)
+                return
+            if before is not None and before.returncode is None:
+                before.send_signal(signal.SIGUSR1)
+                await before.wait()
+            _log.info("worker %d is replaced", place.number)
+
+    async def _end_all(self) -> None:
+        """Drain every worker, and wait for all of them. The status of one that does not listen yet counts for nothing."""
+        living = [place.process for place in self._places if _lives(place.process)]
+        starting = [place.starting for place in self._places if _lives(place.starting)]
+        for process in (*living, *starting):
+            process.terminate()
+        for process in living:
+            self._status = max(self._status, abs(await process.wait()))
+        for process in starting:
+            await process.wait()
+
+    def _operations_urls(self) -> Mapping[int, str]:
+        return {place.number: place.operations_url for place in self._places if place.operations_url is not None}
+
+    def _on_signal(self) -> None:
+        self._signals += 1
+        self._stopping.set()
+        if self._signals > 1:
+            for place in self._places:
+                for process in (place.process, place.starting):
+                    if _lives(process):
+                        process.kill()
+
+    def _on_hangup(self) -> None:
+        if self._replacing is None or self._replacing.done():
+            _log.info("replacing the workers")
+            self._replacing = asyncio.get_running_loop().create_task(self._replace_all())
+
+
+def _lives(process: asyncio.subprocess.Process | None) -> TypeGuard[asyncio.subprocess.Process]:
+    return process is not None and process.returncode is None
+
+
+def worker_arguments(settings: Settings) -> list[str]:
+    """Settings of one worker of ``settings.workers``, as options: a share of the memory that requests take, and a page of its own
+    for operators. What is known of topics, groups and transactions is the same in each, so those budgets are not shared out."""
+    count = settings.workers
+    own = {
+        "workers": 1,
+        "ops_host": "127.0.0.1",
+        "ops_port": 0,
+        "in_flight_bytes_max": max(settings.request_bytes_max, settings.in_flight_bytes_max // count),
+        "answer_bytes_max": settings.answer_bytes_max // count,
+        "tail_cache_bytes_max": settings.tail_cache_bytes_max // count,
+        "footer_cache_bytes_max": settings.footer_cache_bytes_max // count,
+    }
+    return [part for name, value in own.items() for part in ("--" + name.replace("_", "-"), str(value))]
+
+
+def _listeners(settings: Settings) -> list[tuple[socket.socket, socket.socket]]:
+    """For each worker a socket of the shared port and one of its own. Raises ``OSError``."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    port = settings.port
+    if port:
+        # Two programs of one user may share a port, too: that would be a mistake.
+        with socket.socket(family, socket.SOCK_STREAM) as alone:
+            alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            alone.bind((settings.host, port))
+    pairs = []
+    for number in range(settings.workers):
+        shared = socket.socket(family, socket.SOCK_STREAM)
+        shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        shared.bind((settings.host, port))
+        port = shared.getsockname()[1]
+        own = socket.socket(family, socket.SOCK_STREAM)
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        own.bind((settings.host, 0 if settings.worker_ports is None else settings.worker_ports + number))
+        pairs.append((shared, own))
+    for shared, _ in pairs:
+        shared.listen(_BACKLOG)
+    return pairs
+
+
+def _url(settings: Settings, bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    return f"{settings.scheme}://[{host}]:{port}" if ":" in host else f"{settings.scheme}://{host}:{port}"
+
+
+def _read_all(descriptor: int) -> bytes:
+    with os.fdopen(descriptor, "rb") as pipe:
+        return pipe.read()

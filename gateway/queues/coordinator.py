@@ -1,0 +1,107 @@
+"""The queues that this gateway coordinates: claimed by a row in the table, kept in memory until another gateway claims them.
+
+1. A claim raises the queue's epoch, so the coordinator before can settle nothing any more.
+2. A coordinator gives and renews locks only if it saw the table's head within ``head_ms``. A gateway that claims a queue waits so
+   long, and then the longest lock that the former one may have given, before it delivers what may be leased.
+
+Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+
+from gateway.call import unasked
+from gateway.queues.bounds import QUEUES_AT_ONCE
+from gateway.queues.live_queue import LiveQueue, QueueParts
+from log_format.errors import TidelogError
+from log_format.queues.changes import AllowLocks, ClaimQueue, CoordinatorFenced, unknown_queue
+
+_log = logging.getLogger("gateway.queues")
+
+
+class Coordinator:
+    """``coordinator_id``: names this process."""
+
+    def __init__(self, parts: QueueParts, *, coordinator_id: str) -> None:
+        self._parts = parts
+        self._table = parts.table
+        self._coordinator_id = coordinator_id
+        parts.metrics.queues.set_function(lambda: len(self._queues))
+        parts.metrics.leases.set_function(lambda: sum(len(queue.leases) for queue in self))
+        self._queues: dict[str, LiveQueue] = {}
+        self._claims: dict[str, asyncio.Task[LiveQueue]] = {}
+
+    def __iter__(self) -> Iterator[LiveQueue]:
+        return iter(list(self._queues.values()))
+
+    def known(self, name: str) -> LiveQueue | None:
+        """The queue if it is coordinated here, as far as memory tells."""
+        queue = self._queues.get(name)
+        return queue if queue is not None and queue.is_current else None
+
+    async def live(self, name: str) -> LiveQueue:
+        """The queue, claimed if need be. Raises ``RequestRefused`` (``UNKNOWN_QUEUE``), ``BackOff``, ``OutcomeUnknown``."""
+        state = await self._table.recent(self._parts.bounds.head_ms)
+        if name not in state.queues and name not in (await self._table.fresh()).queues:
+            raise unknown_queue(name)
+        queue = self.known(name)
+        if queue is None:
+            claim = self._claims.get(name)
+            if claim is None:
+                claim = self._claims[name] = asyncio.create_task(self._claim(name))
+                claim.add_done_callback(lambda done: self._claimed(name, done))
+            queue = await asyncio.shield(claim)
+        queue.used_ms = self._parts.clock.monotonic_ms()
+        queue.follow()
+        return queue
+
+    async def still(self, queue: LiveQueue) -> bool:
+        """Whether it is coordinated here, as of at most ``head_ms`` ago. Raises ``BackOff``."""
+        await self._table.recent(self._parts.bounds.head_ms)
+        return queue.is_current
+
+    def forget(self, queue: LiveQueue) -> None:
+        """Coordinate it no more, as far as memory tells."""
+        if self._queues.get(queue.name) is queue:
+            del self._queues[queue.name]
+        queue.forget()
+
+    async def leave(self) -> None:
+        """Give no more leases, and say of each queue how long the present ones are live. Raises nothing."""
+        turns = asyncio.Semaphore(QUEUES_AT_ONCE)
+
+        async def left(queue: LiveQueue) -> None:
+            if not queue.is_current:
+                return
+            lock_ms = queue.leave_ms()
+            async with turns:
+                try:
+                    await self._table.decide(AllowLocks(queue=queue.name, epoch=queue.epoch, lock_ms_max=lock_ms))
+                except TidelogError as problem:
+                    _log.info("the next coordinator of queue %s waits out a whole lock: %s", queue.name, problem.detail)
+
+        await asyncio.gather(*(left(queue) for queue in self))
+
+    async def _claim(self, name: str) -> LiveQueue:
+        with unasked():
+            claimed = await self._table.decide(ClaimQueue(queue=name, coordinator=self._coordinator_id))
+        row = claimed.row
+        if row is None or row.coordinator != self._coordinator_id:
+            raise CoordinatorFenced(name)
+        queue = LiveQueue(row, self._parts)
+        before = self._queues.get(name)
+        self._queues[name] = queue
+        if before is not None:
+            before.forget()
+        if queue.quiet_until_ms > self._parts.clock.monotonic_ms():
+            self._parts.deadlines.expect(name, queue.blind_until_ms)
+        queue.follow()
+        return queue
+
+    def _claimed(self, name: str, done: asyncio.Task[LiveQueue]) -> None:
+        del self._claims[name]
+        if not done.cancelled():
+            done.exception()  # mark it as retrieved: its callers may have gone

@@ -1,0 +1,185 @@
+"""Puts dead records into the dead letter topic, and brings transactions of queues that were left behind to their end.
+
+A dead record is stored as such before it is moved. The transaction that produces it settles it, so a crash repeats nothing.
+
+Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from gateway.call import unasked
+from gateway.engine.read_records import ReadLimits
+from gateway.engine.reading import Reading
+from gateway.engine.registry import TopicRegistry
+from gateway.queues.bounds import PUBLISHED_BYTES_MAX, PUBLISHED_RECORDS_MAX
+from gateway.queues.live_queue import LiveQueue, QueueParts
+from gateway.queues.publishing import Publishing
+from log_format.errors import OffsetOutOfRange, UnknownTopic
+from log_format.queues.row import Key, PartitionChange
+from log_format.queues.runs import DEAD, Run
+from log_format.queues.runs import SETTLED as RUN_SETTLED
+from log_format.queues.state import Settled
+from log_format.records.partitioner import partition_for_keys
+from log_format.records.schema import BATCH_SCHEMA, HEADERS, TIMESTAMP
+from log_format.topic.state import TopicState
+from log_format.transactions.staged_records import StagedRecords
+
+PREFIX: Final = "tidelog-dlq-"
+QUEUE_HEADER: Final = f"{PREFIX}queue"
+
+_log = logging.getLogger("gateway.queues")
+
+
+class DeadLetters:
+    """``publishing`` makes the transactions."""
+
+    def __init__(self, parts: QueueParts, publishing: Publishing, topics: TopicRegistry, reading: Reading) -> None:
+        self._parts = parts
+        self._publishing = publishing
+        self._topics = topics
+        self._reading = reading
+        self._clock = parts.clock
+
+    async def resolve(self, queue: LiveQueue) -> bool:
+        """Conclude what waits for transactions that have ended; whether nothing of this gateway's own making waits any more.
+
+        Raises ``TidelogError``.
+        """
+        is_clear = True
+        for pending in list(queue.queue.pending.values()):
+            with unasked():
+                is_concluded = await self._publishing.resolve(pending)
+            is_clear = is_clear and (is_concluded or bool(pending.on_abort))
+        queue.follow()
+        return is_clear
+
+    async def move(self, queue: LiveQueue) -> bool:
+        """Move some dead records, those of one partition; False: there are none that can be moved. Raises ``TidelogError``."""
+        if not await self.resolve(queue):
+            return False
+        for key, settled in queue.queue.partitions.items():
+            dead = [run for run in settled.runs if run.state == DEAD]
+            if dead and await self._move_of(queue, key, settled, dead):
+                return True
+        return False
+
+    async def _move_of(self, queue: LiveQueue, key: Key, settled: Settled, dead: Sequence[Run]) -> bool:
+        target = queue.settings.dead_letter_topic
+        now_ms = self._clock.monotonic_ms()
+        source = await self._topics.fresh(settled.topic, now_ms)
+        is_gone = source.state.topic_id != key[0]
+        if target is None or is_gone:
+            await self._settle(queue, key, settled, [(run.first, run.last) for run in dead])
+            return True
+        letters = await self._topics.fresh(target, now_ms)
+        if not letters.state.exists:
+            _log.warning("dead records of queue %s wait: topic %s does not exist", queue.name, target)
+            return False
+        found: list[tuple[Run, pa.Table]] = []
+        covered: list[tuple[int, int]] = []
+        records_left, bytes_left = PUBLISHED_RECORDS_MAX, PUBLISHED_BYTES_MAX
+        log_start = source.state.log_start(key[1])
+        for run in dead:
+            first = max(run.first, log_start)
+            if first > run.last:
+                covered.append((run.first, run.last))
+                continue
+            limits = ReadLimits(
+                records_max=min(records_left, run.last - first + 1), bytes_max=bytes_left, at_least_one=not found
+            )
+            try:
+                records = await self._reading.read(source, source.state, key[1], first, limits)
+            except (OffsetOutOfRange, UnknownTopic):
+                return True  # deleted in this moment: looked at again
+            read_to = min(records.next_offset, run.last + 1)
+            if read_to == first:
+                break
+            covered.append((run.first, read_to - 1))
+            for table in records.tables:
+                inside = table.slice(0, int(np.searchsorted(table.column("offset").to_numpy(), read_to)))
+                found.append((run, inside))
+            records_left -= records.record_count
+            bytes_left -= records.size_bytes
+            if read_to <= run.last or records_left <= 0 or bytes_left <= 0:
+                break
+        tables = [
+            _as_dead(table, queue.name, settled.topic, run, self._clock.now_ms()) for run, table in found if len(table)
+        ]
+        if not tables:
+            await self._settle(queue, key, settled, covered)
+            return True
+        staged = routed(pa.concat_tables(tables), letters.state, letters.next_in_turn())
+        change = _change(queue, key, settled, covered)
+        await self._publishing.publish(queue, [staged], [change])
+        self._parts.metrics.dead.inc(len(staged.records))
+        queue.follow()
+        return True
+
+    async def _settle(self, queue: LiveQueue, key: Key, settled: Settled, ranges: Sequence[tuple[int, int]]) -> None:
+        share = queue.share(settled.topic, key, 0)
+        with unasked():
+            await queue.write({share: [Run(first, last, RUN_SETTLED) for first, last in ranges]})
+
+
+def routed(records: pa.Table, state: TopicState, turn: int) -> StagedRecords:
+    """Records (``BATCH_SCHEMA``) for a topic: their partitions by key, else in turn."""
+    assert state.topic_id is not None
+    chosen = partition_for_keys(records.column("key"), state.partition_count)
+    partitions = np.where(chosen < 0, np.int32(turn % state.partition_count), chosen).astype(np.int32)
+    return StagedRecords(
+        topic=state.topic, topic_id=state.topic_id, records=records.combine_chunks(), partitions=partitions
+    )
+
+
+def with_headers(records: pa.Table, headers: Sequence[list[tuple[str, bytes | None]]], now_ms: int) -> pa.Table:
+    """The records with other headers and the present time, as ``BATCH_SCHEMA`` has them."""
+    listed = [[{"key": name, "value": value} for name, value in some] for some in headers]
+    columns = {
+        "timestamp": pa.array(np.full(records.num_rows, now_ms * 1000, np.int64)).view(TIMESTAMP),
+        "key": records.column("key"),
+        "value": records.column("value"),
+        "headers": pa.array(listed, HEADERS),
+    }
+    return pa.table(columns, schema=BATCH_SCHEMA)
+
+
+def headers_of(records: pa.Table) -> list[list[tuple[str, bytes | None]]]:
+    """The headers of each record."""
+    return [
+        [(header["key"], header["value"]) for header in headers or ()]
+        for headers in records.column("headers").to_pylist()
+    ]
+
+
+def _as_dead(records: pa.Table, queue: str, topic: str, run: Run, now_ms: int) -> pa.Table:
+    places = zip(records.column("partition").to_pylist(), records.column("offset").to_pylist(), strict=True)
+    headers = []
+    for own, (partition, offset) in zip(headers_of(records), places, strict=True):
+        kept = [header for header in own if not header[0].startswith(PREFIX)]
+        said = {
+            "topic": topic,
+            "partition": partition,
+            "offset": offset,
+            "deliveries": run.count,
+            "reason": run.reason,
+            "queue": queue,
+        }
+        headers.append(kept + [(PREFIX + name, str(value).encode()) for name, value in said.items()])
+    return with_headers(records, headers, now_ms)
+
+
+def _change(queue: LiveQueue, key: Key, settled: Settled, ranges: Sequence[tuple[int, int]]) -> PartitionChange:
+    return PartitionChange(
+        queue=queue.name,
+        topic=settled.topic,
+        topic_id=key[0],
+        partition=key[1],
+        runs=tuple(Run(first, last, RUN_SETTLED) for first, last in ranges),
+    )

@@ -1,0 +1,150 @@
+"""The leases of one queue: given, found again for a settlement, renewed, ended.
+
+A part of a lease has its own lock, since a caller may renew some records only. Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count
+
+from gateway.queues.remembered import Remembered
+from gateway.queues.settlement import Settlement, how
+from gateway.queues.share import BUSY, LEASED, Held, Lease, Share, uncovered
+from log_format.clock import Clock
+from log_format.queues.runs import SETTLED as RUN_SETTLED
+
+
+class Leases:
+    """``expect`` is told when to call ``ended`` next (monotonic); ``counted`` how many leases more or fewer there are."""
+
+    def __init__(
+        self,
+        queue: str,
+        epoch: int,
+        clock: Clock,
+        remembered: Remembered,
+        *,
+        expect: Callable[[int], None],
+        counted: Callable[[int], None],
+    ) -> None:
+        self._queue = queue
+        self._epoch = epoch
+        self._clock = clock
+        self._remembered = remembered
+        self._expect = expect
+        self._counted = counted
+        self._leases: dict[str, Lease] = {}
+        self._number = count(1)
+        self._order = count()
+        self._ends: list[tuple[int, int, Lease]] = []
+        """When a lease has to be looked at, for the locks of its parts."""
+
+    def __len__(self) -> int:
+        return len(self._leases)
+
+    @property
+    def parts(self) -> Iterable[Held]:
+        """Of all leases."""
+        return (held for lease in self._leases.values() for held in lease.parts)
+
+    @property
+    def next_end_ms(self) -> int | None:
+        """When to look again."""
+        return self._ends[0][0] if self._ends else None
+
+    def give(self, share: Share, parts: Sequence[Held], lock_ms: int) -> Lease:
+        """A lease of these held ranges, from now on."""
+        lease = Lease(f"{self._epoch}-{next(self._number)}", share, dict.fromkeys(parts))
+        ordered = sorted(parts, key=lambda held: held.first)
+        for held in ordered:
+            held.lease, held.state = lease, LEASED
+        self.lock(lease, ordered, lock_ms)
+        if len(ordered) > 1:
+            gaps = uncovered(ordered[0].first, ordered[-1].last, [(one.first, one.last) for one in ordered])
+            for first, last in gaps:
+                run = share.run_at(first)
+                if run is not None and run.state == RUN_SETTLED and run.last >= last:
+                    lease.free.append((first, last))
+        self._leases[lease.lease_id] = lease
+        self._counted(1)
+        return lease
+
+    def lock(self, lease: Lease, parts: Iterable[Held], lock_ms: int) -> None:
+        """Lock parts of a lease from now on, and no shorter than they are."""
+        # One more, since the promised time is rounded down to a millisecond.
+        deadline_ms = self._clock.monotonic_ms() + lock_ms + 1
+        for held in parts:
+            held.lock_ms, held.deadline_ms = max(lock_ms, held.lock_ms), max(deadline_ms, held.deadline_ms)
+        self._expect_end(lease, deadline_ms)
+
+    def find(self, settlement: Settlement, transaction_id: str) -> tuple[Lease, list[Held]] | None:
+        """The lease and its parts that the settlement is about, cut out; none, where they were settled so before.
+
+        None: the lease is over.
+        """
+        lease = self._leases.get(settlement.lease)
+        if lease is None or lease.share.topic != settlement.topic or lease.share.partition != settlement.partition:
+            return None
+        first, last = settlement.first, settlement.last
+        found = lease.share.of_lease(lease, first, last)
+        if found is None or any(part.deadline_ms <= self._clock.monotonic_ms() for part in found):
+            return None
+        ended_as = how(settlement, transaction_id)
+        done = [(one[0], one[1]) for one in lease.ended if one[2] == ended_as]
+        covered = [(part.first, part.last) for part in found] + done + lease.free
+        if uncovered(first, last, covered) or not (found or done):
+            return None
+        begin, end = lease.whole(first, last)
+        return lease, [lease.share.part(part, max(begin, part.first), min(end, part.last)) for part in found]
+
+    def is_busy(self, settlement: Settlement) -> bool:
+        """Whether another settlement of these records is under way, or the end of their lock."""
+        lease = self._leases.get(settlement.lease)
+        return lease is not None and any(
+            part.state == BUSY and part.first <= settlement.last and settlement.first <= part.last
+            for part in lease.parts
+        )
+
+    def was_settled(self, settlement: Settlement, transaction_id: str) -> bool:
+        """Whether exactly this was settled under a lease that is over now."""
+        if settlement.lease in self._leases:
+            return False
+        return self._remembered.has(self._queue, settlement, transaction_id)
+
+    def go_on(self, parts: Iterable[Held]) -> None:
+        """What was to become of these parts did not: they are leased as before, or their locks have ended meanwhile."""
+        for part in parts:
+            part.state = LEASED
+            assert part.lease is not None
+            self._expect_end(part.lease, part.deadline_ms)
+
+    def ended(self) -> list[Held]:
+        """Parts whose locks have ended; they are busy from now on."""
+        now_ms, ended = self._clock.monotonic_ms(), list[Held]()
+        while self._ends and self._ends[0][0] <= now_ms:
+            _, _, lease = heapq.heappop(self._ends)
+            for held in lease.parts:
+                if held.state == LEASED and held.deadline_ms <= now_ms:
+                    held.state = BUSY
+                    ended.append(held)
+        return ended
+
+    def forget_empty(self, leases: Iterable[Lease]) -> None:
+        """Keep no more of those without parts than how they were settled."""
+        for lease in leases:
+            if not lease.parts and self._leases.pop(lease.lease_id, None) is not None:
+                self._counted(-1)
+                if lease.ended:
+                    self._remembered.keep(self._queue, lease)
+
+    def clear(self) -> None:
+        """All are over."""
+        self._counted(-len(self._leases))
+        self._leases.clear()
+        self._ends.clear()
+
+    def _expect_end(self, lease: Lease, deadline_ms: int) -> None:
+        heapq.heappush(self._ends, (deadline_ms, next(self._order), lease))
+        self._expect(deadline_ms)

@@ -1,0 +1,400 @@
+"""A queue that this gateway coordinates: its leases, and what its callers settle.
+
+1. A settlement is checked and held at once, written with the next commit, and only then answered. While it is under way nothing
+   else touches its records.
+2. A lock that has ended is a release, written as any other. Until that is in the store the record is not delivered.
+3. A caller that goes away leaves its settlement to go on.
+
+Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gateway.call import unasked
+from gateway.deadlines import Deadlines
+from gateway.engine.waiting import Wakeup
+from gateway.queues.bounds import QueueBounds
+from gateway.queues.leases import Leases
+from gateway.queues.metrics import QueueMetrics
+from gateway.queues.outcomes import Checked, given_back, released, runs_of
+from gateway.queues.partitions import Partitions
+from gateway.queues.promise import LockPromise
+from gateway.queues.remembered import Remembered
+from gateway.queues.settlement import EXPIRED, SETTLED, Result, Settlement, how
+from gateway.queues.share import BUSY, Held, Lease, Share
+from gateway.tables.queues import QueuesTable
+from log_format.clock import Clock
+from log_format.errors import OutcomeUnknown, TidelogError
+from log_format.queues.changes import CoordinatorFenced, Prepare, Settle, unknown_queue
+from log_format.queues.row import Key, PartitionChange, PendingSettlement, QueueRow, QueueSettings
+from log_format.queues.runs import Run, joined
+from log_format.queues.state import Queue
+
+_log = logging.getLogger("gateway.queues")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueParts:
+    """What the queues of a gateway share."""
+
+    table: QueuesTable
+    clock: Clock
+    deadlines: Deadlines
+    remembered: Remembered
+    metrics: QueueMetrics
+    bounds: QueueBounds
+
+
+class LiveQueue:
+    """``row``: as this gateway claimed it."""
+
+    def __init__(self, row: QueueRow, parts: QueueParts) -> None:
+        self.name = row.queue
+        self.epoch = row.epoch
+        self.queue_id = row.queue_id
+        self.is_lost = False
+        self.used_ms = parts.clock.monotonic_ms()
+        """When it was called last."""
+        self.turn = 0
+        """Where the next answer begins, so that no partition is always the last."""
+        self.waiters: dict[Wakeup, None] = {}
+        self.leases = Leases(
+            self.name,
+            self.epoch,
+            parts.clock,
+            parts.remembered,
+            expect=lambda deadline_ms: parts.deadlines.expect(row.queue, deadline_ms),
+            counted=parts.table.count_leases,
+        )
+        self.topics_version = 0
+        """Raised when its topics or their partitions have changed."""
+        self.promise = LockPromise(row, parts.table)
+        self.moving: asyncio.Task[None] | None = None
+        """Dead letters on their way."""
+        self.redriving = asyncio.Lock()
+        claimed_ms = parts.clock.monotonic_ms()
+        self.blind_until_ms = claimed_ms + (parts.bounds.head_ms if row.inherited_ms else 0)
+        """Until then the former coordinator may still give leases."""
+        self.quiet_until_ms = self.blind_until_ms + row.inherited_ms
+        """Until then its leases may be live."""
+        self._parts = parts
+        self._table = parts.table
+        self._clock = parts.clock
+        self._partitions = Partitions(row.queue, parts.clock)
+        self._ended: list[Held] = []
+        """Locks that have ended and are to be written."""
+        self._flush_due_ms: int | None = None
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    # What is known
+
+    @property
+    def queue(self) -> Queue:
+        """As the table has it."""
+        return self._table.state.queue(self.name)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether this gateway coordinates it, as far as the table is known here."""
+        return not self.is_lost and self.queue.epoch == self.epoch
+
+    @property
+    def settings(self) -> QueueSettings:
+        """The settings. Raises ``RequestRefused`` (``UNKNOWN_QUEUE``) once it is deleted."""
+        row = self.queue.row
+        if row is None:
+            raise unknown_queue(self.name)
+        return row.settings
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing would be lost with this object."""
+        return (
+            not self.leases
+            and not self.waiters
+            and not self._under_way
+            and self.moving is None
+            and self._partitions.is_idle
+        )
+
+    def share(self, topic: str, key: Key, log_start: int) -> Share:
+        """A partition, as it is now."""
+        return self._partitions.share(topic, key, log_start)
+
+    @property
+    def shares(self) -> dict[Key, Share]:
+        """The partitions that were asked for."""
+        return self._partitions.shares
+
+    def follow(self) -> None:
+        """Take up what the table has now: what waits for transactions, and what other gateways concluded."""
+        if self.is_current and self._partitions.follow(self.queue):
+            self._expect_due()
+            self.wake_all()
+
+    def wake_all(self) -> None:
+        """Let waiting callers look again."""
+        for wakeup in self.waiters:
+            wakeup.set()
+
+    # Leases
+
+    async def relax(self) -> None:
+        """Say that no lock is longer than the settings have it, once that is so. Raises as ``LockPromise.allow``."""
+        if self._clock.monotonic_ms() >= self.quiet_until_ms:
+            await self.promise.relax(self.leases.parts)
+
+    def leave_ms(self) -> int:
+        """How long leases are still live; after this call none is given any more."""
+        self.is_lost = True
+        now_ms = self._clock.monotonic_ms()
+        deadlines = [held.deadline_ms for held in self.leases.parts]
+        return max(0, self.quiet_until_ms - now_ms, *(deadline_ms - now_ms for deadline_ms in deadlines))
+
+    def forget(self) -> None:
+        """This gateway does not coordinate it any more."""
+        self.is_lost = True
+        self.leases.clear()
+        self.shares.clear()
+        self._parts.deadlines.forget(self.name)
+        self.wake_all()
+
+    # Settling
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[Result]:
+        """What became of each. Raises ``BackOff`` (nothing happened), ``OutcomeUnknown``, ``RequestRefused``."""
+        await self._ready(settlements)
+        results, checked = self._checked(settlements, "")
+        if checked:
+            runs = runs_of(checked, self.settings, self._clock.now_ms())
+            await self._carried(lambda: self._settled(runs, checked))
+        return results
+
+    async def prepare(
+        self,
+        settlements: Sequence[Settlement],
+        transaction_id: str,
+        pending_id: str,
+        stage: Callable[[], Awaitable[None]],
+    ) -> list[Result]:
+        """The same in a transaction: they are held until it ends. ``stage`` goes before the commit. Raises as ``settle``."""
+        await self._ready(settlements)
+        results, checked = self._checked(settlements, transaction_id)
+        if checked:
+            runs, back = runs_of(checked, self.settings, self._clock.now_ms()), given_back(checked, self.settings)
+            pending = PendingSettlement(
+                pending_id=pending_id,
+                queue=self.name,
+                transaction_id=transaction_id,
+                on_commit=tuple(share.change(some) for share, some in runs.items()),
+                on_abort=tuple(share.change(some) for share, some in back.items()),
+                prepared_at_ms=0,
+            )
+            await self._carried(lambda: self._prepared(pending, checked, stage))
+        return results
+
+    async def _ready(self, settlements: Sequence[Settlement]) -> None:
+        """Return when these can be judged."""
+        if self._under_way and any(map(self.leases.is_busy, settlements)):
+            await asyncio.wait(set(self._under_way))  # perhaps the first try of a repeat
+        renewed_ms = [one.lock_ms or self.settings.lock_ms for one in settlements if one.action == "renew"]
+        if renewed_ms:
+            await self.promise.allow(max(renewed_ms))
+        if self.queue.row is None:
+            raise unknown_queue(self.name)
+        if not self.is_current:
+            raise CoordinatorFenced(self.name)
+
+    def _checked(self, settlements: Sequence[Settlement], transaction_id: str) -> tuple[list[Result], list[Checked]]:
+        results: list[Result] = []
+        checked: list[Checked] = []
+        for settlement in settlements:
+            found = self.leases.find(settlement, transaction_id)
+            if found is None:
+                is_known = self.leases.was_settled(settlement, transaction_id)
+                results.append(SETTLED if is_known else EXPIRED)
+                continue
+            lease, parts = found
+            if settlement.action == "renew":
+                if parts:
+                    self.leases.lock(lease, parts, settlement.lock_ms or self.settings.lock_ms)
+                    left_ms = min(part.deadline_ms for part in parts) - 1 - self._clock.monotonic_ms()
+                    results.append(Result(True, self._clock.now_ms() + left_ms))
+                else:
+                    results.append(EXPIRED)
+                continue
+            for part in parts:
+                part.state = BUSY
+            if parts:
+                checked.append(Checked(settlement, parts))
+            results.append(SETTLED)
+        return results, checked
+
+    async def _carried(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do it to its end, whether or not the caller stays."""
+        task = asyncio.ensure_future(work())
+        self._keep(task)
+        await asyncio.shield(task)
+
+    def _keep(self, task: asyncio.Future[None]) -> None:
+        assert isinstance(task, asyncio.Task)
+        self._under_way.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled():
+            task.exception()
+
+    async def _settled(self, runs: Mapping[Share, Sequence[Run]], checked: Sequence[Checked]) -> None:
+        try:
+            await self.write(runs)
+        except TidelogError as problem:
+            self._undone([part for one in checked for part in one.parts], problem)
+            raise
+        self._end(checked, "")
+        self._parts.metrics.settled.inc(sum(one.settlement.last - one.settlement.first + 1 for one in checked))
+
+    async def _prepared(
+        self, pending: PendingSettlement, checked: Sequence[Checked], stage: Callable[[], Awaitable[None]]
+    ) -> None:
+        held = [part for one in checked for part in one.parts]
+        try:
+            await stage()
+        except TidelogError:
+            self.leases.go_on(held)
+            raise
+        self._partitions.preparing.add(pending.pending_id)
+        try:
+            await self._table.decide(Prepare(pending=pending, epoch=self.epoch))
+        except TidelogError as problem:
+            self._undone(held, problem)
+            raise
+        finally:
+            self._partitions.preparing.discard(pending.pending_id)
+        self._note_ended(checked, pending.transaction_id)
+        self._partitions.wait_for(pending.pending_id, held)
+        self.leases.forget_empty(dict.fromkeys(part.lease for part in held if part.lease is not None))
+        self.follow()
+
+    def _undone(self, held: Sequence[Held], problem: TidelogError) -> None:
+        """Nothing was written: the leases go on, or have ended meanwhile."""
+        if isinstance(problem, OutcomeUnknown | CoordinatorFenced) or not self.is_current:
+            # What the table has is found out by claiming the queue anew.
+            self.forget()
+        else:
+            self.leases.go_on(held)
+
+    def _end(self, checked: Sequence[Checked], transaction_id: str) -> None:
+        self._note_ended(checked, transaction_id)
+        leases: dict[Lease, None] = {}
+        for part in (part for one in checked for part in one.parts):
+            assert part.lease is not None
+            leases[part.lease] = None
+            part.lease.share.let_go(part)
+        self.leases.forget_empty(leases)
+        self._parts.metrics.settlements.inc(len(checked))
+        self.follow()
+        self.wake_all()
+
+    def _note_ended(self, checked: Sequence[Checked], transaction_id: str) -> None:
+        for one in checked:
+            ended_as = how(one.settlement, transaction_id)
+            for part in one.parts:
+                assert part.lease is not None
+                part.lease.ended.append((part.first, part.last, ended_as))
+
+    # Writing
+
+    async def write(self, runs: Mapping[Share, Sequence[Run]], forgotten: Sequence[str] = ()) -> None:
+        """Settle ranges, with all that is decided and unwritten. Raises ``BackOff``, ``OutcomeUnknown``, ``RequestRefused``."""
+        noted = self._partitions.take_unwritten()
+        self._flush_due_ms = None
+        changes: list[PartitionChange] = [share.change(some) for share, some in noted.items()]
+        changes += [share.change(some) for share, some in runs.items() if some]
+        if not changes and not forgotten:
+            return
+        try:
+            await self._table.decide(
+                Settle(queue=self.name, epoch=self.epoch, changes=tuple(changes), forgotten=tuple(forgotten))
+            )
+        except TidelogError:
+            if noted and not self.is_lost:
+                self.expect_flush(self._parts.bounds.retry_ms)
+            raise
+        for share, some in noted.items():
+            share.written(some)
+        self.follow()
+
+    def expect_flush(self, within_ms: int) -> None:
+        """Write what is unwritten within this time."""
+        due_ms = self._clock.monotonic_ms() + within_ms
+        if self._flush_due_ms is None or due_ms < self._flush_due_ms:
+            self._flush_due_ms = due_ms
+            self._parts.deadlines.expect(self.name, due_ms)
+
+    def tick(self) -> None:
+        """End locks, wake callers for records whose time has come, write what is due."""
+        if not self.is_current:
+            return
+        self.follow()
+        now_ms = self._clock.monotonic_ms()
+        self._ended += self.leases.ended()
+        if self._ended:
+            ended, self._ended = self._ended, []
+            self._keep(asyncio.ensure_future(self._write_ended(ended)))
+        elif self._flush_due_ms is not None and self._flush_due_ms <= now_ms:
+            self._keep(asyncio.ensure_future(self._flush()))
+        for share in self.shares.values():
+            share.look_again()
+        self._expect_due()
+        if (end_ms := self.leases.next_end_ms) is not None:
+            self._parts.deadlines.expect(self.name, end_ms)
+        self.wake_all()
+
+    async def _write_ended(self, ended: Sequence[Held]) -> None:
+        now_ms = self._clock.now_ms()
+        runs: dict[Share, list[Run]] = {}
+        try:
+            settings = self.settings
+            for part in ended:
+                assert part.lease is not None
+                run = released(settings, (part.first, part.last), part.count + 1, now_ms=now_ms)
+                runs.setdefault(part.lease.share, []).append(run)
+            with unasked():
+                await self.write({share: joined(some) for share, some in runs.items()})
+        except TidelogError as problem:
+            if isinstance(problem, OutcomeUnknown | CoordinatorFenced) or not self.is_current:
+                self.forget()
+                return
+            _log.info("locks of queue %s that ended are not written yet: %s", self.name, problem.detail)
+            self._ended += ended
+            self._parts.deadlines.expect(self.name, self._clock.monotonic_ms() + self._parts.bounds.retry_ms)
+            return
+        self._parts.metrics.ended_locks.inc(len(ended))
+        for part in ended:
+            assert part.lease is not None
+            part.lease.share.let_go(part)
+            self.leases.forget_empty([part.lease])
+        self.follow()
+        self.wake_all()
+
+    async def _flush(self) -> None:
+        try:
+            with unasked():
+                await self.write({})
+        except TidelogError as problem:
+            if isinstance(problem, OutcomeUnknown | CoordinatorFenced):
+                self.forget()
+            _log.info("records of queue %s that were left out are not written yet: %s", self.name, problem.detail)
+
+    def _expect_due(self) -> None:
+        now_ms = self._clock.now_ms()
+        due_ms = self._partitions.next_due_ms(now_ms)
+        if due_ms is not None:
+            self._parts.deadlines.expect(self.name, self._clock.monotonic_ms() + due_ms - now_ms + 1)

@@ -1,0 +1,47 @@
+"""How long locks may be: what the table says ahead of them, so that a successor knows how long to wait.
+
+Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gateway.call import unasked
+from gateway.queues.share import Held
+from gateway.tables.queues import QueuesTable
+from log_format.queues.changes import AllowLocks
+from log_format.queues.row import QueueRow
+
+
+class LockPromise:
+    """``row``: as this gateway claimed the queue."""
+
+    def __init__(self, row: QueueRow, table: QueuesTable) -> None:
+        self._queue = row.queue
+        self._epoch = row.epoch
+        self._table = table
+        self._allowed_ms = row.lock_ms_max
+        self._raising = 0
+
+    async def allow(self, lock_ms: int) -> None:
+        """Return when the table says that locks may be so long. Raises ``CoordinatorFenced``, ``BackOff``, ``OutcomeUnknown``."""
+        if lock_ms <= self._allowed_ms:
+            return
+        self._raising += 1
+        try:
+            with unasked():
+                await self._table.decide(AllowLocks(queue=self._queue, epoch=self._epoch, lock_ms_min=lock_ms))
+        finally:
+            self._raising -= 1
+        self._allowed_ms = max(self._allowed_ms, lock_ms)
+
+    async def relax(self, live: Iterable[Held]) -> None:
+        """Say that no lock is longer than the settings have it, once that is so of all ``live`` ones. Raises as ``allow``."""
+        row = self._table.state.queue(self._queue).row
+        if row is None or self._raising or row.lock_ms_max <= row.settings.lock_ms:
+            return
+        lock_ms = row.settings.lock_ms
+        if all(held.lock_ms <= lock_ms for held in live):
+            self._allowed_ms = lock_ms  # before the commit: no longer lock is given meanwhile
+            await self._table.decide(AllowLocks(queue=self._queue, epoch=self._epoch, lock_ms_max=lock_ms))

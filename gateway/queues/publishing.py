@@ -1,0 +1,112 @@
+"""Records that a queue produces, in one transaction with what that changes in the queue: each once, whatever crashes.
+
+1. The records and a note of the pending change are staged. The change is made pending in ``system/queues``. One row of
+   ``system/transactions`` decides both.
+2. After the decision any gateway finishes it: the records are appended once, then the pending change becomes the queue's.
+3. Without a decision the pending change is dropped, by this gateway or by the queue's next coordinator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gateway.call import unasked
+from gateway.engine.producer_ids import ProducerIds
+from gateway.finishing.finishing import Finishing
+from gateway.finishing.staging import Listed, Staged
+from gateway.queues.live_queue import LiveQueue
+from log_format.clock import Clock
+from log_format.errors import BackOff, OutcomeUnknown, TidelogError
+from log_format.ids import NewId
+from log_format.queues.changes import Prepare
+from log_format.queues.row import PartitionChange, PendingSettlement, RedrivePosition
+from log_format.topic.producer_id import TRANSACTIONAL
+from log_format.transactions.changes import CommitAtOnce, DecideAbort, Forbid
+from log_format.transactions.staged_records import StagedRecords
+from log_format.transactions.staged_settlements import StagedSettlements
+
+
+@dataclass(frozen=True, slots=True)
+class Publishing:
+    """Belongs to the event loop."""
+
+    finishing: Finishing
+    producer_ids: ProducerIds
+    clock: Clock
+    new_id: NewId
+    undecided_ms_max: int
+
+    async def publish(
+        self,
+        queue: LiveQueue,
+        records: Sequence[StagedRecords],
+        changes: Sequence[PartitionChange],
+        positions: Sequence[RedrivePosition] = (),
+    ) -> None:
+        """Produce the records, and change the queue. Raises ``BackOff`` (nothing happened), ``OutcomeUnknown``."""
+        transaction_id = await self.producer_ids.issue(TRANSACTIONAL)
+        pending = PendingSettlement(
+            pending_id=self.new_id(),
+            queue=queue.name,
+            transaction_id=transaction_id,
+            on_commit=tuple(changes),
+            on_abort=(),
+            positions=tuple(positions),
+            prepared_at_ms=0,
+        )
+        try:
+            staged = await self._staged(transaction_id, queue, records, pending)
+            row = await self.finishing.transactions.decide(
+                CommitAtOnce(transaction_id=transaction_id, staged=staged.names, stamp=None)
+            )
+        except OutcomeUnknown:
+            raise  # it may be decided: the pending change shows it to the coordinator
+        except TidelogError:
+            await self._dropped(transaction_id)
+            raise
+        with unasked():
+            await self.finishing.finisher.finished(row, staged)
+
+    async def _staged(
+        self, transaction_id: str, queue: LiveQueue, records: Sequence[StagedRecords], pending: PendingSettlement
+    ) -> Staged:
+        staging = self.finishing.staging
+        note = StagedSettlements(queue=queue.name, pending_id=pending.pending_id)
+        try:
+            names = [
+                await staging.put(transaction_id, Listed((), 0, number), one, None)
+                for number, one in enumerate(records)
+            ]
+            noted = await staging.put_settlements(transaction_id, Listed((), 0, len(names)), note)
+            with unasked():
+                await self.finishing.queues.decide(Prepare(pending=pending, epoch=queue.epoch))
+        except OutcomeUnknown as problem:
+            raise BackOff(problem.detail) from problem  # nothing is decided yet
+        return Staged(dict(zip(names, records, strict=True)), {}, {noted: note})
+
+    async def _dropped(self, transaction_id: str) -> None:
+        try:
+            await self.finishing.queues.conclude(transaction_id, {})
+        except TidelogError:
+            return  # the coordinator resolves what is pending
+        await self.finishing.staging.clean(transaction_id)
+
+    async def resolve(self, pending: PendingSettlement) -> bool:
+        """Whether what is pending is concluded now: its transaction has ended. One of this gateway's own making that stays
+        undecided is given up. Raises ``BackOff``, ``OutcomeUnknown``."""
+        transaction_id = pending.transaction_id
+        row = await self.finishing.transactions.newest(transaction_id)
+        if row is None:
+            if self.clock.now_ms() - pending.prepared_at_ms < self.undecided_ms_max:
+                return False
+            row = await self.finishing.transactions.decide(Forbid(transaction_id=transaction_id))
+        if row.state == "open":
+            if self.clock.now_ms() <= row.expires_at_ms:
+                return False
+            row = await self.finishing.transactions.decide(DecideAbort(transaction_id=transaction_id, reason="expired"))
+        with unasked():
+            row = await self.finishing.finisher.finished(row)
+        # The finish of a committed one has concluded what belongs to it.
+        await self.finishing.queues.conclude(transaction_id, {})
+        return row.has_ended

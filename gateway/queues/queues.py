@@ -1,0 +1,284 @@
+"""One gateway's queues, put together from their parts: what the routes call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+from prometheus_client import CollectorRegistry
+
+from gateway.cluster.ownership import Ownership
+from gateway.deadlines import Deadlines
+from gateway.engine.fetch_answer import FetchFrom
+from gateway.engine.locating import Locating, ReadFrom
+from gateway.engine.open_table import TableAccess
+from gateway.engine.open_topic import OpenTopic
+from gateway.engine.producer_ids import ProducerIds
+from gateway.engine.reading import Reading
+from gateway.engine.registry import TopicRegistry, is_topic_name
+from gateway.engine.waiting import Draining, WaitingPlaces
+from gateway.finishing.finishing import Finishing
+from gateway.memory_budget import Memory
+from gateway.problem import overloaded
+from gateway.queues.bounds import QUEUES_MAX, REMEMBERED_MAX, QueueBounds
+from gateway.queues.coordinator import Coordinator
+from gateway.queues.dead_letters import DeadLetters
+from gateway.queues.describing import Describing, PartitionDescription
+from gateway.queues.live_queue import QueueParts
+from gateway.queues.metrics import QueueMetrics
+from gateway.queues.publishing import Publishing
+from gateway.queues.received import Received, ReceiveWish
+from gateway.queues.receiving import Receiving
+from gateway.queues.redriving import Redriving
+from gateway.queues.remembered import Remembered
+from gateway.queues.settlement import Result, Settlement
+from gateway.queues.upkeep import Upkeep
+from gateway.queues.watch import Watch
+from log_format import limits
+from log_format.errors import UnknownTopic
+from log_format.queues.changes import AlterQueue, DeleteQueue, PutQueue, Subscribe, unknown_queue
+from log_format.queues.row import EARLIEST, LATEST, PartitionChange, QueueSettings, RedrivePosition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueDescription:
+    """A queue's settings, and its partitions in order."""
+
+    settings: QueueSettings
+    partitions: Sequence[PartitionDescription]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSources:
+    """Where queues read from, and where their callers wait."""
+
+    topics: TopicRegistry
+    locating: Locating
+    reading: Reading
+    places: WaitingPlaces
+    draining: Draining
+
+
+class Queues:
+    """Belongs to the event loop. ``start`` once the gateway serves."""
+
+    def __init__(
+        self,
+        access: TableAccess,
+        finishing: Finishing,
+        sources: QueueSources,
+        producer_ids: ProducerIds,
+        ownership: Ownership,
+        *,
+        registry: CollectorRegistry,
+        bounds: QueueBounds,
+    ) -> None:
+        clock, topics, reading = access.clock, sources.topics, sources.reading
+        self._clock = clock
+        self._new_id = access.new_id
+        self._bounds = bounds
+        self._topics = topics
+        self._locating = sources.locating
+        self.table = table = finishing.queues
+        parts = QueueParts(
+            table=table,
+            clock=clock,
+            deadlines=Deadlines(),
+            remembered=Remembered(REMEMBERED_MAX),
+            metrics=QueueMetrics(registry),
+            bounds=bounds,
+        )
+        self.coordinator = Coordinator(parts, coordinator_id=access.new_id())
+        self._receiving = Receiving(
+            self.coordinator, parts, topics, reading, places=sources.places, draining=sources.draining
+        )
+        publishing = Publishing(finishing, producer_ids, clock, access.new_id, bounds.undecided_ms_max)
+        dead_letters = DeadLetters(parts, publishing, topics, reading)
+        self._redriving = Redriving(parts, publishing, dead_letters, topics, reading)
+        self._describing = Describing(topics, reading, clock, registry, self.coordinator)
+        self.upkeep = Upkeep(self.coordinator, parts, dead_letters, Watch(parts, topics, reading), ownership=ownership)
+
+    def start(self) -> None:
+        """Begin the work beside requests."""
+        self.upkeep.start()
+
+    async def drain(self) -> None:
+        """Give no more leases; finish the settlements asked for."""
+        self.upkeep.stop()
+        await self.coordinator.leave()
+        await self.table.drain()
+
+    async def put(self, name: str, settings: QueueSettings, *, has_start: bool) -> tuple[QueueSettings, bool]:
+        """Make a queue, or replace its settings: these, and whether it is new.
+
+        Raises ``RequestRefused`` (``UNKNOWN_TOPIC``, ``QUEUE_ALREADY_EXISTS``), ``BackOff``, ``OutcomeUnknown``.
+        """
+        arrival_ms = self._clock.monotonic_ms()
+        state = await self.table.fresh()
+        known = state.queue(name).row
+        if known is None and len(state.queues) >= QUEUES_MAX:
+            raise overloaded(f"There are {QUEUES_MAX} queues already.")
+        names = [*settings.topics, *([settings.dead_letter_topic] if settings.dead_letter_topic is not None else [])]
+        topics = dict(
+            zip(names, await asyncio.gather(*(self._existing(one, arrival_ms) for one in names)), strict=True)
+        )
+        start = settings.start if known is None else known.settings.start
+        added = [one for one in settings.topics if known is None or one not in known.settings.topics]
+        starts: list[PartitionChange] = []
+        for one in added:
+            starts += await self._starts(name, topics[one], start)
+        positions: tuple[RedrivePosition, ...] = ()
+        letters = settings.dead_letter_topic
+        if letters is not None and (known is None or known.settings.dead_letter_topic != letters):
+            positions = _ends(topics[letters])
+        queue_id = self._new_id()
+        decision = PutQueue(
+            queue=name,
+            queue_id=queue_id,
+            settings=settings,
+            has_start=has_start,
+            starts=tuple(starts),
+            positions=positions,
+        )
+        put = await self.table.decide(decision)
+        if put.row is None:
+            raise unknown_queue(name)
+        return put.row.settings, put.row.queue_id == queue_id
+
+    async def subscribe(self, name: str, topics: Sequence[str]) -> QueueSettings:
+        """Have the queue read these topics, too; one that is not there is made with the defaults. Its settings then.
+
+        Raises ``RequestRefused`` (``UNKNOWN_TOPIC``, ``INVALID_REQUEST``), ``BackOff``, ``OutcomeUnknown``.
+        """
+        arrival_ms = self._clock.monotonic_ms()
+        state = await self.table.fresh()
+        known = state.queue(name).row
+        if known is None and len(state.queues) >= QUEUES_MAX:
+            raise overloaded(f"There are {QUEUES_MAX} queues already.")
+        added = [one for one in topics if known is None or one not in known.settings.topics]
+        start = LATEST if known is None else known.settings.start
+        starts: list[PartitionChange] = []
+        for one in added:
+            starts += await self._starts(name, await self._existing(one, arrival_ms), start)
+        decision = Subscribe(
+            queue=name, queue_id=self._new_id(), settings=default_settings(added), starts=tuple(starts)
+        )
+        subscribed = await self.table.decide(decision)
+        if subscribed.row is None:
+            raise unknown_queue(name)
+        return subscribed.row.settings
+
+    async def alter(self, name: str, changes: Mapping[str, object]) -> None:
+        """Change these fields of a queue's settings; one that is not there is made, and reads nothing yet.
+
+        Raises ``RequestRefused`` (``QUEUE_ALREADY_EXISTS`` for another start), ``BackOff``, ``OutcomeUnknown``.
+        """
+        state = await self.table.fresh()
+        if name not in state.queues and len(state.queues) >= QUEUES_MAX:
+            raise overloaded(f"There are {QUEUES_MAX} queues already.")
+        decision = AlterQueue(queue=name, queue_id=self._new_id(), settings=default_settings(()), changes=changes)
+        await self.table.decide(decision)
+
+    async def settings(self, name: str) -> QueueSettings:
+        """As of a moment ago. Raises ``RequestRefused`` (``UNKNOWN_QUEUE``), ``BackOff``."""
+        row = (await self.table.recent(self._bounds.head_ms)).queue(name).row or (await self.table.fresh()).queue(
+            name
+        ).row
+        if row is None:
+            raise unknown_queue(name)
+        return row.settings
+
+    async def page(
+        self, after: str, limit: int, shown: Callable[[str], bool]
+    ) -> tuple[list[tuple[str, QueueSettings]], bool]:
+        """At most ``limit`` of the queues to be ``shown`` after ``after``, in order of name, and whether there are more.
+
+        Raises ``BackOff``.
+        """
+        state = await self.table.fresh()
+        names = sorted(name for name in state.queues if name > after and shown(name))
+        rows = [(name, state.queues[name].row) for name in names[:limit]]
+        return [(name, row.settings) for name, row in rows if row is not None], len(names) > limit
+
+    async def describe(self, name: str, shown: Callable[[str], bool]) -> QueueDescription:
+        """A queue with its partitions of the topics to be ``shown``.
+
+        Raises ``RequestRefused`` (``UNKNOWN_QUEUE``), ``BackOff``, ``OutcomeUnknown``.
+        """
+        await self.table.fresh()
+        queue = await self.coordinator.live(name)
+        return QueueDescription(settings=queue.settings, partitions=await self._describing.partitions(queue, shown))
+
+    async def delete(self, name: str) -> None:
+        """Delete a queue. Raises ``RequestRefused`` (``UNKNOWN_QUEUE``), ``BackOff``, ``OutcomeUnknown``."""
+        await self.table.decide(DeleteQueue(queue=name))
+        live = self.coordinator.known(name)
+        if live is not None:
+            self.coordinator.forget(live)
+
+    async def receive(self, name: str, wish: ReceiveWish, memory: Memory) -> Received:
+        """Records, locked; see ``Receiving.receive``."""
+        return await self._receiving.receive(name, wish, memory)
+
+    async def settle(self, name: str, settlements: Sequence[Settlement]) -> list[Result]:
+        """What became of each settlement. Raises as ``LiveQueue.settle``."""
+        queue = await self.coordinator.live(name)
+        return await queue.settle(settlements)
+
+    async def redrive(self, name: str, to_topic: str | None, records_max: int | None) -> int:
+        """How many dead letters were produced again. Raises as ``Redriving.redrive``."""
+        queue = await self.coordinator.live(name)
+        return await self._redriving.redrive(queue, to_topic, records_max)
+
+    async def _existing(self, name: str, arrival_ms: int) -> OpenTopic:
+        if not is_topic_name(name):
+            raise UnknownTopic(name[: limits.TOPIC_NAME_CHARACTERS_MAX])
+        topic = await self._topics.fresh(name, arrival_ms)
+        topic.existing()
+        return topic
+
+    async def _starts(self, queue: str, topic: OpenTopic, start: str | int) -> list[PartitionChange]:
+        """Where the queue begins in each partition, where that is not the start."""
+        state = topic.state
+        assert state.topic_id is not None
+        if start == EARLIEST:
+            return []
+        if start == LATEST:
+            offsets = [state.high_watermark(partition) for partition in range(state.partition_count)]
+        else:
+            assert isinstance(start, int)
+            wanted = [
+                FetchFrom(topic=topic.name, partition=partition, timestamp_ms=start)
+                for partition in range(state.partition_count)
+            ]
+            found = await self._locating.located(wanted, {topic.name: topic})
+            offsets = []
+            for one in found:
+                if not isinstance(one, ReadFrom):
+                    raise one
+                offsets.append(one.offset)
+        change = PartitionChange(queue=queue, topic=topic.name, topic_id=state.topic_id, partition=0)
+        return [
+            msgspec.structs.replace(change, partition=partition, start_offset=offset)
+            for partition, offset in enumerate(offsets)
+            if offset > 0
+        ]
+
+
+def default_settings(topics: Iterable[str]) -> QueueSettings:
+    """Of a queue whose caller says no more than its topics."""
+    return QueueSettings(
+        topics=tuple(topics),
+        lock_ms=limits.LOCK_MS_DEFAULT,
+        max_deliveries=limits.DELIVERIES_DEFAULT,
+        max_in_flight=limits.IN_FLIGHT_DEFAULT,
+    )
+
+
+def _ends(topic: OpenTopic) -> tuple[RedrivePosition, ...]:
+    state = topic.state
+    assert state.topic_id is not None
+    ends = [state.high_watermark(partition) for partition in range(state.partition_count)]
+    return tuple(RedrivePosition(state.topic_id, partition, end) for partition, end in enumerate(ends) if end > 0)

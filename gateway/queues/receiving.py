@@ -1,0 +1,345 @@
+"""Gives records out: takes what is available, reads it, and locks it for the caller.
+
+1. Ranges are held before they are read, so callers side by side get different records. What was not read is let go.
+2. A lock begins when the records are in hand, and only while this gateway is known to coordinate the queue.
+3. A waiting caller holds no records. It is woken by a commit in one of the topics, by a release, by the end of a lock or a delay.
+4. What is known of the topics and of the queue is enough to answer; without anything to deliver their heads are looked at first.
+
+Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gateway.engine.answer_memory import read_bytes_max, reserve_for_store, reserve_for_tail
+from gateway.engine.bounds import PARTITIONS_PER_STEP, SMALL_ANSWER_BYTES
+from gateway.engine.open_topic import OpenTopic
+from gateway.engine.read_records import ReadLimits, Records
+from gateway.engine.reading import Reading
+from gateway.engine.registry import TopicRegistry
+from gateway.engine.waiting import Draining, WaitingPlaces, Wakeup
+from gateway.memory_budget import Memory
+from gateway.problem import overloaded
+from gateway.queues.bounds import LOOK_AHEAD
+from gateway.queues.coordinator import Coordinator
+from gateway.queues.keyed import Keyed
+from gateway.queues.live_queue import LiveQueue, QueueParts
+from gateway.queues.outcomes import MAX_DELIVERIES, dead, gone
+from gateway.queues.received import At, Delivered, Received, ReceiveWish, Take
+from gateway.queues.selection import Selected, filter_of, left_out, selected
+from gateway.queues.share import Held, Share
+from gateway.tables.queues import LEASE_BYTES
+from log_format import limits
+from log_format.errors import OffsetOutOfRange, TidelogError, UnknownTopic
+from log_format.queues.changes import CoordinatorFenced
+from log_format.records.size import record_bytes
+
+_FLUSH_MS = 500
+"""Until records that were left out are written, unless a settlement takes them along."""
+
+
+class Receiving:
+    """``topics`` and ``reading`` are the gateway's own."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        parts: QueueParts,
+        topics: TopicRegistry,
+        reading: Reading,
+        *,
+        places: WaitingPlaces,
+        draining: Draining,
+    ) -> None:
+        self._coordinator = coordinator
+        self._parts = parts
+        self._topics = topics
+        self._reading = reading
+        self._keyed = Keyed(reading, parts.clock)
+        self._clock = parts.clock
+        self._places = places
+        self._draining = draining
+
+    async def receive(self, name: str, wish: ReceiveWish, memory: Memory) -> Received:
+        """Records, perhaps none. Raises ``RequestRefused`` (``UNKNOWN_QUEUE``), ``BackOff``, ``OutcomeUnknown``."""
+        deadline_ms = self._clock.monotonic_ms() + wish.wait_ms_max
+        queue = await self._coordinator.live(name)
+        if not self._parts.table.has_room(LEASE_BYTES):
+            raise overloaded("As many records are in flight as queues_bytes_max allows: settle some.")
+        await queue.promise.allow(wish.lock_ms or queue.settings.lock_ms)
+        found = await self._taken(queue, wish, memory, is_fresh=False)
+        if found.record_count:
+            return found
+        found.reservation.release()
+        # Another gateway may have ended a transaction that holds records. A caller that waits is woken for it.
+        table = self._parts.table
+        await (table.fresh() if wish.wait_ms_max == 0 else table.recent(self._parts.bounds.head_ms))
+        queue = await self._coordinator.live(name)
+        found = await self._taken(queue, wish, memory, is_fresh=True)
+        if found.record_count or wish.wait_ms_max == 0:
+            return found
+        found.reservation.release()
+        return await self._waited(name, wish, memory, deadline_ms)
+
+    async def _waited(self, name: str, wish: ReceiveWish, memory: Memory, deadline_ms: int) -> Received:
+        wakeup = Wakeup()
+        with self._places.place(wakeup):
+            while True:
+                queue = await self._coordinator.live(name)
+                topics = queue.topics_version
+                with ExitStack() as stack:
+                    queue.waiters[wakeup] = None
+                    stack.callback(queue.waiters.pop, wakeup, None)
+                    await self._register(stack, queue, wish, wakeup)
+                    while queue.is_current and queue.topics_version == topics:
+                        # Registered first, then read: a commit in between is not missed.
+                        wakeup.clear()
+                        found = await self._taken(queue, wish, memory, is_fresh=False)
+                        left_ms = deadline_ms - self._clock.monotonic_ms()
+                        if found.record_count or left_ms <= 0 or self._draining.begun:
+                            return found
+                        found.reservation.release()
+                        await wakeup.wait(left_ms)
+
+    async def _register(self, stack: ExitStack, queue: LiveQueue, wish: ReceiveWish, wakeup: Wakeup) -> None:
+        for topic in await self._open(queue.settings.topics, None):
+            partitions = [one for one in range(topic.state.partition_count) if wish.wants(topic.name, one)]
+            for first in range(0, len(partitions), PARTITIONS_PER_STEP):
+                if first:
+                    await asyncio.sleep(0)
+                stack.enter_context(topic.waiters.registered(partitions[first : first + PARTITIONS_PER_STEP], wakeup))
+            topic.poll_while_waited_for()
+
+    async def _open(self, names: Sequence[str], arrival_ms: int | None) -> list[OpenTopic]:
+        """The topics that exist; looked at after ``arrival_ms``, where given."""
+        now_ms = self._clock.monotonic_ms()
+        looks = [
+            self._topics.loaded(name, now_ms) if arrival_ms is None else self._topics.fresh(name, arrival_ms)
+            for name in names
+        ]
+        return [topic for topic in await asyncio.gather(*looks) if topic.state.exists]
+
+    # One try
+
+    async def _taken(self, queue: LiveQueue, wish: ReceiveWish, memory: Memory, *, is_fresh: bool) -> Received:
+        settings = queue.settings
+        now_ms = self._clock.monotonic_ms()
+        take = Take(
+            queue=queue,
+            settings=settings,
+            filter=filter_of(settings),
+            records_left=wish.records_max,
+            bytes_left=min(wish.bytes_max, read_bytes_max(memory)),
+            memory=memory,
+            reservation=memory.reserve(0),
+            now_ms=self._clock.now_ms(),
+        )
+        try:
+            if now_ms >= queue.blind_until_ms:
+                is_quiet = now_ms < queue.quiet_until_ms
+                await self._take_topics(take, wish, now_ms if is_fresh or is_quiet else None, is_quiet=is_quiet)
+            if not take.delivered:
+                return self._answer(take, 0)
+            if not take.is_for_store:
+                take.reservation = await reserve_for_tail(memory, take.size_bytes)
+            if not await self._coordinator.still(queue):
+                raise CoordinatorFenced(queue.name)
+            return self._answer(take, wish.lock_ms or settings.lock_ms)
+        except BaseException:  # even when the client went away meanwhile
+            take.drop()
+            raise
+
+    def _answer(self, take: Take, lock_ms: int) -> Received:
+        """From here on the records are locked; nothing waits."""
+        queue = take.queue
+        by_share: dict[Share, list[Delivered]] = {}
+        for one in take.delivered:
+            by_share.setdefault(one.share, []).append(one)
+        leases = {
+            share: queue.leases.give(share, [one.held for one in some], lock_ms) for share, some in by_share.items()
+        }
+        for share, some in by_share.items():
+            if any(one.offsets is not None for one in some):
+                leases[share].offsets = np.sort(np.concatenate([_offsets(one) for one in some]))
+        count = sum(one.records.num_rows for one in take.delivered)
+        self._parts.metrics.delivered.inc(count)
+        return Received(
+            [(one, leases[one.share]) for one in take.delivered],
+            self._clock.now_ms() + lock_ms,
+            take.size_bytes,
+            count,
+            take.reservation,
+        )
+
+    async def _take_topics(self, take: Take, wish: ReceiveWish, arrival_ms: int | None, *, is_quiet: bool) -> None:
+        queue = take.queue
+        targets = [
+            (topic, topic.state, partition)
+            for topic in await self._open(take.settings.topics, arrival_ms)
+            for partition in range(topic.state.partition_count)
+            if wish.wants(topic.name, partition)
+        ]
+        if not targets:
+            return
+        queue.turn = (queue.turn + 1) % len(targets)
+        is_fragmented = queue.queue.run_count >= limits.QUEUE_RUNS_MAX
+        for number, (topic, state, partition) in enumerate(targets[queue.turn :] + targets[: queue.turn], 1):
+            if number % PARTITIONS_PER_STEP == 0:
+                await asyncio.sleep(0)
+            if not take.has_room:
+                return
+            assert state.topic_id is not None
+            share = queue.share(topic.name, (state.topic_id, partition), state.log_start(partition))
+            end = state.high_watermark(partition)
+            share.guard(end if is_quiet else None)
+            if is_fragmented:
+                end = min(end, share.runs[-1].last + 1 if share.runs else share.start)
+            try:
+                await self._take_partition(take, At(topic, state, share, end))
+            except (OffsetOutOfRange, UnknownTopic):
+                continue  # deleted meanwhile
+            except TidelogError:
+                if not take.delivered:
+                    raise
+                take.is_full = True
+
+    async def _take_partition(self, take: Take, at: At) -> None:
+        share, settings = at.share, take.settings
+        while take.has_room:
+            room = min(take.records_left, settings.max_in_flight - share.in_flight)
+            if room <= 0:
+                return
+            if settings.order == "key":
+                some = await self._keyed.acquire(at, room, settings.max_in_flight * LOOK_AHEAD)
+            else:
+                one = share.acquire(now_ms=self._clock.now_ms(), end=at.end, count_max=room)
+                some = [] if one is None else [one]
+            if not some:
+                return
+            if any(held.count >= settings.max_deliveries for held in some):
+                self._end(take, share, some)
+            else:
+                await self._read_all(take, at, some)
+
+    def _end(self, take: Take, share: Share, some: Sequence[Held]) -> None:
+        """Deliver no more what was delivered as often as the settings allow now."""
+        late = [held for held in some if held.count >= take.settings.max_deliveries]
+        for held in some:
+            share.let_go(held)
+        share.note([dead(take.settings, (held.first, held.last), held.count, MAX_DELIVERIES) for held in late])
+        take.queue.expect_flush(_FLUSH_MS)
+
+    async def _read_all(self, take: Take, at: At, some: Sequence[Held]) -> None:
+        left = list(some)
+        try:
+            while left and take.has_room:
+                await self._read(take, at, left[0])
+                left.pop(0)
+        finally:
+            for held in left:
+                if at.share.holder(held.first) is held:
+                    at.share.let_go(held)
+
+    async def _read(self, take: Take, at: At, held: Held) -> None:
+        """Read a held range; let go what is not delivered."""
+        share = at.share
+        records = await self._records(take, at, held)
+        read_to = min(records.next_offset, held.last + 1)
+        if read_to <= held.first:
+            take.is_full = True
+            share.let_go(held)
+            return
+        if read_to <= held.last:
+            share.let_go(share.part(held, read_to, held.last))
+            take.is_full = records.is_full and take.filter is None
+        take.looked_at_bytes += records.size_bytes
+        table = _up_to(records, held.last)
+        if table is None:
+            share.let_go(held)
+            share.note([left_out(held)])
+            take.queue.expect_flush(_FLUSH_MS)
+            return
+        kept = selected(table, take.filter, take.now_ms)
+        if kept.is_whole:
+            _deliver(take, at, held, table)
+        else:
+            _deliver_some(take, at, held, kept)
+            self._parts.metrics.left_out.inc(table.num_rows - kept.records.num_rows)
+            take.queue.expect_flush(_FLUSH_MS)
+        size = records.size_bytes if kept.is_whole else int(record_bytes(kept.records).sum())
+        take.bytes_left = max(0, take.bytes_left - size)
+        take.size_bytes += size
+
+    async def _records(self, take: Take, at: At, held: Held) -> Records:
+        wanted = ReadLimits(
+            records_max=held.last - held.first + 1, bytes_max=take.bytes_left, at_least_one=not take.delivered
+        )
+        found = self._reading.read_from_memory(at.state, at.share.partition, held.first, wanted)
+        if found is not None:
+            return found
+        if not take.is_for_store:
+            take.reservation.release()
+            is_small = take.bytes_left <= SMALL_ANSWER_BYTES
+            take.reservation = await reserve_for_store(take.memory, take.bytes_left, is_small=is_small)
+            take.is_for_store = True
+        return await self._reading.read(at.topic, at.state, at.share.partition, held.first, wanted)
+
+
+def _deliver(take: Take, at: At, held: Held, table: pa.Table) -> None:
+    take.records_left -= table.num_rows
+    is_dense = table.num_rows == held.last - held.first + 1
+    offsets = None if is_dense else table.column("offset").to_numpy()
+    at.share.count(held, table.num_rows)
+    take.delivered.append(Delivered(at.topic.name, table, held, at.share, offsets))
+
+
+def _deliver_some(take: Take, at: At, held: Held, kept: Selected) -> None:
+    """Deliver what passes. What has expired is decided now; what does not pass counts as settled."""
+    share, rest, pieces = at.share, held, list[Held]()
+    late = [gone(take.settings, (offset, offset), held.count) for offset in kept.expired]
+    end = held.last
+    for run in late:
+        if run.first > rest.first:
+            pieces.append(rest)
+            rest = share.part(rest, run.first, rest.last)
+        if run.last == end:
+            share.let_go(rest)
+            break
+        before, rest = rest, share.part(rest, run.last + 1, rest.last)
+        share.let_go(before)
+    else:
+        pieces.append(rest)
+    offsets = kept.records.column("offset").to_numpy()
+    notes = list(late)
+    for piece in pieces:
+        first, last = np.searchsorted(offsets, (piece.first, piece.last + 1)).tolist()
+        if first == last:
+            share.let_go(piece)
+            notes.append(left_out(piece))
+        else:
+            _deliver(take, at, piece, kept.records.slice(first, last - first))
+    share.note(notes)
+
+
+def _offsets(one: Delivered) -> npt.NDArray[np.int64]:
+    if one.offsets is not None:
+        return one.offsets
+    return np.arange(one.held.first, one.held.last + 1, dtype=np.int64)
+
+
+def _up_to(records: Records, last: int) -> pa.Table | None:
+    """The records up to an offset; None: there are none."""
+    if not records.record_count:
+        return None
+    table = records.tables[0] if len(records.tables) == 1 else pa.concat_tables(records.tables)
+    if table.column("offset")[table.num_rows - 1].as_py() > last:
+        offsets = table.column("offset").to_numpy()
+        table = table.slice(0, int(np.searchsorted(offsets, last, "right")))
+    return table if table.num_rows else None

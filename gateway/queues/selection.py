@@ -1,0 +1,52 @@
+"""Which of the records that were read a queue delivers: those that have not expired and pass its filter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from gateway.queues.share import Held
+from log_format.queues.row import QueueSettings
+from log_format.queues.runs import SETTLED as RUN_SETTLED
+from log_format.queues.runs import Run
+from log_format.records.expiry import expired
+from log_format.records.filter import RecordFilter
+
+
+def filter_of(settings: QueueSettings) -> RecordFilter | None:
+    """The queue's filter; None: every record passes."""
+    wanted = settings.filter
+    if wanted is None:
+        return None
+    return RecordFilter.of(wanted.headers, None if wanted.key is None else wanted.key.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """``records`` are delivered; ``expired``: offsets of those whose time is over. ``is_whole``: nothing was left out."""
+
+    records: pa.Table
+    expired: tuple[int, ...]
+    is_whole: bool
+
+
+def selected(records: pa.Table, wanted: RecordFilter | None, now_ms: int) -> Selected:
+    """What of ``records`` (``RECORD_SCHEMA``) is delivered."""
+    late = expired(records.column("headers"), now_ms)
+    has_late = bool(late.any())
+    if wanted is None and not has_late:
+        return Selected(records, (), True)
+    passing = np.ones(records.num_rows, np.bool_) if wanted is None else wanted.mask(records)
+    offsets = records.column("offset").to_numpy()
+    gone = tuple(offsets[late & passing].tolist()) if has_late else ()
+    kept = passing & ~late
+    if kept.all():
+        return Selected(records, (), True)
+    return Selected(records.filter(pa.array(kept)), gone, False)
+
+
+def left_out(held: Held) -> Run:
+    """A held range none of whose records is delivered."""
+    return Run(held.first, held.last, RUN_SETTLED)

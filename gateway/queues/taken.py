@@ -1,0 +1,127 @@
+"""Records that a queue gave, with the ranges of their offsets: for clients that name offsets, and as gateways tell each other.
+
+A message between gateways is msgpack, with the records as Arrow's stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from gateway.queues.received import Delivered, Received, ReceiveWish
+from gateway.queues.settlement import Result, Settlement
+from log_format.errors import ErrorCode, TidelogError
+
+MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Of what a gateway asks another: 10,000 settlements take a part of it."""
+PASSED_BYTES_MAX: Final = 1024 * 1024
+"""Records of one answer between gateways, but for a first one that is larger."""
+ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
+M = TypeVar("M")
+
+
+class TakenPart(msgspec.Struct, frozen=True):
+    """Records of one partition (``RECORD_SCHEMA``) with one delivery ``count``, and the ranges of their offsets."""
+
+    topic: str
+    partition: int
+    records: pa.Table
+    ranges: Sequence[tuple[int, int]]
+    count: int
+    lease: str
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """In the order of offsets; locked for ``lock_ms``."""
+
+    parts: Sequence[TakenPart]
+    lock_ms: int
+    size_bytes: int
+
+
+class TakeAsked(msgspec.Struct, frozen=True):
+    """What one gateway wants of another's queue."""
+
+    queue: str
+    wish: ReceiveWish
+
+
+class SettleAsked(msgspec.Struct, frozen=True):
+    """What became of records of another gateway's queue."""
+
+    queue: str
+    settlements: list[Settlement]
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why another gateway did not do it."""
+
+    code: ErrorCode
+    detail: str
+
+    @classmethod
+    def of(cls, error: TidelogError) -> Refusal:
+        """For the other gateway."""
+        return cls(error.code, error.detail)
+
+
+class TakeAnswer(msgspec.Struct, frozen=True):
+    """``taken`` None: ``refusal`` says why."""
+
+    taken: Taken | None = None
+    refusal: Refusal | None = None
+
+
+class SettleAnswer(msgspec.Struct, frozen=True):
+    """The same of settlements."""
+
+    results: list[Result] | None = None
+    refusal: Refusal | None = None
+
+
+def taken(received: Received, lock_ms: int) -> Taken:
+    """Of an answer of this gateway's queues."""
+    parts = [
+        TakenPart(one.topic, one.share.partition, one.records, _ranges(one), one.held.count + 1, lease.lease_id)
+        for one, lease in received.parts
+    ]
+    parts.sort(key=lambda part: (part.topic, part.partition, part.ranges[0]))
+    return Taken(parts, lock_ms, received.size_bytes)
+
+
+def encoded(message: object) -> bytes:
+    """A message to another gateway."""
+    return msgspec.msgpack.encode(message, enc_hook=_stream)
+
+
+def decoded(data: bytes, kind: type[M]) -> M:
+    """Raises ``ValueError`` for anything else."""
+    try:
+        return msgspec.msgpack.decode(data, type=kind, dec_hook=_table)
+    except (pa.ArrowInvalid, msgspec.MsgspecError) as error:
+        raise ValueError(str(error)) from error
+
+
+def _stream(value: object) -> bytes:
+    assert isinstance(value, pa.Table)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, value.schema) as writer:
+        writer.write_table(value)
+    return bytes(sink.getvalue())
+
+
+def _table(kind: type, data: bytes) -> pa.Table:
+    assert kind is pa.Table
+    return pa.ipc.open_stream(data).read_all()
+
+
+def _ranges(one: Delivered) -> list[tuple[int, int]]:
+    """Neighbouring offsets that have a record."""
+    if one.offsets is None:
+        return [(one.held.first, one.held.last)]
+    breaks = np.flatnonzero(np.diff(one.offsets) != 1) + 1
+    return [(int(some[0]), int(some[-1])) for some in np.split(one.offsets, breaks)]

@@ -1,0 +1,222 @@
+"""A coordinator's work beside requests: ends of locks and delays, dead letters, what transactions left, new topics, small tables.
+
+A queue that is not in use costs nothing here: it is forgotten, and claimed again when it is called.
+
+Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+
+from gateway.call import unasked
+from gateway.cluster.ownership import Ownership
+from gateway.queues.bounds import QUEUES_AT_ONCE
+from gateway.queues.coordinator import Coordinator
+from gateway.queues.dead_letters import DeadLetters
+from gateway.queues.live_queue import LiveQueue, QueueParts
+from gateway.queues.watch import Watch, looked
+from gateway.supervised import supervised
+from gateway.tables.idle_looks import IdleLooks
+from log_format.errors import OutcomeUnknown, RequestRefused, TidelogError
+from log_format.queues.changes import AllowLocks, CoordinatorFenced
+from log_format.queues.runs import DEAD
+from log_format.queues.state import Queue, QueuesState
+
+_log = logging.getLogger("gateway.queues")
+
+
+class Upkeep:
+    """``start`` once the gateway serves."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        parts: QueueParts,
+        dead_letters: DeadLetters,
+        watch: Watch,
+        *,
+        ownership: Ownership,
+    ) -> None:
+        self._coordinator = coordinator
+        self._parts = parts
+        self._table = parts.table
+        self._dead_letters = dead_letters
+        self._watch = watch
+        self._ownership = ownership
+        self._clock = parts.clock
+        self._adopting = IdleLooks(parts.bounds.adoption_ms)
+        self._bounds = parts.bounds
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._retry_ms: dict[str, int] = {}
+        self._state: QueuesState | None = None
+        """In which dead records were looked for last; None: they are to be looked for again."""
+
+    def start(self) -> None:
+        """Begin the work."""
+        bounds = self._bounds
+        for work, pause_ms, what in (
+            (self._tick, bounds.tick_ms, "the end of queues' locks"),
+            (self._follow, bounds.followed_ms, "the look whether queues are still coordinated here"),
+            (self._watch_topics, bounds.topics_watched_ms, "the watch for topics of queues"),
+            (self._adopt, bounds.adoption_ms, "the adoption of queues"),
+            (self._table.keep_small, bounds.compaction_ms, "the compaction of queues"),
+        ):
+            self._keep(
+                supervised(
+                    partial(self._after, pause_ms, work), what, pause_after_defect_ms=bounds.pause_after_defect_ms
+                )
+            )
+
+    def stop(self) -> None:
+        """End the work."""
+        for task in list(self._tasks):
+            task.cancel()
+
+    async def _tick(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        for name in self._parts.deadlines.due(now_ms):
+            queue = self._coordinator.known(name)
+            if queue is not None:
+                queue.tick()
+        if self._state is self._table.state and not self._retry_ms:
+            return
+        self._state = self._table.state
+        for queue in self._coordinator:
+            if queue.moving is None and queue.is_current and _has_dead(queue.queue):
+                self._begin_moving(queue, now_ms)
+
+    def _begin_moving(self, queue: LiveQueue, now_ms: int) -> None:
+        if now_ms < self._retry_ms.get(queue.name, now_ms):
+            return
+        with unasked():
+            queue.moving = asyncio.create_task(self._move(queue))
+        self._tasks.add(queue.moving)
+        queue.moving.add_done_callback(self._ended)
+
+    async def _move(self, queue: LiveQueue) -> None:
+        """Move dead records until none is left that can be moved."""
+        try:
+            while queue.is_current and await self._dead_letters.move(queue):
+                self._retry_ms.pop(queue.name, None)
+            if _has_dead(queue.queue):
+                self._retry_ms[queue.name] = self._clock.monotonic_ms() + self._bounds.retry_ms
+        except TidelogError as problem:
+            _log.info("dead records of queue %s are moved later: %s", queue.name, problem.detail)
+            self._retry_ms[queue.name] = self._clock.monotonic_ms() + self._bounds.retry_ms
+        finally:
+            queue.moving = self._state = None
+
+    async def _follow(self) -> None:
+        queues = list(self._coordinator)
+        if not any(queue.waiters or queue.leases or queue.queue.pending for queue in queues):
+            return
+        await self._table.recent(self._bounds.head_ms // 2)
+        for queue in queues:
+            if not queue.is_current:
+                self._forget(queue)
+                continue
+            queue.follow()
+            try:
+                if queue.queue.pending and queue.moving is None:
+                    await self._dead_letters.resolve(queue)
+                await queue.relax()
+            except TidelogError as problem:
+                _log.info("work on queue %s is put off: %s", queue.name, problem.detail)
+
+    async def _watch_topics(self) -> None:
+        arrival_ms = self._clock.monotonic_ms()
+        used, unused = list[LiveQueue](), list[LiveQueue]()
+        for queue in self._coordinator:
+            if not queue.is_current:
+                self._forget(queue)
+            elif arrival_ms - queue.used_ms < self._bounds.awake_ms or not queue.is_idle:
+                used.append(queue)
+            else:
+                unused.append(queue)
+        failed = await self._watch.refresh({name for queue in used for name in queue.settings.topics}, arrival_ms)
+        news = [queue for queue in used if queue.is_current and self._has_news(queue, failed)]
+        turns = asyncio.Semaphore(QUEUES_AT_ONCE)
+
+        async def one(work: Callable[[], Awaitable[None]]) -> None:
+            async with turns:
+                await work()
+
+        looks = [partial(looked, self._watch, queue, arrival_ms) for queue in news]
+        await asyncio.gather(*map(one, [*looks, *(partial(self._let_go, queue) for queue in unused)]))
+
+    def _has_news(self, queue: LiveQueue, failed: frozenset[str]) -> bool:
+        return failed.isdisjoint(queue.settings.topics) and self._watch.has_news(queue)
+
+    async def _let_go(self, queue: LiveQueue) -> None:
+        """Forget an unused queue, which has no lease: the next coordinator need not wait."""
+        queue.is_lost = True
+        with suppress(CoordinatorFenced, RequestRefused):
+            await self._table.decide(AllowLocks(queue=queue.name, epoch=queue.epoch, lock_ms_max=0))
+        self._forget(queue)
+
+    def _forget(self, queue: LiveQueue) -> None:
+        self._coordinator.forget(queue)
+        self._watch.forget(queue)
+        self._retry_ms.pop(queue.name, None)
+
+    async def _adopt(self) -> None:
+        seen = (self._ownership.view(), self._table.state.version)
+        if not self._ownership.adopts_groups or not self._adopting.is_due(self._clock.monotonic_ms(), seen):
+            return
+        state = await self._table.recent(self._bounds.adoption_ms)
+        left, recent = list[str](), list[str]()
+        for name, queue in state.queues.items():
+            has_work = queue.pending or _has_dead(queue)
+            if (has_work or self._is_recent(queue)) and self._is_left(name):
+                (left if has_work else recent).append(name)
+        room = max(0, self._bounds.adopted_max - len(left) - sum(1 for _ in self._coordinator))
+        left += recent[:room]
+        if left:
+            self._adopting.keep_on()
+        turns = asyncio.Semaphore(QUEUES_AT_ONCE)
+
+        async def one(name: str) -> None:
+            async with turns:
+                try:
+                    await self._coordinator.live(name)
+                except TidelogError as problem:
+                    _log.info("work on a queue is put off: %s", problem.detail)
+
+        await asyncio.gather(*map(one, left))
+
+    def _is_left(self, name: str) -> bool:
+        """Whether this gateway should coordinate the queue and does not."""
+        return self._coordinator.known(name) is None and self._ownership.coordinates_queue(name)
+
+    def _is_recent(self, queue: Queue) -> bool:
+        """Whether it was made or changed lately, or its coordinator had leases when it went."""
+        row = queue.row
+        assert row is not None
+        return row.lock_ms_max > 0 or self._clock.now_ms() - row.changed_at_ms < self._bounds.awake_ms
+
+    async def _after(self, pause_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+        await asyncio.sleep(pause_ms / 1000)
+        try:
+            await work()
+        except TidelogError as problem:
+            level = logging.WARNING if isinstance(problem, OutcomeUnknown) else logging.INFO
+            _log.log(level, "work on queues is put off: %s", problem.detail)
+
+    def _keep(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("work on queues failed", exc_info=error)
+
+
+def _has_dead(queue: Queue) -> bool:
+    return any(run.state == DEAD for one in queue.partitions.values() for run in one.runs)

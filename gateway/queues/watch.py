@@ -1,0 +1,196 @@
+"""Looks at the topics of queues in use: for added partitions, topics made anew, and records that expire before they are taken.
+
+Of each partition the first ``max_in_flight`` records that nothing holds are read once, for their headers. Those that expire are
+remembered by offset and time. A queue that rests, of topics that rest, costs a comparison: each topic is looked at once for all
+its queues.
+
+Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from gateway.engine.open_topic import OpenTopic
+from gateway.engine.read_records import ReadLimits
+from gateway.engine.reading import Reading
+from gateway.engine.registry import TopicRegistry
+from gateway.queues.live_queue import LiveQueue, QueueParts
+from gateway.queues.outcomes import gone
+from gateway.queues.selection import filter_of
+from gateway.queues.share import Share
+from log_format.errors import TidelogError
+from log_format.queues.row import Key
+from log_format.queues.runs import RELEASED, Run
+from log_format.records.expiry import NEVER_MS, expiry_ms
+
+_READ_BYTES = 1024 * 1024
+_TOPICS_AT_ONCE = 64
+_log = logging.getLogger("gateway.queues")
+
+
+@dataclass(slots=True)
+class _Expiring:
+    """Records of one partition that expire."""
+
+    offsets: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    times_ms: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+class Watch:
+    """``look`` every few seconds, and once no caller comes any more."""
+
+    def __init__(self, parts: QueueParts, topics: TopicRegistry, reading: Reading) -> None:
+        self._parts = parts
+        self._topics = topics
+        self._reading = reading
+        self._clock = parts.clock
+        self._expiring: dict[tuple[str, Key], _Expiring] = {}
+        self._shape: dict[str, tuple[tuple[str | None, int], ...]] = {}
+        self._seen: dict[str, tuple[object, ...]] = {}
+        """What each queue was looked at with."""
+
+    def forget(self, queue: LiveQueue) -> None:
+        """The queue is coordinated here no more."""
+        self._shape.pop(queue.name, None)
+        self._seen.pop(queue.name, None)
+        for at in [at for at in self._expiring if at[0] == queue.name]:
+            del self._expiring[at]
+
+    async def refresh(self, names: Iterable[str], arrival_ms: int) -> frozenset[str]:
+        """Look at these topics, unless they were seen after ``arrival_ms``; returns those that can't be looked at now."""
+        turns = asyncio.Semaphore(_TOPICS_AT_ONCE)
+
+        async def failed(name: str) -> bool:
+            async with turns:
+                try:
+                    await self._topics.fresh(name, arrival_ms)
+                except TidelogError as problem:
+                    _log.info("topic %s of queues is looked at later: %s", name, problem.detail)
+                    return True
+            return False
+
+        distinct = list(names)
+        found = await asyncio.gather(*map(failed, distinct))
+        return frozenset(name for name, is_failed in zip(distinct, found, strict=True) if is_failed)
+
+    def has_news(self, queue: LiveQueue) -> bool:
+        """Whether a look may find anything: something has changed since the last one, or may expire, or is leased."""
+        seen = self._seen.get(queue.name, ())
+        now = self._now(queue)
+        is_same = len(seen) == len(now) and all(one is other for one, other in zip(seen, now, strict=True))
+        return not is_same or bool(queue.leases) or self._may_end(queue)
+
+    def _now(self, queue: LiveQueue) -> tuple[object, ...]:
+        topics = map(self._topics.known, queue.settings.topics)
+        return (queue.queue, queue.used_ms, *(None if topic is None else topic.state for topic in topics))
+
+    def _may_end(self, queue: LiveQueue) -> bool:
+        now_ms = self._clock.now_ms()
+        some = (self._expiring.get((queue.name, key)) for key in queue.shares) if self._expiring else ()
+        return any(one is not None and bool((one.times_ms <= now_ms).any()) for one in some)
+
+    async def look(self, queue: LiveQueue, arrival_ms: int) -> None:
+        """Take up what has changed since. ``arrival_ms`` (monotonic): topics seen later need no look. Raises ``TidelogError``."""
+        seen = self._now(queue)
+        await self._look(queue, arrival_ms)
+        self._seen[queue.name] = seen
+
+    async def _look(self, queue: LiveQueue, arrival_ms: int) -> None:
+        topics = [await self._topics.fresh(name, arrival_ms) for name in queue.settings.topics]
+        shape = tuple((topic.state.topic_id, topic.state.partition_count) for topic in topics)
+        if self._shape.get(queue.name) != shape:
+            self._shape[queue.name] = shape
+            queue.topics_version += 1
+            queue.wake_all()
+            await self._forget_topics(queue, {topic_id for topic_id, _ in shape if topic_id is not None})
+        for topic in topics:
+            if topic.state.exists:
+                for partition in range(topic.state.partition_count):
+                    await self._look_for_expiry(queue, topic, partition)
+
+    async def _forget_topics(self, queue: LiveQueue, existing: set[str]) -> None:
+        """What was settled of topics that are no more need not be kept."""
+        gone = {key[0] for key in queue.queue.partitions} - existing
+        for key in [key for key, share in queue.shares.items() if key[0] not in existing and share.is_idle]:
+            del queue.shares[key]
+        if gone and not any(key[0] in gone for key in queue.shares):
+            await queue.write({}, sorted(gone))
+
+    async def _look_for_expiry(self, queue: LiveQueue, topic: OpenTopic, partition: int) -> None:
+        state = topic.state
+        assert state.topic_id is not None
+        key = (state.topic_id, partition)
+        end = state.high_watermark(partition)
+        if key not in queue.shares and end == state.log_start(partition):
+            return
+        share = queue.share(topic.name, key, state.log_start(partition))
+        if end <= share.start:
+            return
+        expiring = self._expiring.get((queue.name, key)) or _Expiring()
+        await self._scan(queue, topic, share, end, expiring)
+        if len(expiring.offsets):
+            self._expiring[queue.name, key] = expiring
+            self._end(queue, share, expiring)
+        else:
+            self._expiring.pop((queue.name, key), None)
+
+    async def _scan(self, queue: LiveQueue, topic: OpenTopic, share: Share, end: int, expiring: _Expiring) -> None:
+        open_from = share.available(now_ms=NEVER_MS, end=end)
+        if open_from is None:
+            return
+        offset = max(share.scanned_to, open_from[0])
+        end = min(end, open_from[0] + queue.settings.max_in_flight)
+        wanted = filter_of(queue.settings)
+        while offset < end:
+            limits = ReadLimits(records_max=end - offset, bytes_max=_READ_BYTES)
+            found = await self._reading.read(topic, topic.state, share.partition, offset, limits)
+            for table in found.tables:
+                times = expiry_ms(table.column("headers"))
+                if wanted is not None and (times != NEVER_MS).any():
+                    times = np.where(wanted.mask(table), times, NEVER_MS)
+                late = np.flatnonzero(times != NEVER_MS)
+                if len(late):
+                    offsets = table.column("offset").to_numpy()[late]
+                    fresh = ~np.isin(offsets, expiring.offsets)
+                    expiring.offsets = np.concatenate([expiring.offsets, offsets[fresh]])
+                    expiring.times_ms = np.concatenate([expiring.times_ms, times[late][fresh]])
+            if found.next_offset <= offset:
+                break
+            offset = share.scanned_to = found.next_offset
+
+    def _end(self, queue: LiveQueue, share: Share, expiring: _Expiring) -> None:
+        """Decide what has expired and is not held; forget what is settled."""
+        now_ms = self._clock.now_ms()
+        settings, late, kept = queue.settings, list[Run](), list[int]()
+        for row, (offset, time_ms) in enumerate(
+            zip(expiring.offsets.tolist(), expiring.times_ms.tolist(), strict=True)
+        ):
+            run = share.run_at(offset)
+            if offset < share.start or (run is not None and run.state != RELEASED):
+                continue
+            if time_ms > now_ms or share.holder(offset) is not None:
+                kept.append(row)
+            elif share.barrier is None or offset >= share.barrier:
+                late.append(gone(settings, (offset, offset), 0 if run is None else run.count))
+            else:
+                kept.append(row)
+        expiring.offsets, expiring.times_ms = expiring.offsets[kept], expiring.times_ms[kept]
+        if late:
+            share.note(late)
+            queue.expect_flush(0)
+            self._parts.metrics.left_out.inc(len(late))
+
+
+async def looked(watch: Watch, queue: LiveQueue, arrival_ms: int) -> None:
+    """Look, and leave what fails for the next time."""
+    try:
+        await watch.look(queue, arrival_ms)
+    except TidelogError as problem:
+        _log.info("the topics of queue %s are looked at later: %s", queue.name, problem.detail)

@@ -1,0 +1,44 @@
+"""From the rows of ``system/access`` to what a principal may use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from gateway.quotas.limits import QUOTAS, Limits
+from log_format.access.row import QuotaRow
+
+EVERY_OTHER: Final = "*"
+"""The row of each principal that has none."""
+
+
+class LimitsOf:
+    """A principal's quotas as the present rows say: the same object as long as its row is. None: there is no limit."""
+
+    def __init__(self, rows: Callable[[], Mapping[str, QuotaRow]]) -> None:
+        self._rows = rows
+        self._known_rows: Mapping[str, QuotaRow] = {}
+        self._limits: dict[str, Limits | None] = {}
+
+    def __call__(self, principal: str) -> Limits | None:
+        """See the class."""
+        rows = self._rows()
+        if rows is not self._known_rows:
+            self._read(rows)
+        limits = self._limits
+        return limits[principal] if principal in limits else limits.get(EVERY_OTHER)
+
+    def _read(self, rows: Mapping[str, QuotaRow]) -> None:
+        before = self._known_rows
+        self._limits = {
+            principal: self._limits[principal] if before.get(principal) is row else _limits(row)
+            for principal, row in rows.items()
+        }
+        self._known_rows = rows
+
+
+def _limits(row: QuotaRow) -> Limits | None:
+    members = msgspec.structs.asdict(row)
+    return {quota: members[quota] for quota in QUOTAS if members[quota] is not None} or None

@@ -1,0 +1,63 @@
+"""The console for browsers: the page at ``/`` and its files. It needs no credential; what it asks ``/v1`` for does."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.access.needs import open_to_all
+from gateway.certificate import CLIENT_CERTIFICATE
+from gateway.codec.media_type import negotiate
+from gateway.console.files import FILES, ConsoleLogin, file_headers, index_headers, index_page
+from gateway.gateway import gateway_of
+from gateway.http.dispatch import no_such_route
+from gateway.http.home_page import HOME_HEADERS, HOME_PAGE, HTML
+from gateway.http.parameters import accepted
+from gateway.problem import MEDIA_TYPE
+from gateway.routes.typed_route import TypedRoute
+
+router = APIRouter(route_class=TypedRoute, include_in_schema=False)
+
+
+class IssuerAnswer(BaseModel):
+    """What an issuer of OpenID Connect sends with a person whom it leads back; the page reads it, and issuers add their own."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+@router.get("/", include_in_schema=False)
+@open_to_all
+async def home(request: Request, query: Annotated[IssuerAnswer, Query()]) -> Response:
+    """The console for people who open the gateway's address in a browser; for programs there is no such route."""
+    del query
+    gateway = gateway_of(request)
+    wanted = accepted(request) or ""
+    if HTML not in wanted or negotiate(wanted, (MEDIA_TYPE, HTML)) != HTML:
+        if gateway.authentication is not None:
+            # As for every unknown route: a program without a credential learns nothing.
+            await gateway.authentication.caller(request.scope.get(CLIENT_CERTIFICATE), request.scope["headers"])
+        raise no_such_route()
+    settings = gateway.settings
+    if settings.console == "off":
+        return Response(HOME_PAGE, headers=HOME_HEADERS, media_type=HTML)
+    login = None
+    if settings.oidc_issuer is not None and settings.oidc_client_id is not None:
+        login = ConsoleLogin(issuer=settings.oidc_issuer, client=settings.oidc_client_id, scope=settings.oidc_scope)
+    return Response(index_page(settings.console, login), headers=index_headers(login), media_type=HTML)
+
+
+@router.get("/console/{release}/{file:path}", include_in_schema=False)
+@open_to_all
+async def console_file(request: Request, release: str, file: str) -> Response:
+    """A script or a style sheet of the console."""
+    found = None if gateway_of(request).settings.console == "off" else FILES.get(file)
+    if found is None:
+        raise no_such_route()
+    headers = file_headers(found, release)
+    if found.etag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return Response(found.content, headers=headers)

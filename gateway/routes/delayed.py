@@ -1,0 +1,152 @@
+"""Delayed records of a produce request: filed, with what of the request is due now appended behind them.
+
+A request that may be repeated has the sequence's commit as its last step. A repeat before it files the same object again and
+finds it. A repeat behind it is answered from the object.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gateway.call import stands
+from gateway.engine.open_topic import OpenTopic
+from gateway.engine.writer import Acknowledgement
+from gateway.log_engine import LogEngine
+from gateway.memory_budget import Reservation
+from gateway.routes.batch import with_records
+from gateway.routes.produce_operation import ScheduledRecord
+from log_format.errors import ErrorCode, OutcomeUnknown, TidelogError, TopicReplaced, UnknownTopic
+from log_format.scheduled.delayed_records import DelayedRecords
+from log_format.scheduled.filing import Filed, name_of_request
+from log_format.scheduled.lookup import scheduled_id
+from log_format.topic.append import Batch
+from log_format.topic.appended import Duplicate
+from log_format.topic.producers import ProducerStamp, SequenceCheck
+
+_AGAIN_MS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Delayed:
+    """What became of a request with delayed records."""
+
+    acknowledged: Acknowledgement
+    scheduled: list[ScheduledRecord]
+
+
+async def file_and_append(
+    engine: LogEngine,
+    topic: OpenTopic,
+    whole: Batch,
+    parts: tuple[DelayedRecords, DelayedRecords],
+    *,
+    hand_over: Callable[[int], Reservation],
+    deadline_ms: int,
+) -> Delayed:
+    """``whole``: the request; ``parts``: all its records, and those to be delayed. ``deadline_ms``: until its turn comes.
+
+    ``hand_over``: memory for what is appended. Raises as ``OpenTopic.submit_in_order``, and ``OutcomeUnknown``.
+    """
+    records, later = parts
+    stamp = whole.stamp
+    if stamp is None and len(later) == len(records):
+        flush_ms = topic.state.config.integer("flush.ms")
+        filed = await engine.delayed.filing.share(topic.name, whole.topic_id, later, flush_ms)
+        try:
+            return await _appended(engine, topic, (whole, records, filed), hand_over)
+        except TidelogError as problem:
+            raise _in_doubt(problem) from problem
+    name = None
+    if stamp is not None:
+        name = name_of_request(*stamp)
+        known = await _turn(engine, topic, stamp, deadline_ms)
+        if known is not None:
+            filed_before = await engine.delayed.filing.repeated(topic.name, whole.topic_id, name)
+            return Delayed(known, [] if filed_before is None else _scheduled(filed_before))
+    filed = await engine.delayed.filing.alone(topic.name, whole.topic_id, later, name)
+    try:
+        return await _appended(engine, topic, (whole, records, filed), hand_over)
+    except (OutcomeUnknown, UnknownTopic):
+        raise
+    except TidelogError as problem:
+        if stamp is not None:
+            if isinstance(problem, TopicReplaced):
+                raise
+            # Another try may have committed the sequence, so what is filed can't be taken back.
+            raise _in_doubt(problem) from problem
+        await engine.delayed.filing.withdraw(topic.name, whole.topic_id, filed)
+        raise
+
+
+async def _appended(
+    engine: LogEngine,
+    topic: OpenTopic,
+    parts: tuple[Batch, DelayedRecords, Filed],
+    hand_over: Callable[[int], Reservation],
+) -> Delayed:
+    """Append what is not filed, and what was filed too late for its time, in the order of the request."""
+    whole, records, filed = parts
+    at_once = records.where(~np.isin(records.indices, filed.records.indices))
+    late = filed.late
+    batch = with_records(whole, at_once if not len(late) else _joined(at_once, late))
+    acknowledged: Acknowledgement = ()
+    if batch is not None:
+        reservation = hand_over(batch.nbytes)
+        try:
+            pending = topic.submit(batch, reservation)
+        except BaseException:
+            reservation.release()
+            raise
+        acknowledged = await topic.appending.acknowledged(pending)
+    else:
+        stands()
+    engine.delayed.metrics.scheduled.inc(len(filed.records) - len(late))
+    return Delayed(acknowledged, _scheduled(filed))
+
+
+def _in_doubt(problem: TidelogError) -> OutcomeUnknown:
+    return OutcomeUnknown(
+        f"Delayed records are in the store, and may be delivered; the others are not: {problem.detail}"
+    )
+
+
+def _joined(at_once: DelayedRecords, late: DelayedRecords) -> DelayedRecords:
+    """In the order of the request."""
+    both = DelayedRecords.joined([at_once, late])
+    return both.take(np.argsort(both.indices, kind="stable"))
+
+
+def _scheduled(filed: Filed) -> list[ScheduledRecord]:
+    waits = np.flatnonzero(~filed.missed)
+    waits = waits[np.argsort(filed.records.indices[waits], kind="stable")]
+    rows, times, indices = (
+        column[waits].tolist() for column in (filed.rows, filed.records.deliver_at, filed.records.indices)
+    )
+    return [
+        {"id": scheduled_id(filed.name, row), "deliver_at": due_ms, "index": index}
+        for row, due_ms, index in zip(rows, times, indices, strict=True)
+    ]
+
+
+async def _turn(engine: LogEngine, topic: OpenTopic, stamp: ProducerStamp, deadline_ms: int) -> Duplicate | None:
+    """Return once all requests before this one are in the log; where this one is, too, its places.
+
+    Only then its object may be put: an object of a request that is refused would be published. Raises what refuses it.
+    """
+    clock = engine.clock
+    while True:
+        await topic.sequencing.turn(stamp, deadline_ms)
+        state = await topic.fresh(clock.monotonic_ms())
+        topic.existing()
+        check = SequenceCheck(state.producers, clock.now_ms(), state.config.integer("producer.id.expiration.ms"))
+        verdict = check.judge(stamp)
+        if verdict is None or isinstance(verdict, Duplicate):
+            return verdict
+        is_ahead = verdict.code is ErrorCode.SEQUENCE_OUT_OF_ORDER and verdict.retryable
+        if not is_ahead or clock.monotonic_ms() >= deadline_ms:
+            raise verdict
+        await asyncio.sleep(_AGAIN_MS / 1000)

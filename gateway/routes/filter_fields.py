@@ -1,0 +1,91 @@
+"""What a request says of the records that it wants: in a query, or as the member ``filter`` of a body.
+
+A key is text, or base64 where it is not UTF-8, as in a record. A header's value is text.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Self
+
+from pydantic import AfterValidator, Field, PrivateAttr, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
+
+from gateway.codec.base64_text import decode_base64
+from gateway.http import fields
+from gateway.http.validation import faults
+from log_format.records.filter import HEADERS_MAX, HeaderCondition, RecordFilter
+
+
+def _condition(text: str) -> str:
+    try:
+        HeaderCondition.of(text)
+    except ValueError:
+        raise PydanticCustomError("condition", "must be name:value, or name:* for any value") from None
+    return text
+
+
+def _utf8(text: str | None) -> str | None:
+    try:
+        (text or "").encode()
+    except UnicodeEncodeError:
+        raise PydanticCustomError("text", "must be text that has a UTF-8 form") from None
+    return text
+
+
+_Condition = Annotated[
+    str,
+    AfterValidator(_condition),
+    WithJsonSchema({"type": "string", "pattern": "^[^:]*:", "examples": ["type:order", "trace:*"]}),
+]
+_Conditions = Annotated[list[_Condition], Field(max_length=HEADERS_MAX)]
+_OF_HEADERS: Final = "Only records with a header of this name and value; `*`: any value, null too. All must hold"
+_OF_KEY: Final = "Only records with this key"
+_OF_VALUE: Final = "Only records whose value has this text somewhere, letter for letter"
+CONTAINED_CHARACTERS_MAX: Final = 1_024
+"""Of the text that values are searched for."""
+
+
+class _Keyed(fields.Body):
+    key: Annotated[str | None, fields.NotNull(), Field(description=f"{_OF_KEY}, as text")] = None
+    key_base64: Annotated[str | None, fields.NotNull(), Field(description=f"{_OF_KEY}, as base64")] = None
+    value_contains: Annotated[
+        str | None,
+        fields.NotNull(),
+        Field(min_length=1, max_length=CONTAINED_CHARACTERS_MAX, description=_OF_VALUE),
+        AfterValidator(_utf8),
+    ] = None
+    _key: bytes | None = PrivateAttr(default=None)
+
+    @model_validator(mode="after")
+    def _decode_key(self) -> Self:
+        if self.key is not None:
+            self._key = self.key.encode()
+        if self.key_base64 is not None:
+            if self.key is not None:
+                raise faults([(("key",), "and key_base64 exclude each other")])
+            self._key = decode_base64(self.key_base64)
+            if self._key is None:
+                raise faults([(("key_base64",), "must be base64: standard alphabet, padded")])
+        return self
+
+
+class FilterQuery(_Keyed):
+    """Which records are wanted; without any of these, all are."""
+
+    header: _Conditions = Field(default=[], description=_OF_HEADERS)
+
+    @property
+    def record_filter(self) -> RecordFilter | None:
+        """For the engine; None: all records."""
+        return RecordFilter.of(self.header, self._key, self.value_contains)
+
+
+class Filter(_Keyed, example={"headers": ["type:order"], "key": "user-7"}):
+    """Which records are wanted: those for which all of it holds."""
+
+    headers: _Conditions = Field(default=[], description=_OF_HEADERS)
+
+    @property
+    def record_filter(self) -> RecordFilter | None:
+        """For the engine; None: all records."""
+        return RecordFilter.of(self.headers, self._key, self.value_contains)

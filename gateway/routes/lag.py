@@ -1,0 +1,76 @@
+"""A list of topics with the groups that read them, and how far each is behind."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, NotRequired
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.types import ASGIApp
+from typing_extensions import TypedDict
+
+from gateway.access.needs import needs
+from gateway.gateway import allowing, engine_of
+from gateway.groups.offsets.readers import TopicReaders
+from gateway.http import fields
+from gateway.routes.held_response import held_json
+from gateway.routes.topics import TopicsQuery, matching
+from gateway.routes.typed_route import TypedRoute
+
+router = APIRouter(route_class=TypedRoute, tags=["groups"])
+
+_GROUP_TEXT_BYTES: Final = 1_024
+"""The longest text of a group, and what making it takes."""
+
+
+class LagOfGroup(TypedDict):
+    """`member_count`: its members that subscribe to the topic. `lag` is null where nothing is committed for it."""
+
+    group: str
+    member_count: fields.Count
+    lag: fields.Count | None
+
+
+class TopicLag(TypedDict):
+    """A topic and its groups, those furthest behind first, at most 100; `group_count` counts all."""
+
+    topic: fields.TopicName
+    groups: list[LagOfGroup]
+    group_count: fields.Count
+
+
+class TopicLags(TypedDict):
+    """Topics that no group reads are left out. `next` is there when more follow; send it as `after`."""
+
+    topics: list[TopicLag]
+    next: NotRequired[str]
+
+
+@router.get("/v1/lag", response_model=TopicLags)
+@needs()
+async def topic_lags(request: Request, query: Annotated[TopicsQuery, Query()]) -> ASGIApp:
+    """List topics with the groups that read them and their lag in records, as known a few seconds ago, in pages."""
+    found, next_after = await engine_of(request).groups.readers.page(
+        query.after,
+        query.limit,
+        topic_shown=matching(query, allowing(request, "Describe", "topic")),
+        group_shown=allowing(request, "Describe", "group"),
+    )
+
+    def made() -> TopicLags:
+        page: TopicLags = {"topics": [_described(one) for one in found]}
+        if next_after is not None:
+            page["next"] = next_after
+        return page
+
+    return await held_json(request, made, size_bytes=_GROUP_TEXT_BYTES * sum(1 + len(one.groups) for one in found))
+
+
+def _described(one: TopicReaders) -> TopicLag:
+    return {
+        "topic": one.topic,
+        "groups": [
+            {"group": group.group, "member_count": group.member_count, "lag": group.lag} for group in one.groups
+        ],
+        "group_count": one.group_count,
+    }

@@ -1,0 +1,62 @@
+"""What the caller itself may do, for programs that offer only that, such as the console."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Self, cast
+
+from fastapi import APIRouter
+from pydantic import Field, model_validator
+from starlette.requests import Request
+from typing_extensions import TypedDict
+
+from gateway.access.needs import needs
+from gateway.gateway import allowing
+from gateway.http import access_fields, fields
+from gateway.http.validation import faults
+from gateway.openapi.problems import BODY_ERRORS, problems
+from gateway.routes.typed_route import TypedRoute
+
+router = APIRouter(route_class=TypedRoute, tags=["access"])
+
+RIGHTS_PER_REQUEST_MAX: Final = 1_000
+
+
+class AskedRight(fields.Body):
+    """A right that the caller may have."""
+
+    operation: access_fields.OperationField
+    resource_type: access_fields.ResourceTypeField
+    resource: str
+
+    @model_validator(mode="after")
+    def _names_something(self) -> Self:
+        what = access_fields.resource_fault(self.resource_type, self.resource)
+        if what is not None:
+            raise faults([(("resource",), what)])
+        return self
+
+
+class AskedRights(
+    fields.Body, example={"rights": [{"operation": "Delete", "resource_type": "topic", "resource": "flights"}]}
+):
+    """Rights that the caller may have."""
+
+    rights: Annotated[list[AskedRight], Field(min_length=1, max_length=RIGHTS_PER_REQUEST_MAX)]
+
+
+class OwnRights(TypedDict):
+    """Whether the caller has each, in the order of the request."""
+
+    allowed: list[bool]
+
+
+@router.post("/v1/whoami:test", responses=problems(*BODY_ERRORS))
+@needs()
+async def test_own_rights(request: Request, asked: AskedRights) -> OwnRights:
+    """Say which of some rights the caller has. It is the same whether their resources exist or not."""
+    return {
+        "allowed": [
+            allowing(request, cast("Any", one.operation), cast("Any", one.resource_type))(one.resource)
+            for one in asked.rights
+        ]
+    }

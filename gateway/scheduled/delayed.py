@@ -1,0 +1,52 @@
+"""The parts with which a gateway files and publishes delayed records."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry
+
+from gateway.cluster.ownership import Ownership
+from gateway.engine.bounds import SCHEDULED_THREADS
+from gateway.engine.open_table import TableAccess
+from gateway.engine.pool import MakeExecutor, Pool
+from gateway.engine.registry import TopicRegistry
+from gateway.memory_budget import MemoryBudget
+from gateway.scheduled.calendars import Calendars
+from gateway.scheduled.filing import Filing
+from gateway.scheduled.metrics import ScheduledMetrics
+from gateway.scheduled.publishing import Publishing
+from gateway.tables.transactions import TransactionsTable
+
+
+class Delayed:
+    """``memory``: for the records of publications."""
+
+    def __init__(
+        self,
+        access: TableAccess,
+        topics: TopicRegistry,
+        ownership: Ownership,
+        transactions: TransactionsTable,
+        make_executor: MakeExecutor,
+        *,
+        memory: MemoryBudget,
+        registry: CollectorRegistry,
+    ) -> None:
+        calendars = Calendars(access)
+        self.metrics = ScheduledMetrics(registry)
+        self.publishing = Publishing(
+            access,
+            topics,
+            calendars,
+            ownership,
+            transactions,
+            pool=Pool("schedule", SCHEDULED_THREADS, make_executor),
+            memory=memory,
+            metrics=self.metrics,
+            cache_bytes_max=access.bounds.scheduled_cache_bytes_max,
+        )
+        self.filing = Filing(access, calendars, notice=self.publishing.notice)
+
+    async def drain(self) -> None:
+        """File what waits, and publish no more."""
+        await self.filing.drain()
+        await self.publishing.stop()

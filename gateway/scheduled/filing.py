@@ -1,0 +1,148 @@
+"""Delayed records of requests: in the store before the answer, found when they are due.
+
+Requests without producer headers that have only delayed records share objects: a topic's group commit collects them for
+``flush.ms``, as its writer does. A request that may be repeated, or that also appends, has an object of its own.
+
+Belongs to the event loop; what blocks runs in the write pool.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from gateway.engine.bounds import FLUSH_BYTES_CAP
+from gateway.engine.group_commit import AT_ONCE, Group, GroupCommit, Waiting
+from gateway.engine.open_table import TableAccess
+from gateway.scheduled.calendars import Calendars
+from log_format.errors import BackOff, StoreUnavailable
+from log_format.scheduled.calendar import Calendar
+from log_format.scheduled.delayed_records import DelayedRecords
+from log_format.scheduled.filing import Filed, checked, first_due_of, put_object, repeated, withdraw
+from log_format.scheduled.lookup import Waiting as WaitingRecords
+from log_format.scheduled.lookup import cancel, find, waiting
+
+WAITING_MAX: Final = 4_096
+"""Requests that wait for one topic's next object."""
+_REQUESTS_MAX: Final = 1_024
+
+T = TypeVar("T")
+
+
+class _Schedule:
+    """An object is due ``flush_ms`` after its first request came, or when enough is there."""
+
+    def __init__(self) -> None:
+        self.flush_ms = 0
+
+    def due(self, entries: Waiting[Any], now: float) -> float:
+        """See ``group_commit.Schedule``."""
+        del now
+        return AT_ONCE if entries.size_bytes >= FLUSH_BYTES_CAP else entries.entries[0].arrived + self.flush_ms / 1000
+
+    def has_room(self, entries: Waiting[Any]) -> bool:
+        """Always: a group makes way at once."""
+        del entries
+        return True
+
+    def take(self, entries: Waiting[Any], now: float) -> int:
+        """As many requests as an object may have."""
+        del now
+        size = count = 0
+        for pending in entries.entries[:_REQUESTS_MAX]:
+            size += pending.size_bytes
+            if count and size > FLUSH_BYTES_CAP:
+                break
+            count += 1
+        return count
+
+
+class Filing:
+    """``notice`` is told when a topic's new records are due first."""
+
+    def __init__(self, access: TableAccess, calendars: Calendars, *, notice: Callable[[int], None]) -> None:
+        self._access = access
+        self._calendars = calendars
+        self._notice = notice
+        self._groups: dict[tuple[str, str], tuple[_Schedule, GroupCommit[DelayedRecords, Filed]]] = {}
+
+    async def share(self, topic: str, topic_id: str, records: DelayedRecords, flush_ms: int) -> Filed:
+        """File a request's records together with others. Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``."""
+        schedule, commits = self._group(topic, topic_id)
+        schedule.flush_ms = flush_ms
+        pending = commits.submit(records, records.records.nbytes)
+        bounds = self._access.bounds
+        return await commits.outcome(
+            pending,
+            self._access.time_limits,
+            taken_within_ms=flush_ms + bounds.produce_wait_ms_max,
+            ends_within_ms=bounds.commit_wait_ms_max,
+        )
+
+    async def alone(self, topic: str, topic_id: str, records: DelayedRecords, name: str | None = None) -> Filed:
+        """File a request's records in an own object; ``name``: of a request that may be repeated. Raises as ``share``."""
+        return (await self._file(topic, topic_id, [records], name))[0]
+
+    async def repeated(self, topic: str, topic_id: str, name: str) -> Filed | None:
+        """What an earlier try has filed under a name; None: it is gone. Raises ``BackOff``, ``CorruptData``."""
+        async with self._calendars.turn(topic, topic_id) as calendar:
+            return await self._access.write_pool.run(repeated, calendar, name)
+
+    async def withdraw(self, topic: str, topic_id: str, filed: Filed) -> None:
+        """Take back what ``alone`` has filed. Raises ``OutcomeUnknown``."""
+        async with self._calendars.turn(topic, topic_id) as calendar:
+            await self._access.write_pool.run(withdraw, calendar, filed)
+
+    async def find(self, topic: str, topic_id: str, wanted: str) -> WaitingRecords:
+        """The waiting record of an id. Raises ``UnknownScheduled``, ``BackOff``, ``CorruptData``."""
+        return await self._asked(topic, topic_id, partial(find, wanted=wanted))
+
+    async def cancel(self, topic: str, topic_id: str, wanted: str) -> None:
+        """Cancel a waiting record. Raises ``UnknownScheduled``, ``AlreadyDelivered``, ``BackOff``, ``OutcomeUnknown``."""
+        await self._asked(topic, topic_id, partial(cancel, wanted=wanted))
+
+    async def waiting(self, topic: str, topic_id: str, after: str, count: int) -> list[WaitingRecords]:
+        """Up to ``count`` waiting records behind the id ``after``. Raises ``BackOff``, ``CorruptData``."""
+        return await self._asked(topic, topic_id, lambda calendar: list(waiting(calendar, after, count)))
+
+    async def drain(self) -> None:
+        """File what waits."""
+        await asyncio.gather(*(commits.drain() for _, commits in list(self._groups.values())))
+
+    async def _asked(self, topic: str, topic_id: str, ask: Callable[[Calendar], T]) -> T:
+        async with self._calendars.turn(topic, topic_id) as calendar:
+            try:
+                return await self._access.write_pool.run(ask, calendar)
+            except StoreUnavailable as problem:
+                raise BackOff(f"The store does not serve delayed records: {problem.detail}.") from problem
+
+    def _group(self, topic: str, topic_id: str) -> tuple[_Schedule, GroupCommit[DelayedRecords, Filed]]:
+        known = self._groups.get((topic, topic_id))
+        if known is None:
+            for key in [key for key, (_, commits) in self._groups.items() if commits.is_idle]:
+                del self._groups[key]
+            schedule = _Schedule()
+            commits: GroupCommit[DelayedRecords, Filed] = GroupCommit(
+                partial(self._commit, topic, topic_id),
+                schedule=schedule,
+                label=f"delayed records of topic {topic!r}",
+                waiting_max=WAITING_MAX,
+            )
+            known = self._groups[topic, topic_id] = schedule, commits
+        return known
+
+    async def _commit(self, topic: str, topic_id: str, group: Group[DelayedRecords, Filed]) -> None:
+        group.make_way()
+        group.settle(await self._file(topic, topic_id, group.items, None))
+
+    async def _file(self, topic: str, topic_id: str, requests: list[DelayedRecords], name: str | None) -> list[Filed]:
+        calendar, pool = self._calendars.unshared(topic, topic_id), self._access.write_pool
+        put = partial(put_object, is_repeatable=name is not None)
+        filed = await pool.run(put, calendar, name or self._access.new_id(), requests)
+        async with self._calendars.turn(topic, topic_id) as shared:
+            filed = await pool.run(checked, shared, filed)
+        if (first_due := first_due_of(filed)) is not None:
+            self._notice(first_due)
+        return filed

@@ -1,0 +1,21 @@
+"""What a gateway says of its delayed records."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+
+class ScheduledMetrics:
+    """``late_seconds``: from the end of the window before to the answer of a publication: an upper bound of lateness."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.scheduled = Counter("tidelog_scheduled_records", "Delayed records taken.", registry=registry)
+        self.published = Counter(
+            "tidelog_published_delayed_records", "Delayed records that this gateway has published.", registry=registry
+        )
+        self.late_seconds = Histogram(
+            "tidelog_publication_late_seconds",
+            "How late the first record of a publication was, for each publication.",
+            registry=registry,
+            buckets=(0.05, 0.1, 0.2, 0.4, 0.7, 1, 2, 5, 15, 60),
+        )

@@ -1,0 +1,75 @@
+"""``system/access``: credentials, roles, ACLs and quotas."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from gateway.engine.open_table import TableAccess
+from gateway.engine.shared_commits import SharedCommits
+from gateway.engine.state_budget import StateBudget
+from log_format.access.changes import (
+    AccessDecision,
+    AddAcls,
+    Compact,
+    CreateToken,
+    Decide,
+    Decided,
+    PutQuota,
+    PutRole,
+)
+from log_format.access.state import AccessState, access_table, growth_bytes
+
+_log = logging.getLogger("gateway.access")
+
+
+class AccessTable(SharedCommits[AccessState, AccessDecision, Decided]):
+    """Belongs to the event loop."""
+
+    def __init__(self, access: TableAccess) -> None:
+        budget = StateBudget(
+            "access",
+            access.bounds.access_bytes_max,
+            used=lambda: self.log.state.memory_bytes,
+            advice="delete tokens, roles and ACLs that are not used, or name resources by prefixes; the operator may raise"
+            " access_bytes_max",
+            metrics=access.metrics,
+        )
+        super().__init__(
+            access,
+            access_table(),
+            lambda decisions: Decide(decisions, access.new_id),
+            files=lambda state: len(state.files),
+            budgets=((budget, _growth),),
+        )
+        self._moved = asyncio.Event()
+
+    def is_known_since(self, age_ms_max: int) -> bool:
+        """Whether the look that found the state began at most so long ago."""
+        observed_ms = self.log.observed_ms
+        return observed_ms is not None and self._access.clock.monotonic_ms() - observed_ms <= age_ms_max
+
+    async def after(self, version: int) -> None:
+        """Return once the state is of another version."""
+        while self.state.version == version:
+            await self._moved.wait()
+
+    def moved(self, _before: AccessState) -> None:
+        """Wake what waits in ``after``."""
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+    async def keep_small(self) -> None:
+        """Rewrite the table as one file where it has many. Raises ``TidelogError``."""
+        files_min = self._access.bounds.table_files_min
+        if len(self.state.files) >= files_min:
+            replaced = (await self.commit(Compact(self._access.new_id, files_min=files_min))).result
+            _log.info("access: %d files became one", replaced)
+
+
+def _growth(decision: AccessDecision, state: AccessState) -> int:
+    """Bytes of memory that a decision adds. Those that revoke or rotate are never refused for memory."""
+    if not isinstance(decision, CreateToken | PutRole | AddAcls | PutQuota):
+        return 0
+    decided = decision.decide(state, 0)
+    return growth_bytes(decided.changes, state) if isinstance(decided, Decided) else 0

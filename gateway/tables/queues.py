@@ -1,0 +1,90 @@
+"""``system/queues``: queues, and what of their partitions is settled."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from gateway.call import unasked
+from gateway.engine.group_commit import Pace
+from gateway.engine.open_table import TableAccess
+from gateway.engine.shared_commits import SharedCommits
+from gateway.engine.state_budget import StateBudget
+from log_format.queues.changes import AlterQueue, Compact, Conclude, Decide, PutQueue, QueueDecision, Subscribe
+from log_format.queues.memory import QUEUE_BYTES, partition_bytes
+from log_format.queues.state import Queue, QueuesState, queues_table
+
+COMMIT_PACE: Final = Pace(burst=64, per_second=16.0)
+"""Commits a second in the long run, whatever the number of queues; more when they come rarely. They are more than those of
+groups: a caller that takes and settles one record after another waits for them."""
+
+LEASE_BYTES: Final = 1_024
+"""A lease with its lock: measured on CPython 3.11, rounded up."""
+
+_log = logging.getLogger("gateway.queues")
+
+
+class QueuesTable(SharedCommits[QueuesState, QueueDecision, Queue]):
+    """Belongs to the event loop. ``budget`` is for the table and for what coordinators lease."""
+
+    def __init__(self, access: TableAccess) -> None:
+        self._lease_bytes = 0
+        self.budget = StateBudget(
+            "queues",
+            access.bounds.queues_bytes_max,
+            used=lambda: self.log.state.memory_bytes + self._lease_bytes,
+            advice="settle what is in flight, or delete queues that are not used; the operator may raise queues_bytes_max",
+            metrics=access.metrics,
+        )
+        super().__init__(
+            access,
+            queues_table(),
+            lambda decisions: Decide(decisions, access.new_id),
+            files=lambda state: len(state.files),
+            budgets=((self.budget, _growth_bytes),),
+            pace=COMMIT_PACE,
+        )
+
+    def count_leases(self, more: int) -> None:
+        """So many leases more are live, or fewer."""
+        self.count_bytes(more * LEASE_BYTES)
+
+    def count_bytes(self, more: int) -> None:
+        """What callers of queues have in memory takes so many bytes more, or fewer."""
+        self._lease_bytes += more
+
+    def has_room(self, more: int) -> bool:
+        """Whether so many bytes more are within the budget."""
+        return self.budget.used_bytes + more <= self.budget.bytes_max
+
+    async def conclude(self, transaction_id: str, committed: Mapping[str, Iterable[str]]) -> None:
+        """Apply what waits for a transaction that is decided. ``committed``: its pending ids by queue; none of an aborted one.
+
+        Idempotent. Raises ``BackOff``, ``OutcomeUnknown``.
+        """
+        waiting = {
+            name for name, queue in self.state.queues.items() if queue.pending and queue.of_transaction(transaction_id)
+        }
+        decisions = [
+            Conclude(queue=name, transaction_id=transaction_id, pending_ids=frozenset(committed.get(name, ())))
+            for name in sorted(waiting | set(committed))
+        ]
+        with unasked():  # the caller asked for the transaction's decision
+            await asyncio.gather(*map(self.decide, decisions))
+
+    async def keep_small(self) -> None:
+        """Rewrite the table as one file where it has many. Raises ``TidelogError``."""
+        files_min = self._access.bounds.table_files_min
+        if len(self.log.state.files) >= files_min:
+            replaced = (await self.commit(Compact(self._access.new_id, files_min=files_min))).result
+            _log.info("queues: %d files became one", replaced)
+
+
+def _growth_bytes(decision: QueueDecision, state: QueuesState) -> int:
+    """Bytes of memory that a new queue adds. Settlements are never refused: what may be in flight is bounded before."""
+    if not isinstance(decision, AlterQueue | PutQueue | Subscribe) or decision.queue in state.queues:
+        return 0
+    starts = () if isinstance(decision, AlterQueue) else decision.starts
+    return QUEUE_BYTES + len(decision.queue) + sum(partition_bytes(len(one.runs)) for one in starts)

@@ -1,0 +1,77 @@
+"""Check-back: silent open transactions are offered to whoever asks, each to one asker at a time (``log_format``'s rules)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from gateway.engine.waiting import Draining
+from gateway.finishing.finishing import Finishing
+from log_format.clock import Clock
+from log_format.errors import TidelogError
+from log_format.transactions.check_back import NotDue, Offer, due
+from log_format.transactions.row import RowState, TransactionRow
+
+LOOK_MS = 500
+"""How often a waiting asker's gateway looks at the table."""
+
+
+class CheckBack:
+    """Belongs to the event loop."""
+
+    def __init__(self, finishing: Finishing, *, clock: Clock, draining: Draining) -> None:
+        self._table = finishing.transactions
+        self._clock = clock
+        self._draining = draining
+
+    async def offered(
+        self, prefix: str, count_max: int, wait_ms: int, shown: Callable[[str], bool]
+    ) -> list[TransactionRow]:
+        """Up to so many transactions that are this asker's for a while, as soon as there is one.
+
+        ``shown``: whether the asker may have those of a transactional id. Raises ``BackOff``, ``OutcomeUnknown``.
+        """
+        deadline_ms = self._clock.monotonic_ms() + wait_ms
+        state = await self._table.fresh()
+        while True:
+            found_due = due(state.transactions.values(), prefix, self._clock.now_ms())
+            candidates = [row for row in found_due if shown(row.transactional_id)][:count_max]
+            offers = [self._table.decide(Offer(transaction_id=row.transaction_id)) for row in candidates]
+            found = _taken(await asyncio.gather(*offers, return_exceptions=True))
+            left_ms = deadline_ms - self._clock.monotonic_ms()
+            if found or left_ms <= 0 or self._draining.begun:
+                return found
+            await asyncio.sleep(min(left_ms, LOOK_MS) / 1000)
+            state = await self._table.recent(LOOK_MS // 2)
+
+    async def listed(
+        self, state: RowState | None, prefix: str, after: tuple[str, str], count_max: int, shown: Callable[[str], bool]
+    ) -> list[TransactionRow]:
+        """Transactions of transactional ids that begin so, in order of those and their own ids. Raises ``BackOff``."""
+        rows, now_ms = (await self._table.fresh()).transactions.values(), self._clock.now_ms()
+        found = [
+            row
+            for row in rows
+            if row.transactional_id
+            and row.transactional_id.startswith(prefix)
+            and (row.transactional_id, row.transaction_id) > after
+            and shown(row.transactional_id)
+            and state in (None, state_of(row, now_ms))
+        ]
+        return sorted(found, key=lambda row: (row.transactional_id, row.transaction_id))[:count_max]
+
+
+def state_of(row: TransactionRow, now_ms: int) -> RowState:
+    """Its state; one that is overdue is as good as aborted."""
+    return "aborted" if row.state == "open" and now_ms > row.expires_at_ms else row.state
+
+
+def _taken(outcomes: list[TransactionRow | BaseException]) -> list[TransactionRow]:
+    """What was offered here. Raises an error only where nothing was."""
+    found = [outcome for outcome in outcomes if isinstance(outcome, TransactionRow)]
+    for outcome in outcomes:
+        if not found and isinstance(outcome, BaseException) and not isinstance(outcome, NotDue):
+            raise outcome
+        if isinstance(outcome, BaseException) and not isinstance(outcome, TidelogError):
+            raise outcome
+    return found

@@ -1,0 +1,70 @@
+"""The session policy of vended credentials: a role's rights, cut down to what is named here.
+
+1. ``read``: GET and list what is below the topics' own prefixes: their logs, checkpoints and segments.
+2. ``append``: PUT of segments of the topics and of staged objects. No object can be listed, read, or put into a ``_delta_log``,
+   so a commit is always a gateway's. Staged objects of all transactions lie together. A transaction takes none but those that it
+   names, and its id can't be guessed.
+3. Journals, system tables, heartbeats and other topics are in neither.
+
+A policy has at most ``POLICY_CHARACTERS_MAX`` characters, so long names leave room for fewer topics.
+
+Source: AWS STS API reference, AssumeRole, ``Policy``; IAM user guide, "Policy elements: variables".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from log_format import layout
+from log_format.transactions.staged_records import STAGED
+
+Access = Literal["read", "append"]
+
+POLICY_CHARACTERS_MAX: Final = 2_048
+_SPECIAL: Final = re.compile(r"[*?$]")
+
+
+class PolicyTooLong(ValueError):
+    """The names of so many topics don't fit."""
+
+
+def session_policy(store_uri: str, topics: Sequence[str], access: Access, *, partition: str = "aws") -> str:
+    """The policy as JSON. ``store_uri``: ``s3://bucket/prefix``; ``partition``: that of the role's ARN.
+
+    Raises ``PolicyTooLong``.
+    """
+    bucket, _, prefix = store_uri.removeprefix("s3://").partition("/")
+    bucket_arn, root = f"arn:{partition}:s3:::{bucket}", f"{_literal(prefix)}/" if prefix else ""
+    roots = [root + layout.topic_root(topic) for topic in topics]
+    statements: list[dict[str, Any]]
+    if access == "read":
+        below = [f"{one}*" for one in roots]
+        statements = [
+            {"Effect": "Allow", "Action": "s3:GetObject", "Resource": [f"{bucket_arn}/{one}" for one in below]},
+            {
+                "Effect": "Allow",
+                "Action": "s3:ListBucket",
+                "Resource": bucket_arn,
+                "Condition": {"StringLike": {"s3:prefix": below}},
+            },
+        ]
+    else:
+        written = [*(one + layout.SEGMENTS for one in roots), root + STAGED]
+        resources = [f"{bucket_arn}/{one}*" for one in written]
+        statements = [{"Effect": "Allow", "Action": "s3:PutObject", "Resource": resources}]
+    policy = msgspec.json.encode({"Version": "2012-10-17", "Statement": statements}).decode()
+    if len(policy) > POLICY_CHARACTERS_MAX:
+        raise PolicyTooLong(
+            f"the policy for {len(topics)} topics with these names has {len(policy)} characters, and the store's service takes"
+            f" {POLICY_CHARACTERS_MAX}: ask for fewer at a time"
+        )
+    return policy
+
+
+def _literal(prefix: str) -> str:
+    """The prefix without wildcards and variables."""
+    return _SPECIAL.sub(lambda found: f"${{{found[0]}}}", prefix)

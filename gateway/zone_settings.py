@@ -1,0 +1,20 @@
+"""The setting that says where a gateway stands; part of ``gateway.settings``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import BaseModel, Field
+
+ZONE_PATTERN: Final = r"^[A-Za-z0-9._-]{1,64}$"
+
+
+class ZoneSettings(BaseModel):
+    """It says what changing it does."""
+
+    zone: str | None = Field(
+        default=None,
+        pattern=ZONE_PATTERN,
+        description="Availability zone of this gateway, such as us-east-1a: clients that name theirs read and write in it, and"
+        " bytes between gateways of different zones are counted. Default: it says none.",
+    )

@@ -1,0 +1,221 @@
+"""Decisions about credentials, roles, ACLs and quotas. Many share one commit of ``system/access``.
+
+A decision is judged at the state with the earlier decisions of its commit applied, and again at each newer head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import msgspec
+
+from log_format.access.acls import Acl, acl_key, acls_of
+from log_format.access.row import (
+    TAG_ACCESS,
+    AccessChanges,
+    CredentialRow,
+    QuotaRow,
+    RoleRow,
+    Secret,
+    encode_rows,
+    encode_tag,
+    rows,
+    schema_string,
+)
+from log_format.access.state import NAME, AccessState, snapshot
+from log_format.delta.change import Proposal
+from log_format.delta.system_table import CompactTable, Contents, written
+from log_format.errors import ErrorCode, RequestRefused, TidelogError
+from log_format.ids import NewId
+
+SECRETS_MAX: Final = 2
+"""Live ones of a token: clients change from one to the other at their own time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """What a decision wrote; nothing where all was so already. ``deleted``: the ACLs that are no more."""
+
+    changes: AccessChanges
+    deleted: tuple[Acl, ...] = ()
+
+
+Outcome = Decided | TidelogError
+
+
+class AccessDecision(Protocol):
+    """A change to who may do what."""
+
+    def decide(self, state: AccessState, now_ms: int, /) -> Outcome:
+        """What to write (perhaps nothing), or the refusal. Pure."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateToken:
+    """Make a token. ``row`` has its one secret; its times are the decision's."""
+
+    row: CredentialRow
+
+    def decide(self, state: AccessState, _now_ms: int) -> Outcome:
+        """The row. An id is 62^16 wide: one that exists is a fault of the maker's randomness."""
+        if self.row.id in state.credentials:
+            return TidelogError("The new token has the id of another. Its maker draws no random numbers.")
+        return Decided(changes=AccessChanges(credentials=(self.row,)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RotateToken:
+    """Give a token a new secret. The newest one before it lives ``overlap_ms`` more at most, older ones end."""
+
+    id: str
+    secret: Secret
+    overlap_ms: int
+
+    def decide(self, state: AccessState, now_ms: int) -> Outcome:
+        """The row with two secrets at most, the newest first."""
+        row = state.credentials.get(self.id)
+        if row is None:
+            return unknown_token(self.id)
+        ends_ms = min(row.secrets[0].expires_at_ms, now_ms + self.overlap_ms)
+        last = msgspec.structs.replace(row.secrets[0], expires_at_ms=ends_ms)
+        kept = (last,) if ends_ms > now_ms else ()
+        row = msgspec.structs.replace(row, secrets=(self.secret, *kept)[:SECRETS_MAX])
+        return Decided(changes=AccessChanges(credentials=(row,)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteToken:
+    """Revoke a token."""
+
+    id: str
+
+    def decide(self, state: AccessState, _now_ms: int) -> Outcome:
+        """Its end."""
+        if self.id not in state.credentials:
+            return unknown_token(self.id)
+        return Decided(changes=AccessChanges(deleted_credentials=(self.id,)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutRole:
+    """Make a role, or replace its members."""
+
+    row: RoleRow
+
+    def decide(self, state: AccessState, _now_ms: int) -> Outcome:
+        """The row, unless it stands so."""
+        is_known = state.roles.get(self.row.role) == self.row
+        return Decided(changes=AccessChanges(roles=() if is_known else (self.row,)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRole:
+    """End a role. ACLs that name it stay, and reach its members again when it is made anew."""
+
+    role: str
+
+    def decide(self, state: AccessState, _now_ms: int) -> Outcome:
+        """Its end."""
+        if self.role not in state.roles:
+            return RequestRefused(f"There is no role {self.role!r}.", code=ErrorCode.UNKNOWN_ROLE)
+        return Decided(changes=AccessChanges(deleted_roles=(self.role,)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddAcls:
+    """Add ACLs, all of them."""
+
+    acls: tuple[Acl, ...]
+
+    def decide(self, state: AccessState, _now_ms: int) -> Outcome:
+        """The entries that change; none where all ACLs are there."""
+        bits: dict[str, int] = {}
+        for acl in self.acls:
+            key = acl_key(acl)
+            bits[key] = bits.get(key, state.acls.entries.get(key, 0)) | acl.bit
+        changed = {key: new for key, new in bits.items() if new != state.acls.entries.get(key)}
+        return Decided(changes=AccessChanges(acls=changed))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteAcls:
+    """Delete the ACLs that ``matches`` accepts."""
+
+    matches: Callable[[Acl], bool]
+
+    def decide(self, state: AccessState, _now_ms: int) -> Outcome:
+        """The entries that change, and the ACLs that are no more, in the order of the list."""
+        bits: dict[str, int] = {}
+        deleted: list[Acl] = []
+        for key, before in sorted(state.acls.entries.items()):
+            for acl in acls_of(key, before):
+                if self.matches(acl):
+                    bits[key] = bits.get(key, before) & ~acl.bit
+                    deleted.append(acl)
+        return Decided(changes=AccessChanges(acls=bits), deleted=tuple(deleted))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutQuota:
+    """Set a principal's quota in place of the one that it has."""
+
+    row: QuotaRow
+
+    def decide(self, state: AccessState, _now_ms: int) -> Outcome:
+        """The row, unless it stands so."""
+        is_known = state.quotas.get(self.row.principal) == self.row
+        return Decided(changes=AccessChanges(quotas=() if is_known else (self.row,)))
+
+
+class Decide:
+    """Decisions that share a commit. The result has an outcome for each."""
+
+    def __init__(self, decisions: Sequence[AccessDecision], new_id: NewId) -> None:
+        assert decisions
+        self._decisions = tuple(decisions)
+        self._new_id = new_id
+
+    def propose(self, state: AccessState, now_ms: int) -> Proposal[Sequence[Outcome]]:
+        """One ``add`` with the rows; nothing when no decision needs one. The result holds refusals, too."""
+        outcomes: list[Outcome] = []
+        changes: list[AccessChanges] = []
+        ahead = state
+        for decision in self._decisions:
+            outcome = decision.decide(ahead, now_ms)
+            outcomes.append(outcome)
+            if isinstance(outcome, Decided) and outcome.changes:
+                ahead = ahead.after((outcome.changes,))
+                changes.append(outcome.changes)
+        if not changes:
+            return Proposal(operation="WRITE", actions=(), result=outcomes)
+        return written(
+            state,
+            _contents(changes, now_ms),
+            outcomes,
+            name=NAME,
+            schema=schema_string(),
+            directory="rows",
+            new_id=self._new_id,
+            now_ms=now_ms,
+        )
+
+
+class Compact(CompactTable[AccessState]):
+    """See ``CompactTable``."""
+
+    def contents(self, state: AccessState) -> Contents:
+        """All rows in their current state, as of the newest change."""
+        return _contents([snapshot(state)], state.modification_time_ms)
+
+
+def unknown_token(token_id: str) -> TidelogError:
+    """The refusal of a change of a token that there is not."""
+    return RequestRefused(f"There is no token {token_id[:100]!r}.", code=ErrorCode.UNKNOWN_TOKEN)
+
+
+def _contents(changes: Sequence[AccessChanges], now_ms: int) -> Contents:
+    changed = rows(changes)
+    return Contents(data=encode_rows(changed, now_ms), row_count=len(changed), tags={TAG_ACCESS: encode_tag(changes)})

@@ -1,0 +1,157 @@
+"""What a commit of ``system/access`` adds: credentials, roles, ACLs, quotas, each replacing the earlier one of its name.
+
+The changes are in the tag ``tidelog.access`` of the commit's ``add``, so that replay reads no data file. The data file has a row
+for each of them, for readers of the table with SQL.
+
+1. A secret is stored as its SHA-256 only.
+2. ACLs are kept by principal, resource type, pattern and resource: ``log_format.access.acls``.
+3. A name in a ``deleted_`` list is gone. A quota has no such list: one without limits is not the same as none.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+TAG_ACCESS: Final = "tidelog.access"
+_PLAIN_BYTES_MAX: Final = 64 * 1024
+"""Longer tags are compressed."""
+
+
+class Secret(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """One secret of a token. ``sha256`` in hexadecimal. Times in milliseconds since the epoch."""
+
+    sha256: str
+    created_at_ms: int
+    expires_at_ms: int
+
+
+class CredentialRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """A token: whom it names, and its secrets, the newest first; at most two."""
+
+    id: str
+    principal: str
+    groups: tuple[str, ...]
+    description: str
+    created_at_ms: int
+    secrets: tuple[Secret, ...]
+
+
+class RoleRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """A role and the users and groups that have it."""
+
+    role: str
+    members: tuple[str, ...]
+
+
+class QuotaRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """How much a principal may; None: no limit. ``principal`` is ``User:…``, or ``*`` for each user without a row."""
+
+    principal: str
+    produce_bytes_per_s: int | None = None
+    fetch_bytes_per_s: int | None = None
+    requests_per_s: int | None = None
+    partitions_created_per_minute: int | None = None
+    connections: int | None = None
+    event_streams: int | None = None
+
+
+class AccessChanges(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one decision changes. A commit holds several, one after another."""
+
+    credentials: tuple[CredentialRow, ...] = ()
+    deleted_credentials: tuple[str, ...] = ()
+    roles: tuple[RoleRow, ...] = ()
+    deleted_roles: tuple[str, ...] = ()
+    acls: dict[str, int] = {}
+    """By the ACLs' keys: the bits that are set from now on; 0: none."""
+    quotas: tuple[QuotaRow, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self != _NOTHING
+
+
+_NOTHING: Final = AccessChanges()
+_TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+SCHEMA: Final = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("name", pa.string()),
+        ("document", pa.string()),
+        ("changed_at", _TIMESTAMP),
+    ]
+)
+_DELTA_TYPES: Final = {"string": "string", str(_TIMESTAMP): "timestamp"}
+_ENCODER: Final = msgspec.json.Encoder()
+_DECODER: Final = msgspec.json.Decoder(list[AccessChanges])
+
+
+def rows(changes: Sequence[AccessChanges]) -> list[tuple[str, str, str | None]]:
+    """Kind, name and JSON (None: deleted) of each change, as the data file has them."""
+    return [row for one in changes for row in _rows(one)]
+
+
+def _rows(changes: AccessChanges) -> Iterator[tuple[str, str, str | None]]:
+    for credential in changes.credentials:
+        yield "credential", credential.id, _document(credential)
+    for name in changes.deleted_credentials:
+        yield "credential", name, None
+    for role in changes.roles:
+        yield "role", role.role, _document(role)
+    for name in changes.deleted_roles:
+        yield "role", name, None
+    for key, bits in changes.acls.items():
+        yield "acl", key, str(bits) if bits else None
+    for quota in changes.quotas:
+        yield "quota", quota.principal, _document(quota)
+
+
+def _document(row: CredentialRow | RoleRow | QuotaRow) -> str:
+    members = msgspec.structs.asdict(row)
+    if isinstance(row, CredentialRow):
+        members["secrets"] = [msgspec.structs.asdict(secret) for secret in row.secrets]
+    return _ENCODER.encode(members).decode()
+
+
+def encode_rows(changed: Sequence[tuple[str, str, str | None]], now_ms: int) -> bytes:
+    """The data file of a commit with these rows: Parquet with ``SCHEMA``."""
+    columns: dict[str, list[Any]] = {
+        "kind": [kind for kind, _, _ in changed],
+        "name": [name for _, name, _ in changed],
+        "document": [document for _, _, document in changed],
+        "changed_at": [now_ms * 1000] * len(changed),
+    }
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns, schema=SCHEMA), sink, compression="zstd", store_schema=False)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def encode_tag(changes: Sequence[AccessChanges]) -> str:
+    """The tag of an ``add`` with these changes: JSON; when long, compressed with zlib, as base64."""
+    data = _ENCODER.encode(changes)
+    return data.decode() if len(data) <= _PLAIN_BYTES_MAX else base64.b64encode(zlib.compress(data)).decode()
+
+
+def decode_tag(tag: str) -> list[AccessChanges]:
+    """The changes in a tag of ``encode_tag``. Raises ``ValueError`` for any other."""
+    if tag.startswith("["):
+        return _DECODER.decode(tag)
+    try:
+        return _DECODER.decode(zlib.decompress(base64.b64decode(tag, validate=True)))
+    except zlib.error as problem:
+        raise ValueError(f"it can't be decompressed: {problem}") from problem
+
+
+def schema_string() -> str:
+    """The table's schema as Delta writes it."""
+    fields = [
+        {"name": field.name, "type": _DELTA_TYPES[str(field.type)], "nullable": True, "metadata": {}}
+        for field in SCHEMA
+    ]
+    return _ENCODER.encode({"type": "struct", "fields": fields}).decode()

@@ -1,0 +1,154 @@
+"""The state of ``system/access`` at one version.
+
+1. Of each name only the newest row counts. Nothing is forgotten by time: a token whose secrets have expired stays until it is
+   deleted.
+2. The state follows from the live ``add`` actions in the order of their times. A rewrite (``dataChange`` false) only changes
+   which files are live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final, Self, TypeVar
+
+import pyarrow.compute as pc
+
+from log_format import layout
+from log_format.access.acls import NO_ACLS, Acls
+from log_format.access.row import TAG_ACCESS, AccessChanges, CredentialRow, QuotaRow, RoleRow, decode_tag
+from log_format.checkpoints.checkpoint import decode_checkpoint
+from log_format.delta.actions import Add
+from log_format.delta.system_table import SystemTableState, decoded_tag
+from log_format.delta.table import Table
+
+NAME: Final = "system/access"
+
+CREDENTIAL_BYTES: Final = 1_536
+ROLE_BYTES: Final = 640
+_NAME_BYTES: Final = 128
+"""A group of a token, a member of a role, without its characters."""
+ACL_BYTES: Final = 320
+"""A key of an ACL with its bits, without the characters of its principal and resource: measured on CPython 3.11, rounded up."""
+QUOTA_BYTES: Final = 640
+
+RowT = TypeVar("RowT")
+
+
+def _nothing() -> Mapping[str, RowT]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessState(SystemTableState):
+    """Who may do what, at one version. Immutable."""
+
+    credentials: Mapping[str, CredentialRow] = field(default_factory=_nothing)
+    """By id."""
+    roles: Mapping[str, RoleRow] = field(default_factory=_nothing)
+    """By name."""
+    acls: Acls = field(default_factory=lambda: NO_ACLS)
+    quotas: Mapping[str, QuotaRow] = field(default_factory=_nothing)
+    """By principal."""
+    memory_bytes: int = field(default=0, compare=False)
+    """About how much memory the rows take."""
+
+    def with_adds(self, adds: Iterable[Add]) -> Self:
+        """See ``SystemTableState``."""
+        return self.after(one for add in adds for one in changes_of(add.path, add.tags or {}))
+
+    def after(self, changes: Iterable[AccessChanges]) -> Self:
+        """The state after these changes; version and files stay."""
+        state = self
+        for one in changes:
+            grown = growth_bytes(one, state)
+            state = replace(
+                state,
+                credentials=_replaced(
+                    state.credentials, {row.id: row for row in one.credentials}, one.deleted_credentials
+                ),
+                roles=_replaced(state.roles, {row.role: row for row in one.roles}, one.deleted_roles),
+                acls=state.acls.with_changes(one.acls) if one.acls else state.acls,
+                quotas=_replaced(state.quotas, {row.principal: row for row in one.quotas}, ()),
+                memory_bytes=state.memory_bytes + grown,
+            )
+        return state
+
+
+def growth_bytes(changes: AccessChanges, state: AccessState) -> int:
+    """By how much the changes make the state larger; negative: smaller."""
+    grown = 0
+    for credential in changes.credentials:
+        grown += _credential_bytes(credential) - _credential_bytes(state.credentials.get(credential.id))
+    grown -= sum(_credential_bytes(state.credentials.get(name)) for name in changes.deleted_credentials)
+    for role in changes.roles:
+        grown += _role_bytes(role) - _role_bytes(state.roles.get(role.role))
+    grown -= sum(_role_bytes(state.roles.get(name)) for name in changes.deleted_roles)
+    entries = state.acls.entries
+    for key, bits in changes.acls.items():
+        grown += (acl_bytes(key) if bits else 0) - (acl_bytes(key) if key in entries else 0)
+    for quota in changes.quotas:
+        grown += 0 if quota.principal in state.quotas else QUOTA_BYTES + len(quota.principal)
+    return grown
+
+
+def acl_bytes(key: str) -> int:
+    """What an entry of ACLs takes."""
+    return ACL_BYTES + len(key)
+
+
+def _credential_bytes(row: CredentialRow | None) -> int:
+    if row is None:
+        return 0
+    return CREDENTIAL_BYTES + 4 * len(row.description) + sum(_NAME_BYTES + 4 * len(group) for group in row.groups)
+
+
+def _role_bytes(row: RoleRow | None) -> int:
+    return 0 if row is None else ROLE_BYTES + sum(2 * (_NAME_BYTES + 4 * len(member)) for member in row.members)
+
+
+def _replaced(known: Mapping[str, RowT], rows: Mapping[str, RowT], deleted: Iterable[str]) -> Mapping[str, RowT]:
+    gone = frozenset(deleted)
+    if not rows and not gone:
+        return known
+    return MappingProxyType({**{name: row for name, row in known.items() if name not in gone}, **rows})
+
+
+def access_table() -> Table[AccessState]:
+    """The root of the table and how it is read."""
+    return Table(
+        root=layout.ACCESS_ROOT,
+        label="the access table",
+        fields={},
+        absent=AccessState,
+        read_checkpoint=_read_checkpoint,
+    )
+
+
+def changes_of(path: str, tags: Mapping[str, str | None]) -> list[AccessChanges]:
+    """The changes in an ``add``. Raises ``CorruptData``."""
+    return decoded_tag(NAME, path, tags, TAG_ACCESS, decode_tag)
+
+
+def snapshot(state: AccessState) -> AccessChanges:
+    """The changes that give all of ``state`` at once."""
+    return AccessChanges(
+        credentials=tuple(state.credentials.values()),
+        roles=tuple(state.roles.values()),
+        acls=dict(state.acls.entries),
+        quotas=tuple(state.quotas.values()),
+    )
+
+
+def _read_checkpoint(data: bytes, version: int) -> AccessState:
+    column = decode_checkpoint(data, layout.ACCESS_ROOT, version).column("add").combine_chunks().drop_null()
+    state = AccessState(version=version)
+    if not len(column):
+        return state
+    times = pc.struct_field(column, "modificationTime")
+    files: dict[str, int] = {}
+    for add in column.take(pc.sort_indices(times)).to_pylist():
+        state = state.after(changes_of(add["path"], dict(add["tags"] or ())))
+        files[add["path"]] = add["size"]
+    return replace(state, files=MappingProxyType(files), modification_time_ms=pc.max(times).as_py())

@@ -1,0 +1,85 @@
+"""What one commit did, for people: when, by which program, how many records and files. Decodes no more than that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitSummary:
+    """``record_count`` counts new records, not those that were only moved. None: the commit does not say."""
+
+    at_ms: int | None = None
+    operation: str | None = None
+    by: str | None = None
+    """The program and its release, such as ``tidelog-gateway/1.0``."""
+    record_count: int = 0
+    added_count: int = 0
+    added_bytes: int = 0
+    removed_count: int = 0
+    table_id: str | None = None
+    """Of a commit that creates or alters the table."""
+
+
+class _Info(msgspec.Struct, rename="camel"):
+    timestamp: Any = None
+    operation: Any = None
+    engine_info: Any = None
+
+
+class _Add(msgspec.Struct, rename="camel"):
+    size: int = 0
+    data_change: bool = False
+    stats: str | None = None
+
+
+class _Stats(msgspec.Struct, rename="camel"):
+    num_records: int = 0
+
+
+class _Table(msgspec.Struct):
+    id: str = ""
+
+
+class _Line(msgspec.Struct, rename="camel"):
+    commit_info: _Info | None = None
+    add: _Add | None = None
+    remove: dict[str, Any] | None = None
+    meta_data: _Table | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Line)
+
+
+def summary(commit: bytes) -> CommitSummary:
+    """Of a commit's bytes. A line that is no action of Delta counts for nothing: this proves nothing about a table."""
+    info, adds, removed_count, table_id = _Info(), list[_Add](), 0, None
+    for text in commit.split(b"\n"):
+        try:
+            line = _DECODER.decode(text)
+        except msgspec.DecodeError:
+            continue
+        info = line.commit_info or info
+        adds += [] if line.add is None else [line.add]
+        removed_count += line.remove is not None
+        table_id = line.meta_data.id if line.meta_data is not None else table_id
+    return CommitSummary(
+        at_ms=info.timestamp if isinstance(info.timestamp, int) else None,
+        operation=info.operation if isinstance(info.operation, str) else None,
+        by=info.engine_info if isinstance(info.engine_info, str) else None,
+        record_count=sum(_records(add) for add in adds if add.data_change),
+        added_count=len(adds),
+        added_bytes=sum(add.size for add in adds),
+        removed_count=removed_count,
+        table_id=table_id,
+    )
+
+
+def _records(add: _Add) -> int:
+    try:
+        return msgspec.json.decode((add.stats or "{}").encode(), type=_Stats).num_records
+    except msgspec.DecodeError:
+        return 0

@@ -1,0 +1,183 @@
+"""Copies a log from one store to another while gateways write to the first: a backup, and the way back from it.
+
+1. The order makes the copy whole: the cluster's key, groups' offsets, queues and rights first, then each topic's ``_delta_log``
+   in the order of its versions and its segments, then the journals. So for each copied offset the copied log has the records.
+2. A copied commit names segments that existed when it was copied: removed ones stay for ``deleted.file.retention.ms``.
+3. Where a journal's copy takes records for drained that a topic's copy does not have yet, further commits of that topic are
+   copied, one by one, until it has them, and no more: a topic's table must not be ahead of its journal.
+4. Objects that exist in the target are left as they are, so a copy that broke off goes on. A target that holds another log is
+   refused.
+5. Afterwards every topic is verified as ``tidelog verify`` does.
+
+Not copied: transactions, heartbeats, delayed records' notices. A transaction under way may be in some topics of the copy and not
+in others; where that matters, drain the gateways first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+from log_format import layout
+from log_format.checkpoints.journal_log import JournalLogs
+from log_format.checkpoints.topic_log import TopicLog
+from log_format.clock import Clock
+from log_format.delta.log import without_gaps
+from log_format.errors import ObjectExists, ObjectMissing, RequestRefused, TidelogError, UnknownTopic
+from log_format.inspection.verify import verify_topic
+from log_format.journal.state import JournalState
+from log_format.store import ObjectStore
+from log_format.topic.state import TopicState
+
+COPIES_AT_ONCE: Final = 8
+SYSTEM_TABLES: Final = (layout.CONSUMER_OFFSETS_ROOT, layout.QUEUES_ROOT, layout.ACCESS_ROOT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedTopic:
+    """A topic of the copy. ``problems``: none where it is whole. ``deleted``: only its end was there to copy."""
+
+    topic: str
+    record_count: int = 0
+    segment_count: int = 0
+    deleted: bool = False
+    problems: tuple[str, ...] = ()
+
+
+def copy_log(
+    source: ObjectStore,
+    target: ObjectStore,
+    clock: Clock,
+    *,
+    topics: Sequence[str] | None = None,
+    version: int | None = None,
+) -> Iterator[CopiedTopic]:
+    """Copy, then yield each topic as it is proved.
+
+    ``topics``: only these, without groups' offsets. ``version``: stop the one topic at that version of its table; it fails when
+    clean-up has deleted objects that it needs. Raises ``RequestRefused``, ``StoreUnavailable``, ``CorruptData``.
+    """
+    if version is not None and len(topics or ()) != 1:
+        raise RequestRefused("A version needs one topic: each table counts its own.")
+    _refuse_another_log(source, target)
+    if topics is None:
+        # The key that proves producer ids comes first.
+        _copy_all(source, target, _keys(source, layout.CLUSTER_KEY))
+        for root in SYSTEM_TABLES:
+            copy_table(source, target, root, None)
+    chosen = list(source.list_directories(layout.TOPICS)) if topics is None else list(topics)
+    for topic in chosen:
+        copy_table(source, target, layout.topic_root(topic), version)
+    if version is None:
+        numbers = sorted(int(each) for each in source.list_directories(layout.JOURNALS))
+        for number in numbers:
+            copy_table(source, target, layout.journal_root(number), None)
+        journals = {number: JournalLogs(target, clock).get(number).refresh() for number in numbers}
+        for topic in chosen if journals else ():
+            _catch_up(source, target, topic, journals, clock)
+    for topic in chosen:
+        yield _proved(target, topic)
+
+
+def copy_table(source: ObjectStore, target: ObjectStore, root: str, version_max: int | None) -> None:
+    """Copy the log up to ``version_max``, then everything else below ``root``, even what only later versions name."""
+    log, hint = layout.table_log_prefix(root), layout.table_last_checkpoint_key(root)
+    listed = [key for key in _keys(source, log) if key != hint]
+    versions = [version for key in listed if (version := layout.commit_version(key)) is not None]
+    # A listing during writes may lack a commit and show the next one.
+    between = [layout.table_commit_key(root, version) for version in without_gaps(versions, min(versions, default=0))]
+    copied = [key for key in sorted({*listed, *between}) if _is_within(key, version_max)]
+    # One after another, so that a partial copy has the log's beginning.
+    _copy_all(source, target, copied, at_once=1)
+    _copy_all(source, target, [key for key in _keys(source, root) if not key.startswith(log)])
+
+
+def _catch_up(
+    source: ObjectStore, target: ObjectStore, topic: str, journals: Mapping[int, JournalState], clock: Clock
+) -> None:
+    """Copy commits of a topic that its copied journal takes for further than its copy is."""
+    log = TopicLog(target, topic, clock)
+    state = log.refresh()
+    root, version = layout.topic_root(topic), state.version
+    while _is_behind(state, journals):
+        key = layout.table_commit_key(root, state.version + 1)
+        try:
+            target.put_if_absent(key, source.get(key))
+        except ObjectMissing:
+            break  # verification says what is missing
+        except ObjectExists:
+            pass
+        state = log.refresh()
+    if state.version > version:
+        _copy_all(source, target, _keys(source, f"{root}{layout.SEGMENTS}"))
+
+
+def _is_behind(own: TopicState, journals: Mapping[int, JournalState]) -> bool:
+    """Whether the topic's journal takes records for drained that its table does not have, or the topic for released."""
+    journal = None if own.attachment is None else journals.get(own.attachment.journal)
+    if journal is None:
+        return False
+    known = journal.topics.by_id.get(own.topic_id or "")
+    if known is None:
+        return True
+    count = min(len(known.drained), own.partition_count)
+    return bool((known.drained[:count] > own.next_offsets[:count]).any())
+
+
+def _refuse_another_log(source: ObjectStore, target: ObjectStore) -> None:
+    try:
+        is_same = target.get(layout.CLUSTER_KEY) == source.get(layout.CLUSTER_KEY)
+    except ObjectMissing:
+        return
+    if not is_same:
+        raise RequestRefused("The target holds another log: copy into an empty directory or prefix.")
+
+
+def _keys(store: ObjectStore, prefix: str) -> list[str]:
+    """The keys below ``prefix`` now, in order."""
+    return [info.key for info in store.list(prefix)]
+
+
+def _copy_all(source: ObjectStore, target: ObjectStore, copied: list[str], *, at_once: int = COPIES_AT_ONCE) -> None:
+    """Copy each object once. One that is gone meanwhile was no longer needed; otherwise the verification misses it."""
+
+    def copy(key: str) -> None:
+        try:
+            target.put_if_absent(key, source.get(key))
+        except (ObjectExists, ObjectMissing):
+            return
+
+    if at_once == 1:
+        for key in copied:
+            copy(key)
+        return
+    with ThreadPoolExecutor(at_once) as pool:
+        for _ in pool.map(copy, copied):
+            pass
+
+
+def _is_within(key: str, version_max: int | None) -> bool:
+    if version_max is None:
+        return True
+    commit, checkpoint = layout.commit_version(key), layout.checkpoint_version(key)
+    version = commit if commit is not None else checkpoint
+    return version is not None and version <= version_max
+
+
+def _proved(target: ObjectStore, topic: str) -> CopiedTopic:
+    try:
+        report = verify_topic(target, topic)
+    except UnknownTopic:
+        if any(target.list(layout.log_prefix(topic))):
+            return CopiedTopic(topic=topic, deleted=True)
+        return CopiedTopic(topic=topic, problems=("there is no such topic",))
+    except TidelogError as error:
+        return CopiedTopic(topic=topic, problems=(error.detail,))
+    return CopiedTopic(
+        topic=topic,
+        record_count=report.record_count,
+        segment_count=report.segment_count,
+        problems=() if report.ok else tuple(report.problems),
+    )

@@ -1,0 +1,206 @@
+"""What a commit of ``system/queues`` adds: queues, and what of their partitions is settled.
+
+The rows of a commit are in its data file, for readers of the table with SQL. Replay reads the tag ``tidelog.queues`` of its
+``add`` and no data file. Leases are not stored.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from log_format.queues.runs import Run
+
+TAG_QUEUES: Final = "tidelog.queues"
+_PLAIN_BYTES_MAX: Final = 64 * 1024
+"""Longer tags are compressed."""
+
+LATEST: Final = "latest"
+EARLIEST: Final = "earliest"
+Key = tuple[str, int]
+"""Id of a topic's incarnation, and partition."""
+
+
+class QueueFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which records a queue delivers: all of ``headers`` (``name:value``) must hold, and the key must be ``key``."""
+
+    headers: tuple[str, ...] = ()
+    key: str | None = None
+
+
+class QueueSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A queue's settings, as docs/http-api.md, section 11 has them."""
+
+    topics: tuple[str, ...]
+    start: str | int = LATEST
+    """``latest``, ``earliest``, or a timestamp in milliseconds."""
+    lock_ms: int
+    max_deliveries: int
+    dead_letter_topic: str | None = None
+    backoff_ms: tuple[int, ...] = ()
+    max_in_flight: int
+    order: str = "none"
+    expired: str = "drop"
+    filter: QueueFilter | None = None
+
+
+class QueueRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """A queue, and its coordinator."""
+
+    queue: str
+    queue_id: str
+    """Of this incarnation: the request that made it."""
+    epoch: int
+    """Raised by each take-over; writes of an earlier coordinator are refused. 0: no gateway has coordinated it yet."""
+    coordinator: str
+    lock_ms_max: int
+    """The longest lock that a lease may have; 0: none was ever given."""
+    inherited_ms: int = 0
+    """The longest lock of the former coordinator's leases: this one waits so long from its claim."""
+    settings: QueueSettings
+    changed_at_ms: int
+
+
+class PartitionChange(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """What becomes of ranges of one partition. ``start_offset``: everything before it is settled; it never goes back."""
+
+    queue: str
+    topic: str
+    topic_id: str
+    partition: int
+    start_offset: int = 0
+    runs: tuple[Run, ...] = ()
+    """Disjoint, ascending."""
+
+    @property
+    def key(self) -> Key:
+        """The partition within its queue."""
+        return (self.topic_id, self.partition)
+
+
+class RedrivePosition(msgspec.Struct, frozen=True, array_like=True):
+    """Up to where a queue has redriven a partition of its dead letter topic."""
+
+    topic_id: str
+    partition: int
+    next_offset: int
+
+    @property
+    def key(self) -> Key:
+        """The partition."""
+        return (self.topic_id, self.partition)
+
+
+class PendingSettlement(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """Settlements that wait for a transaction: ``on_commit`` or ``on_abort`` is applied when it has ended."""
+
+    pending_id: str
+    queue: str
+    transaction_id: str
+    on_commit: tuple[PartitionChange, ...]
+    on_abort: tuple[PartitionChange, ...]
+    positions: tuple[RedrivePosition, ...] = ()
+    """Of a redrive, once it is committed."""
+    prepared_at_ms: int
+
+
+class QueueChanges(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one decision changes, in this order. A commit holds several, one after another."""
+
+    queues: tuple[QueueRow, ...] = ()
+    forgotten: tuple[tuple[str, str], ...] = ()
+    """Queues and topic ids whose partitions are forgotten."""
+    partitions: tuple[PartitionChange, ...] = ()
+    pending: tuple[PendingSettlement, ...] = ()
+    concluded: tuple[tuple[str, str], ...] = ()
+    """Queues and pending ids that wait no longer; what became of their ranges is in ``partitions``."""
+    positions: tuple[tuple[str, RedrivePosition], ...] = ()
+    deleted: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, name) for name in self.__struct_fields__)
+
+
+_TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+_RUN: Final = pa.struct(
+    [("first_offset", pa.int64()), ("last_offset", pa.int64()), ("state", pa.string()), ("count", pa.int32())]
+)
+SCHEMA: Final = pa.schema(
+    [
+        ("queue", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("topic_id", pa.string()),
+        ("start_offset", pa.int64()),
+        ("runs", pa.list_(_RUN)),
+        ("settings", pa.string()),
+        ("recorded_at", _TIMESTAMP),
+    ]
+)
+_STATES: Final = ("settled", "released", "dead")
+_ENCODER: Final = msgspec.json.Encoder()
+_DECODER: Final = msgspec.json.Decoder(list[QueueChanges])
+
+
+def encode_rows(changes: Sequence[QueueChanges], partitions: Sequence[PartitionChange], now_ms: int) -> bytes:
+    """The data file of a commit: a row for each queue that is new or has other settings, and each partition as it is now."""
+    rows: list[Mapping[str, Any]] = [
+        {"queue": row.queue, "settings": _ENCODER.encode(row.settings).decode()}
+        for one in changes
+        for row in one.queues
+    ]
+    rows += [
+        {
+            "queue": one.queue,
+            "topic": one.topic,
+            "partition": one.partition,
+            "topic_id": one.topic_id,
+            "start_offset": one.start_offset,
+            "runs": [
+                {"first_offset": run.first, "last_offset": run.last, "state": _STATES[run.state], "count": run.count}
+                for run in one.runs
+            ],
+        }
+        for one in partitions
+    ]
+    table = pa.Table.from_pylist([{**row, "recorded_at": now_ms * 1000} for row in rows], schema=SCHEMA)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", store_schema=False)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def encode_tag(changes: Sequence[QueueChanges]) -> str:
+    """The tag of an ``add`` with these changes: JSON; when long, compressed with zlib, as base64."""
+    data = _ENCODER.encode(changes)
+    return data.decode() if len(data) <= _PLAIN_BYTES_MAX else base64.b64encode(zlib.compress(data)).decode()
+
+
+def decode_tag(tag: str) -> list[QueueChanges]:
+    """The changes in a tag of ``encode_tag``. Raises ``ValueError`` for any other."""
+    if tag.startswith("["):
+        return _DECODER.decode(tag)
+    try:
+        return _DECODER.decode(zlib.decompress(base64.b64decode(tag, validate=True)))
+    except zlib.error as problem:
+        raise ValueError(f"it can't be decompressed: {problem}") from problem
+
+
+def schema_string() -> str:
+    """The table's schema as Delta writes it."""
+    run = {"type": "struct", "fields": [_field(one.name, _DELTA_TYPES[str(one.type)]) for one in _RUN]}
+    kinds: Mapping[str, Any] = {"runs": {"type": "array", "elementType": run, "containsNull": True}}
+    fields = [_field(one.name, kinds.get(one.name) or _DELTA_TYPES[str(one.type)]) for one in SCHEMA]
+    return _ENCODER.encode({"type": "struct", "fields": fields}).decode()
+
+
+_DELTA_TYPES: Final = {"int32": "integer", "int64": "long", "string": "string", str(_TIMESTAMP): "timestamp"}
+
+
+def _field(name: str, kind: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind, "nullable": True, "metadata": {}}

@@ -1,0 +1,41 @@
+"""What the windows say of an object's records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from log_format.scheduled.calendar import Window
+
+
+class Fate(IntEnum):
+    """Of one delayed record."""
+
+    WAITING = 0
+    """No window covers its time yet."""
+    TAKEN = 1
+    """A window has it: it is published, or about to be."""
+    SKIPPED = 2
+    """The window of its time skips it: it was cancelled."""
+    MISSED = 3
+    """The window of its time does not know its object, so it is never published: it was put too late."""
+
+
+def fates(
+    windows: Iterable[Window], name: str, due_ms: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int8]:
+    """The ``Fate`` of each of these rows of the object. ``windows``: all that cover their times."""
+    found = np.full(len(due_ms), Fate.WAITING, np.int8)
+    for window in windows:
+        covered = (due_ms > window.after_ms) & (due_ms <= window.until_ms)
+        if name not in window.objects:
+            found[covered] = Fate.MISSED
+            continue
+        found[covered] = Fate.TAKEN
+        skipped = window.skipped.get(name)
+        if skipped:
+            found[covered & np.isin(rows, np.array(skipped, np.int64))] = Fate.SKIPPED
+    return found

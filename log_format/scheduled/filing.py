@@ -1,0 +1,171 @@
+"""Puts objects of delayed records, so that each record is published or is known not to be.
+
+1. The object is put first, then the notice of its first record (``due``): from then on it may be published. Put twice under one
+   name it is there once.
+2. Then the newest window is looked at (``calendar``). Where that may be too late for the first records, the windows say which of
+   them are published. The others are due: the caller appends them.
+
+Blocks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from log_format import limits
+from log_format.errors import BackOff, ObjectExists, OutcomeUnknown, StoreUnavailable
+from log_format.records.schema import BATCH_SCHEMA
+from log_format.scheduled.calendar import Calendar
+from log_format.scheduled.delayed_records import DelayedRecords
+from log_format.scheduled.due import Due, put_due
+from log_format.scheduled.fate import Fate, fates
+from log_format.scheduled.scheduled_object import SCHEMA, encode_object, open_object
+from log_format.store import ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class Filed:
+    """One request's delayed records and their rows in the object. ``missed``: those to append at once."""
+
+    name: str
+    records: DelayedRecords
+    rows: npt.NDArray[np.int64]
+    missed: npt.NDArray[np.bool_]
+
+    @property
+    def late(self) -> DelayedRecords:
+        """The records that the caller appends."""
+        return self.records.where(self.missed)
+
+
+def name_of_request(*parts: object) -> str:
+    """The name of the object of a request that may be repeated: the same for each try."""
+    return "r" + hashlib.sha256("~".join(map(str, parts)).encode()).hexdigest()[:32]
+
+
+def put_object(
+    calendar: Calendar, name: str, requests: Sequence[DelayedRecords], *, is_repeatable: bool
+) -> list[Filed]:
+    """The requests once their object and its notice are in the store; none of them counts as missed yet.
+
+    ``is_repeatable``: the object is that of one request that may have been put before; then it is the first try's. One without
+    records says that this try delays none, so that no other try does.
+    Raises ``BackOff`` (nothing happened), ``OutcomeUnknown``, ``CorruptData``.
+    """
+    kept_ms = limits.RETRIED_OBJECTS_KEPT_MS if is_repeatable else limits.WINDOWS_KEPT_MS
+    encoded = encode_object(requests, made_ms=calendar.clock.now_ms(), kept_ms=kept_ms)
+    key, index = calendar.object_key(name), encoded.index
+    filed = [Filed(name, *each) for each in zip(requests, encoded.rows, map(_none, requests), strict=True)]
+    try:
+        calendar.store.put_if_absent(key, encoded.data)
+    except ObjectExists:
+        first_due = index.first_due  # a name of its own: the network sent it twice
+        if is_repeatable:
+            earlier = _earlier(calendar.store, key, name)
+            if earlier is None:
+                raise BackOff("Delayed records were delivered while they were sent again.") from None
+            if not len(earlier.records):
+                return [earlier]
+            filed, first_due = [earlier], int(earlier.records.deliver_at.min())
+    except StoreUnavailable as problem:
+        # Without a notice the object is never published.
+        raise BackOff(f"The store did not take delayed records: {problem.detail}.") from problem
+    else:
+        first_due = index.first_due
+    try:
+        put_due(calendar.store, Due(first_due, calendar.topic, calendar.topic_id, name))
+    except StoreUnavailable as problem:
+        detail = f"The store did not take the notice of delayed records: {problem.detail}."
+        raise (OutcomeUnknown(detail) if problem.may_have_happened else BackOff(detail)) from problem
+    return filed
+
+
+def checked(calendar: Calendar, filed: Sequence[Filed]) -> list[Filed]:
+    """The same, with what they missed. Raises ``OutcomeUnknown``: they may be published."""
+    try:
+        first_due = first_due_of(filed)
+        if first_due is None:
+            return list(filed)
+        newest = calendar.look()
+        if newest.closing_ms < first_due:
+            return list(filed)
+        calendar.decided(newest.closing_ms)
+        windows = calendar.windows_from(first_due)
+    except StoreUnavailable as problem:
+        raise OutcomeUnknown(f"Whether delayed records came in time is not known: {problem.detail}.") from problem
+    return [
+        Filed(
+            one.name,
+            one.records,
+            one.rows,
+            fates(windows, one.name, one.records.deliver_at, one.rows) == Fate.MISSED,
+        )
+        for one in filed
+    ]
+
+
+def first_due_of(filed: Sequence[Filed]) -> int | None:
+    """When the first of their records is due; None without any."""
+    return min((int(one.records.deliver_at.min()) for one in filed if len(one.records)), default=None)
+
+
+def withdraw(calendar: Calendar, filed: Filed) -> None:
+    """Take back an object whose request is refused. Raises ``OutcomeUnknown`` where some of it may be published."""
+    first_due = int(filed.records.deliver_at.min())
+    try:
+        calendar.store.delete(Due(first_due, calendar.topic, calendar.topic_id, filed.name).key)
+        calendar.store.delete(calendar.object_key(filed.name))
+        newest = calendar.look()
+        if newest.closing_ms < first_due:
+            return
+        windows = calendar.windows_from(first_due)
+    except StoreUnavailable as problem:
+        raise OutcomeUnknown(f"Delayed records could not be taken back: {problem.detail}.") from problem
+    if newest.until_ms < newest.closing_ms or any(filed.name in window.objects for window in windows):
+        raise OutcomeUnknown("Some of the delayed records may be delivered.")
+
+
+def _none(records: DelayedRecords) -> npt.NDArray[np.bool_]:
+    return np.zeros(len(records), np.bool_)
+
+
+def repeated(calendar: Calendar, name: str) -> Filed | None:
+    """What an earlier try of the request has filed; None: it is gone. Raises ``BackOff``, ``CorruptData``."""
+    found = _earlier(calendar.store, calendar.object_key(name), name)
+    if found is None:
+        return None
+    try:
+        (found,) = checked(calendar, [found])
+    except OutcomeUnknown as problem:
+        first_due = first_due_of([found])
+        assert first_due is not None, "without records there is nothing to check"
+        if calendar.clock.now_ms() - first_due < limits.WINDOWS_KEPT_MS:
+            # Which of its records are under an id is not known: those that it missed were appended.
+            raise BackOff(problem.detail) from problem
+        return found  # its windows are gone
+    return found
+
+
+def _earlier(store: ObjectStore, key: str, name: str) -> Filed | None:
+    """What an earlier try of the request has put."""
+    try:
+        found = open_object(store, key)
+        if found is None:
+            return None
+        pieces = [found.read(store, block) for block in found.index.blocks]
+        table = pa.concat_tables([SCHEMA.empty_table(), *pieces]).combine_chunks()
+    except StoreUnavailable as problem:
+        raise BackOff(f"The store does not show delayed records: {problem.detail}.") from problem
+    records = DelayedRecords(
+        records=table.select(BATCH_SCHEMA.names),
+        partitions=table.column("partition").to_numpy().astype(np.int32),
+        deliver_at=table.column("deliver_at").to_numpy(),
+        indices=table.column("index").to_numpy(),
+    )
+    return Filed(name, records, np.arange(len(records), dtype=np.int64), _none(records))

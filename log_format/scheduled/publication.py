@@ -1,0 +1,87 @@
+"""The publications of a window: which records, under which number.
+
+The blocks of a window's objects that overlap its times, in order of object and row, are cut into publications of at most
+``PUBLICATION_BLOCKS`` blocks, each ending where ``PUBLICATION_BYTES`` are reached. Publication ``b`` of window ``n`` is a request
+of the producer ``PUBLISHER`` with the epoch ``n * 2^20 + b`` and the sequence 0. So the topic's log refuses a second one of that
+number, whoever sends it, and every process cuts alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from log_format import limits
+from log_format.records.schema import BATCH_SCHEMA
+from log_format.scheduled.calendar import Window
+from log_format.scheduled.delayed_records import published
+from log_format.scheduled.fate import Fate, fates
+from log_format.scheduled.scheduled_object import Block, ScheduledObject, due_times
+from log_format.topic.append import Batch
+from log_format.topic.producer_id import PUBLISHER
+from log_format.topic.producers import ProducerStamp
+
+NUMBERS_PER_WINDOW: Final = 1 << 20
+
+Part = tuple[str, ScheduledObject, Block]
+"""A block of an object, by the object's name."""
+
+
+class Cutting:
+    """Cuts a window's blocks into publications."""
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._parts: list[Part] = []
+        self._bytes = 0
+
+    def take(self, name: str, one: ScheduledObject) -> Iterator[list[Part]]:
+        """The next object of the window, in its order; the publications that are complete. One that is gone was published."""
+        for block in one.index.blocks:
+            if block.last_due <= self._window.after_ms or block.first_due > self._window.until_ms:
+                continue
+            self._parts.append((name, one, block))
+            self._bytes += block.size_bytes
+            if len(self._parts) == limits.PUBLICATION_BLOCKS or self._bytes >= limits.PUBLICATION_BYTES:
+                yield self.rest()
+
+    def rest(self) -> list[Part]:
+        """The last publication; empty: there is none."""
+        parts, self._parts, self._bytes = self._parts, [], 0
+        return parts
+
+
+def epoch_of(number: int, publication: int) -> int:
+    """The epoch of a window's publication."""
+    assert publication < NUMBERS_PER_WINDOW
+    return number * NUMBERS_PER_WINDOW + publication
+
+
+def publication_batch(
+    topic_id: str, window: Window, loaded: Iterable[tuple[Part, pa.Table]], epoch: int, now_ms: int
+) -> tuple[Batch, int] | None:
+    """The batch of a publication, in order of due times, and the first of these; None where no record is to be published.
+
+    ``loaded``: its parts with their rows.
+    """
+    taken = []
+    for (name, _, block), rows in loaded:
+        numbers = np.arange(block.first_row, block.first_row + block.row_count, dtype=np.int64)
+        found = fates((window,), name, due_times(rows), numbers)
+        taken.append(rows.filter(pa.array(found == Fate.TAKEN)))
+    table = pa.concat_tables(taken).combine_chunks()
+    if not table.num_rows:
+        return None
+    table = table.take(pa.array(np.argsort(due_times(table), kind="stable"))).combine_chunks()
+    batch = Batch(
+        topic_id=topic_id,
+        records=published(table.select(BATCH_SCHEMA.names), due_times(table)),
+        partitions=table.column("partition").to_numpy().astype(np.int32),
+        record_bytes_max=0,  # checked when they were sent: a delayed record can't be refused
+        stamp=ProducerStamp(PUBLISHER, epoch, 0),
+        append_time_ms=now_ms,
+    )
+    return batch, int(due_times(table)[0])

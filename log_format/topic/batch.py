@@ -1,0 +1,163 @@
+"""A batch: the records of one request for one topic, routed; and many of them as one table."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import groupby
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from log_format.records.schema import BATCH_SCHEMA
+from log_format.records.single import SingleRecord, table_of
+from log_format.topic.applied_transactions import TransactionStamp
+from log_format.topic.producer_id import PUBLISHER
+from log_format.topic.producers import ProducerStamp
+
+Partitions = npt.NDArray[np.int32]
+
+
+class Batch:
+    """The records of one request, routed.
+
+    ``records`` has ``BATCH_SCHEMA`` with no null timestamp. ``partitions``: each row's partition (int32, same length). A single
+    record may come as it is, with its timestamp, and its partition.
+    ``topic_id``: the incarnation that the batch was routed for. ``record_bytes_max``: the size of its largest record (key, value
+    and headers). ``partition_count``: the topic's count when partitions were chosen; None when the request named them.
+    ``stamp`` makes the batch idempotent. Only then may it have no records; its sequence is used up all the same. A Kafka client's
+    stamp goes with records of its one partition.
+    ``expected_offset``: append only if it is the next offset of the batch's one partition. ``transaction``: the batch is all
+    records of that decided transaction for this topic, appended once. ``append_time_ms``: the records' timestamps where the
+    topic has ``LogAppendTime``; None: they have them already. ``original``: the records of the batch's one partition as their
+    producer encoded them, for readers that take them like that; nothing here looks at it.
+    """
+
+    __slots__ = (
+        "_partitions",
+        "_records",
+        "append_time_ms",
+        "counts",
+        "expected_offset",
+        "original",
+        "partition_count",
+        "record_bytes_max",
+        "single",
+        "stamp",
+        "topic_id",
+        "transaction",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_id: str,
+        records: pa.Table | SingleRecord,
+        partitions: Partitions | int,
+        record_bytes_max: int,
+        partition_count: int | None = None,
+        stamp: ProducerStamp | None = None,
+        expected_offset: int | None = None,
+        transaction: TransactionStamp | None = None,
+        append_time_ms: int | None = None,
+        original: bytes | memoryview | None = None,
+    ) -> None:
+        self.topic_id = topic_id
+        self.single: SingleRecord | None = None
+        self._records: pa.Table | None = None
+        self._partitions: Partitions | None = None
+        if isinstance(partitions, int):
+            assert isinstance(records, SingleRecord)
+            assert records.timestamp_ms is not None
+            assert append_time_ms is None
+            self.single = records
+            self.counts: tuple[tuple[int, int], ...] = ((partitions, 1),)
+            """(partition, count) of each partition with records, in order of partition."""
+        else:
+            assert not isinstance(records, SingleRecord)
+            assert records.num_rows == len(partitions)
+            assert records.num_rows or stamp is not None
+            self._records, self._partitions = records, partitions
+            self.counts = _counts(partitions)
+        self.partition_count = partition_count
+        self.record_bytes_max = record_bytes_max
+        self.stamp = stamp
+        self.expected_offset = expected_offset
+        self.transaction = transaction
+        self.append_time_ms = append_time_ms
+        self.original = original
+
+    @property
+    def records(self) -> pa.Table:
+        """See above. Of a single record they are made when they are asked for."""
+        if self._records is None:
+            assert self.single is not None
+            self._records = table_of([self.single])
+        return self._records
+
+    @property
+    def partitions(self) -> Partitions:
+        """See above."""
+        if self._partitions is None:
+            self._partitions = np.array([self.counts[0][0]], np.int32)
+        return self._partitions
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the records as an Arrow table; of a single record about so many."""
+        return self.records.nbytes if self.single is None else self.single.nbytes
+
+    @property
+    def record_count(self) -> int:
+        """How many records it has."""
+        return 1 if self.single is not None else sum(count for _, count in self.counts)
+
+    @property
+    def lacks_a_key(self) -> bool:
+        """Whether one of its records has no key."""
+        if self.single is not None:
+            return self.single.key is None
+        return bool(self.records.column("key").null_count)
+
+    @property
+    def is_publication(self) -> bool:
+        """Whether these are delayed records that are due: they were accepted before, and wait for no others."""
+        return self.stamp is not None and self.stamp.producer_id == PUBLISHER
+
+
+def gathered(batches: Sequence[Batch], *, log_append_time: Collection[str]) -> tuple[pa.Table, Partitions]:
+    """All records in the order given, and their partitions. Single records in a row become one table, whatever their topics.
+
+    ``log_append_time``: ids of the topics that have it.
+    """
+    tables: list[pa.Table] = []
+    partitions: list[Partitions] = []
+    for are_single, some in groupby(batches, lambda batch: batch.single is not None):
+        if are_single:
+            singles = list(some)
+            tables.append(table_of([batch.single for batch in singles if batch.single is not None]))
+            partitions.append(np.array([batch.counts[0][0] for batch in singles], np.int32))
+        else:
+            for batch in some:
+                tables.append(at_append_time(batch) if batch.topic_id in log_append_time else batch.records)
+                partitions.append(batch.partitions)
+    if len(tables) == 1:
+        return tables[0].combine_chunks(), partitions[0]
+    return pa.concat_tables(tables).combine_chunks(), np.concatenate(partitions)
+
+
+def at_append_time(batch: Batch) -> pa.Table:
+    """The batch's records, with the append time as timestamp where they have none yet."""
+    if batch.append_time_ms is None:
+        return batch.records
+    field = BATCH_SCHEMA.field("timestamp")
+    time = pa.scalar(batch.append_time_ms * 1000, pa.int64()).cast(field.type)
+    return batch.records.set_column(0, field, pa.repeat(time, batch.records.num_rows))
+
+
+def _counts(partitions: Partitions) -> tuple[tuple[int, int], ...]:
+    if len(partitions) < 2:
+        return tuple((int(partition), 1) for partition in partitions)
+    counts = np.bincount(partitions)
+    touched = np.flatnonzero(counts)
+    return tuple(zip(touched.tolist(), counts[touched].tolist(), strict=True))

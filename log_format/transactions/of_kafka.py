@@ -1,0 +1,129 @@
+"""Decisions about the transactions of Kafka's clients: one (producer id, epoch) has many, one after another (KIP-98, KIP-360).
+
+1. A client gets its epoch before its first transaction, by a row in state ``producer``. Only that epoch begins and ends
+   transactions of the transactional id.
+2. A transaction that was aborted without being asked for ends the epoch: what its client sends later could be half of it.
+3. A client that raises its own epoch gets the same answer again when it repeats the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from log_format.errors import ErrorCode, RequestRefused, TidelogError
+from log_format.topic.producer_id import is_numbered
+from log_format.topic.producers import fenced
+from log_format.transactions.changes import NotFinished, Outcome, aborted, next_owners
+from log_format.transactions.row import NO_EPOCH, TransactionRow
+from log_format.transactions.state import TransactionsView
+
+LAST_EPOCH: Final = 2**15 - 2
+"""Then the transactional id gets another producer id, as Kafka's brokers do it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitProducer:
+    """The transactional id's next epoch. ``asked``: producer id and epoch of a client that raises its own; None: of any other."""
+
+    transactional_id: str
+    new_producer_id: str
+    """Used when the transactional id has none, or has used all of its epochs."""
+    timeout_ms: int
+    """Of the epoch's transactions."""
+    owner: str = ""
+    """See ``Begin``."""
+    asked: tuple[str, int] | None = None
+
+    def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
+        """The fenced transaction's row and the new one; ``NotFinished`` while the previous one is decided but not finished."""
+        known = state.producers.get(self.transactional_id)
+        if known is not None and known.state == "committing":
+            return (), NotFinished(known)
+        if self.asked is not None and known is not None and self.asked != (known.producer_id, known.epoch):
+            if known.state == "producer" and self.asked == (known.producer_id, known.resumed_epoch):
+                return (), known
+            return (), fenced(self.asked[0], self.asked[1], known.epoch)
+        rows: list[TransactionRow] = []
+        if known is not None and known.state == "open":
+            rows.append(aborted(known, "expired" if now_ms > known.expires_at_ms else "fenced", now_ms))
+        is_next = known is not None and is_numbered(known.producer_id) and known.epoch < LAST_EPOCH
+        row = TransactionRow(
+            transaction_id="",
+            transactional_id=self.transactional_id,
+            producer_id=known.producer_id if known is not None and is_next else self.new_producer_id,
+            epoch=known.epoch + 1 if known is not None and is_next else 0,
+            state="producer",
+            began_at_ms=now_ms,
+            expires_at_ms=now_ms + self.timeout_ms,
+            recorded_at_ms=now_ms,
+            owners=next_owners(() if known is None else known.owners, self.owner),
+            resumed_epoch=self.asked[1] if self.asked is not None and is_next else NO_EPOCH,
+        )
+        return [*rows, row], row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginNext:
+    """The epoch's next transaction, unless one is open."""
+
+    transactional_id: str
+    producer_id: str
+    epoch: int
+    transaction_id: str
+    """Used when none is open."""
+
+    def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
+        """The open transaction; ``NotFinished`` while the previous one is decided but not finished."""
+        known = of_epoch(state, self.transactional_id, self.producer_id, self.epoch)
+        if isinstance(known, TidelogError):
+            return (), known
+        if known.state == "committing":
+            return (), NotFinished(known)
+        if known.state == "open" and now_ms > known.expires_at_ms:
+            late = aborted(known, "expired", now_ms)
+            return [late], given_up(late)
+        if known.state == "open":
+            return (), known
+        if known.reason not in ("", "asked"):
+            return (), given_up(known)
+        row = TransactionRow(
+            transaction_id=self.transaction_id,
+            transactional_id=self.transactional_id,
+            producer_id=self.producer_id,
+            epoch=self.epoch,
+            state="open",
+            began_at_ms=now_ms,
+            expires_at_ms=now_ms + known.expires_at_ms - known.began_at_ms,
+            recorded_at_ms=now_ms,
+            last_number=known.committed_number,
+            owners=known.owners,
+            lanes=known.lanes,
+        )
+        return [row], row
+
+
+def of_epoch(state: TransactionsView, transactional_id: str, producer_id: str, epoch: int) -> Outcome:
+    """The newest row of the transactional id, if it is of this producer and epoch; else the refusal."""
+    known = state.producers.get(transactional_id)
+    if known is None or known.producer_id != producer_id or epoch > known.epoch:
+        return RequestRefused(
+            f"Epoch {epoch} of producer {producer_id} is not one of {transactional_id!r}.",
+            code=ErrorCode.UNKNOWN_PRODUCER,
+        )
+    return known if epoch == known.epoch else fenced(producer_id, epoch, known.epoch)
+
+
+def given_up(row: TransactionRow) -> TidelogError:
+    """The refusal to go on in the epoch of a transaction that was aborted without being asked for."""
+    why = {
+        "expired": "its time-out passed",
+        "topic": "one of its topics was deleted",
+        "offsets": "a group refused its offsets",
+    }
+    return RequestRefused(
+        f"The transaction of {row.transactional_id!r} was aborted: {why.get(row.reason, row.reason)}.",
+        code=ErrorCode.TRANSACTION_NOT_OPEN,
+        reason=row.reason,
+    )

@@ -1,0 +1,42 @@
+"""A note that settlements of a queue belong to a transaction: one object for each request, beside the staged records.
+
+The settlements are pending in ``system/queues`` under ``pending_id``. The name is that of staged offsets, with the queue instead
+of the group.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from log_format.errors import CorruptData
+
+
+class StagedSettlements(msgspec.Struct, frozen=True, kw_only=True):
+    """Settlements of one request, or what a queue produces and settles at once."""
+
+    queue: str
+    pending_id: str
+
+
+_DECODER: Final = msgspec.json.Decoder(StagedSettlements)
+_PREFIX: Final = b'{"queue":'
+
+
+def is_settlements(data: bytes) -> bool:
+    """Whether a staged object is such a note; offsets of a group begin otherwise."""
+    return data.startswith(_PREFIX)
+
+
+def encode_settlements(staged: StagedSettlements) -> bytes:
+    """The object's bytes."""
+    return msgspec.json.encode(staged)
+
+
+def decode_settlements(data: bytes, key: str) -> StagedSettlements:
+    """The note from ``encode_settlements``. Raises only ``CorruptData``."""
+    try:
+        return _DECODER.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        raise CorruptData(f"{key} holds no staged settlements: {problem}.", object=key) from problem

@@ -1,0 +1,51 @@
+"""What the console's tests share: one browser and one gateway for a file, and pages that must stay without a trouble.
+
+``browser``   Chromium, for all tests of the file
+``visits``    opens pages; the test fails with what went wrong in any of them
+``gateway``   a process on an empty directory; a file puts into it what its tests need
+``secured``   the same with ``auth=on``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.support.browser import Visits, running_browser
+from tests.support.gateway_process import GatewayProcess, running_gateway
+from tests.support.secured import Secured, secured_gateway
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Closed with the file: as long as Playwright is open, other tests of this worker could start no event loop."""
+    with running_browser() as started:
+        yield started
+
+
+@pytest.fixture
+def visits(browser: Browser) -> Iterator[Visits]:
+    """Pages without a trouble."""
+    opened = Visits(browser)
+    try:
+        yield opened
+    finally:
+        opened.close()
+    assert opened.troubles() == []
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    """On an empty store."""
+    directory = tmp_path_factory.mktemp("console")
+    with running_gateway(directory / "store", directory / "log") as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """On an empty store; callers need a token."""
+    with secured_gateway(tmp_path_factory.mktemp("secured")) as (started, _):
+        yield started

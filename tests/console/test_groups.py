@@ -1,0 +1,166 @@
+"""The console's pages of groups: what they show, and that a reset and a deletion do what was asked, and nothing before it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.browser import Visits
+from tests.support.console import Console, done, row
+from tests.support.gateway_process import GatewayProcess
+
+
+@pytest.fixture
+def console(visits: Visits, gateway: GatewayProcess) -> Console:
+    return Console(visits, gateway.url)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def topic(gateway: GatewayProcess) -> str:
+    """Three partitions with ten records each, a second apart."""
+    gateway.topic("orders", 3, retention_ms=-1)
+    for partition in range(3):
+        records = [{"value": str(number), "timestamp": 1_700_000_000_000 + 1000 * number} for number in range(10)]
+        gateway.http.post(f"/v1/topics/orders/partitions/{partition}/records", json={"records": records})
+    return "orders"
+
+
+def commit(gateway: GatewayProcess, group: str, *offsets: int) -> None:
+    body = [{"topic": "orders", "partition": partition, "offset": offset} for partition, offset in enumerate(offsets)]
+    assert gateway.http.put(f"/v1/groups/{group}/offsets", json={"offsets": body}).status_code == 200
+
+
+def committed(gateway: GatewayProcess, group: str) -> dict[int, int]:
+    answer = gateway.http.get(f"/v1/groups/{group}/offsets").json()
+    return {one["partition"]: one["offset"] for one in answer["offsets"]}
+
+
+def join(gateway: GatewayProcess, group: str) -> dict[str, Any]:
+    body = {"topics": ["orders"], "client_id": "worker-1", "instance_id": "one"}
+    answer = gateway.http.post(f"/v1/groups/{group}/members", json=body)
+    assert answer.status_code == 201
+    joined: dict[str, Any] = answer.json()
+    return joined
+
+
+def test_groups_are_listed_with_their_lag(console: Console, gateway: GatewayProcess) -> None:
+    """State, members and lag stand beside each; a search narrows the list, and stays in the address."""
+    commit(gateway, "behind", 4, 10, 10)
+    join(gateway, "joined")
+    page = console.open("/groups")
+    expect(page.get_by_role("row", name="behind")).to_contain_text("6")
+    assert row(page, "behind") == ["behind", "6", "Empty", "0", "0"]
+    assert row(page, "joined")[2:4] == ["Stable", "1"]
+    page.keyboard.press("/")
+    page.keyboard.type("BEH")
+    expect(page.get_by_role("rowheader")).to_have_text(["behind"])
+    assert page.url.endswith("#/groups?search=BEH")
+    page.reload()
+    expect(page.get_by_role("rowheader")).to_have_text(["behind"])
+    page.get_by_role("link", name="behind").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("behind")
+
+
+def test_a_group_shows_lag_and_members(console: Console, gateway: GatewayProcess) -> None:
+    """Each partition has its lag, its next offset and its reader; a plot shows lag since the page was opened, and goes on."""
+    commit(gateway, "shown", 4, 10)
+    member = join(gateway, "shown")
+    page = console.open("/groups/shown")
+    assert row(page, "orders/0")[1:6:2] == ["6", "4", "worker-1"]
+    assert row(page, "orders/1")[1:6] == ["0", "0 ms", "10", "10", "worker-1"]
+    assert row(page, "orders/2")[1:5] == ["–", "–", "–", "10"]
+    assert row(page, "worker-1")[:3] == ["worker-1", member["member_id"], "one"]
+    plot = page.get_by_role("figure", name="Lag while this page is open")
+    expect(plot).to_contain_text("all partitions 6")
+    expect(plot.locator("svg path").first).to_have_attribute("d", re.compile("^M[0-9.]+ "))
+    gateway.produce("orders", "more", partition=0)
+    expect(plot).to_contain_text("all partitions 7")
+    page.get_by_role("checkbox", name="Plot orders/0").uncheck()
+    expect(plot).not_to_contain_text("orders/0")
+
+
+@pytest.mark.parametrize(
+    ("to", "field", "value", "wanted"),
+    [
+        ("the earliest record", None, "", 0),
+        ("an offset", "Offset", "7", 7),
+        ("forwards or backwards by records", "Records", "-2", 3),
+        ("a time", "First record from this time on", "2023-11-14T22:13:23.500", 4),
+    ],
+)
+def test_a_reset_is_previewed_first(
+    console: Console, gateway: GatewayProcess, to: str, field: str | None, value: str, wanted: int
+) -> None:
+    """The preview says what would change, partition by partition; nothing changes before the second button."""
+    commit(gateway, "reset", 5, 5, 5)
+    page = console.open("/groups/reset")
+    page.get_by_role("button", name="Reset offsets").click()
+    page.get_by_label("To", exact=True).select_option(label=to)
+    if field is not None:
+        page.get_by_label(field, exact=True).fill(value)
+    page.get_by_role("button", name="Preview").click()
+    dialog = page.get_by_role("dialog", name="Reset offsets")
+    expect(dialog.get_by_role("status")).to_have_text("This changes 3 partitions:")
+    moved = f"{5 - wanted} records again" if wanted < 5 else f"{wanted - 5} records skipped"
+    moved = moved.replace("1 records", "1 record")
+    assert [cell.inner_text() for cell in dialog.get_by_role("cell").all()] == [moved, "5", str(wanted)] * 3
+    assert committed(gateway, "reset") == {0: 5, 1: 5, 2: 5}
+    dialog.get_by_role("button", name="Reset 3 partitions").click()
+    done(page, "The offsets of 3 partitions are reset.")
+    assert committed(gateway, "reset") == {0: wanted, 1: wanted, 2: wanted}
+    expect(page.get_by_role("row", name="orders/1")).to_contain_text(str(wanted))
+
+
+def test_a_reset_that_changes_nothing_is_none(console: Console, gateway: GatewayProcess) -> None:
+    """Where every offset is there already the console says so, and offers no change; one may go back and aim anew."""
+    commit(gateway, "there", 0, 0, 0)
+    page = console.open("/groups/there")
+    page.get_by_role("button", name="Reset offsets").click()
+    page.get_by_role("button", name="Preview").click()
+    expect(page.get_by_text("Nothing would change")).to_be_visible()
+    expect(page.get_by_role("button", name="Reset 0 partitions")).to_be_disabled()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_label("To", exact=True).select_option("latest")
+    page.get_by_role("button", name="Preview").click()
+    expect(page.get_by_text("This changes 3 partitions:")).to_be_visible()
+
+
+def test_a_group_with_members_is_not_reset(console: Console, gateway: GatewayProcess) -> None:
+    """The console says so beforehand, and the gateway's refusal stands where it was asked."""
+    commit(gateway, "busy", 5)
+    join(gateway, "busy")
+    console.visits.expect(409)
+    page = console.open("/groups/busy")
+    page.get_by_role("button", name="Reset offsets").click()
+    expect(page.get_by_text("1 live member. Stop them first")).to_be_visible()
+    page.get_by_role("button", name="Preview").click()
+    expect(page.get_by_role("alert")).to_contain_text("GROUP_NOT_EMPTY")
+    assert committed(gateway, "busy") == {0: 5}
+
+
+def test_deleting_asks_for_the_name(console: Console, gateway: GatewayProcess) -> None:
+    """Only the whole name lets it go; the list comes after it."""
+    commit(gateway, "gone", 1)
+    page = console.open("/groups/gone")
+    page.get_by_role("button", name="Delete", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Delete group")
+    confirm = dialog.get_by_role("button", name="Delete", exact=True)
+    expect(confirm).to_be_disabled()
+    dialog.get_by_label("Name of the group").fill("gon")
+    expect(confirm).to_be_disabled()
+    dialog.get_by_label("Name of the group").fill("gone")
+    confirm.click()
+    done(page, "Group gone is deleted.")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Groups")
+    assert gateway.http.get("/v1/groups/gone").status_code == 404
+
+
+def test_a_group_that_is_not_there(console: Console) -> None:
+    """The page says so, and offers no change of it."""
+    console.visits.expect(404)
+    page = console.open("/groups/none")
+    expect(page.get_by_role("alert")).to_contain_text("UNKNOWN_GROUP")
+    expect(page.get_by_role("button", name="Delete")).to_have_count(0)

@@ -1,0 +1,136 @@
+"""Names and values that others chose are text in the console: nothing of them runs, hides, or breaks a page."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.accessibility import overflow
+from tests.support.browser import Visits
+from tests.support.console import Console, settled
+from tests.support.gateway_process import GatewayProcess
+
+NAMES = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</textarea></title><svg onload=alert(1)>",
+    "javascript:alert(1)",
+    "a/b?c=d#e%2F%20 f+g",
+    "\u202etxt.exe\u2066",
+    "__proto__",
+    "constructor",
+    "${alert(1)}{{7*7}}",
+    "x" * 255,
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def data(gateway: GatewayProcess) -> None:
+    """A group, an instance, a queue and a transaction of each name, and a dead letter whose reason is one."""
+    http = gateway.http
+    gateway.topic("t")
+    gateway.topic("dead")
+    gateway.produce("t", *NAMES)
+    for name in NAMES:
+        path = quoted(name)
+        offsets = [{"topic": "t", "partition": 0, "offset": 0, "metadata": name}]
+        assert http.put(f"/v1/groups/{path}/offsets", json={"offsets": offsets}).status_code == 200
+        member = {"topics": ["t", "missing"], "client_id": name, "instance_id": name, "session_timeout_ms": 1_800_000}
+        assert http.post(f"/v1/groups/{path}/members", json=member).status_code == 201
+        queue = {
+            "topics": ["t"],
+            "start": "earliest",
+            "dead_letter_topic": "dead",
+            "filter": {"headers": [f"{name[:200]}:x"]},
+        }
+        assert http.put(f"/v1/queues/{path}", json=queue).status_code == 201
+        assert http.post("/v1/transactions", json={"transactional_id": name, "timeout_ms": 900_000}).status_code == 201
+    http.put("/v1/queues/dying", json={"topics": ["t"], "start": "earliest", "dead_letter_topic": "dead"})
+    received = http.post("/v1/queues/dying:receive", json={"max_records": len(NAMES)}).json()["records"]
+    settlements = [
+        {name: record[name] for name in ("topic", "partition", "offset", "lease")}
+        | {"action": "reject", "reason": NAMES[0]}
+        for record in received
+    ]
+    http.post("/v1/queues/dying:settle", json={"settlements": settlements})
+
+
+@pytest.fixture
+def console(visits: Visits, gateway: GatewayProcess) -> Console:
+    return Console(visits, gateway.url)
+
+
+def quoted(name: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in name.encode())
+
+
+def sound(page: Page) -> None:
+    """Nothing but the console's own elements is there, and the page is no wider than the screen."""
+    settled(page)
+    foreign = "main :is(script, img, iframe, object, embed, form[action], svg:not(.plot svg), [onerror], [onload])"
+    assert page.locator(foreign).count() == 0
+    assert page.locator("a[href^='javascript']").count() == 0
+    assert overflow(page) == []
+
+
+@pytest.mark.parametrize("route", ["/groups", "/queues", "/transactions"])
+def test_lists_show_names_as_they_are(console: Console, route: str) -> None:
+    """Every name is a text of the list, whole, and keeps its direction to itself."""
+    page = console.open(route, width=320)
+    for name in NAMES:
+        expect(page.get_by_role("rowheader").get_by_text(name, exact=True)).to_be_visible()
+    assert page.evaluate(
+        "[...document.querySelectorAll('main tbody .value')].every(e => getComputedStyle(e).unicodeBidi === 'isolate')"
+    )
+    sound(page)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_leads_to_its_page_and_back(console: Console, name: str) -> None:
+    """The link of a group and of a queue leads to the one with just this name."""
+    page = console.open("/groups")
+    for kind in ("groups", "queues"):
+        page.goto(f"/#/{kind}")
+        settled(page)
+        page.get_by_role("link", name=name, exact=True).click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(name)
+        sound(page)
+        expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_members_and_dead_letters_are_text(console: Console) -> None:
+    """Names that clients gave themselves, reasons that receivers gave, values."""
+    page = console.open(f"/groups/{quoted(NAMES[1])}", width=320)
+    expect(page.get_by_role("rowheader", name=NAMES[1], exact=True)).to_be_visible()
+    sound(page)
+    page.goto("/#/queues/dying")
+    settled(page)
+    expect(page.get_by_text(NAMES[0]).first).to_be_visible()
+    sound(page)
+
+
+def test_what_is_typed_is_text(console: Console, gateway: GatewayProcess) -> None:
+    """A search for markup finds it; deleting asks for just that name and deletes just that group."""
+    name = "<b>gone</b>"
+    offsets = [{"topic": "t", "partition": 0, "offset": 0}]
+    gateway.http.put(f"/v1/groups/{quoted(name)}/offsets", json={"offsets": offsets})
+    page = console.open("/groups")
+    page.get_by_label("Search").fill("<b>")
+    page.get_by_role("link", name=name).click()
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_label("Name of the group").fill(name)
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.locator(".toasts")).to_contain_text(f"Group {name} is deleted.")
+    assert gateway.http.get(f"/v1/groups/{quoted(name)}").status_code == 404
+    assert len(gateway.http.get("/v1/groups").json()["groups"]) == len(NAMES)
+
+
+@pytest.mark.parametrize(
+    "query", ["?search=%", "?search=%E0%A4%A", "?search[]=1&__proto__=x", "/%E0%A4%A", "/%00", "/../../etc"]
+)
+def test_odd_addresses(console: Console, query: str) -> None:
+    """An address that nobody's link leads to shows a page or says what is not there."""
+    console.visits.expect(400, 404)
+    page = console.open(f"/groups{query}")
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    sound(page)

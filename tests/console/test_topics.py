@@ -1,0 +1,195 @@
+"""The pages of topics: the list with its search and readers, a topic with all that is known of it, and its changes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from log_format.topic.config import SETTINGS
+from tests.support.accessibility import faults, overflow
+from tests.support.browser import Visits
+from tests.support.console import Console, done, row, settled
+from tests.support.gateway_process import GatewayProcess, running_gateway
+from tests.support.many_topics import put_topics
+from tests.support.secured import Secured
+
+
+@pytest.fixture
+def console(visits: Visits, gateway: GatewayProcess) -> Console:
+    return Console(visits, gateway.url)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def topics(gateway: GatewayProcess) -> None:
+    """``orders`` with ten records in each of three partitions and a group behind, ``unread`` with none."""
+    gateway.topic("orders", 3)
+    gateway.topic("unread")
+    gateway.topic("other")
+    for partition in range(3):
+        records = [{"value": str(number)} for number in range(10)]
+        gateway.http.post(f"/v1/topics/orders/partitions/{partition}/records", json={"records": records})
+    for group, offset in (("billing", 4), ("audit", 10)):
+        body = {"offsets": [{"topic": "orders", "partition": 0, "offset": offset}]}
+        assert gateway.http.put(f"/v1/groups/{group}/offsets", json=body).status_code == 200
+    gateway.http.put(
+        "/v1/groups/elsewhere/offsets", json={"offsets": [{"topic": "other", "partition": 0, "offset": 0}]}
+    )
+
+
+def test_topics_are_listed_with_their_readers(console: Console) -> None:
+    """Records, lag and readers stand beside each; a search and the choice of the unread ones narrow the list."""
+    page = console.open("/topics")
+    name, mode, partitions, records, *_, lag, readers = row(page, "orders")
+    assert (name, mode, partitions, records, lag) == ("orders", "own", "3", "30", "6")
+    assert readers == "billing, audit"
+    assert row(page, "unread")[-1] == "no group"
+    page.get_by_label("Which").select_option("none")
+    expect(page.get_by_role("rowheader", name="orders")).to_have_count(0)
+    expect(page.get_by_role("rowheader", name="unread", exact=True)).to_be_visible()
+    page.get_by_label("Which").select_option("by")
+    page.get_by_label("Group").fill("billing")
+    expect(page.get_by_role("rowheader")).to_have_text(["orders"])
+    page.get_by_label("Which").select_option("")
+    page.keyboard.press("Escape")
+    page.get_by_role("heading", level=1).click()
+    page.keyboard.press("/")
+    page.keyboard.type("RDER")
+    expect(page.get_by_role("rowheader")).to_have_text(["orders"])
+    page.get_by_role("searchbox").fill("nothing like it")
+    expect(page.get_by_text("No topic fits")).to_be_visible()
+
+
+def test_a_topic_is_made_altered_emptied_and_deleted(console: Console, gateway: GatewayProcess) -> None:
+    """Each change is made once it is confirmed, and a refusal stands beside what was typed."""
+    console.visits.expect(400)
+    page = console.open("/topics")
+    page.get_by_role("button", name="Create a topic").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("no good")
+    dialog.get_by_role("button", name="Create").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("INVALID_TOPIC_NAME")
+    dialog.get_by_label("Name").fill("fresh")
+    dialog.get_by_label("Partitions").fill("2")
+    dialog.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("fresh")
+    settled(page)
+    assert gateway.http.get("/v1/topics/fresh").json()["partition_count"] == 2
+    gateway.http.post("/v1/topics/fresh/records", json={"records": [{"value": "1"}] * 5})
+    page.get_by_label("retention.ms", exact=True).fill("60000")
+    page.get_by_label("flush.ms").fill("-7")
+    page.get_by_role("button", name="Change", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("flush.ms")
+    assert gateway.http.get("/v1/topics/fresh").json()["config"]["retention.ms"] == 604800000
+    page.get_by_label("flush.ms").fill("")
+    page.get_by_role("button", name="Change", exact=True).click()
+    done(page, "The settings are changed")
+    expect(page.get_by_label("flush.ms")).to_have_value("250")
+    assert gateway.http.get("/v1/topics/fresh").json()["config"]["retention.ms"] == 60000
+    page.get_by_role("button", name="Empty…").click()
+    dialog.get_by_label("Name of the topic").fill("fresh")
+    dialog.get_by_role("button", name="Empty").click()
+    done(page, "is empty")
+    parts = gateway.http.get("/v1/topics/fresh").json()["partitions"]
+    assert sum(part["high_watermark"] - part["log_start_offset"] for part in parts) == 0
+    page.get_by_role("button", name="Delete…").click()
+    expect(dialog.get_by_role("button", name="Delete")).to_be_disabled()
+    dialog.get_by_label("Name of the topic").fill("fres")
+    expect(dialog.get_by_role("button", name="Delete")).to_be_disabled()
+    dialog.get_by_label("Name of the topic").fill("fresh")
+    dialog.get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Topics")
+    assert gateway.http.get("/v1/topics/fresh").status_code == 404
+
+
+def test_a_topic_tells_all_of_itself(console: Console) -> None:
+    """Who reads it and who does not, partitions, segments, settings with defaults, cost."""
+    page = console.open("/topics/orders")
+    assert row(page, "billing") == ["billing", "0", "6"]
+    page.get_by_text("1 group does not read it").click()
+    expect(page.get_by_role("link", name="elsewhere")).to_be_visible()
+    second = page.get_by_role("region", name="Partitions").get_by_role("row", name="1 0 10")
+    expect(second).to_be_visible()
+    expect(page.get_by_role("region", name="Segments", exact=True)).to_contain_text("0 – 9")
+    commits = page.get_by_role("region", name="Commits", exact=True)
+    expect(commits.locator("tbody tr")).to_have_count(4)
+    newest = commits.locator("tbody tr").first.inner_text().split("\t")
+    assert (newest[0].strip(), newest[3].partition("/")[0], newest[4], newest[5]) == (
+        "3",
+        "tidelog-gateway",
+        "10",
+        "+1 −0",
+    )
+    expect(page.get_by_label("retention.ms", exact=True)).to_have_value("604800000")
+    expect(page.get_by_text("7 d; default 604800000")).to_be_visible()
+    expect(page.locator(".figures")).to_contain_text("commits as now $0.00", timeout=15_000)
+
+
+def test_a_topic_that_is_not_there(console: Console) -> None:
+    """The page says so, and its address is one that any name has."""
+    console.visits.expect(400, 404)
+    page = console.open("/topics/nothing%2Flike%20it")
+    expect(page.get_by_role("alert")).to_contain_text("Not there")
+    expect(page.get_by_role("heading", level=1)).to_have_text("nothing/like it")
+
+
+@pytest.mark.parametrize("width", [320, 1280, 2560])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("route", ["/", "/topics", "/topics/orders", "/topics/unread"])
+def test_pages_are_for_everyone(console: Console, route: str, width: int, scheme: str) -> None:
+    """Names, structure, contrast and sizes are right on every screen, and nothing scrolls sideways."""
+    page = console.open(route, width=width, scheme=scheme)
+    assert faults(page) == []
+    assert overflow(page) == []
+
+
+def test_rights_decide_what_is_offered(visits: Visits, secured: Secured) -> None:
+    """A reader is offered no change; one without a token is asked for it, and what it may not see it is told."""
+    visits.expect(401, 403)
+    secured.admin.http.post("/v1/topics", json={"name": "seen"})
+    secured.admin.http.post("/v1/topics", json={"name": "hidden"})
+    principal, reader = secured.user()
+    secured.allow(principal, "Read", "topic", "seen")
+    assert reader.token is not None
+    page = Console(visits, secured.url, reader.token).open("/topics/seen")
+    expect(page.get_by_role("heading", level=1)).to_have_text("seen")
+    expect(page.get_by_role("button", name="Delete…")).to_have_count(0)
+    expect(page.get_by_role("button", name="Change", exact=True)).to_be_disabled()
+    other = Console(visits, secured.url, reader.token).open("/topics/hidden")
+    expect(other.get_by_role("alert").first).to_contain_text("You need the right Describe on topic hidden")
+    listed = Console(visits, secured.url, reader.token).open("/topics")
+    expect(listed.get_by_role("rowheader")).to_have_text(["seen"])
+    stranger = visits.page(secured.url)
+    stranger.goto("/#/topics")
+    stranger.get_by_label("Token").fill("tl_wrong")
+    stranger.get_by_role("button", name="Sign in").click()
+    expect(stranger.get_by_role("alert")).to_contain_text("Sign in with a valid token")
+    stranger.get_by_label("Token").fill(reader.token)
+    stranger.get_by_role("button", name="Sign in").click()
+    expect(stranger.get_by_role("rowheader")).to_have_text(["seen"])
+
+
+def test_ten_thousand_topics(visits: Visits, tmp_path: Path) -> None:
+    """The list is paged and searched by the gateway, and stays quick."""
+    with running_gateway(tmp_path / "store", tmp_path / "log") as gateway:
+        gateway.topic("like")
+        put_topics(tmp_path / "store", "like", 10_000)
+        page = Console(visits, gateway.url).open("/topics")
+        expect(page.get_by_text("100 topics on this page")).to_be_visible()
+        page.get_by_role("button", name="Next").click()
+        expect(page.get_by_role("rowheader", name="sensor-00150")).to_be_visible()
+        page.get_by_role("button", name="Back").click()
+        expect(page.get_by_role("rowheader", name="sensor-00050")).to_be_visible()
+        page.get_by_role("searchbox").fill("R-0999")
+        expect(page.get_by_role("rowheader")).to_have_count(10)
+
+
+def test_defaults_are_the_gateways() -> None:
+    """What the console shows as a setting's default."""
+    source = Path(__file__).parents[2].joinpath("gateway/console/static/topic.js").read_text()
+    listed = dict(re.findall(r'"([\w.]+)": ("?[\w-]+"?)', source[source.index("DEFAULTS") :]))
+    assert len(listed) > 10
+    for name, default in listed.items():
+        assert default.strip('"') == str(SETTINGS[name].default), name

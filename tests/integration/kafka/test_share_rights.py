@@ -1,0 +1,96 @@
+"""Share groups with ``auth=on``: every call needs Read or Describe of the group, records need Read of their topic besides."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode as KafkaError
+
+from tests.support.kafka_frames import Wire, log_in
+from tests.support.kafka_secured import Service
+from tests.support.kafka_shares import ACCEPT, ShareMember, until
+
+GROUP_DENIED, TOPIC_DENIED = KafkaError.group_authorization_failed, KafkaError.topic_authorization_failed
+NONE = KafkaError.none
+_PLAIN: dict[str, Any] = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
+
+
+@pytest.fixture
+def group() -> str:
+    return f"g-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def member(service: Service, topic: str, group: str) -> Iterator[ShareMember]:
+    """It has not logged in."""
+    with Wire(service.kafka) as wire:
+        assert log_in(wire, service.user(("Describe", "topic", topic))[1]).error_code == 0
+        (told,) = wire.call("metadata", 12, topics=[{"name": topic, "topic_id": None}], **_PLAIN).topics
+    with ShareMember(service.kafka, group, told.topic_id) as made:
+        yield made
+
+
+def _codes(member: ShareMember, topic: str) -> dict[str, KafkaError]:
+    """Of each call, as far as it is about the group."""
+    described: dict[str, Any] = {"group_id": member.group, "topics": None}
+    return {
+        "heartbeat": member.beat(0, [topic]).error_code,
+        "describe": member.wire.call(
+            "share_group_describe", 1, group_ids=(member.group,), include_authorized_operations=False
+        ).groups[0].error_code,
+        "offsets": member.wire.call("describe_share_group_offsets", 0, groups=[described]).groups[0].error_code,
+        "fetch": KafkaError(member.fetch(epoch=0).error),
+        "acknowledge": KafkaError(member.acknowledge({}, epoch=-1)[0]),
+    }  # fmt: skip
+
+
+def test_each_call_needs_its_right_on_the_group(service: Service, topic: str, member: ShareMember) -> None:
+    """All are denied without it; to see a group is not to read from it."""
+    principal, token = service.user(("Read", "topic", topic))
+    assert log_in(member.wire, token).error_code == 0
+    assert set(_codes(member, topic).values()) == {GROUP_DENIED}
+    assert service.secured.admin.http.get(f"/v1/queues/{member.group}").status_code == 404, "nothing was made"
+    service.secured.allow(principal, "Describe", "group", member.group)
+    codes = _codes(member, topic)
+    assert {name for name, code in codes.items() if code is GROUP_DENIED} == {"heartbeat", "fetch", "acknowledge"}
+    service.secured.allow(principal, "Read", "group", member.group)
+    assert set(_codes(member, topic).values()) == {NONE}
+
+
+def test_records_need_read_of_their_topic(service: Service, topic: str, member: ShareMember) -> None:
+    """To subscribe, to get them, and to say what became of them, even of those that were got before the right went."""
+    rights = (("Read", "group", member.group), ("Read", "topic", topic))
+    principal, token = service.user(rights[0])
+    made = service.secured.admin.http.put(f"/v1/queues/{member.group}", json={"topics": [topic], "start": "earliest"})
+    assert made.status_code == 201, made.text
+    assert log_in(member.wire, token).error_code == 0
+    assert member.beat(0, [topic]).error_code is TOPIC_DENIED
+    assert member.fetch(epoch=0).errors == {0: TOPIC_DENIED}
+    service.secured.allow(principal, *rights[1])
+    assert member.beat(0, [topic]).error_code is NONE
+    assert service.secured.admin.produce(topic, {"value": "a"}).status_code == 200
+    assert len(until(lambda: member.fetch(max_wait_ms=500)).records) == 1
+    service.secured.forget(principal)
+    service.secured.allow(principal, *rights[0])
+    assert member.acknowledge({0: [(0, 0, [ACCEPT])]}) == (NONE, {0: TOPIC_DENIED})
+    service.secured.allow(principal, *rights[1])
+    assert member.acknowledge({0: [(0, 0, [ACCEPT])]}) == (NONE, {0: NONE})
+
+
+def test_no_member_is_anothers(service: Service, topic: str, member: ShareMember) -> None:
+    """Another principal with the same rights can't go on as it, nor take it out, nor acknowledge for it."""
+    rights = (("Read", "group", member.group), ("Read", "topic", topic))
+    assert log_in(member.wire, service.user(*rights)[1]).error_code == 0
+    epoch = member.beat(0, [topic]).member_epoch
+    assert member.fetch().error == 0
+    with Wire(service.kafka) as wire:
+        assert log_in(wire, service.user(*rights)[1]).error_code == 0
+        mine, member.wire = member.wire, wire
+        for other in (epoch, -1):
+            assert member.beat(other).error_code is KafkaError.unknown_member_id
+        assert member.acknowledge({}, epoch=1)[0] == KafkaError.share_session_not_found
+        member.wire = mine
+    assert member.beat(epoch).error_code is NONE

@@ -1,0 +1,51 @@
+"""``tidelog cost`` over a real gateway: its own counts, priced."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.gateway_process import GatewayProcess
+
+pytestmark = pytest.mark.processes
+
+
+def test_a_topic_and_all_topics(tmp_path: Path, start_gateway: Callable[..., GatewayProcess]) -> None:
+    """A busy topic's PUTs are seen and priced; all cost at least as much as one; without either it is refused."""
+    gateway = start_gateway(str(tmp_path / "store"))
+    gateway.topic("busy", flush_ms=20)
+    stopping = threading.Event()
+
+    def produce() -> None:
+        while not stopping.is_set():
+            gateway.produce("busy", "x")
+
+    producer = threading.Thread(target=produce)
+    producer.start()
+    try:
+        found = []
+        for what in ("busy", "--all"):
+            program = [sys.executable, "-m", "tidelog", "cost", what, "--seconds", "3", "--url", gateway.url, "--json"]
+            ended = subprocess.run(program, capture_output=True, check=True, timeout=60)
+            found.append(json.loads(ended.stdout))
+    finally:
+        stopping.set()
+        producer.join()
+    topic, everything = found
+    for one in found:
+        commits = next(row for row in one["requests"] if (row["kind"], row["of"]) == ("PUT", "commit"))
+        assert commits["per_second"] > 2
+        assert commits["dollars"] == pytest.approx(commits["per_second"] * 730 * 3.6 * 0.005, rel=0.01)
+        assert one["dollars"] == pytest.approx(one["requests_dollars"] + one["storage_dollars"], abs=0.02)
+        assert one["stored_bytes"] > 0
+        assert one["prices_checked"]
+    assert {row["of"] for row in topic["requests"]} <= {"segment", "commit", "checkpoint"}
+    assert "heartbeat" in {row["of"] for row in everything["requests"]}
+    program = [sys.executable, "-m", "tidelog", "cost", "--url", gateway.url]
+    assert subprocess.run(program, capture_output=True, check=False, timeout=60).returncode != 0

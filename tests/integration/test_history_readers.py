@@ -1,0 +1,324 @@
+"""Readers of history: processes beside a gateway that answer fetches of old records as it would by itself."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from gateway.history.settings import READER_BYTES
+from tests.support.gateway_process import GatewayProcess, running_gateway
+
+pytestmark = pytest.mark.processes
+
+PATIENCE_S = 60
+COUNT = 24_000
+PATH = "/v1/topics/t/partitions/0/records"
+TYPES = ("application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream")
+LAST_CHUNK = b"\r\n0\r\n\r\n"
+NO_TAIL = ("--tail-cache-bytes-max", "0")
+
+
+def wait_until(what: str, is_so: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def readers(gateway: GatewayProcess) -> list[int]:
+    """Process ids of its readers."""
+    listed = subprocess.run(
+        ["ps", "-o", "pid=,args=", "--ppid", str(gateway.process.pid)], capture_output=True, text=True, check=False
+    )
+    return [int(line.split()[0]) for line in listed.stdout.splitlines() if "history_reader" in line]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def answered(gateway: GatewayProcess) -> float:
+    """Fetches that its readers answered."""
+    return gateway.metric('tidelog_history_requests_total{outcome="answered"}')
+
+
+def wait_for_readers(gateway: GatewayProcess, count: int = 1) -> None:
+    """A fetch from far behind the tail starts them."""
+
+    def are_there() -> bool:
+        assert fetched(gateway, TYPES[0], None, offset=0, max_records=1_000, max_bytes=1 << 20).status_code in {
+            200,
+            503,
+        }
+        return gateway.metric("tidelog_history_readers") == count
+
+    wait_until("readers take fetches", are_there)
+
+
+def wait_for_another(gateway: GatewayProcess, dead: int) -> None:
+    wait_until("another one is there", lambda: readers(gateway) not in ([], [dead]))
+
+
+def fill(gateway: GatewayProcess) -> None:
+    """The topic ``t``: 24,000 records with keys and headers, 13 MB, in eight segments."""
+    gateway.topic("t", commit_mode="own")
+    made = random.Random(7)
+    for first in range(0, COUNT, COUNT // 8):
+        records: list[dict[str, Any]] = [
+            {
+                "key": f"k{number % 50}",
+                "value_base64": base64.b64encode(made.randbytes(500)).decode(),
+                "headers": [{"key": "h", "value": "x" * (number % 40)}],
+            }
+            if number % 3
+            else {"key": f"k{number}", "value": f"line {number} " * 50}
+            for number in range(first, first + COUNT // 8)
+        ]
+        assert gateway.http.post(PATH, json={"records": records}).status_code == 200
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    """Without readers, on a directory."""
+    path = tmp_path_factory.mktemp("filled")
+    with running_gateway(path / "store", path / "gateway.log", *NO_TAIL, "--readers", "0") as started:
+        fill(started)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def gateway(filled: GatewayProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    """With a reader, as by default, on the same store."""
+    log = tmp_path_factory.mktemp("readers") / "gateway.log"
+    with running_gateway(filled.store, log, *NO_TAIL) as started:
+        wait_for_readers(started)
+        yield started
+
+
+def fetched(gateway: GatewayProcess, accept: str, encoding: str | None, **query: Any) -> httpx.Response:
+    headers = {"Accept": accept, "Accept-Encoding": encoding or "identity"}
+    return gateway.http.get(PATH, params=query, headers=headers)
+
+
+@pytest.mark.parametrize("encoding", [None, "gzip", "zstd"])
+@pytest.mark.parametrize("accept", TYPES)
+def test_a_reader_answers_as_the_gateway(
+    filled: GatewayProcess, gateway: GatewayProcess, accept: str, encoding: str | None
+) -> None:
+    """The same records, bytes and headers, in each format, from any offset and with any limits, up to the end."""
+    before = answered(gateway)
+    for offset, count, size in (
+        (0, 700, 1 << 20),
+        (2_999, 5_000, 1 << 20),
+        (11_111, 100_000, 1 << 22),
+        (23_000, 9_999, 1 << 22),
+    ):
+        query = {"offset": offset, "max_records": count, "max_bytes": size}
+        plain, by_reader = (fetched(one, accept, encoding, **query) for one in (filled, gateway))
+        assert plain.status_code == by_reader.status_code == 200
+        assert plain.content == by_reader.content, query
+        for name in (
+            "content-type",
+            "content-encoding",
+            "vary",
+            *(each for each in plain.headers if "tidelog" in each),
+        ):
+            if name != "tidelog-request-id":
+                assert plain.headers.get(name) == by_reader.headers.get(name), name
+    after = answered(gateway)
+    assert after == before + 4
+
+
+def test_what_is_small_filtered_or_at_the_end_is_not_a_readers(gateway: GatewayProcess) -> None:
+    """Such fetches are answered by the gateway, and none of them waits for a reader."""
+    before = answered(gateway)
+    for query in (
+        {"offset": 0, "max_records": 10, "max_bytes": 10_000},
+        {"offset": 0, "key": "k1"},
+        {"offset": COUNT},
+        {"offset": "latest"},
+    ):
+        answer = fetched(gateway, TYPES[0], None, **query)
+        assert answer.status_code == 200, answer.text
+    assert gateway.http.get(PATH, params={"offset": COUNT + 1}).status_code == 416
+    assert answered(gateway) == before
+
+
+def test_a_gateway_has_no_reader_until_a_client_is_far_behind(filled: GatewayProcess, tmp_path: Path) -> None:
+    """Neither clients near the tail nor small fetches start a process. The first fetch from far behind is the gateway's work."""
+    with running_gateway(filled.store, tmp_path / "gateway.log", *NO_TAIL) as gateway:
+        for query in (
+            {"offset": 0, "max_records": 10, "max_bytes": 10_000},
+            {"offset": COUNT - 2_000},
+            {"offset": COUNT},
+        ):
+            assert fetched(gateway, TYPES[0], None, **query).status_code == 200
+        assert readers(gateway) == []
+        first = fetched(gateway, TYPES[0], None, offset=0, max_records=1_000, max_bytes=1 << 20)
+        assert len(first.json()["records"]) == 1_000
+        assert answered(gateway) == 0
+        wait_until("its reader is started", lambda: readers(gateway))
+
+
+def test_a_reader_keeps_to_its_memory(gateway: GatewayProcess) -> None:
+    """With more clients than it serves at once, each with the largest answers."""
+    wait_for_readers(gateway)
+    (pid,) = readers(gateway)
+
+    def read(accept: str) -> None:
+        for _ in range(4):
+            with httpx.Client(base_url=gateway.url, timeout=PATIENCE_S) as client:
+                query = {"offset": 0, "max_records": 100_000, "max_bytes": 1 << 23}
+                assert client.get(PATH, params=query, headers={"Accept": accept}).status_code == 200
+
+    with ThreadPoolExecutor(6) as clients:
+        list(clients.map(read, TYPES * 2))
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    peak = next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM:"))
+    assert 0 < peak < READER_BYTES
+    assert readers(gateway) == [pid]
+
+
+def read_all(gateway: GatewayProcess) -> int:
+    """Records read from the start, with a new try for each 503."""
+    offset = read = 0
+    deadline = time.monotonic() + PATIENCE_S
+    while offset < COUNT:
+        assert time.monotonic() < deadline
+        try:
+            answer = fetched(gateway, TYPES[0], None, offset=offset, max_records=2_000, max_bytes=1 << 22)
+        except httpx.RemoteProtocolError:
+            continue  # cut in the middle
+        if answer.status_code == 503:
+            problem = answer.json()
+            assert (problem["retryable"], problem["may_have_happened"]) == (True, False)
+            time.sleep(0.05)
+            continue
+        assert answer.status_code == 200, answer.text
+        found = answer.json()
+        assert [record["offset"] for record in found["records"]] == list(range(offset, found["next_offset"]))
+        read += len(found["records"])
+        offset = found["next_offset"]
+    return read
+
+
+def test_a_reader_that_is_killed_is_started_again_and_no_record_is_lost(gateway: GatewayProcess) -> None:
+    """Its fetches are refused and may be tried again, or the gateway serves them."""
+    for _ in range(3):
+        (pid,) = readers(gateway)
+        os.kill(pid, signal.SIGKILL)
+        assert read_all(gateway) == COUNT
+        wait_for_another(gateway, pid)
+        wait_for_readers(gateway)
+
+
+def asked_without_reading(gateway: GatewayProcess) -> socket.socket:
+    """A client that asks for eight megabytes and takes nothing."""
+    client = gateway.connect()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+    head = f"GET {PATH}?offset=0&max_records=100000&max_bytes=8000000 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    client.sendall(head.encode())
+    return client
+
+
+def test_an_answer_is_cut_when_its_reader_is_killed_in_the_middle(gateway: GatewayProcess) -> None:
+    """A client must not take half an answer for a whole one."""
+    wait_for_readers(gateway)
+    with asked_without_reading(gateway) as client:
+        assert client.recv(100).startswith(b"HTTP/1.1 200")
+        time.sleep(0.5)
+        (pid,) = readers(gateway)
+        os.kill(pid, signal.SIGKILL)
+        rest = b""
+        with contextlib.suppress(ConnectionResetError):
+            while not rest.endswith(LAST_CHUNK) and (piece := client.recv(1 << 16)):
+                rest = (rest + piece)[-100:]
+        assert not rest.endswith(LAST_CHUNK)
+    wait_for_readers(gateway)
+
+
+def test_clients_that_do_not_read_do_not_hold_up_another(gateway: GatewayProcess) -> None:
+    """Six of them have all of a reader's turns; they are cut once another client waits."""
+    wait_for_readers(gateway)
+    with contextlib.ExitStack() as stack:
+        for _ in range(6):
+            stack.enter_context(asked_without_reading(gateway))
+        time.sleep(0.5)
+        began = time.monotonic()
+        assert read_all(gateway) == COUNT
+        assert time.monotonic() - began < 40
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_no_reader_outlives_its_gateway(filled: GatewayProcess, tmp_path: Path, number: int) -> None:
+    """However it ends; and an answer under way is finished when it drains."""
+    with running_gateway(filled.store, tmp_path / "gateway.log", *NO_TAIL, "--readers", "2") as gateway:
+        wait_for_readers(gateway, 2)
+        pids = readers(gateway)
+        assert len(pids) == 2
+        assert all(os.getpriority(os.PRIO_PROCESS, pid) == 10 for pid in pids)
+        gateway.process.send_signal(number)
+        status = gateway.process.wait(PATIENCE_S)
+        gateway.kill()  # closes what this process has of it
+        assert status == (-9 if number == signal.SIGKILL else 0)
+        wait_until("no reader is left", lambda: not any(map(is_alive, pids)))
+
+
+def test_a_signal_to_all_processes_lets_an_answer_end(filled: GatewayProcess, tmp_path: Path) -> None:
+    """As a service manager sends it: the reader goes on until its gateway has drained."""
+    with running_gateway(filled.store, tmp_path / "gateway.log", *NO_TAIL) as gateway:
+        wait_for_readers(gateway)
+        with asked_without_reading(gateway) as client:
+            assert client.recv(100).startswith(b"HTTP/1.1 200")
+            for pid in (*readers(gateway), gateway.process.pid):
+                os.kill(pid, signal.SIGTERM)
+            time.sleep(0.3)
+            rest = b""
+            while not rest.endswith(LAST_CHUNK) and (piece := client.recv(1 << 16)):
+                rest = (rest + piece)[-100:]
+            assert rest.endswith(LAST_CHUNK)
+        assert gateway.process.wait(PATIENCE_S) == 0
+        gateway.kill()
+
+
+@pytest.mark.parametrize("damage", ["deleted", "bit"])
+def test_a_damaged_segment_is_named_and_nothing_else_suffers(tmp_path: Path, damage: str) -> None:
+    """500 ``CORRUPT_SEGMENT`` with its name for the records in it; the reader lives on, and the others are read."""
+    with running_gateway(tmp_path / "store", tmp_path / "gateway.log", *NO_TAIL) as gateway:
+        fill(gateway)
+        wait_for_readers(gateway)
+        before = readers(gateway)
+        segments = sorted((tmp_path / "store/topics/t/segments").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+        if damage == "deleted":
+            segments[2].unlink()
+        else:
+            data = bytearray(segments[2].read_bytes())
+            data[60] ^= 1
+            segments[2].write_bytes(data)
+        first = 2 * COUNT // 8
+        answer = fetched(gateway, TYPES[0], None, offset=first, max_records=1_000, max_bytes=1 << 22)
+        problem = answer.json()
+        assert (answer.status_code, problem["error_code"]) == (500, "CORRUPT_SEGMENT"), answer.text
+        assert segments[2].name in problem["segment"]
+        assert problem["topic"] == "t"
+        below = fetched(gateway, TYPES[0], None, offset=0, max_records=100_000, max_bytes=1 << 24)
+        assert below.json()["next_offset"] == first
+        above = fetched(gateway, TYPES[0], None, offset=first + COUNT // 8, max_records=1_000, max_bytes=1 << 22)
+        assert len(above.json()["records"]) == 1_000
+        assert readers(gateway) == before

@@ -1,0 +1,165 @@
+"""Several gateways behind one port, and the process that keeps them: spread, restarts, replacement without a failed request."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Self
+
+import httpx
+import pytest
+
+from tests.support.gateway_process import SERVE, GatewayProcess, running_gateway
+
+pytestmark = pytest.mark.processes
+
+COUNT = 3
+PATIENCE_S = 60
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[GatewayProcess]:
+    """Three workers on a directory, with a page for operators."""
+    settings = ("--workers", str(COUNT), "--ops-port", "0", "--header-idle-ms", "3000", "--heartbeat-ms", "500")
+    with running_gateway(tmp_path / "store", tmp_path / "gateway.log", *settings, command=SERVE) as started:
+        yield started
+
+
+def workers(gateway: GatewayProcess) -> set[int]:
+    """Process ids of the workers."""
+    children = Path(f"/proc/{gateway.process.pid}/task/{gateway.process.pid}/children").read_text()
+    return set(map(int, children.split()))
+
+
+def wait_until(what: str, is_so: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+
+
+class Load:
+    """Clients that send one record after another, each over a kept connection of its own; every answer but 200 is kept."""
+
+    def __init__(self, url: str, clients: int = 8) -> None:
+        self.sent = [0] * clients
+        self.failures: list[str] = []
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._send, args=(url, number)) for number in range(clients)]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _send(self, url: str, number: int) -> None:
+        with httpx.Client(base_url=url, timeout=60, trust_env=False) as http:
+            while not self._stop.is_set():
+                body = {"records": [{"value": f"{number}-{self.sent[number]}"}]}
+                try:
+                    answer = http.post("/v1/topics/t/partitions/0/records", json=body)
+                except httpx.HTTPError as error:
+                    self.failures.append(repr(error))
+                    return
+                if answer.status_code != 200:
+                    self.failures.append(answer.text)
+                    return
+                self.sent[number] += 1
+
+    def values(self) -> set[str]:
+        return {f"{number}-{index}" for number, count in enumerate(self.sent) for index in range(count)}
+
+
+def test_connections_are_spread_and_one_page_shows_all(gateway: GatewayProcess) -> None:
+    """Each worker serves some; each is a gateway of its own; the operators' page has the samples of all."""
+    gateway.topic("t")
+    wait_until("all gateways are known", lambda: len(gateway.http.get("/v1/cluster").json()["gateways"]) == COUNT)
+    with Load(gateway.url, clients=24) as load:
+        wait_until("records are sent", lambda: sum(load.sent) >= 200)
+    assert load.failures == []
+    with urllib.request.urlopen(f"{gateway.operations_url}/metrics") as answer:
+        page = answer.read().decode()
+    served = [line for line in page.splitlines() if line.startswith("tidelog_http_requests_total{")]
+    assert {line.partition('worker="')[2][0] for line in served} == {"0", "1", "2"}
+    assert page.count("# TYPE tidelog_http_requests_total ") == 1
+    for path in ("/healthz", "/readyz", "/v1/cluster"):
+        with urllib.request.urlopen(f"{gateway.operations_url}{path}") as answer:
+            assert answer.status == 200
+    assert {value for _, value in gateway.read("t")} == load.values()
+
+
+def test_workers_are_replaced_without_a_failed_request(gateway: GatewayProcess) -> None:
+    """SIGHUP: other processes serve the port, and no client on a kept connection saw anything but 200."""
+    gateway.topic("t", flush_ms=100)
+    before = workers(gateway)
+    assert len(before) == COUNT
+    with Load(gateway.url) as load:
+        wait_until("records are sent", lambda: sum(load.sent) >= 50)
+        gateway.process.send_signal(signal.SIGHUP)
+        wait_until("all workers are replaced", lambda: len(workers(gateway)) == COUNT and not workers(gateway) & before)
+        enough = sum(load.sent) + 50
+        wait_until("the new ones serve", lambda: load.failures or sum(load.sent) >= enough)
+    assert load.failures == []
+    stored = [value for _, value in gateway.read("t")]
+    assert len(stored) == len(set(stored))
+    assert set(stored) == load.values()
+
+
+def test_a_worker_that_dies_is_started_again(gateway: GatewayProcess) -> None:
+    """The others go on meanwhile; what was acknowledged is there."""
+    gateway.topic("t")
+    assert gateway.produce("t", "before").status_code == 200
+    before = workers(gateway)
+    os.kill(min(before), signal.SIGKILL)
+    wait_until("another one came", lambda: len(workers(gateway) - before) == 1)
+    deadline = time.monotonic() + PATIENCE_S
+    for number in range(12):
+        # A new connection each time: one of them is the new worker's.
+        while True:
+            try:
+                answer = httpx.get(f"{gateway.url}/v1/topics/t", timeout=30, trust_env=False)
+            except httpx.HTTPError:
+                assert time.monotonic() < deadline
+                continue
+            assert answer.status_code == 200, number
+            break
+    assert [value for _, value in gateway.read("t")] == ["before"]
+
+
+def test_all_end_together(gateway: GatewayProcess) -> None:
+    """SIGTERM drains each. Where the supervisor is killed the workers notice, and end by themselves."""
+    assert gateway.end() == 0
+    gateway.start()
+    left = workers(gateway)
+    assert len(left) == COUNT
+    gateway.kill()
+    wait_until("the workers end", lambda: not any(Path(f"/proc/{pid}/task").exists() for pid in left))
+
+
+def test_what_can_not_start_says_so_once(tmp_path: Path) -> None:
+    """A store that can't be used ends the supervisor, in the gateway's own words."""
+    (tmp_path / "file").touch()
+    for store, said in [("memory://a", "can't be shared"), (str(tmp_path / "file" / "below"), "TIDELOG_STORE")]:
+        with pytest.raises(AssertionError, match=said):
+            GatewayProcess(store, tmp_path / "log", "--workers", "2", command=SERVE)
+
+
+def test_it_ends_while_a_worker_is_started_again(gateway: GatewayProcess) -> None:
+    """The worker that does not listen yet ends, too, and neither it nor the one that was killed counts as a failure."""
+    before = workers(gateway)
+    victim = min(before)
+    os.kill(victim, signal.SIGKILL)
+    wait_until("a new worker", lambda: len(workers(gateway) - before) == 1)
+    (begun,) = workers(gateway) - before
+    assert gateway.end() == 0
+    assert not Path(f"/proc/{begun}").exists()

@@ -1,0 +1,106 @@
+"""Runs Kafka's programs against a gateway of its own, one after the other, and prints what works.
+
+``--servers`` names another address, such as a real broker's: what fails there as well is not the gateway's fault.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.kafka_clients.tried import connect, console_tools, java_programs, other_clients
+from tests.kafka_clients.tried.programs import Failed, Missing
+from tests.support.kafka_gateway import kafka_gateway
+
+Attempt = Callable[[str, Path], None]
+CLIENTS: Final[Mapping[str, Attempt]] = {
+    "kafka-topics": console_tools.topics,
+    "kafka-configs": console_tools.configs,
+    "kafka-console-producer, -consumer": console_tools.console,
+    "kafka-consumer-groups": console_tools.groups,
+    "kafka-share-groups, kafka-console-share-consumer": console_tools.share_groups,
+    "kafka-delete-records, kafka-get-offsets": console_tools.delete_records,
+    "kafka-verifiable-producer, -consumer": console_tools.verifiable,
+    "kafka-producer-perf-test, consumer-": console_tools.performance,
+    "kafka-cluster, -log-dirs, -leader-election": console_tools.others,
+    "kafka-acls": console_tools.acls,
+    "kcat": other_clients.kcat,
+    "Java: transactions": java_programs.transactions,
+    "Java: share groups": java_programs.shares,
+    "franz-go": other_clients.franz,
+    "Connect standalone: file": connect.standalone,
+    "MirrorMaker 2": connect.mirror,
+    "Kafka Streams: exactly-once v2": java_programs.streams,
+    "Spark: Kafka source and sink": other_clients.spark,
+}
+
+
+class Result(NamedTuple):
+    """Of one client."""
+
+    client: str
+    what: str
+    state: str
+    reason: str
+    seconds: float
+
+
+def main() -> int:
+    """1 where a client failed."""
+    options = argparse.ArgumentParser(prog="python -m tests.kafka_clients", description=__doc__)
+    options.add_argument("--servers", help="bootstrap servers; without it a gateway is started")
+    options.add_argument("--only", default="", help="clients whose name has one of these, comma-separated")
+    given = options.parse_args()
+    parts = given.only.lower().split(",")
+    wanted = {name: attempt for name, attempt in CLIENTS.items() if any(part in name.lower() for part in parts)}
+    with tempfile.TemporaryDirectory(prefix="kafka-clients-") as kept:
+        if given.servers:
+            results = _all(wanted, given.servers, Path(kept))
+        else:
+            with kafka_gateway(Path(kept) / "store", Path(kept) / "log") as gateway:
+                results = _all(wanted, gateway.kafka, Path(kept))
+    _print(results)
+    return int(any(result.state == "failed" for result in results))
+
+
+def _all(wanted: Mapping[str, Attempt], servers: str, kept: Path) -> list[Result]:
+    results = []
+    for number, (client, attempt) in enumerate(wanted.items()):
+        directory = kept / f"client-{number}"
+        directory.mkdir()
+        results.append(_tried(client, attempt, servers, directory))
+        print(f"{client}: {results[-1].state} {results[-1].reason}", file=sys.stderr, flush=True)
+    return results
+
+
+def _tried(client: str, attempt: Attempt, servers: str, directory: Path) -> Result:
+    what = (attempt.__doc__ or "").split(":", 1)[-1].strip().rstrip(".")
+    started = time.monotonic()
+    state, reason = "ok", ""
+    try:
+        attempt(servers, directory)
+    except Failed as failure:
+        state, reason = "failed", str(failure)
+    except Missing as missing:
+        state, reason = "not run", str(missing)
+    except Exception as error:  # noqa: BLE001 - of one client: the others are tried all the same
+        state, reason = "failed", f"{type(error).__name__}: {error}"[:300]
+        traceback.print_exc()
+    return Result(client, what, state, reason, time.monotonic() - started)
+
+
+def _print(results: list[Result]) -> None:
+    print("| client | what | result | seconds | reason |\n|---|---|---|---|---|")
+    for one in results:
+        reason = one.reason.replace("|", "\\|").replace("\n", " ")
+        print(f"| {one.client} | {one.what} | {one.state} | {one.seconds:.0f} | {reason} |")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

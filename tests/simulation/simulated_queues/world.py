@@ -1,0 +1,211 @@
+"""One history of a queue from one seed: gateways as they are, callers by HTTP, one store, and misfortune.
+
+Callers take records and settle them in time, late or never, some in transactions. Gateways crash, stand still and lose sight of
+each other, so that several believe that they coordinate the queue. At the end nothing fails any more, and one caller must be
+able to take and accept what is left. ``simulate_queues(seed)`` returns what happened or raises ``Violation``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from gateway.cluster.ownership import Ownership
+from gateway.cluster.peers import Peers
+from log_format.clock import Clock
+from tests.simulation.simulated import faults
+from tests.simulation.simulated.faults import SECOND_MS, Faults, Profile
+from tests.simulation.simulated.scheduler import Machine, MachineClock
+from tests.simulation.simulated.truth import Violation
+from tests.simulation.simulated.world import History, ignore
+from tests.simulation.simulated_queues.ledger import Ledger, Place
+from tests.simulation.simulated_queues.workers import Around, Worker
+from tests.simulation.simulated_service.gateways_world import GatewaysWorld
+from tests.simulation.simulated_service.network import Reply
+from tests.simulation.simulated_service.service import Code, Service
+
+QUEUE, TOPIC, LETTERS = "q", "t", "dead"
+PARTITIONS = 2
+WORKERS = 3
+RECORDS = 10
+"""Of each partition."""
+MAX_DELIVERIES = 3
+SETTLED_MS_MAX = 100 * SECOND_MS
+"""Histories without a defect need 25 s: a dead worker's locks end, and a successor waits out the longest."""
+
+CALM = replace(faults.CALM, turns=12)
+FAULTY = replace(faults.FAULTY, turns=10, pause_ms_max=15 * SECOND_MS)
+HOSTILE = replace(faults.HOSTILE, turns=8, think_ms_max=2 * SECOND_MS)
+PASSING = replace(
+    faults.CALM,
+    name="passing",
+    turns=14,
+    think_ms_max=SECOND_MS,
+    pause=0.4,
+    pause_at_request=0.01,
+    pause_ms_max=12 * SECOND_MS,
+)
+"""Nothing is lost, but gateways stand still and others take the queue."""
+PROFILES = {CALM: 1, FAULTY: 3, PASSING: 3, HOSTILE: 1}
+
+
+class BelievedOwnership(Ownership):
+    """What ``coordinator`` says, right or wrong."""
+
+    def __init__(self, machine: Machine, clock: Clock, coordinator: Callable[[], Machine]) -> None:
+        super().__init__(machine.name, Peers(clock), "preferred")
+        self._machine = machine
+        self._coordinator = coordinator
+
+    def coordinates_queue(self, queue: str) -> bool:
+        return self._coordinator() is self._machine
+
+
+def simulate_queues(
+    seed: int, *, profile: Profile | None = None, code: Code | None = None, on_note: Callable[[str], None] = ignore
+) -> History:
+    """Run the history of ``seed``."""
+    rng = random.Random(seed)
+    (drawn,) = rng.choices(list(PROFILES), list(PROFILES.values()))
+    world = QueuesWorld(rng, profile if profile is not None else drawn)
+    world.run(seed, code=code, on_note=on_note)
+    seen = world.server.seen + world.ledger.told + Counter(world.network.seen)
+    return History(seed=seed, profile=world.profile.name, trace=tuple(world.scheduler.trace), seen=seen)
+
+
+class QueuesWorld(GatewaysWorld):
+    """A queue and its callers."""
+
+    def __init__(self, rng: random.Random, profile: Profile) -> None:
+        super().__init__(rng, Faults(rng, profile))
+        self._clock = MachineClock(self.scheduler, self.outside)
+        self.ledger = Ledger(self._clock.now_ms, self.scheduler.note, max_deliveries=MAX_DELIVERIES)
+        self._coordinator = 0
+        self._faithful = rng.choice((0.0, 0.5, 0.95))
+        self._lock_ms = rng.choice((1_000, 2_000, 4_000))
+        self._order = rng.choice(("none", "none", "key"))
+
+    def begin(self) -> None:
+        """Start gateways, and what begins with the queue."""
+        for _ in range(self.rng.randrange(2, 4)):
+            self.services.append(self.start_service())
+        self.scheduler.start("begin", self.outside, self._begin)
+
+    def _begin(self) -> None:
+        for name, count in ((TOPIC, PARTITIONS), (LETTERS, 1)):
+            self._insist("POST", "/v1/topics", {"name": name, "partition_count": count, "config": {"flush.ms": 0}})
+        settings = {
+            "topics": [TOPIC],
+            "start": "earliest",
+            "lock_ms": self._lock_ms,
+            "max_deliveries": MAX_DELIVERIES,
+            "dead_letter_topic": LETTERS,
+            "max_in_flight": self.rng.choice((3, 100)),
+            "order": self._order,
+        }
+        self._insist("PUT", f"/v1/queues/{QUEUE}", settings)
+        self._produce()
+        for number in range(WORKERS):
+            self.actor(f"worker {number}", Worker(self._around(), f"worker-{number}").run)
+        self.actor("producer", self._produce)
+        self.actor("misfortune", partial(self.misfortune, 2 * self.profile.turns))
+
+    def _produce(self) -> None:
+        records = [
+            {"partition": p, "value": "x", "key": self.rng.choice((None, "a", "b"))}
+            for p in range(PARTITIONS)
+            for _ in range(RECORDS)
+        ]
+        self._insist("POST", f"/v1/topics/{TOPIC}/records", {"records": records})
+
+    def _around(self) -> Around:
+        """Each caller has its own view of which gateway is right."""
+        view: list[int] = []
+
+        def gateway() -> Service:
+            if not view or not self.faults.active or self.rng.random() >= self._faithful:
+                view[:] = [self._coordinator]
+            return self.services[view[0] % len(self.services)]
+
+        return Around(
+            scheduler=self.scheduler,
+            rng=self.rng,
+            network=self.network,
+            ledger=self.ledger,
+            gateway=gateway,
+            on_silence=self._silence,
+            think=self.think,
+            turns=self.profile.turns,
+            queue=QUEUE,
+            lock_ms=self._lock_ms,
+        )
+
+    def _insist(self, method: str, path: str, body: Any = None) -> Reply:
+        """Until it is done; twice does no harm."""
+        while True:
+            reply = self.network.call(self.rng.choice(self.services), method, path, body)
+            if isinstance(reply, Reply) and reply.status in {200, 201}:
+                return reply
+            self.think()
+
+    # The end
+
+    def at_rest(self) -> None:
+        """One caller takes and accepts all that is left; then the dead letters are counted."""
+        worker = Worker(self._around(), "the last")
+        deadline_ms = self.scheduler.now_ms + SETTLED_MS_MAX
+        while True:
+            found = worker.drain()
+            if found == 0 and self._lag() == 0:
+                break
+            if self.scheduler.now_ms > deadline_ms:
+                raise Violation(f"the queue is not empty after {SETTLED_MS_MAX} ms")
+            self.scheduler.sleep_ms(200)
+        ends = {(TOPIC, partition): self._end(TOPIC, partition) for partition in range(PARTITIONS)}
+        self.ledger.finished(ends, self._dead())
+        self.scheduler.at(0, self.stop)
+
+    def _lag(self) -> int:
+        reply = self._around().ask("GET", f"/v1/queues/{QUEUE}")
+        if not isinstance(reply, Reply) or reply.status != 200:
+            return -1
+        return sum(one["lag"] for one in reply.body["partitions"])
+
+    def _end(self, topic: str, partition: int) -> int:
+        found: int = self._insist("GET", f"/v1/topics/{topic}/partitions/{partition}/offsets").body["high_watermark"]
+        return found
+
+    def _dead(self) -> list[tuple[Place, int, str]]:
+        path = f"/v1/topics/{LETTERS}/partitions/0/records?offset=0&max_records=10000"
+        found = []
+        for record in self._insist("GET", path).body["records"]:
+            said = {header["key"].removeprefix("tidelog-dlq-"): header["value"] for header in record["headers"]}
+            place = (said["topic"], int(said["partition"]), int(said["offset"]))
+            found.append((place, int(said["deliveries"]), said["reason"]))
+        return found
+
+    # Gateways
+
+    def start_service(self) -> Service:
+        """One more gateway."""
+        machine = self.next_machine()
+        ownership = BelievedOwnership(machine, MachineClock(self.scheduler, machine), self._coordinating)
+        return self.service(self.client(machine), machine, with_queues=True, ownership=ownership)
+
+    def _coordinating(self) -> Machine:
+        return self.services[self._coordinator % len(self.services)].machine
+
+    def noticed(self, index: int) -> None:
+        """Callers go to another gateway."""
+        if self._coordinator % len(self.services) == index and self.rng.random() < 0.7:
+            self._coordinator += 1
+        if self.rng.random() < 0.3:
+            self._coordinator += 1
+
+    def _silence(self, service: Service) -> None:
+        if self._coordinating() is service.machine and self.rng.random() < 0.5:
+            self._coordinator += 1

@@ -1,0 +1,103 @@
+"""Chromium for the console's tests: pages that one test opens, and all that goes wrong in them.
+
+1. What a page writes to its console as a warning or an error, throws, or asks of another origin, is a trouble.
+2. So is a breach of the content security policy: Chromium writes it to the console.
+3. A test that has the gateway refuse something says so (``Visits.expect``): Chromium reports each such answer.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, sync_playwright
+
+NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
+WAIT_MS: Final = 8_000
+"""What a test waits for happens within this, on a busy machine too."""
+
+
+def chromium() -> str:
+    """The browser's path. Without one the test fails, and says what to do."""
+    found = next((path for name in NAMES if (path := shutil.which(name))), None)
+    assert found is not None, "No Chromium in PATH: sh scripts/chromium.sh install"
+    return found
+
+
+@contextmanager
+def running_browser() -> Iterator[Browser]:
+    """One for the time of the block. It resolves no names, so that nothing leaves the machine."""
+    flags = ["--no-sandbox", "--disable-dev-shm-usage", "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=flags)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Visits:
+    """The pages that one test opens, each as a visitor of its own, and their troubles."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._expected: set[str] = set()
+        self._said: list[str] = []
+
+    def expect(self, *answers: int | str) -> None:
+        """Statuses that the gateway may answer, and network errors by Chromium's names for them."""
+        for answer in answers:
+            self._expected.add(f"status of {answer} " if isinstance(answer, int) else answer)
+
+    def page(
+        self,
+        origin: str,
+        *,
+        width: int = 1280,
+        height: int = 800,
+        scheme: Literal["light", "dark"] = "light",
+        motion: Literal["reduce", "no-preference"] = "reduce",
+    ) -> Page:
+        """An empty one of a new visitor; paths lie below ``origin``."""
+        context = self._browser.new_context(
+            base_url=origin,
+            viewport={"width": width, "height": height},
+            color_scheme=scheme,
+            reduced_motion=motion,
+            locale="en-GB",
+            timezone_id="UTC",
+            permissions=["clipboard-read", "clipboard-write"],
+        )
+        context.set_default_timeout(WAIT_MS)
+        page = context.new_page()
+        page.on("console", self._hear)
+        page.on("pageerror", lambda error: self._said.append(f"thrown: {error.stack or error.message}"))
+        page.on("request", lambda request: self._see(request, origin))
+        page.on("websocket", lambda socket: self._said.append(f"a web socket: {socket.url}"))
+        page.on("dialog", self._refuse)
+        page.on("crash", lambda _: self._said.append("the page crashed"))
+        return page
+
+    def troubles(self) -> list[str]:
+        """What went wrong in all of them, but what was expected."""
+        return [said for said in self._said if not any(expected in said for expected in self._expected)]
+
+    def close(self) -> None:
+        for context in list(self._browser.contexts):
+            context.close()
+
+    def _hear(self, message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning", "assert"}:
+            self._said.append(f"{message.type}: {message.text} ({message.location.get('url', '')})")
+
+    def _refuse(self, dialog: Dialog) -> None:
+        self._said.append(f"a script asks: {dialog.message}")
+        dialog.dismiss()
+
+    def _see(self, request: Request, origin: str) -> None:
+        asked = urlsplit(request.url)
+        if asked.scheme not in {"data", "blob"} and f"{asked.scheme}://{asked.netloc}" != origin:
+            self._said.append(f"left the origin: {request.url[:200]}")

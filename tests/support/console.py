@@ -1,0 +1,48 @@
+"""The console as a visitor has it: a page of a route, as soon as its data is there."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from playwright.sync_api import Page, expect
+
+from tests.support.browser import WAIT_MS, Visits
+
+expect.set_options(timeout=WAIT_MS)
+
+
+class Console:
+    """Pages of one gateway. ``token``: whose rights they show."""
+
+    def __init__(self, visits: Visits, url: str, token: str | None = None) -> None:
+        self.visits = visits
+        self.url = url
+        self._token = token
+
+    def open(self, route: str, **look: Any) -> Page:
+        """The page of a route such as ``/groups``. ``look``: as ``Visits.page`` has it."""
+        page = self.visits.page(self.url, **look)
+        if self._token is not None:
+            page.add_init_script(f"sessionStorage.setItem('tidelog.token', {json.dumps(self._token)})")
+        page.goto(f"/#{route}")
+        settled(page)
+        return page
+
+
+def settled(page: Page) -> None:
+    """Wait until nothing of the page is loading."""
+    page.wait_for_function("() => document.querySelector('main h1') && !document.querySelector('main .loading')")
+
+
+def row(page: Page, name: str) -> list[str]:
+    """The texts of the cells of the table's row with this head, as soon as it is there."""
+    found = page.locator("tr", has=page.get_by_role("rowheader", name=name, exact=True))
+    expect(found).to_have_count(1)
+    return [text.strip() for text in found.locator("th, td").all_inner_texts()]
+
+
+def done(page: Page, text: str) -> None:
+    """Wait for the message that something was done, and for its dialog to be closed."""
+    expect(page.locator(".toasts")).to_contain_text(text)
+    expect(page.locator("dialog")).to_have_count(0)

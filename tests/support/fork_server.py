@@ -1,0 +1,88 @@
+"""``python -m tests.support.fork_server DESCRIPTOR``: gateways by fork from a process that has imported all that they import.
+
+An import takes a second of a processor, a fork some milliseconds. Each request that comes by the socket ``DESCRIPTOR`` has
+arguments and environment, and three descriptors: for standard output, standard error, and a pipe that is told the process's id
+and, in the end, its status. It ends when the socket's other end is closed.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+
+from tests.support.gateway_alone import WithoutPandas
+
+NUMBER = struct.Struct("i")
+REQUEST_BYTES_MAX = 1 << 18
+
+
+def _import_gateway() -> None:
+    """Everything that a gateway on a directory imports before it listens. None of it starts a thread."""
+    sys.meta_path.insert(0, WithoutPandas())
+    import gateway.__main__
+    import gateway.app
+    import gateway.process.assembly
+    import gateway.process.server  # noqa: F401
+
+    gc.collect()
+    gc.freeze()
+
+
+def _next_gateway(requests: socket.socket) -> list[str]:
+    """Returns in each process that becomes a gateway, with its arguments."""
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(requests, REQUEST_BYTES_MAX, 3)
+        if not message:
+            os._exit(0)
+        if os.fork() == 0:
+            requests.close()
+            _tell_when_it_ends(descriptors.pop())
+            return _prepared(json.loads(message), *descriptors)
+        for each in descriptors:
+            os.close(each)
+        _reap()
+
+
+def _tell_when_it_ends(told: int) -> None:
+    """Returns in a process of its own; the one that called waits for that, as only a parent learns a status."""
+    child = os.fork()
+    if child == 0:
+        os.close(told)
+        return
+    os.write(told, NUMBER.pack(child))
+    _, status = os.waitpid(child, 0)
+    os.write(told, NUMBER.pack(os.waitstatus_to_exitcode(status)))
+    os._exit(0)
+
+
+def _prepared(request: dict[str, object], output: int, errors: int) -> list[str]:
+    for given, usual in ((output, 1), (errors, 2)):
+        os.dup2(given, usual)
+        os.close(given)
+    os.environ.clear()
+    os.environ.update(request["environment"])  # type: ignore[call-overload]
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return request["arguments"]  # type: ignore[return-value]
+
+
+def _reap() -> None:
+    """Those that waited are done with; the last ones stay until the next request."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _import_gateway()
+    sys.argv[1:] = _next_gateway(socket.socket(fileno=int(sys.argv[1])))
+    from gateway.__main__ import main
+
+    sys.exit(main())

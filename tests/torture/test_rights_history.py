@@ -1,0 +1,126 @@
+"""The judge of a torture with rights that change finds each way in which gateways can go wrong, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.torture.tortured.rights_history import (
+    STOPPED,
+    UNAUTHORIZED,
+    Asked,
+    Change,
+    Followed,
+    RightsHistory,
+    Timeline,
+    contradictions,
+)
+
+HERE, THERE = 0, 1
+
+
+def timeline(*changes: tuple[bool, float], later: float = 0.0) -> Timeline:
+    """Changed at gateway ``HERE``, in a tenth of a second each."""
+    made = Timeline()
+    made.changes = [Change(value=value, gateway=HERE, began=at, ended=at + 0.1, later=later) for value, at in changes]
+    return made
+
+
+HOLDS = timeline((True, 0))
+LOST = timeline((True, 0), (False, 100))
+
+
+def asked(at: float, status: int, *, gateway: int = THERE, **more: object) -> Asked:
+    members = {"secret": HOLDS, "right": HOLDS} | more
+    return Asked(user="u", what="produce", gateway=gateway, began=at, ended=at + 0.5, status=status, **members)  # type: ignore[arg-type]
+
+
+def found(*asked_or_followed: Asked | Followed, troubled: tuple[float, float] | None = None) -> list[str]:
+    history = RightsHistory(
+        asked=[one for one in asked_or_followed if isinstance(one, Asked)],
+        followed=[one for one in asked_or_followed if isinstance(one, Followed)],
+        troubled=[] if troubled is None else [troubled],
+    )
+    return contradictions(history, {("t", 0): ["there"]}, 0.0)
+
+
+@pytest.mark.parametrize("what", ["secret", "right"])
+def test_what_was_taken_away_lets_in_for_five_seconds_elsewhere_and_not_at_all_here(what: str) -> None:
+    """A gateway that goes by what was is found out; one that refuses what was taken away is not."""
+    refused = 401 if what == "secret" else 403
+    for at, gateway, may_be_let_in, may_be_refused in (
+        (99.0, HERE, True, False),
+        (99.8, HERE, True, True),
+        (100.2, HERE, False, True),
+        (100.2, THERE, True, True),
+        (105.0, THERE, True, True),
+        (105.2, THERE, False, True),
+    ):
+        taken: dict[str, object] = {what: LOST}
+        assert bool(found(asked(at, 200, gateway=gateway, **taken))) != may_be_let_in, (at, gateway)
+        assert bool(found(asked(at, refused, gateway=gateway, **taken))) != may_be_refused, (at, gateway)
+
+
+def test_what_was_given_is_denied_for_five_seconds_elsewhere() -> None:
+    """The same the other way round."""
+    given = timeline((True, 100))
+    assert not found(asked(90, 403, right=given), asked(102, 403, right=given), asked(102, 200, right=given))
+    assert found(asked(105.2, 403, right=given))
+    assert found(asked(100.2, 403, gateway=HERE, right=given))
+    assert found(asked(99, 200, right=given))
+
+
+def test_a_change_that_is_overtaken_says_nothing_any_more() -> None:
+    """Given, taken and given again: only what was before the last certain change can't be."""
+    often = timeline((True, 0), (False, 100), (True, 102), (False, 104))
+    assert not found(asked(105, 200, right=often), asked(105, 403, right=often))
+    assert not found(asked(108, 200, right=often), asked(109.2, 403, right=often))
+    assert found(asked(109.2, 200, right=often))
+
+
+def test_an_overlap_is_kept_and_not_exceeded() -> None:
+    """The last secret lives on as long as was said."""
+    rotated = Timeline()
+    rotated.changes = [
+        Change(value=True, gateway=HERE, began=0, ended=0.1),
+        Change(value=False, gateway=HERE, began=100, ended=100.1, later=8),
+    ]
+    assert found(asked(106, 401, secret=rotated))
+    assert not found(asked(106, 200, secret=rotated), asked(108.2, 401, secret=rotated))
+    assert found(asked(108.2, 200, secret=rotated))
+
+
+def test_an_answer_that_waited_is_judged_at_its_end() -> None:
+    """A long poll that began with the right, and answers long after it was taken away."""
+    waited = replace(asked(99, 200, right=LOST, waits=True), ended=107.5)
+    assert found(waited)
+    assert not found(replace(waited, ended=105.5), replace(waited, status=403))
+
+
+def test_a_stream_ends_with_its_right_and_not_before() -> None:
+    """Within five seconds; with the reason only where there is one."""
+    stream = Followed(user="u", gateway=THERE, secret=HOLDS, right=LOST, began=90, ended=104, reason=UNAUTHORIZED)
+    assert not found(stream, replace(stream, right=HOLDS, reason=STOPPED))
+    assert found(replace(stream, ended=107))
+    assert found(replace(stream, ended=107, reason=STOPPED))
+    assert found(replace(stream, right=HOLDS))
+    broken = replace(stream, right=HOLDS, reason="")
+    assert found(broken)
+    assert not found(broken, troubled=(103, 110))
+
+
+def test_other_answers_need_a_cause() -> None:
+    """No 5xx and no lost connection but for a gateway that was killed."""
+    for status in (0, 500, 503, 504):
+        assert found(asked(50, status))
+        assert not found(asked(50, status), troubled=(45, 50.2))
+    assert found(asked(50, 403, right=None))
+
+
+def test_what_was_acknowledged_is_in_the_log_and_what_was_refused_is_not() -> None:
+    """Changing rights loses no record, and a refusal leaves none."""
+    assert not found(asked(50, 200, value="there", place=("t", 0, 0)))
+    assert found(asked(50, 200, value="lost", place=("t", 0, 1)))
+    assert found(asked(50, 200, value="other", place=("t", 0, 0)))
+    assert found(asked(100.2, 403, right=LOST, value="there"))

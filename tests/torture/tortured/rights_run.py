@@ -1,0 +1,148 @@
+"""One run with rights that change and tokens that rotate: start, change, let users try, judge."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from tests.support.access import Client, bootstrap, by, cluster_key
+from tests.torture.tortured.final_log import by_http
+from tests.torture.tortured.rights_history import RightsHistory, Timeline, contradictions
+from tests.torture.tortured.rights_operator import KINDS, Gateways, Killer, Operator, User
+from tests.torture.tortured.rights_users import Asking, Following
+from tests.torture.tortured.run import Outcome
+from tests.torture.tortured.service import service
+
+PLANTED = Path(__file__).parents[1] / "planted_rights"
+TOPICS = {"orders": 1, "payments": 1}
+JOIN_SECONDS_MAX = 60.0
+SHOWN_MAX = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """``planted``: the last gateway does not look at the rights, and no change is made
+    there. ``kill_seconds``: between two kills; None: there are none."""
+
+    seconds: float
+    seed: int
+    gateways: int = 3
+    users: int = 8
+    pace_seconds: float = 0.1
+    change_seconds: float = 0.5
+    kill_seconds: float | None = 20.0
+    planted: bool = False
+
+
+def torture_rights(plan: Plan, directory: Path, *, progress: Callable[[str], None] = lambda text: None) -> Outcome:
+    """Run the plan. Nothing but what users were answered, and the final log, is trusted."""
+    began, history, failures = time.monotonic(), RightsHistory(), list[str]()
+    token, settings = bootstrap(directory)
+    settings = (*settings, *cluster_key(directory), "--heartbeat-ms", "500", "--log-level", "warning")
+    planted = {plan.gateways - 1: {"PYTHONPATH": str(PLANTED)}} if plan.planted else {}
+    with service(directory, plan.gateways, settings=settings, environments=planted) as running, Lateness() as lateness:
+        first = Client(running.urls[0], token)
+        with first.http:
+            for topic, count in TOPICS.items():
+                made = {"name": topic, "partition_count": count, "config": {"flush.ms": 20}}
+                assert first.http.post("/v1/topics", json=made).status_code == 201
+        gateways = Gateways(running, plan.gateways - plan.planted)
+        users = [_user(number) for number in range(plan.users)]
+        operator = Operator(gateways, token, users, _random(plan, "operator"))
+        operator.begin()
+        stopping, calm = threading.Event(), threading.Event()
+        killer = Killer(gateways, _random(plan, "killer"), history.troubled)
+        following = [Following(one, running.urls, history, _random(plan, f"f-{one.name}")) for one in users]
+        work: list[tuple[str, Callable[[], None]]] = [
+            ("operator", lambda: operator.run(stopping, plan.change_seconds)),
+            *((f"follower {one.name}", follower.run) for one, follower in zip(users, following, strict=True)),
+        ]
+        for user in users:
+            asking = Asking(user, running.urls, history, _random(plan, user.name))
+            work.append((user.name, _bound(asking, stopping, plan.pace_seconds)))
+        threads = [_started(name, body, failures) for name, body in work]
+        killing = (
+            _started("killer", lambda: killer.run(calm, plan.kill_seconds or 0), failures)
+            if plan.kill_seconds
+            else None
+        )
+        deadline = time.monotonic() + plan.seconds
+        while (left := deadline - time.monotonic()) > 0 and not failures:
+            progress(f"{left:.0f} s left, {len(history.asked)} requests, {len(history.followed)} streams")
+            time.sleep(min(left, 1.0))
+        calm.set()
+        if killing is not None:
+            killing.join(JOIN_SECONDS_MAX)
+        stopping.set()
+        for one in following:
+            one.stop()
+        for thread in threads:
+            thread.join(JOIN_SECONDS_MAX)
+            if thread.is_alive():
+                failures.append(f"{thread.name} hangs")
+        log = by_http(running.urls[0], TOPICS, by(token))
+        failures += [f"gateway {i} ended with {code}" for i, one in enumerate(running.gateways) if (code := one.stop())]
+    found = contradictions(history, log, lateness.seconds)
+    counts = history.counts() | dict(sorted(operator.counts.items()))
+    counts |= {
+        "records": sum(map(len, log.values())),
+        "milliseconds that this machine was late": int(lateness.seconds * 1000),
+    }
+    if len(found) > SHOWN_MAX:
+        found = [*found[:SHOWN_MAX], f"and {len(found) - SHOWN_MAX} more"]
+    return Outcome(counts=counts, contradictions=failures + found, seconds=time.monotonic() - began)
+
+
+class Lateness:
+    """By how much this machine let a thread wait at most, since it was made."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        before = time.monotonic()
+        while not self._ended.wait(0.05):
+            now = time.monotonic()
+            self.seconds, before = max(self.seconds, now - before - 0.05), now
+
+
+def _user(number: int) -> User:
+    rights = {(operation, topic): Timeline() for topic in TOPICS for operation in ("Write", "Read")}
+    return User(f"user-{number}", KINDS[number % len(KINDS)], rights)
+
+
+def _random(plan: Plan, name: str) -> random.Random:
+    return random.Random(f"{plan.seed}-{name}")
+
+
+def _bound(asking: Asking, stopping: threading.Event, pace_seconds: float) -> Callable[[], None]:
+    return lambda: asking.run(stopping, pace_seconds)
+
+
+def _started(name: str, body: Callable[[], None], failures: list[str]) -> threading.Thread:
+    """A thread; what it raises is a failure of the run."""
+
+    def live() -> None:
+        try:
+            body()
+        except Exception as error:  # noqa: BLE001 - it is reported, and fails the run
+            failures.append(f"{name}: {type(error).__name__}: {error}")
+
+    thread = threading.Thread(target=live, name=name, daemon=True)
+    thread.start()
+    return thread

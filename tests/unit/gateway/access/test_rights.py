@@ -1,0 +1,218 @@
+"""What callers may do, as a gateway answers it: by the newest state, never by an old one."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.access.bootstrap import read_bootstrap_token
+from gateway.access.caller import Caller
+from gateway.access.rights import OPEN, STALE_MS, Rights, Unauthorized
+from gateway.access.token import new_token, parsed_token
+from gateway.access.watch import AccessWatch
+from gateway.engine.waiting import WaitingPlaces
+from log_format.access.acls import Acl
+from log_format.access.changes import AddAcls, DeleteAcls, PutRole
+from log_format.access.row import RoleRow
+from log_format.errors import BackOff, ErrorCode, StoreUnavailable
+from tests.support.clocks import ManualClock
+from tests.support.engine import Gateway, make_gateway
+from tests.support.faulty_store import FaultyStore
+
+ALICE = Caller("User:alice", ("Group:w",))
+READ = Acl("User:alice", "Read", "topic", "t")
+
+
+def secured(store: FaultyStore | None = None, clock: ManualClock | None = None, **bounds: Any) -> Gateway:
+    return make_gateway(store, clock=clock, super_users=("User:root",), **bounds)
+
+
+def down(_operation: str, key: str) -> None:
+    raise StoreUnavailable(key, "down", may_have_happened=False)
+
+
+def test_without_enforcement_all_is_allowed() -> None:
+    """And nobody is a super user there."""
+    assert OPEN.allows(Caller("User:anonymous"), "Alter", "cluster", "cluster")
+    assert not OPEN.is_super_user(Caller("User:bootstrap"))
+
+
+async def test_answers_follow_the_newest_change() -> None:
+    """What was remembered is dropped with the change, so that none is served by it."""
+    gateway = secured()
+    table, rights = gateway.engine.access_table, gateway.engine.rights
+    await table.fresh()
+    for _ in range(3):
+        assert not rights.allows(ALICE, "Read", "topic", "t")
+    revision = rights.revision
+    await table.decide(AddAcls(acls=(READ,)))
+    assert rights.revision > revision
+    for _ in range(3):
+        assert rights.allows(ALICE, "Read", "topic", "t")
+    await table.decide(AddAcls(acls=(READ._replace(permission="deny", principal="Role:r"),)))
+    assert rights.allows(ALICE, "Read", "topic", "t")
+    await table.decide(PutRole(row=RoleRow(role="r", members=("Group:w",))))
+    with pytest.raises(Unauthorized) as refused:
+        rights.require(ALICE, "Read", "topic", "t")
+    assert refused.value.fields == {"operation": "Read", "resource_type": "topic", "resource": "t"}
+    await table.decide(DeleteAcls(matches=lambda acl: acl.permission == "deny"))
+    assert rights.allows(ALICE, "Read", "topic", "t")
+
+
+async def test_a_change_wakes_what_waits_for_it() -> None:
+    """What was let in earlier is judged again by it."""
+    gateway = secured()
+    table, rights = gateway.engine.access_table, gateway.engine.rights
+    await table.fresh()
+    waiting = asyncio.create_task(rights.changed(rights.revision))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await table.decide(AddAcls(acls=(READ,)))
+    await asyncio.wait_for(waiting, 5)
+    await asyncio.wait_for(rights.changed(-5), 5)
+
+
+async def test_an_old_state_lets_nobody_in() -> None:
+    """Neither before the first look nor a minute after the last, super users included; what was remembered does not count."""
+    clock, store = ManualClock(), FaultyStore()
+    gateway = secured(store, clock)
+    table, rights = gateway.engine.access_table, gateway.engine.rights
+    clock.pass_ms(1)
+    for caller in (ALICE, Caller("User:root")):
+        with pytest.raises(BackOff) as refused:
+            rights.allows(caller, "Read", "topic", "t")
+        assert refused.value.code is ErrorCode.UNAVAILABLE
+    await table.decide(AddAcls(acls=(READ,)))
+    await table.fresh()
+    assert rights.allows(ALICE, "Read", "topic", "t")
+    clock.pass_ms(STALE_MS)
+    assert rights.allows(ALICE, "Read", "topic", "t")
+    clock.pass_ms(1)
+    for caller in (ALICE, Caller("User:root")):
+        with pytest.raises(BackOff):
+            rights.allows(caller, "Read", "topic", "t")
+    store.before = down
+    with pytest.raises(BackOff):
+        await table.fresh()
+    with pytest.raises(BackOff):
+        rights.check_age()
+    store.before = lambda _operation, _key: None
+    await table.fresh()
+    assert rights.allows(ALICE, "Read", "topic", "t")
+
+
+async def test_the_watch_goes_on_after_an_outage_and_keeps_the_table_small() -> None:
+    """It sees what others change, and rewrites many small files as one."""
+    store = FaultyStore()
+    one, other = secured(store, table_files_min=5), secured(FaultyStore(store.objects))
+    watch = AccessWatch(one.engine.access_table, WaitingPlaces(1), pause_ms=5)
+    await watch.start()
+    try:
+        store.before = down
+        await asyncio.sleep(0.05)
+        store.before = lambda _operation, _key: None
+        for index in range(6):
+            await other.engine.access_table.decide(AddAcls(acls=(READ._replace(resource=f"t{index}"),)))
+        rights = one.engine.rights
+
+        def has_all() -> bool:
+            state = one.engine.access_table.state
+            return len(state.acls.entries) == 6 and len(state.files) < 5
+
+        for _ in range(1_000):
+            if has_all():
+                break
+            await asyncio.sleep(0.01)
+        assert has_all()
+        assert rights.allows(ALICE, "Read", "topic", "t5")
+    finally:
+        watch.stop()
+
+
+async def test_more_than_the_budget_is_refused_and_less_never() -> None:
+    """Bytes are counted; deleting works at the bound."""
+    gateway = secured(access_bytes_max=20_000)
+    table = gateway.engine.access_table
+    acls = [READ._replace(resource=f"t{index:03d}") for index in range(100)]
+    with pytest.raises(BackOff) as refused:
+        await table.decide(AddAcls(acls=tuple(acls)))
+    assert refused.value.code is ErrorCode.OVERLOADED
+    assert "access_bytes_max" in refused.value.detail
+    await table.decide(AddAcls(acls=tuple(acls[:50])))
+    with pytest.raises(BackOff):
+        await table.decide(AddAcls(acls=tuple(acls[50:])))
+    await table.decide(DeleteAcls(matches=lambda _acl: True))
+    await table.decide(AddAcls(acls=tuple(acls[50:])))
+
+
+async def test_what_is_remembered_is_bounded() -> None:
+    """Callers and resources are as many as clients like."""
+    gateway = secured()
+    await gateway.engine.access_table.fresh()
+    rights = Rights(gateway.engine.access_table, remembered_max=10)
+    for index in range(100):
+        assert not rights.allows(Caller(f"User:{index}"), "Read", "topic", "t")
+    assert rights.remembered_count <= 20
+
+
+SECRET = "s" * 43
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o400, 0o640])
+def test_a_bootstrap_token_is_read(tmp_path: Path, mode: int) -> None:
+    """From a file that its owner, or its group, may read."""
+    path = tmp_path / "token"
+    made = new_token("bootstrap")
+    path.write_text(f"{made.text}\n")
+    path.chmod(mode)
+    assert read_bootstrap_token(str(path)).sha256 == made.sha256
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "said"),
+    [
+        (f"tl_bootstrap_{SECRET}", 0o644, "chmod 600"),
+        (f"tl_bootstrap_{SECRET}", 0o604, "chmod 600"),
+        (f"tl_bootstrap_{SECRET}", 0o660, "chmod 600"),
+        (f"tl_abcdefgh_{SECRET}", 0o600, "tl_bootstrap_"),
+        (f"tl_bootstrap_{SECRET[:-1]}", 0o600, "tl_bootstrap_"),
+        (f"tl_bootstrap_{SECRET}" * 2, 0o600, "tl_bootstrap_"),
+        ("", 0o600, "tl_bootstrap_"),
+    ],
+)
+def test_a_file_that_is_no_bootstrap_token_or_is_not_secret_is_refused(
+    tmp_path: Path, text: str, mode: int, said: str
+) -> None:
+    """The gateway does not start, and does not say what stood there."""
+    path = tmp_path / "token"
+    path.write_text(text)
+    path.chmod(mode)
+    with pytest.raises(ValueError, match=said) as refused:
+        read_bootstrap_token(str(path))
+    assert len(text) < 40 or text[20:40] not in str(refused.value)
+    with pytest.raises(ValueError, match="can't be read"):
+        read_bootstrap_token(str(tmp_path / "none"))
+
+
+def test_tokens_are_made_and_parsed() -> None:
+    """Each another, with 256 bits; any other text is none."""
+    made = [new_token() for _ in range(100)]
+    assert len({one.text for one in made}) == len({one.id for one in made}) == 100
+    for one in made:
+        parsed = parsed_token(one.text.encode())
+        assert parsed == (one.id, one.sha256)
+        assert one.sha256 not in one.text
+    good = made[0].text
+    for text in (
+        good[:-1],
+        good + "a",
+        good + "\n",
+        " " + good,
+        good.replace("tl_", "TL_"),
+        "tl_short_" + "a" * 43,
+        "tl__" + "a" * 43,
+    ):
+        assert parsed_token(text.encode()) is None

@@ -1,0 +1,125 @@
+"""When a peer is sent requests, and when the breaker opens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from gateway.cluster.heartbeat import Heartbeat
+from gateway.cluster.peers import Peer, Peers
+from gateway.forwarding.breaker import Breaker
+from gateway.forwarding.connections import LOOK_MS, PeerConnections
+from log_format.clock import SystemClock
+
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
+UNAVAILABLE = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n"
+
+
+class Gateway:
+    """A peer: ``answers`` has an answer for each path; without one it says nothing. ``asked`` notes every request."""
+
+    def __init__(self, answers: dict[str, bytes]) -> None:
+        self.answers = answers
+        self.asked: list[str] = []
+        self.peers = Peers(SystemClock())
+        self.connections = PeerConnections(1)
+        self.breaker = Breaker(self.peers, self.connections, SystemClock(), probe_ms_max=200, stall_ms_max=200)
+        self.peer = Peer("b", "", "b1")
+
+    @property
+    def is_candidate(self) -> bool:
+        return "b" in self.peers.candidates()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                path = head.split()[1].decode()
+                self.asked.append(path)
+                if path in self.answers:
+                    writer.write(self.answers[path])
+        except (asyncio.IncompleteReadError, OSError):
+            writer.close()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
+        self.peer = Peer("b", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", "b1")
+        beat = Heartbeat(
+            id="b", instance="b1", beat=1, url=self.peer.url, started_at=0, version="1", owned_topics=0, issued_at=0,
+            hops=True,
+        )  # fmt: skip
+        self.peers.take_in([beat])
+        try:
+            yield
+        finally:
+            self.connections.close()
+            server.close()
+
+
+async def quick() -> None:
+    """This gateway's store."""
+
+
+async def slow() -> None:
+    """A store that is slow for this gateway, too."""
+    await asyncio.sleep(10)
+
+
+async def test_requests_share_a_probe_and_those_that_follow_need_none() -> None:
+    """A peer that was heard of just now is not probed."""
+    gateway = Gateway({"/healthz": OK})
+    async with gateway.running():
+        assert all(await asyncio.gather(*(gateway.breaker.admits(gateway.peer) for _ in range(20))))
+        assert await gateway.breaker.admits(gateway.peer)
+        assert gateway.asked == ["/healthz"]
+
+
+async def test_a_silent_peer_rests_and_is_asked_again_behind_the_requests() -> None:
+    """Closed again only when it answers: no later request waits for a probe."""
+    gateway = Gateway({})
+    async with gateway.running():
+        assert not await gateway.breaker.admits(gateway.peer)
+        assert not gateway.is_candidate
+        async with asyncio.timeout(0.05):
+            assert not await gateway.breaker.admits(gateway.peer)
+            assert not await gateway.breaker.is_alive(gateway.peer, LOOK_MS)
+        gateway.answers = {"/healthz": OK, "/readyz": OK}
+        async with asyncio.timeout(5):
+            while not await gateway.breaker.admits(gateway.peer):  # noqa: ASYNC110 - each asking starts a probe
+                await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("ready", "own", "stalls"),
+    [
+        (b"", quick, True),
+        (UNAVAILABLE, quick, True),
+        (OK, quick, False),
+        (b"", slow, False),
+        (UNAVAILABLE, slow, False),
+    ],
+)
+async def test_a_store_that_is_slow_for_the_peer_alone(
+    ready: bytes, own: Callable[[], Awaitable[None]], stalls: bool
+) -> None:
+    """Not one that is slow for all: then no gateway would do better."""
+    gateway = Gateway({"/healthz": OK} | ({"/readyz": ready} if ready else {}))
+    async with gateway.running():
+        assert await gateway.breaker.stalls(gateway.peer, own) is stalls
+        assert gateway.is_candidate is not stalls
+        # Waits for records go on, and so does everything where the store is slow for all.
+        assert await gateway.breaker.is_alive(gateway.peer, LOOK_MS)
+        assert await gateway.breaker.admits(gateway.peer) is not stalls
+
+
+async def test_a_peer_whose_loop_turns_may_be_slow_with_its_probe() -> None:
+    """Whatever comes from it on another connection is a sign of life."""
+    gateway = Gateway({})
+    async with gateway.running():
+        probe = asyncio.ensure_future(gateway.breaker.admits(gateway.peer))
+        await asyncio.sleep(0.1)
+        gateway.connections._hear(gateway.peer.url)
+        assert await probe

@@ -1,0 +1,263 @@
+"""Members of KIP-848: no partition goes to another before its holder has said that it reads it no more; epochs, instances and
+assignors are checked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from gateway.deadlines import Deadlines
+from gateway.groups.assignment.next_row import Subscriptions
+from gateway.groups.bounds import GroupBounds
+from gateway.groups.calls.epochs import (
+    Beat,
+    Beaten,
+    FencedEpoch,
+    MemberEpochs,
+    UnknownAssignor,
+    UnreleasedInstance,
+)
+from gateway.groups.membership.coordinator import Coordinator
+from gateway.groups.membership.live_group import GroupParts, LiveGroup
+from gateway.groups.membership.regrouping import Regrouping
+from gateway.groups.metrics import GroupMetrics
+from log_format.errors import ErrorCode, RequestRefused
+from log_format.groups.row import MemberRow, Partitions, Reader
+from log_format.groups.state import GroupsState
+from tests.support.classic_groups import GroupsInMemory, wish_of
+from tests.support.clocks import ManualClock
+
+PARTITIONS = 4
+SESSION_MS = 45_000
+REBALANCE_MS = 300_000
+
+
+class _Table(GroupsInMemory):
+    """Every look is at its head."""
+
+    async def recent(self, _age_ms_max: int) -> GroupsState:
+        return self.state
+
+    async def fresh(self) -> GroupsState:
+        return self.state
+
+
+class _Topics:
+    """``t`` and ``u``, of four partitions each."""
+
+    async def resolve(self, members: Any) -> Subscriptions:
+        topics = {one.member_id: frozenset({*one.topics, *({"u"} if one.pattern else ())}) for one in members}
+        used = {name for names in topics.values() for name in names}
+        return Subscriptions(topics=topics, counts=dict.fromkeys(sorted(used), PARTITIONS))
+
+    async def check(self, _pattern: str) -> None:
+        return
+
+
+class _World:
+    """One gateway's coordinator."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.table = _Table()
+        table: Any = self.table
+        topics: Any = _Topics()
+        parts = GroupParts(
+            table=table,
+            subscribed=topics,
+            regrouping=Regrouping(topics, table.budget),
+            deadlines=Deadlines(),
+            clock=self.clock,
+            metrics=GroupMetrics(CollectorRegistry()),
+            bounds=GroupBounds(),
+        )
+        self.coordinator = Coordinator(parts, coordinator_id="me")
+        self.epochs = MemberEpochs(self.coordinator, topics)
+
+    async def beat(self, member: str, epoch: int, **more: Any) -> Beaten:
+        """A heartbeat that says nothing new, or what is given."""
+        beat = Beat(
+            member_id=member,
+            epoch=epoch,
+            instance_id=None,
+            client_id=None,
+            rebalance_timeout_ms=None,
+            topics=None,
+            pattern=None,
+            assignor=None,
+            owned=None,
+            reader=None,
+        )
+        return await self.epochs.heartbeat("g", replace(beat, **more))
+
+    async def join(self, member: str, **more: Any) -> Beaten:
+        """Of topic ``t`` unless told otherwise."""
+        return await self.beat(
+            member, 0, **({"topics": ("t",), "owned": {}, "rebalance_timeout_ms": REBALANCE_MS} | more)
+        )
+
+    async def group(self) -> LiveGroup:
+        """As it is now."""
+        return await self.coordinator.live("g")
+
+    async def row(self, member: str) -> MemberRow:
+        """Of the table."""
+        return next(one for one in (await self.group()).row.members if one.member_id == member)
+
+
+def _size(partitions: Partitions | None) -> int:
+    return sum(len(numbers) for numbers in (partitions or {}).values())
+
+
+async def test_a_partition_moves_once_its_holder_has_let_it_go() -> None:
+    """The holder keeps its epoch and is told what is left. Only when it owns no more does the other get the rest."""
+    world = _World()
+    first = await world.join("a")
+    assert (first.epoch, _size(first.assigned)) == (1, PARTITIONS)
+    second = await world.join("b")
+    assert (second.epoch, second.assigned) == (2, {})
+    told = await world.beat("a", 1)
+    assert (told.epoch, _size(told.assigned)) == (1, 2)
+    assert told.assigned is not None
+    for owned in (None, first.assigned, None):
+        assert (await world.beat("a", 1, owned=owned)).epoch == 1
+    assert (await world.beat("b", 2)).assigned is None
+    done = await world.beat("a", 1, owned=told.assigned)
+    assert (done.epoch, done.assigned) == (2, told.assigned)
+    given = await world.beat("b", 2)
+    assert (given.epoch, _size(given.assigned)) == (2, 2)
+    assert (await world.beat("b", 2)).assigned is None
+    assert given.assigned is not None
+    assert set(given.assigned["t"]).isdisjoint(told.assigned["t"])
+
+
+async def test_what_was_given_counts_as_read_before_the_client_says_so() -> None:
+    """It may be about to begin: that it reads nothing yet does not free what it was given."""
+    world = _World()
+    await world.join("a")
+    await world.join("b")
+    told = await world.beat("a", 1, owned={})
+    assert (told.epoch, _size(told.assigned)) == (1, 2)
+    assert (await world.beat("b", 2)).assigned is None
+    assert (await world.beat("a", 1, owned={})).epoch == 2
+
+
+async def test_an_answer_that_was_lost_is_given_again() -> None:
+    """A member with the epoch before, which owns nothing that it was not given, hears the same once more. Others are fenced."""
+    world = _World()
+    await world.join("a")
+    await world.join("b")
+    left = (await world.beat("a", 1)).assigned
+    first = await world.beat("a", 1, owned=left)
+    assert first.epoch == 2
+    assert await world.beat("a", 1, owned=left) == first
+    for epoch, owned in ((1, None), (1, {"t": (0, 1, 2, 3)}), (3, None), (7, {})):
+        with pytest.raises(FencedEpoch):
+            await world.beat("a", epoch, owned=owned)
+
+
+async def test_a_member_that_was_fenced_joins_again_with_its_id() -> None:
+    """It owns nothing, so what it had is free at once, and it is assigned as a new one."""
+    world = _World()
+    await world.join("a")
+    again = await world.join("a")
+    assert (again.epoch, _size(again.assigned)) == (2, PARTITIONS)
+    assert len((await world.group()).row.members) == 1
+    assert (await world.beat("a", 2)).epoch == 2
+
+
+async def test_a_member_may_take_its_rebalance_time_out() -> None:
+    """It has as long as it asked for to let go, as long as it is heard of; then it is out."""
+    world = _World()
+    await world.join("a")
+    await world.join("b")
+    group = await world.group()
+    for _ in range(REBALANCE_MS // 40_000):
+        await world.beat("a", 1)
+        world.clock.pass_ms(40_000)
+    assert group.sessions["a"].learned_ms is not None
+    world.clock.pass_ms(40_000)
+    await group.end_sessions()
+    with pytest.raises(RequestRefused) as refused:
+        await world.beat("a", 1)
+    assert refused.value.code is ErrorCode.UNKNOWN_MEMBER
+
+
+async def test_a_static_member_that_goes_comes_back_to_what_it_had() -> None:
+    """Its next instance takes its place once it has said so; before that it is refused."""
+    world = _World()
+    first = await world.join("a", instance_id="i")
+    with pytest.raises(UnreleasedInstance):
+        await world.join("b", instance_id="i")
+    assert (await world.beat("a", -2, instance_id="i")).epoch == -2
+    back = await world.join("b", instance_id="i")
+    assert (back.epoch, back.assigned) == (1, first.assigned)
+    with pytest.raises(RequestRefused) as refused:
+        await world.beat("a", 1, instance_id="i")
+    assert refused.value.code is ErrorCode.FENCED_MEMBER
+
+
+async def test_a_member_that_leaves_frees_what_it_had() -> None:
+    """Over HTTP it is gone as well."""
+    world = _World()
+    await world.join("a")
+    assert (await world.beat("a", -1)).epoch == -1
+    assert (await world.group()).state == "Empty"
+    with pytest.raises(RequestRefused):
+        await world.beat("a", 1)
+
+
+async def test_a_member_wants_other_topics() -> None:
+    """Names, a pattern, or both; nothing that it keeps is taken from it."""
+    world = _World()
+    await world.join("a")
+    more = await world.beat("a", 1, topics=("t", "u"))
+    assert (more.epoch, _size(more.assigned)) == (2, 2 * PARTITIONS)
+    await world.beat("a", 2, topics=("t",), pattern="u.*")
+    row = await world.row("a")
+    assert (row.topics, row.pattern) == (("t",), "u.*")
+    less = await world.beat("a", 3, pattern="", owned={"t": (0, 1, 2, 3), "u": (0, 1, 2, 3)})
+    assert (less.epoch, less.assigned) == (3, {"t": (0, 1, 2, 3)})
+    assert (await world.beat("a", 3, owned={"t": (0, 1, 2, 3)})).epoch == 4
+
+
+async def test_assignors() -> None:
+    """Kafka's names. A member that names none takes the group's; one that names another is refused."""
+    world = _World()
+    await world.join("a", assignor="range")
+    assert (await world.group()).row.assignor == "range"
+    await world.join("b")
+    for assignor in ("uniform", "none"):
+        with pytest.raises(UnknownAssignor):
+            await world.join("c", assignor=assignor)
+
+
+async def test_members_of_one_protocol_refuse_the_other() -> None:
+    """Whichever came first. An empty group takes either."""
+    world = _World()
+    await world.join("a")
+    with pytest.raises(RequestRefused) as refused:
+        await world.coordinator.classic("g")
+    assert refused.value.code is ErrorCode.INCONSISTENT_ASSIGNOR
+    await world.beat("a", -1)
+    classic = await world.coordinator.classic("g")
+    assert await classic.join(wish_of(requires_id=True), "m1") is None
+    with pytest.raises(RequestRefused) as refused:
+        await world.join("a")
+    assert refused.value.code is ErrorCode.INCONSISTENT_ASSIGNOR
+    await classic.leave([("m1", None)])
+    assert (await world.join("a")).epoch == 3
+
+
+async def test_anothers_member_is_unknown() -> None:
+    """Ids are the clients' own, so who joined is compared."""
+    world = _World()
+    await world.join("a", reader=Reader("User:one"))
+    for epoch in (0, 1, -1):
+        with pytest.raises(RequestRefused) as refused:
+            await world.beat("a", epoch, reader=Reader("User:two"), topics=("t",))
+        assert refused.value.code is ErrorCode.UNKNOWN_MEMBER
+    assert (await world.beat("a", 1, reader=Reader("User:one"))).epoch == 1

@@ -1,0 +1,157 @@
+"""The lane's side of a task: what it makes of a reader that answers, fails, dies or says nothing, and whose turn it is."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from gateway.counted_store import StoreRequests
+from gateway.history.lane import TASK_BYTES, Answer, Lane
+from gateway.history.readers import Reader, Readers
+from gateway.history.service import TASKS_AT_ONCE
+from gateway.history.task import TASKS, Head, PlannedRun, Task, framed
+from log_format.errors import BackOff, ErrorCode
+
+TASK = Task("t", "id", 0, (PlannedRun("p", 9, 1, 2, 0, 5),), 10, 1000, "application/json", None, 5, 0)
+
+
+class OneReader(Readers):
+    """A reader that is this test: ``control`` is the other end of its control socket."""
+
+    def __init__(self) -> None:
+        super().__init__(1, [], [])
+        ours, self.control = socket.socketpair()
+        self.control.settimeout(10)
+        process: Any = None
+        self.reader: Reader | None = Reader(process, ours)
+        self._ours = ours
+
+    @property
+    def live_count(self) -> int:
+        return int(self.reader is not None)
+
+    def choose(self, key: str) -> Reader | None:
+        assert key == "id/0"
+        return self.reader
+
+    def take(self) -> socket.socket:
+        """The socket of the next task, which has been read."""
+        _, (descriptor,), _, _ = socket.recv_fds(self.control, 1, 1)
+        taken = socket.socket(fileno=descriptor)
+        taken.settimeout(10)
+        (length,) = struct.unpack("<I", taken.recv(4, socket.MSG_WAITALL))
+        assert TASKS.decode(taken.recv(length, socket.MSG_WAITALL)) == TASK
+        return taken
+
+    def close(self) -> None:
+        self._ours.close()
+        self.control.close()
+
+
+@pytest.fixture
+def readers() -> Iterator[OneReader]:
+    """Closed at the end."""
+    made = OneReader()
+    yield made
+    made.close()
+
+
+def lane_of(readers: OneReader, requests: StoreRequests | None = None) -> Lane:
+    return Lane(readers, 1, requests=requests or StoreRequests(), registry=CollectorRegistry(), has_principals=False)
+
+
+async def begun(lane: Lane, readers: OneReader, head: Head, client: str = "a") -> tuple[Answer, socket.socket]:
+    """A task whose reader has sent its head; the answer, and the reader's socket."""
+    reading = asyncio.create_task(lane.read(TASK, client))
+    taken = await asyncio.to_thread(readers.take)
+    taken.sendall(framed(head))
+    answer = await reading
+    assert answer is not None
+    return answer, taken
+
+
+async def test_an_answer_comes_piece_by_piece_and_its_requests_count(readers: OneReader) -> None:
+    """The head first, then the body as it was sent; a turn is held until the answer is closed."""
+    requests = StoreRequests()
+    lane = lane_of(readers, requests)
+    head = Head(5, 5, 77, "zstd", asked=(("GET", "segment", 2, 300),))
+    answer, taken = await begun(lane, readers, head)
+    assert answer.head == head
+    assert requests.taken() == (("GET", "segment", 2, 300),)
+    assert lane.memory.used_bytes == TASK_BYTES
+    body = bytes(range(256)) * 100
+    taken.sendall(struct.pack("<I", len(body)) + body + struct.pack("<I", 3) + b"end" + struct.pack("<I", 0))
+    assert b"".join([piece async for piece in answer.pieces()]) == body + b"end"
+    answer.close()
+    answer.close()
+    taken.close()
+    assert lane.memory.used_bytes == 0
+
+
+async def test_a_reader_that_dies_refuses_or_cuts(readers: OneReader) -> None:
+    """Before the head: 503, nothing happened, and the turn is free again. Behind it: the body ends with an error."""
+    lane = lane_of(readers)
+    reading = asyncio.create_task(lane.read(TASK, "a"))
+    (await asyncio.to_thread(readers.take)).close()
+    with pytest.raises(BackOff) as refusal:
+        await reading
+    assert refusal.value.code is ErrorCode.UNAVAILABLE
+    assert not refusal.value.may_have_happened
+    assert lane.memory.used_bytes == 0
+    answer, taken = await begun(lane, readers, Head(5, 5, 77))
+    taken.sendall(struct.pack("<I", 100) + b"half")
+    taken.close()
+    with pytest.raises(OSError, match="reader ended"):
+        [piece async for piece in answer.pieces()]
+    answer.close()
+
+
+async def test_without_a_reader_the_gateway_reads(readers: OneReader) -> None:
+    """None that lives, or one whose control socket is closed."""
+    lane = lane_of(readers)
+    readers.close()
+    assert await lane.read(TASK, "a") is None
+    readers.reader = None
+    assert not lane.is_open
+    assert await lane.read(TASK, "a") is None
+    assert lane.memory.used_bytes == 0
+
+
+async def test_a_task_that_is_given_up_leaves_nothing(readers: OneReader) -> None:
+    """Its socket is closed, so that the reader skips it, and its turn is free."""
+    lane = lane_of(readers)
+    reading = asyncio.create_task(asyncio.wait_for(lane.read(TASK, "a"), 0.2))
+    taken = await asyncio.to_thread(readers.take)
+    with pytest.raises(TimeoutError):
+        await reading
+    assert await asyncio.to_thread(taken.recv, 1) == b""
+    taken.close()
+    assert lane.memory.used_bytes == 0
+
+
+async def test_one_turn_is_kept_for_a_client_that_holds_none(readers: OneReader) -> None:
+    """A client with many tasks waits for its own; another one does not."""
+    lane = lane_of(readers)
+    held = [await begun(lane, readers, Head(5, 5, 7)) for _ in range(TASKS_AT_ONCE - 1)]
+    more = asyncio.create_task(lane.read(TASK, "a"))
+    await asyncio.sleep(0.05)
+    assert not more.done()
+    other, theirs = await begun(lane, readers, Head(5, 5, 7), "b")
+    other.close()
+    theirs.close()
+    assert not more.done()
+    for answer, taken in held:
+        answer.close()
+        taken.close()
+    taken = await asyncio.to_thread(readers.take)
+    taken.sendall(framed(Head(5, 1, 1)))
+    last = await more
+    assert last is not None
+    last.close()
+    taken.close()

@@ -1,0 +1,125 @@
+"""Working through a queue from asyncio: ``QueueConsumer``.
+
+Gateways are waited for in threads, and records handed out in the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+from log_format.errors import TidelogError
+from tidelog import limits
+from tidelog.aio.in_thread import in_thread
+from tidelog.aio.settings import QueueConsumerSettings
+from tidelog.deadline import Deadline
+from tidelog.queues.consumer import QueueConsumer as BlockingQueueConsumer
+from tidelog.queues.record import QueueRecord
+
+_T = TypeVar("_T")
+_logger = logging.getLogger("tidelog.queues")
+
+
+class QueueConsumer:
+    """As ``tidelog.QueueConsumer``. ``await record.accept()`` waits until that is in the store; it is sent in any case."""
+
+    def __init__(self, queue: str, **settings: Unpack[QueueConsumerSettings]) -> None:
+        """As ``tidelog.QueueConsumer``. Raises ``ValueError``."""
+        self._idle_ms = settings.get("consumer_timeout_ms")
+        self._consumer = BlockingQueueConsumer(queue, **settings)
+        self._receiving: asyncio.Future[Any] | None = None
+        self._stopped = False
+
+    async def poll(
+        self, timeout_ms: float = limits.POLL_TIMEOUT_MS, max_records: int | None = None
+    ) -> list[QueueRecord]:
+        """As ``tidelog.QueueConsumer.poll``. A poll that is cancelled loses nothing: the next one has its records."""
+        if not self._consumer.has_ready():
+            await self._in_turn(partial(self._consumer.wait, timeout_ms, max_records))
+        return self._consumer.poll(0, max_records) if self._consumer.has_ready() else []
+
+    async def __aiter__(self) -> AsyncIterator[QueueRecord]:
+        """As the iteration of ``tidelog.QueueConsumer``."""
+        idle = Deadline(self._idle_ms)
+        while not self._stopped and not idle.passed:
+            if not self._consumer.has_ready():
+                await self._in_turn(partial(self._consumer.wait, min(idle.remaining_ms(), limits.AIO_SLICE_MS)))
+            for record in self._consumer.poll(0, 1) if self._consumer.has_ready() else ():
+                yield record
+                idle = Deadline(self._idle_ms)
+
+    async def run(self, handler: Callable[[QueueRecord], Awaitable[Any]], *, workers: int = 1) -> None:
+        """As ``tidelog.QueueConsumer.run``: ``handler`` is awaited for up to ``workers`` records at a time."""
+        if workers < 1:
+            raise ValueError(f"workers is {workers}, below 1")
+        tasks: set[asyncio.Task[None]] = set()
+        idle = Deadline(self._idle_ms)
+        try:
+            while not self._stopped and not idle.passed:
+                if len(tasks) == workers:
+                    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                wait_ms = min(idle.remaining_ms(), limits.AIO_SLICE_MS)
+                records = await self._in_turn(partial(self._consumer.take, workers - len(tasks), wait_ms))
+                if records or tasks:
+                    idle = Deadline(self._idle_ms)
+                for record in records:
+                    task = asyncio.ensure_future(_handled(handler, record))
+                    tasks.add(task)
+                    task.add_done_callback(tasks.discard)
+            if tasks:
+                await asyncio.wait(tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+        with contextlib.suppress(TidelogError):
+            await self.flush()  # what failed was logged, and is delivered again
+
+    def stop(self) -> None:
+        """As ``tidelog.QueueConsumer.stop``."""
+        self._stopped = True
+        self._consumer.stop()
+
+    async def flush(self, timeout_ms: float | None = None) -> bool:
+        """As ``tidelog.QueueConsumer.flush``."""
+        return await in_thread(partial(self._consumer.flush, timeout_ms))
+
+    async def close(self) -> None:
+        """As ``tidelog.QueueConsumer.close``."""
+        self._stopped = True
+        await asyncio.shield(in_thread(self._consumer.close))
+
+    async def __aenter__(self) -> Self:
+        """Itself."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    async def _in_turn(self, call: Callable[[], _T]) -> _T:
+        """Run it in a thread, behind what a cancelled call left running there."""
+        if self._receiving is not None and not self._receiving.done():
+            await asyncio.wait({self._receiving})
+        running = self._receiving = in_thread(call)
+        return await asyncio.shield(running)
+
+
+async def _handled(handler: Callable[[QueueRecord], Awaitable[Any]], record: QueueRecord) -> None:
+    try:
+        await handler(record)
+    except BaseException as error:
+        if not record.is_settled:
+            record.release()
+        if not isinstance(error, Exception):
+            raise
+        _logger.warning("handling %r failed: %r", record, error, exc_info=error)
+    else:
+        if not record.is_settled:
+            record.accept()

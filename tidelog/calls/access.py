@@ -1,0 +1,246 @@
+"""Tokens, roles, ACLs, quotas, and who the caller is: the calls below ``/v1/access``, ``/v1/whoami`` and ``/v1/credentials``.
+
+A change that a second try could double or undo is not repeated after a lost answer: it raises ``OutcomeUnknown``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any, Literal, Unpack
+
+import msgspec
+
+from tidelog.bodies.encode import JSON
+from tidelog.deadline import Deadline
+from tidelog.errors import UnknownRole, UnknownToken
+from tidelog.http.transport import Reply, Request, Transport, target
+from tidelog.types.access import (
+    AccessDecision,
+    AccessToken,
+    Acl,
+    AclMembers,
+    Caller,
+    NewAccessToken,
+    Operation,
+    Quota,
+    ResourceType,
+    Role,
+    StoreCredentials,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Tokens:
+    tokens: tuple[AccessToken, ...]
+    next: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Roles:
+    roles: tuple[Role, ...]
+    next: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Acls:
+    acls: tuple[Acl, ...]
+    next: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Quotas:
+    quotas: tuple[Quota, ...]
+    next: str | None = None
+
+
+class AccessCalls:
+    """What ``Admin`` can do about access. All but ``whoami`` and ``store_credentials`` need Alter on the cluster."""
+
+    def __init__(self, transport: Transport, timeout_ms: float) -> None:
+        self._transport = transport
+        self._timeout_ms = timeout_ms
+
+    def whoami(self) -> Caller:
+        """Who the gateway takes this client for."""
+        return self._get(target("whoami")).decode(Caller)
+
+    # Tokens
+
+    def create_token(
+        self, principal: str, *, groups: Iterable[str] = (), description: str = "", expires_at: int | None = None
+    ) -> NewAccessToken:
+        """A token for a user (``User:…``) in these groups (``Group:…``). Its secret is in this answer and nowhere else.
+
+        ``expires_at``: at most 366 days off; None: in 90 days. Never repeated by itself.
+        """
+        body: dict[str, Any] = {"principal": principal, "groups": list(groups), "description": description}
+        if expires_at is not None:
+            body["expires_at"] = expires_at
+        return self._call("POST", target("access", "tokens"), body, repeatable=False).decode(NewAccessToken)
+
+    def list_tokens(self, principal: str | None = None) -> list[AccessToken]:
+        """All tokens without their secrets; of one user."""
+        found: list[AccessToken] = []
+        after: str | None = None
+        while True:
+            page = self._get(target("access", "tokens", principal=principal, after=after)).decode(_Tokens)
+            found += page.tokens
+            if (after := page.next) is None:
+                return found
+
+    def rotate_token(
+        self, token_id: str, *, overlap_ms: int | None = None, expires_at: int | None = None
+    ) -> NewAccessToken:
+        """Another secret for a token; the last one lives ``overlap_ms`` more (0 to 7 days; None: a day), older ones end.
+
+        Never repeated by itself. Raises ``UnknownToken``.
+        """
+        given = {"overlap_ms": overlap_ms, "expires_at": expires_at}
+        body = {name: value for name, value in given.items() if value is not None}
+        where = target("access", "tokens", token_id, action="rotate")
+        return self._call("POST", where, body, repeatable=False).decode(NewAccessToken)
+
+    def revoke_token(self, token_id: str, *, missing_ok: bool = False) -> None:
+        """End a token, everywhere within 5 s. Repeated by itself. Raises ``UnknownToken`` unless ``missing_ok``."""
+        try:
+            self._call("DELETE", target("access", "tokens", token_id), None, repeatable=True)
+        except UnknownToken as error:
+            if not missing_ok and not error.after_doubt:
+                raise
+
+    # Roles
+
+    def list_roles(self) -> list[Role]:
+        """All roles, by name."""
+        found: list[Role] = []
+        after: str | None = None
+        while True:
+            page = self._get(target("access", "roles", after=after)).decode(_Roles)
+            found += page.roles
+            if (after := page.next) is None:
+                return found
+
+    def put_role(self, role: str, members: Iterable[str]) -> Role:
+        """Say who is in a role: these, and no one else. Repeated by itself."""
+        body = {"members": list(members)}
+        return self._call("PUT", target("access", "roles", role), body, repeatable=True).decode(Role)
+
+    def delete_role(self, role: str, *, missing_ok: bool = False) -> None:
+        """Remove a role. Repeated by itself. Raises ``UnknownRole`` unless ``missing_ok``."""
+        try:
+            self._call("DELETE", target("access", "roles", role), None, repeatable=True)
+        except UnknownRole as error:
+            if not missing_ok and not error.after_doubt:
+                raise
+
+    # ACLs
+
+    def add_acls(self, acls: Iterable[Acl]) -> list[Acl]:
+        """Add 1 to 1,000 ACLs, all or nothing; those that are there stay as they are. Repeated by itself."""
+        body = {"acls": [dataclasses.asdict(each) for each in acls]}
+        return list(self._call("POST", target("access", "acls"), body, repeatable=True).decode(_Acls).acls)
+
+    def list_acls(self, **named: Unpack[AclMembers]) -> list[Acl]:
+        """The ACLs that are equal in all that is named."""
+        found: list[Acl] = []
+        after: str | None = None
+        while True:
+            page = self._get(_acls(named, after)).decode(_Acls)
+            found += page.acls
+            if (after := page.next) is None:
+                return found
+
+    def delete_acls(self, **named: Unpack[AclMembers]) -> list[Acl]:
+        """Remove the ACLs that are equal in all that is named, and return them. Never repeated by itself.
+
+        Raises ``ValueError`` when nothing is named: that would be all of them.
+        """
+        if not any(named.values()):
+            raise ValueError(
+                "name something that the ACLs to remove have in common: without that it would be all of them"
+            )
+        return list(self._call("DELETE", _acls(named), None, repeatable=False).decode(_Acls).acls)
+
+    def test_access(
+        self,
+        principal: str,
+        operation: Operation,
+        resource_type: ResourceType,
+        resource: str,
+        *,
+        groups: Iterable[str] = (),
+    ) -> AccessDecision:
+        """Whether this user, in these groups, may do it, and which ACL says so."""
+        body = {
+            "principal": principal,
+            "groups": list(groups),
+            "operation": operation,
+            "resource_type": resource_type,
+            "resource": resource,
+        }
+        where = target("access", action="test")
+        return self._call("POST", where, body, repeatable=True, reads=True).decode(AccessDecision)
+
+    # Quotas
+
+    def list_quotas(self) -> list[Quota]:
+        """All quotas, by principal."""
+        found: list[Quota] = []
+        after: str | None = None
+        while True:
+            page = self._get(target("access", "quotas", after=after)).decode(_Quotas)
+            found += page.quotas
+            if (after := page.next) is None:
+                return found
+
+    def describe_quota(self, principal: str) -> Quota:
+        """The quota of ``User:…``, or of ``*``: each that has none of its own."""
+        return self._get(target("access", "quotas", principal)).decode(Quota)
+
+    def set_quota(self, quota: Quota) -> Quota:
+        """Replace the principal's quota. Repeated by itself."""
+        body = dataclasses.asdict(quota)
+        where = target("access", "quotas", body.pop("principal"))
+        return self._call("PUT", where, body, repeatable=True).decode(Quota)
+
+    # Past the gateways
+
+    def store_credentials(
+        self, topics: Iterable[str], *, access: Literal["read", "append"] = "read", duration_s: int = 900
+    ) -> StoreCredentials:
+        """Temporary credentials (900 to 3,600 s) for the tables of 1 to 20 topics. Repeated by itself.
+
+        Needs Read or Write on each topic. Raises ``VendingUnavailable`` where there are none to give.
+        """
+        body = {"topics": list(topics), "access": access, "duration_s": duration_s}
+        return self._call("POST", target("credentials"), body, repeatable=True).decode(StoreCredentials)
+
+    def _get(self, where: str) -> Reply:
+        return self._call("GET", where, None, repeatable=True, reads=True)
+
+    def _call(self, method: str, where: str, body: object, *, repeatable: bool, reads: bool = False) -> Reply:
+        request = Request(
+            method=method,
+            target=where,
+            body=None if body is None else msgspec.json.encode(body),
+            content_type=None if body is None else JSON,
+            repeatable=repeatable,
+            reads=reads,
+        )
+        return self._transport.call(request, Deadline(self._timeout_ms))
+
+
+def _acls(named: AclMembers, after: str | None = None) -> str:
+    """The address of the ACLs that are equal in all that is named."""
+    return target(
+        "access",
+        "acls",
+        principal=named.get("principal"),
+        operation=named.get("operation"),
+        resource_type=named.get("resource_type"),
+        resource=named.get("resource"),
+        pattern=named.get("pattern"),
+        permission=named.get("permission"),
+        after=after,
+    )

@@ -1,0 +1,215 @@
+"""The calls about one queue, as HTTP requests. Source: docs/http-api.md section 11.
+
+A receive whose answer is lost is repeated: what it locked comes again when its lock ends. A settlement is repeated, too: under
+its own lease the second one changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from tidelog import limits
+from tidelog.bodies.encode import JSON
+from tidelog.bodies.json_record import JsonRecord
+from tidelog.deadline import Deadline
+from tidelog.errors import LeaseExpired
+from tidelog.http.owners import Owned
+from tidelog.http.transport import Reply, Request, Transport, target
+from tidelog.limits import fetched_bytes_max
+from tidelog.types.queue import Queue
+from tidelog.types.record import Record, TopicPartition
+
+
+class ReceivedRecord(JsonRecord, frozen=True, kw_only=True):
+    """A record as ``:receive`` answers it."""
+
+    topic: str
+    partition: int
+    delivery_count: int
+    lease: str
+    locked_until_ms: int
+
+    def stored(self) -> Record:
+        """The record in its bytes. Raises ``ValueError`` for what is no base64."""
+        return self.record(TopicPartition(self.topic, self.partition))
+
+
+class Settlement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, order=True):
+    """What becomes of the records of one lease from ``first_offset`` to ``last_offset``, both included."""
+
+    topic: str
+    partition: int
+    lease: str
+    action: str
+    delay_ms: int = -1
+    lock_ms: int = -1
+    reason: str = ""
+    first_offset: int
+    last_offset: int
+
+    def merges_with(self, other: Settlement) -> bool:
+        """Whether ``other`` goes on where this ends, with nothing else different."""
+        return (
+            other.first_offset == self.last_offset + 1
+            and msgspec.structs.replace(other, first_offset=self.first_offset, last_offset=self.last_offset) == self
+        )
+
+
+class SettledResult(msgspec.Struct, frozen=True):
+    """What became of a settlement."""
+
+    settled: bool
+    error_code: str | None = None
+
+
+class Locked(Protocol):
+    """A record of a queue that is locked for this client."""
+
+    @property
+    def queue(self) -> str:
+        """The queue's name."""
+        ...
+
+    def take_settlement(self, action: str) -> Settlement:
+        """The settlement, to be sent by the caller. Raises ``RuntimeError`` where it is settled already."""
+        ...
+
+
+class _Received(msgspec.Struct, frozen=True):
+    records: tuple[ReceivedRecord, ...]
+
+
+class _Settled(msgspec.Struct, frozen=True):
+    results: tuple[SettledResult, ...]
+
+
+class _Redriven(msgspec.Struct, frozen=True):
+    redriven: int
+
+
+class _Page(msgspec.Struct, frozen=True):
+    queues: tuple[Queue, ...]
+    next: str | None = None
+
+
+class QueueCalls:
+    """Any thread may use it. Everything raises what ``Transport.call`` raises."""
+
+    def __init__(self, transport: Transport, queue: str) -> None:
+        self.queue = queue
+        self._transport = transport
+        self._about = Owned.of_queue(queue)
+
+    def put(self, settings: Mapping[str, Any], deadline: Deadline) -> Queue:
+        """Make the queue, or replace its settings."""
+        return self._call("PUT", deadline, body=settings).decode(Queue)
+
+    def describe(self, deadline: Deadline) -> Queue:
+        """Its settings, and how far it is in each partition."""
+        return self._call("GET", deadline, reads=True).decode(Queue)
+
+    def delete(self, deadline: Deadline) -> None:
+        """Delete it. Not repeated: the second try could meet a new queue."""
+        self._call("DELETE", deadline, repeatable=False)
+
+    def redrive(self, to_topic: str | None, max_records: int | None, deadline: Deadline) -> int:
+        """Produce dead letters again; returns how many. Not repeated: a repeat would count the rest only."""
+        given = {"to_topic": to_topic, "max_records": max_records}
+        body = {name: value for name, value in given.items() if value is not None}
+        return self._call("POST", deadline, "redrive", body, repeatable=False).decode(_Redriven).redriven
+
+    def receive(
+        self,
+        *,
+        records_max: int,
+        bytes_max: int,
+        wait_ms: int,
+        lock_ms: int,
+        client_id: str | None,
+        deadline: Deadline,
+    ) -> tuple[ReceivedRecord, ...]:
+        """Lock records, and return them; waits for the first."""
+        body = {"max_records": records_max, "max_bytes": bytes_max, "max_wait_ms": wait_ms, "lock_ms": lock_ms}
+        request = Request(
+            method="POST",
+            target=target("queues", self.queue, action="receive"),
+            body=msgspec.json.encode(body if client_id is None else body | {"client_id": client_id}),
+            content_type=JSON,
+            repeatable=True,
+            reads=True,
+            about=self._about,
+            answer_bytes_max=fetched_bytes_max(bytes_max, records_max, as_json=True),
+            wait_ms=wait_ms,
+        )
+        return self._transport.call(request, deadline, patient=True).decode(_Received).records
+
+    def settle(self, settlements: Sequence[Settlement], deadline: Deadline) -> tuple[SettledResult, ...]:
+        """A result for each, in order; those that were settled are in the store."""
+        reply = self._call("POST", deadline, "settle", {"settlements": settlements})
+        results = reply.decode(_Settled).results
+        if len(results) != len(settlements):
+            raise reply.unexpected(f"{len(results)} results for {len(settlements)} settlements")
+        return results
+
+    def _call(
+        self,
+        method: str,
+        deadline: Deadline,
+        action: str = "",
+        body: object = None,
+        *,
+        repeatable: bool = True,
+        reads: bool = False,
+    ) -> Reply:
+        request = Request(
+            method=method,
+            target=target("queues", self.queue, action=action),
+            body=None if body is None else msgspec.json.encode(body),
+            content_type=None if body is None else JSON,
+            repeatable=repeatable,
+            reads=reads,
+            about=self._about,
+        )
+        return self._transport.call(request, deadline, patient=True)
+
+
+def accept_in_transaction(
+    transport: Transport, transaction_id: str, records: Iterable[Locked], deadline: Deadline
+) -> None:
+    """Accept records when the transaction is committed. Raises ``LeaseExpired`` where a lock is over; as ``Transport.call``."""
+    by_queue: dict[str, list[Settlement]] = {}
+    for record in records:
+        by_queue.setdefault(record.queue, []).append(record.take_settlement("accept"))
+    for queue, settlements in by_queue.items():
+        for first in range(0, len(settlements), limits.SETTLEMENTS_MAX):
+            some = settlements[first : first + limits.SETTLEMENTS_MAX]
+            request = Request(
+                method="POST",
+                target=target("queues", queue, action="settle"),
+                body=msgspec.json.encode({"settlements": some}),
+                content_type=JSON,
+                headers={"Tidelog-Transaction": transaction_id},
+                repeatable=True,
+                about=Owned.of_queue(queue),
+            )
+            results = transport.call(request, deadline).decode(_Settled).results
+            late = [one for one, result in zip(some, results, strict=True) if not result.settled]
+            if late:
+                place = f"{late[0].topic}/{late[0].partition}/{late[0].first_offset}"
+                raise LeaseExpired(f"The lease of {place} is over, and of {len(late) - 1} more.", status=409)
+
+
+def list_queues(transport: Transport, deadline: Deadline) -> list[Queue]:
+    """All queues, by name. Raises what ``Transport.call`` raises."""
+    found: list[Queue] = []
+    after: str | None = None
+    while True:
+        request = Request(method="GET", target=target("queues", after=after), repeatable=True, reads=True)
+        page = transport.call(request, deadline).decode(_Page)
+        found += page.queues
+        if page.next is None:
+            return found
+        after = page.next

@@ -1,0 +1,82 @@
+"""Delayed records that wait: listed, looked at, cancelled. Everything raises what ``Transport.call`` raises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from tidelog.bodies.json_record import JsonHeader, exact
+from tidelog.deadline import Deadline
+from tidelog.http.transport import Request, Transport, target
+from tidelog.types.scheduled import DelayedRecord, ScheduledRecord
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    id: str
+    deliver_at: int
+    key: str | None = None
+    key_base64: str | None = None
+
+    def scheduled(self) -> ScheduledRecord:
+        return ScheduledRecord(self.id, self.deliver_at, exact(self.key, self.key_base64))
+
+
+class _Page(msgspec.Struct, frozen=True):
+    scheduled: tuple[_Entry, ...]
+    next: str | None = None
+
+
+class _Content(msgspec.Struct, frozen=True):
+    partition: int
+    timestamp: int
+    key: str | None = None
+    key_base64: str | None = None
+    value: str | None = None
+    value_base64: str | None = None
+    headers: tuple[JsonHeader, ...] = ()
+
+
+class _Described(msgspec.Struct, frozen=True):
+    id: str
+    deliver_at: int
+    record: _Content
+
+
+def list_scheduled(transport: Transport, topic: str, timeout_ms: float) -> Iterator[ScheduledRecord]:
+    """All that waits, page by page, in order of ids. Each page has ``timeout_ms``. Raises ``UnknownTopic``."""
+    after: str | None = None
+    while True:
+        request = Request(
+            method="GET", target=target("topics", topic, "scheduled", after=after), repeatable=True, reads=True
+        )
+        page = transport.call(request, Deadline(timeout_ms)).decode(_Page)
+        for entry in page.scheduled:
+            yield entry.scheduled()
+        if page.next is None:
+            return
+        after = page.next
+
+
+def describe_scheduled(transport: Transport, topic: str, scheduled_id: str, deadline: Deadline) -> DelayedRecord:
+    """One that waits. Raises ``UnknownScheduled``, ``UnknownTopic``."""
+    where = target("topics", topic, "scheduled", scheduled_id)
+    found = transport.call(Request(method="GET", target=where, repeatable=True, reads=True), deadline).decode(
+        _Described
+    )
+    record = found.record
+    return DelayedRecord(
+        found.id,
+        found.deliver_at,
+        record.partition,
+        record.timestamp,
+        exact(record.key, record.key_base64),
+        exact(record.value, record.value_base64),
+        tuple((header.key, exact(header.value, header.value_base64)) for header in record.headers),
+    )
+
+
+def cancel_scheduled(transport: Transport, topic: str, scheduled_id: str, deadline: Deadline) -> None:
+    """Cancel one that waits. Raises ``AlreadyDelivered``, ``UnknownScheduled``, ``UnknownTopic``, ``OutcomeUnknown``."""
+    where = target("topics", topic, "scheduled", scheduled_id)
+    transport.call(Request(method="DELETE", target=where, repeatable=False), deadline)

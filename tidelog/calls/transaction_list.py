@@ -1,0 +1,43 @@
+"""Transactions as their operator sees them: listed, and aborted."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from tidelog.calls.access import AccessCalls
+from tidelog.http.transport import target
+from tidelog.types.transaction import TransactionSummary
+
+
+class _Page(msgspec.Struct, frozen=True):
+    transactions: tuple[TransactionSummary, ...]
+    next: str | None = None
+
+
+class TransactionListCalls(AccessCalls):
+    """What ``Admin`` can do about transactions."""
+
+    def list_transactions(
+        self,
+        state: Literal["open", "committing", "committed", "aborted"] | None = None,
+        *,
+        transactional_id_prefix: str | None = None,
+    ) -> list[TransactionSummary]:
+        """Transactions of the last day, of any state where ``state`` is None."""
+        found: list[TransactionSummary] = []
+        after: str | None = None
+        while True:
+            where = target("transactions", state=state, transactional_id_prefix=transactional_id_prefix, after=after)
+            page = self._get(where).decode(_Page)
+            found += page.transactions
+            if (after := page.next) is None:
+                return found
+
+    def abort_transaction(self, transaction_id: str) -> None:
+        """Abort a transaction that hangs; its producer's next call raises ``TransactionNotOpen``. Repeated by itself.
+
+        Raises ``UnknownTransaction``, ``TransactionNotOpen`` for a committed one.
+        """
+        self._call("POST", target("transactions", transaction_id, action="abort"), None, repeatable=True)

@@ -1,0 +1,262 @@
+"""``tidelog acl …``: who may do what."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from tidelog.admin import Admin
+from tidelog.cli.terminal.console import (
+    ADMIN_TIMEOUT_S,
+    JsonOption,
+    TimeoutOption,
+    TokenFileOption,
+    UrlOption,
+    note,
+    output,
+    print_json,
+    reporting,
+)
+from tidelog.cli.terminal.exit_code import ExitCode
+from tidelog.cli.terminal.help_text import Commands
+from tidelog.types.access import AccessDecision, Acl, AclMembers, Operation, Pattern, Permission, ResourceType
+
+app = Commands(help="Add, list, remove and test ACLs: who may do what.")
+
+PrincipalArgument = Annotated[
+    str, typer.Argument(metavar="PRINCIPAL", help="User:…, Group:…, Role:…, or '*' for everyone.")
+]
+OperationsArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="OPERATION[,…]",
+        help="All, Read, Write, Create, Delete, Alter or Describe; several with commas between.",
+    ),
+]
+OperationArgument = Annotated[Operation, typer.Argument(metavar="OPERATION", help="Read, Write, Create, …")]
+TypeArgument = Annotated[
+    ResourceType, typer.Argument(metavar="TYPE", help="topic, group, transactional_id or cluster.")
+]
+NameArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="NAME", help="The resource's name; '*' for all of its type. Not for the cluster."),
+]
+PrincipalOption = Annotated[str | None, typer.Option(metavar="PRINCIPAL", help="Those of this principal.")]
+OperationOption = Annotated[Operation | None, typer.Option(help="Those of this operation.")]
+TypeOption = Annotated[ResourceType | None, typer.Option("--type", help="Those of this type of resource.")]
+NameOption = Annotated[
+    str | None, typer.Option("--name", metavar="NAME", help="Those of the resource, or prefix, NAME.")
+]
+PatternOption = Annotated[Pattern | None, typer.Option(help="Those of this pattern.")]
+PermissionOption = Annotated[Permission | None, typer.Option(help="Those that allow, or those that deny.")]
+
+_OPERATIONS: tuple[Operation, ...] = ("All", "Read", "Write", "Create", "Delete", "Alter", "Describe")
+
+
+@app.command()
+def add(
+    principal: PrincipalArgument,
+    operations: OperationsArgument,
+    resource_type: TypeArgument,
+    name: NameArgument = None,
+    *,
+    prefix: Annotated[bool, typer.Option("--prefix", help="NAME is how the names begin.")] = False,
+    deny: Annotated[bool, typer.Option("--deny", help="Deny it: that wins over every ACL that allows.")] = False,
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Allow a principal something, or deny it. Reading, writing, altering and deleting include describing.
+
+    \b
+    Examples:
+      tidelog acl add User:billing Read,Write topic orders
+      tidelog acl add Group:shop Read topic shop. --prefix
+      tidelog acl add User:billing Read group billing
+      tidelog acl add Role:admins All cluster
+      tidelog acl add '*' Delete topic '*' --deny
+    """
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+        pattern: Pattern = "prefix" if prefix else "literal"
+        permission: Permission = "deny" if deny else "allow"
+        added = admin.add_acls(
+            Acl(
+                principal=principal,
+                operation=operation,
+                resource_type=resource_type,
+                resource=_resource(resource_type, name),
+                pattern=pattern,
+                permission=permission,
+            )
+            for operation in _operations(operations)
+        )
+        if as_json:
+            print_json({"acls": added})
+        else:
+            for each in added:
+                note(_sentence(each))
+
+
+@app.command("list")
+def list_(
+    *,
+    principal: PrincipalOption = None,
+    operation: OperationOption = None,
+    resource_type: TypeOption = None,
+    name: NameOption = None,
+    pattern: PatternOption = None,
+    permission: PermissionOption = None,
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """List the ACLs, or those that are equal in all that is named.
+
+    \b
+    Examples:
+      tidelog acl list
+      tidelog acl list --principal User:billing --type topic --json
+    """
+    named: AclMembers = {
+        "principal": principal,
+        "operation": operation,
+        "resource_type": resource_type,
+        "resource": name,
+        "pattern": pattern,
+        "permission": permission,
+    }
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+        found = admin.list_acls(**named)
+        if as_json:
+            print_json({"acls": found})
+        elif found:
+            output().print(_table(found))
+        else:
+            note(
+                "There are no such ACLs."
+                if any(named.values())
+                else "There are no ACLs: only super users may do anything."
+            )
+
+
+@app.command()
+def remove(
+    *,
+    principal: PrincipalOption = None,
+    operation: OperationOption = None,
+    resource_type: TypeOption = None,
+    name: NameOption = None,
+    pattern: PatternOption = None,
+    permission: PermissionOption = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask, on a terminal.")] = False,
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove the ACLs that are equal in all that is named. On a terminal it asks first.
+
+    \b
+    Examples:
+      tidelog acl remove --principal User:billing --yes
+      tidelog acl remove --type topic --name orders --operation Write --yes --json
+    """
+    named: AclMembers = {
+        "principal": principal,
+        "operation": operation,
+        "resource_type": resource_type,
+        "resource": name,
+        "pattern": pattern,
+        "permission": permission,
+    }
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+        if not yes and sys.stdin.isatty() and any(named.values()):
+            found = admin.list_acls(**named)
+            output().print(_table(found))
+            typer.confirm(f"Remove {len(found):,} ACL{'' if len(found) == 1 else 's'}?", abort=True, err=True)
+        removed = admin.delete_acls(**named)
+        if as_json:
+            print_json({"acls": removed})
+        elif not removed:
+            note("There are no such ACLs.")
+        else:
+            for each in removed:
+                note(f"Removed: {_sentence(each)}")
+
+
+@app.command("test")
+def try_(
+    principal: Annotated[str, typer.Argument(metavar="User:NAME", help="Who would ask.")],
+    operation: OperationArgument,
+    resource_type: TypeArgument,
+    name: NameArgument = None,
+    *,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(metavar="Group:NAME", help="A group that the user belongs to; may be given many times."),
+    ] = None,
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Say whether a user may do something, and which ACL says so. Exit code 1 when not.
+
+    \b
+    Examples:
+      tidelog acl test User:billing Write topic orders
+      tidelog acl test User:ann Read topic shop.till --group Group:shop --json
+    """
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+        resource = _resource(resource_type, name)
+        decision = admin.test_access(principal, operation, resource_type, resource, groups=group or ())
+        if as_json:
+            print_json(decision)
+        else:
+            output().print(f"{'allowed' if decision.allowed else 'denied'}: {_because(decision)}", markup=False)
+    if not decision.allowed:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _because(decision: AccessDecision) -> str:
+    if decision.acl is not None:
+        return _sentence(decision.acl)
+    return {
+        "super_user": "a super user may do everything",
+        "default": "no ACL allows it",
+    }.get(decision.reason, decision.reason)
+
+
+def _sentence(acl: Acl) -> str:
+    names = f"those that begin with {acl.resource}" if acl.pattern == "prefix" else acl.resource
+    kind = "" if acl.resource_type == "cluster" else f"{acl.resource_type} "
+    return f"{acl.principal} may {'' if acl.permission == 'allow' else 'not '}{acl.operation} {kind}{names}"
+
+
+def _table(acls: list[Acl]) -> Table:
+    table = Table("principal", "permission", "operation", "type", "name", box=None, pad_edge=False)
+    for each in acls:
+        name = f"{each.resource}…" if each.pattern == "prefix" else each.resource
+        row = (each.principal, each.permission, each.operation, each.resource_type, name)
+        table.add_row(*(text.replace("[", r"\[") for text in row))
+    return table
+
+
+def _operations(text: str) -> list[Operation]:
+    known = {each.lower(): each for each in _OPERATIONS}
+    try:
+        return [known[each.strip().lower()] for each in text.split(",")]
+    except KeyError as error:
+        raise ValueError(f"{error.args[0]!r} is no operation: there are {', '.join(_OPERATIONS)}") from None
+
+
+def _resource(resource_type: str, name: str | None) -> str:
+    """The name; the cluster has always the same."""
+    if name is None and resource_type != "cluster":
+        raise ValueError(f"name the {resource_type}; '*' is all of them")
+    return name or "cluster"

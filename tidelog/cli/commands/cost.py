@@ -1,0 +1,134 @@
+"""``tidelog cost``: what a topic, or all, cost a month on S3, by what the gateways count."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from tidelog.admin import Admin
+from tidelog.calls.metrics import metrics_page
+from tidelog.cli.cost.estimate import Counts, Estimate, counts_of, estimated, of_topic
+from tidelog.cli.cost.prices import CHECKED, PRICES, SOURCE
+from tidelog.cli.terminal.console import (
+    ADMIN_TIMEOUT_S,
+    CommandFailed,
+    JsonOption,
+    TimeoutOption,
+    TokenFileOption,
+    UrlOption,
+    output,
+    print_json,
+    reporting,
+)
+from tidelog.deadline import Deadline
+from tidelog.http.transport import Transport
+from tidelog.types.topic import Topic
+
+
+def cost(
+    topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="The topic. Without it: --all.")] = None,
+    *,
+    all_: Annotated[bool, typer.Option("--all", help="All topics, and what gateways ask for by themselves.")] = False,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="SECONDS", min=1, help="How long to count requests for.")
+    ] = 10.0,
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Predict a month's bill for S3 from what the running gateways count: requests by kind, and what is stored now.
+
+    Machines and traffic are not in it (docs/cost.md has them), nor what Spark, maintenance and clients ask the store for
+    themselves.
+
+    \b
+    Examples:
+      tidelog cost orders
+      tidelog cost --all --seconds 5
+      tidelog cost --all --seconds 5 --json
+    """
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+        if (topic is None) is not all_:
+            raise CommandFailed("name a topic, or say --all")
+        urls = [gateway.url for gateway in admin.cluster().gateways]
+        before = _topics(admin, topic)
+        requests, passed_s = _counted(urls, token_file, timeout * 1000, seconds)
+        after = _topics(admin, topic)
+        stored_bytes = sum(part.size_bytes for one in after for part in one.partitions)
+        if topic is None:
+            found = estimated(requests, passed_s, stored_bytes)
+        else:
+            commits = after[0].table_version - before[0].table_version
+            found = of_topic(requests, commits, passed_s, stored_bytes)
+        _show(found, as_json, shares_journal=topic is not None and after[0].commit.journal is not None)
+
+
+def _topics(admin: Admin, topic: str | None) -> Sequence[Topic]:
+    return admin.list_topics() if topic is None else [admin.describe_topic(topic)]
+
+
+def _counted(urls: Sequence[str], token_file: Path | None, timeout_ms: float, seconds: float) -> tuple[Counts, float]:
+    """What all gateways asked for, and in how many seconds."""
+    with ExitStack() as opened:
+        transports = [
+            opened.enter_context(
+                closing(Transport(url, request_timeout_ms=timeout_ms, accept_encoding="zstd", token_file=token_file))
+            )
+            for url in urls
+        ]
+
+        def counts() -> Counts:
+            total = Counts()
+            for transport in transports:
+                total += counts_of(metrics_page(transport, Deadline(timeout_ms)))
+            return total
+
+        before, began = counts(), time.monotonic()
+        time.sleep(seconds)
+        after, ended = counts(), time.monotonic()
+    return after - before, ended - began
+
+
+def _show(found: Estimate, as_json: bool, *, shares_journal: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "seconds": round(found.seconds, 1),
+                "requests": [
+                    {
+                        "kind": row.kind,
+                        "of": row.of,
+                        "per_second": round(row.per_second, 4),
+                        "dollars": round(row.dollars, 2),
+                    }
+                    for row in found.rows
+                ],
+                "stored_bytes": found.stored_bytes,
+                "requests_dollars": round(found.requests_dollars, 2),
+                "storage_dollars": round(found.storage_dollars, 2),
+                "dollars": round(found.dollars, 2),
+                "shares_journal": shares_journal,
+                "prices": PRICES,
+                "prices_checked": CHECKED,
+            }
+        )
+        return
+    table = Table("request", "of", box=None, pad_edge=False)
+    for heading in ("a second", "$ a month"):
+        table.add_column(heading, justify="right")
+    for row in found.rows:
+        table.add_row(row.kind, row.of, f"{row.per_second:,.2f}", f"{row.dollars:,.2f}")
+    table.add_row("stored now", f"{found.stored_bytes / 10**9:,.2f} GB", "", f"{found.storage_dollars:,.2f}")
+    table.add_row("together", "", "", f"{found.dollars:,.2f}")
+    console = output()
+    console.print(table)
+    if shares_journal:
+        console.print("\nIts records go to a journal, which it shares: --all has that. Here are its drains only.")
+    console.print(f"\nS3 Standard in us-east-1, prices of {CHECKED} ({SOURCE}).", markup=False)

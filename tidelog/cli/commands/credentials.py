@@ -1,0 +1,65 @@
+"""``tidelog credentials``: temporary credentials of the store, for readers past the gateways."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+import typer
+
+from tidelog.admin import Admin
+from tidelog.cli.sinks.secret_file import others_may_read
+from tidelog.cli.terminal.console import (
+    ADMIN_TIMEOUT_S,
+    JsonOption,
+    TimeoutOption,
+    TokenFileOption,
+    UrlOption,
+    note,
+    print_json,
+    reporting,
+)
+from tidelog.cli.terminal.names import TopicsArgument
+
+
+def credentials(
+    topics: TopicsArgument,
+    *,
+    access: Annotated[
+        Literal["read", "append"], typer.Option(help="append may also write segments; gateways commit them.")
+    ] = "read",
+    duration: Annotated[int, typer.Option(metavar="SECONDS", min=900, max=3600, help="How long they work.")] = 900,
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask for temporary credentials of the store for the tables of 1 to 20 topics, as a shell's exports.
+
+    \b
+    Examples:
+      eval "$(tidelog credentials orders clicks)"
+      tidelog credentials orders --access append --duration 3600 --json
+    """
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+        given = admin.store_credentials(topics, access=access, duration_s=duration)
+        if as_json:
+            print_json(given)
+            return
+        variables = {
+            "AWS_ACCESS_KEY_ID": given.access_key_id,
+            "AWS_SECRET_ACCESS_KEY": given.secret_access_key,
+            "AWS_SESSION_TOKEN": given.session_token,
+            "AWS_REGION": given.region,
+            "AWS_ENDPOINT_URL": given.endpoint_url,
+        }
+        for name, value in variables.items():
+            if value is not None:
+                sys.stdout.write(f"export {name}={shlex.quote(value)}\n")
+        for each in given.topics:
+            note(f"{each.topic}  {each.table_uri}")
+        note(f"They end at {datetime.fromtimestamp(given.expires_at / 1000, UTC).isoformat(timespec='seconds')}.")
+        if others_may_read(sys.stdout):
+            note("Others can read the file that they went to: 'chmod 600' it now.")

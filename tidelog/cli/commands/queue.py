@@ -1,0 +1,370 @@
+"""``tidelog queue …``: queues, and their records taken and settled by hand."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import typer
+from rich.table import Table
+
+from tidelog import limits
+from tidelog.admin import Admin
+from tidelog.bodies.json_record import as_json_record
+from tidelog.calls.queues import QueueCalls, ReceivedRecord, SettledResult, Settlement
+from tidelog.cli.sinks.record_text import visible
+from tidelog.cli.terminal.console import (
+    ADMIN_TIMEOUT_S,
+    CommandFailed,
+    JsonOption,
+    TimeoutOption,
+    TokenFileOption,
+    UrlOption,
+    note,
+    output,
+    print_json,
+    reporting,
+)
+from tidelog.cli.terminal.help_text import Commands
+from tidelog.cli.terminal.names import QueueArgument, TopicsArgument, complete_topics
+from tidelog.cli.terminal.wanted import FilterOption, OnlyKeyOption, filter_of
+from tidelog.cli.terminal.where import milliseconds
+from tidelog.deadline import Deadline
+from tidelog.http.transport import Transport
+from tidelog.types.queue import Queue
+
+app = Commands(help="Create, list, describe and delete queues; receive, settle and redrive their records.")
+
+NameArgument = Annotated[str, typer.Argument(help="The queue's name.")]
+_BYTES_MAX = 8 * 1024 * 1024
+
+
+@app.command()
+def create(
+    queue: NameArgument,
+    topics: TopicsArgument,
+    *,
+    start: Annotated[
+        str | None,
+        typer.Option(metavar="WHERE", help="Where a new queue begins: latest, earliest, a time, @milliseconds."),
+    ] = None,
+    lock_ms: Annotated[int | None, typer.Option("--lock-ms", help="How long a record is locked: 30000.")] = None,
+    max_deliveries: Annotated[int | None, typer.Option("--max-deliveries", help="Then it is a dead letter: 5.")] = None,
+    dead_letter_topic: Annotated[
+        str | None, typer.Option("--dead-letter-topic", help="Where those go.", autocompletion=complete_topics)
+    ] = None,
+    backoff_ms: Annotated[
+        str, typer.Option("--backoff-ms", metavar="MS,…", help="Pauses before the second delivery, the third, …")
+    ] = "",
+    max_in_flight: Annotated[int | None, typer.Option("--max-in-flight", help="Locked at once: 2000.")] = None,
+    order: Annotated[Literal["none", "key"], typer.Option(help="key: one record of a key at a time.")] = "none",
+    expired: Annotated[Literal["drop", "dead_letter"], typer.Option(help="What becomes of expired records.")] = "drop",
+    filter_: FilterOption = None,
+    key: OnlyKeyOption = None,
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a queue over topics, or replace all settings of the one that has the name.
+
+    \b
+    Examples:
+      tidelog queue create work orders --start earliest
+      tidelog queue create work orders clicks --lock-ms 60000 --max-deliveries 3 --dead-letter-topic scratch
+      tidelog queue create work orders --order key --backoff-ms 1000,10000 --filter type=refund --json
+    """
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+        made = admin.create_queue(
+            queue,
+            topics,
+            start=_start(start),
+            lock_ms=lock_ms,
+            max_deliveries=max_deliveries,
+            dead_letter_topic=dead_letter_topic,
+            backoff_ms=[_number(text) for text in backoff_ms.split(",") if text],
+            max_in_flight=max_in_flight,
+            order=order,
+            expired=expired,
+            filter=filter_of(filter_, key),
+        )
+        print_json(made) if as_json else note(f"Queue {made.queue} shares the records of {', '.join(made.topics)}.")
+
+
+@app.command("list")
+def list_(
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """List the queues.
+
+    \b
+    Examples:
+      tidelog queue list
+      tidelog queue list --json
+    """
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+        queues = admin.list_queues()
+        if as_json:
+            print_json({"queues": queues})
+            return
+        if not queues:
+            note("There are no queues.")
+            return
+        table = Table("queue", "topics", "dead letters", box=None, pad_edge=False)
+        for each in queues:
+            table.add_row(each.queue, ", ".join(each.topics), each.dead_letter_topic or "dropped")
+        output().print(table)
+
+
+@app.command()
+def describe(
+    queue: QueueArgument,
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a queue: its settings, and how far it is in each partition.
+
+    \b
+    Examples:
+      tidelog queue describe work
+      tidelog queue describe work --json
+    """
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+        described = admin.describe_queue(queue)
+        print_json(described) if as_json else _show(described)
+
+
+@app.command()
+def receive(
+    queue: QueueArgument,
+    *,
+    max_: Annotated[int, typer.Option("--max", "-n", min=1, help="At most so many records.")] = 10,
+    wait_ms: Annotated[int, typer.Option("--wait-ms", min=0, max=60_000, help="Wait so long for the first.")] = 0,
+    lock_ms: Annotated[
+        int | None, typer.Option("--lock-ms", help="How long they are locked; else as the queue says.")
+    ] = None,
+    accept: Annotated[bool, typer.Option("--accept", help="Accept them once they are written.")] = False,
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Take records of a queue, and write them. They are locked until they are settled or the lock ends.
+
+    With --json a line each, which settle reads.
+
+    \b
+    Examples:
+      tidelog queue receive work --max 1
+      tidelog queue receive work --max 5 --json | tidelog queue settle work accept
+      tidelog queue receive work --wait-ms 500 --lock-ms 5000 --accept --json
+    """
+    with reporting(as_json=as_json), _calls(queue, url, token_file) as calls:
+        deadline = Deadline(timeout * 1000)
+        if lock_ms is None:
+            lock_ms = calls.describe(deadline).lock_ms
+        records = calls.receive(
+            records_max=max_, bytes_max=_BYTES_MAX, wait_ms=wait_ms, lock_ms=lock_ms, client_id=None, deadline=deadline
+        )
+        for record in records:
+            if as_json:
+                print_json(_as_json(record))
+            else:
+                place = f"{record.topic}/{record.partition}@{record.offset}"
+                value = visible(record.stored().value or b"")
+                typer.echo(f"{place}  delivery {record.delivery_count}  {value}")
+        sys.stdout.flush()
+        if accept and records:
+            wanted = [_settlement(_as_json(record), "accept") for record in records]
+            _tell(wanted, calls.settle(wanted, deadline), as_json=as_json, quiet=True)
+        elif not as_json:
+            note(f"{len(records)} records, locked for {lock_ms:,} ms." if records else "There is nothing to do.")
+
+
+@app.command()
+def settle(
+    queue: QueueArgument,
+    action: Annotated[
+        Literal["accept", "release", "reject", "renew"], typer.Argument(help="What becomes of the records.")
+    ],
+    *,
+    delay_ms: Annotated[
+        int | None, typer.Option("--delay-ms", min=0, help="release: come again after so long.")
+    ] = None,
+    lock_ms: Annotated[int | None, typer.Option("--lock-ms", min=1, help="renew: locked for so long from now.")] = None,
+    reason: Annotated[str, typer.Option(help="reject: why; a header of the dead letter.")] = "",
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Settle records that standard input names, a line each, as receive --json has written them.
+
+    \b
+    Examples:
+      tidelog queue receive work --max 1 --json | tidelog queue settle work reject --reason 'not an order'
+      tidelog queue receive work --max 1 --json | tidelog queue settle work release --delay-ms 0 --json
+    """
+    with reporting(as_json=as_json), _calls(queue, url, token_file) as calls:
+        wanted = [_settlement(_read(line), action) for line in sys.stdin if line.strip()]
+        given = {
+            "delay_ms": -1 if delay_ms is None else delay_ms,
+            "lock_ms": -1 if lock_ms is None else lock_ms,
+            "reason": reason,
+        }
+        wanted = [msgspec.structs.replace(one, **given) for one in wanted]
+        results: list[SettledResult] = []
+        for first in range(0, len(wanted), limits.SETTLEMENTS_MAX):
+            results += calls.settle(wanted[first : first + limits.SETTLEMENTS_MAX], Deadline(timeout * 1000))
+        _tell(wanted, results, as_json=as_json)
+
+
+@app.command()
+def redrive(
+    queue: QueueArgument,
+    *,
+    to: Annotated[
+        str | None, typer.Option(help="Into this topic; else each into its own.", autocompletion=complete_topics)
+    ] = None,
+    max_: Annotated[int | None, typer.Option("--max", "-n", min=1, help="At most so many.")] = None,
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Produce a queue's dead letters again, each once.
+
+    \b
+    Examples:
+      tidelog queue redrive work
+      tidelog queue redrive work --to orders --max 100 --json
+    """
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+        count = admin.redrive_queue(queue, to_topic=to, max_records=max_)
+        print_json({"redriven": count}) if as_json else note(f"{count:,} dead letters are produced again.")
+
+
+@app.command()
+def delete(
+    queue: QueueArgument,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask, on a terminal.")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content when there is no such queue.")] = False,
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete a queue; its topics stay as they are. On a terminal it asks first.
+
+    \b
+    Examples:
+      tidelog queue delete work --yes
+    """
+    if not yes and sys.stdin.isatty():
+        typer.confirm(f"Delete queue {queue}, and what it knows of settled records?", abort=True, err=True)
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+        admin.delete_queue(queue, missing_ok=if_exists)
+        print_json({"deleted": queue}) if as_json else note(f"Queue {queue} is deleted.")
+
+
+@contextmanager
+def _calls(queue: str, url: str | None, token_file: Path | None) -> Iterator[QueueCalls]:
+    transport = Transport(url, token_file=token_file)
+    try:
+        yield QueueCalls(transport, queue)
+    finally:
+        transport.close()
+
+
+def _start(text: str | None) -> str | int | None:
+    if text in (None, "latest", "earliest"):
+        return text
+    assert text is not None
+    return _number(text[1:]) if text.startswith("@") else milliseconds(text)
+
+
+def _number(text: str) -> int:
+    if not text.strip().isdecimal():
+        raise ValueError(f"{text!r} is not a number of milliseconds")
+    return int(text)
+
+
+def _as_json(record: ReceivedRecord) -> dict[str, Any]:
+    return {
+        **as_json_record(record.stored()),
+        "topic": record.topic,
+        "delivery_count": record.delivery_count,
+        "lease": record.lease,
+        "locked_until_ms": record.locked_until_ms,
+    }
+
+
+def _read(line: str) -> Any:
+    try:
+        return msgspec.json.decode(line)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"a line is not JSON: {error}") from None
+
+
+def _settlement(record: Any, action: str) -> Settlement:
+    try:
+        place = {name: record[name] for name in ("topic", "partition", "lease")}
+        offset = record["offset"]
+    except (KeyError, TypeError):
+        raise ValueError("a line has no topic, partition, offset and lease: it is not of receive --json") from None
+    return Settlement(**place, action=action, first_offset=offset, last_offset=offset)
+
+
+def _tell(
+    wanted: list[Settlement],
+    results: list[SettledResult] | tuple[SettledResult, ...],
+    *,
+    as_json: bool,
+    quiet: bool = False,
+) -> None:
+    """Raises ``CommandFailed`` where one is not settled."""
+    shown = [
+        {"topic": one.topic, "partition": one.partition, "offset": one.first_offset, "settled": result.settled}
+        | ({} if result.error_code is None else {"error_code": result.error_code})
+        for one, result in zip(wanted, results, strict=True)
+    ]
+    if as_json and not quiet:
+        print_json({"results": shown})
+    left = [one for one in shown if not one["settled"]]
+    if left:
+        places = ", ".join(f"{one['topic']}/{one['partition']}@{one['offset']}" for one in left[:20])
+        raise CommandFailed(f"{len(left)} of {len(shown)} are not settled, their lease is over: {places}")
+    if not as_json:
+        note(f"{len(shown):,} {'record is' if len(shown) == 1 else 'records are'} settled.")
+
+
+def _show(queue: Queue) -> None:
+    console = output()
+    shown = {
+        "queue": queue.queue,
+        "topics": ", ".join(queue.topics),
+        "lock": f"{queue.lock_ms:,} ms",
+        "deliveries": f"{queue.max_deliveries}, pauses {', '.join(map(str, queue.backoff_ms)) or 'none'} ms",
+        "dead letters": queue.dead_letter_topic or "dropped",
+        "order": queue.order,
+    }
+    for name, value in shown.items():
+        console.print(f"{name:<13} {value}", markup=False)
+    console.print()
+    table = Table("partition", box=None, pad_edge=False)
+    for heading in ("settled before", "in flight", "delayed", "lag"):
+        table.add_column(heading, justify="right")
+    for each in queue.partitions:
+        counts = (each.start_offset, each.in_flight, each.delayed, each.lag)
+        table.add_row(f"{each.topic}/{each.partition}", *(f"{count:,}" for count in counts))
+    console.print(table)

@@ -1,0 +1,125 @@
+"""``tidelog quota …``: how much a principal may use."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from tidelog.admin import Admin
+from tidelog.cli.terminal.console import (
+    ADMIN_TIMEOUT_S,
+    JsonOption,
+    TimeoutOption,
+    TokenFileOption,
+    UrlOption,
+    note,
+    output,
+    print_json,
+    reporting,
+)
+from tidelog.cli.terminal.help_text import Commands
+from tidelog.types.access import Quota
+
+app = Commands(help="Set and list quotas: how much a principal may use.")
+
+_NAMES = tuple(field.name for field in dataclasses.fields(Quota) if field.name != "principal")
+_NONE = "none"
+
+
+def _limit(what: str) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(metavar="NUMBER", help=f"{what}; 'none' for no limit.")
+    return option
+
+
+@app.command("set")
+def set_(
+    principal: Annotated[
+        str, typer.Argument(metavar="PRINCIPAL", help="User:NAME, or '*': each user that has no quota of its own.")
+    ],
+    *,
+    produce_bytes_per_s: Annotated[str | None, _limit("Bytes of records sent in a second")] = None,
+    fetch_bytes_per_s: Annotated[str | None, _limit("Bytes of records read in a second")] = None,
+    requests_per_s: Annotated[str | None, _limit("Requests in a second")] = None,
+    partitions_created_per_minute: Annotated[str | None, _limit("Partitions created in a minute")] = None,
+    connections: Annotated[str | None, _limit("Connections at once")] = None,
+    event_streams: Annotated[str | None, _limit("Event streams at once")] = None,
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Change a principal's quota; what is not named stays as it is. The bounds are for all gateways together.
+
+    \b
+    Examples:
+      tidelog quota set User:billing --produce-bytes-per-s 1000000 --requests-per-s 50
+      tidelog quota set '*' --connections 20
+      tidelog quota set User:billing --requests-per-s none
+    """
+    given = {
+        "produce_bytes_per_s": produce_bytes_per_s,
+        "fetch_bytes_per_s": fetch_bytes_per_s,
+        "requests_per_s": requests_per_s,
+        "partitions_created_per_minute": partitions_created_per_minute,
+        "connections": connections,
+        "event_streams": event_streams,
+    }
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+        changes = {name: _number(name, text) for name, text in given.items() if text is not None}
+        if not changes:
+            raise ValueError("there is nothing to change: name a limit")
+        stored = admin.set_quota(Quota(**dataclasses.asdict(admin.describe_quota(principal)) | changes))
+        if as_json:
+            print_json(stored)
+        else:
+            note(f"{stored.principal}: {_said(stored)}.")
+
+
+@app.command("list")
+def list_(
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """List the quotas.
+
+    \b
+    Examples:
+      tidelog quota list
+      tidelog quota list --json
+    """
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+        quotas = admin.list_quotas()
+        if as_json:
+            print_json({"quotas": quotas})
+            return
+        if not quotas:
+            note("There are no quotas: each principal may use what there is.")
+            return
+        table = Table("principal", box=None, pad_edge=False)
+        for name in _NAMES:
+            table.add_column(name.replace("_", " "), justify="right", overflow="fold")
+        for each in quotas:
+            limits = (getattr(each, name) for name in _NAMES)
+            table.add_row(
+                each.principal.replace("[", r"\["), *("-" if limit is None else f"{limit:,}" for limit in limits)
+            )
+        output().print(table)
+
+
+def _number(name: str, text: str) -> int | None:
+    if text == _NONE:
+        return None
+    if not text.isdecimal():
+        raise ValueError(f"--{name.replace('_', '-')} {text!r} is neither a number nor 'none'")
+    return int(text)
+
+
+def _said(quota: Quota) -> str:
+    limits = {name: getattr(quota, name) for name in _NAMES}
+    named = [f"{name.replace('_', ' ')} {limit:,}" for name, limit in limits.items() if limit is not None]
+    return ", ".join(named) or "no limits"

@@ -1,0 +1,95 @@
+"""``tidelog topic scheduled …``: delayed records that wait."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from tidelog.admin import Admin
+from tidelog.bodies.json_record import put_bytes
+from tidelog.cli.terminal.console import (
+    ADMIN_TIMEOUT_S,
+    JsonOption,
+    TimeoutOption,
+    TokenFileOption,
+    UrlOption,
+    note,
+    output,
+    print_json,
+    reporting,
+)
+from tidelog.cli.terminal.help_text import Commands
+from tidelog.cli.terminal.names import TopicArgument
+
+app = Commands(help="List and cancel delayed records that wait.")
+
+
+@app.command("list")
+def list_(
+    topic: TopicArgument,
+    *,
+    limit: Annotated[int, typer.Option(min=1, help="The most records shown.")] = 100,
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """List the delayed records of a topic that wait.
+
+    \b
+    Examples:
+      tidelog topic scheduled list orders
+      tidelog topic scheduled list orders --limit 1000 --json
+    """
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+        found = list(islice(admin.list_scheduled(topic), limit + 1))
+        shown = found[:limit]
+        if as_json:
+            entries = []
+            for each in shown:
+                entry = {"id": each.id, "deliver_at": each.deliver_at_ms}
+                put_bytes(entry, "key", each.key)
+                entries.append(entry)
+            print_json({"scheduled": entries})
+            return
+        if not shown:
+            note(f"No delayed record of {topic} waits.")
+            return
+        table = Table("id", "deliver at", "key", box=None, pad_edge=False)
+        for each in shown:
+            due = datetime.fromtimestamp(each.deliver_at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+            table.add_row(each.id, due, "" if each.key is None else each.key.decode(errors="backslashreplace"))
+        output().print(table)
+        if len(found) > limit:
+            note(f"There are more: --limit {10 * limit} shows more of them.")
+
+
+@app.command()
+def cancel(
+    topic: TopicArgument,
+    ids: Annotated[
+        list[str], typer.Argument(metavar="ID…", help="Ids, as the list and the answers to send show them.")
+    ],
+    *,
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Cancel delayed records: they are never delivered. It stops at the first that can't be cancelled.
+
+    \b
+    Examples:
+      tidelog topic scheduled cancel orders 0f1d2c3b-4a59-4687-9786-a5b4c3d2e1f0-0000000007
+    """
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+        for each in ids:
+            admin.cancel_scheduled(topic, each)
+        if as_json:
+            print_json({"cancelled": ids})
+        else:
+            note(f"{len(ids):,} delayed record{'' if len(ids) == 1 else 's'} of {topic} cancelled.")

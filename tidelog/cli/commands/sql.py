@@ -1,0 +1,205 @@
+"""``tidelog sql``: questions about topics, answered by DuckDB in this process."""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+import typer
+from rich.table import Table
+
+from tidelog.admin import Admin
+from tidelog.cli.commands.consume import FromOption, UntilOption
+from tidelog.cli.sinks.record_text import visible
+from tidelog.cli.terminal.console import (
+    STREAM_TIMEOUT_S,
+    CommandFailed,
+    TimeoutOption,
+    TokenFileOption,
+    UrlOption,
+    note,
+    output,
+    print_json,
+    progress,
+    reporting,
+)
+from tidelog.cli.terminal.where import Range, find, parse_where
+from tidelog.consumer.consumer import Consumer
+from tidelog.consumer.whole_topic import tables_between
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+NEEDED: Final = ("duckdb", "numpy", "pyarrow")
+ROWS_SHOWN_MAX: Final = 1_000
+"""In a terminal's table: more is for a program."""
+_ROWS_AT_ONCE: Final = 1_000
+_TEXT: Final = """
+    select topic, partition, "offset", timestamp, try(decode("key")) as "key", try(decode("value")) as "value", headers,
+           "key" as key_bytes, "value" as value_bytes
+    from {raw}
+"""
+
+
+def sql(
+    query: Annotated[str, typer.Argument(help="SQL as DuckDB has it. Topics are its tables.")],
+    *,
+    from_: FromOption = None,
+    until: UntilOption = None,
+    memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="What DuckDB may hold in memory; the rest goes to temporary files.")
+    ] = "1GB",
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object for each row, a line each.")] = False,
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = STREAM_TIMEOUT_S,
+) -> None:
+    """Answer a question about topics in SQL. Each topic that it names is read once, up to what is there now.
+
+    A topic has the columns topic, partition, offset, timestamp, key, value, headers, key_bytes and value_bytes. key and value
+    are text, and null where the bytes are no UTF-8. Quote names with dots or dashes. Reads no other data over the network.
+
+    \b
+    Examples:
+      tidelog sql 'select count(*), max(timestamp) from orders'
+      tidelog sql "select try_cast(value as json)->>'amount' as amount, count(*) from orders group by 1" --from 1h
+      tidelog sql 'select "key", count(*) as records from orders group by 1 order by 2 desc limit 10' --json
+    """
+    with reporting(as_json=as_json):
+        missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+        if missing:
+            raise CommandFailed(f"SQL needs {', '.join(missing)}: pip install 'tidelog[sql]'")
+        begin = parse_where(from_ or "earliest")
+        end = None if until is None else parse_where(until, "--until")
+        settings: dict[str, Any] = {"bootstrap_servers": url, "token_file": token_file}
+        with (
+            tempfile.TemporaryDirectory(prefix="tidelog-sql-") as directory,
+            _database(memory, Path(directory)) as database,
+            Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin,
+        ):
+            try:
+                for topic in _topics(database, query):
+                    _load(database, topic, find(admin, topic, begin, None, end), settings, shown=not as_json)
+                answer = database.execute(query)
+                if as_json:
+                    for row in _rows(answer):
+                        print_json(row)
+                else:
+                    _show(answer)
+            except _duckdb().Error as error:
+                raise ValueError(str(error)) from error
+
+
+def _database(memory: str, directory: Path) -> duckdb.DuckDBPyConnection:
+    """An empty one in memory. It fetches no extensions. Raises ``ValueError``."""
+    config = {
+        "memory_limit": memory,
+        "temp_directory": str(directory),
+        "autoinstall_known_extensions": "false",
+        "python_enable_replacements": "false",
+        "TimeZone": "UTC",
+    }
+    try:
+        database: duckdb.DuckDBPyConnection = _duckdb().connect(":memory:", config=config)
+    except _duckdb().Error as error:
+        raise ValueError(f"--memory {memory!r}: {error}") from error
+    return database
+
+
+def _topics(database: duckdb.DuckDBPyConnection, query: str) -> list[str]:
+    """The tables that the query names, but for its own (``with``): there are no others than topics."""
+    ((found,),) = database.execute("select json_serialize_sql(?)", [query]).fetchall()
+    parsed = msgspec.json.decode(found)
+    if parsed.get("error"):  # no query, such as a pivot; or none at all, which executing it says
+        names = database.get_table_names(query)
+        return sorted(name.strip('"') for name in names)
+    tables, own = set[str](), set[str]()
+    left: list[Any] = [parsed]
+    while left:
+        node = left.pop()
+        if isinstance(node, dict):
+            if node.get("type") == "BASE_TABLE":
+                tables.add(node["table_name"])
+            own |= {entry["key"] for entry in node.get("cte_map", {}).get("map", ())}
+            left += node.values()
+        elif isinstance(node, list):
+            left += node
+    return sorted(tables - own)
+
+
+def _load(
+    database: duckdb.DuckDBPyConnection, topic: str, range_: Range, settings: dict[str, Any], *, shown: bool
+) -> None:
+    """Copy the topic into a table, and put a view with its name over it."""
+    from tidelog.bodies.fetched_table import FETCHED_SCHEMA  # noqa: PLC0415 - needs pyarrow
+
+    raw, name = _quoted(f"raw:{topic}"), _quoted(topic)
+    database.register("fetched", FETCHED_SCHEMA.empty_table())
+    database.execute(f"create temp table {raw} as select * from fetched")  # noqa: S608 - a quoted name
+    with (
+        Consumer(auto_offset_reset="none", **settings) as consumer,
+        progress(f"from {topic}", shown=shown) as bar,
+    ):
+        task = bar.add_task("records", total=sum(range_.end[each] - range_.begin[each] for each in range_.end))
+        for table in tables_between(consumer, range_.begin, range_.end):
+            _insert(database, raw, table)
+            bar.advance(task, table.num_rows)
+    database.unregister("fetched")
+    database.execute(f"create temp view {name} as {_TEXT.format(raw=raw)}")
+
+
+def _insert(database: duckdb.DuckDBPyConnection, raw: str, table: pa.Table) -> None:
+    database.register("fetched", table)
+    database.execute(f"insert into {raw} select * from fetched")  # noqa: S608 - a quoted name
+
+
+def _rows(answer: duckdb.DuckDBPyConnection) -> Iterator[dict[str, Any]]:
+    names = [column[0] for column in answer.description or ()]
+    while found := answer.fetchmany(_ROWS_AT_ONCE):
+        for row in found:
+            yield {name: _plain(value) for name, value in zip(names, row, strict=True)}
+
+
+def _show(answer: duckdb.DuckDBPyConnection) -> None:
+    table = Table(box=None, pad_edge=False)
+    for column in answer.description or ():
+        table.add_column(column[0])
+    found = answer.fetchmany(ROWS_SHOWN_MAX + 1)
+    for row in found[:ROWS_SHOWN_MAX]:
+        table.add_row(*(_shown(value) for value in row))
+    output().print(table)
+    if len(found) > ROWS_SHOWN_MAX:
+        note(f"There are more than {ROWS_SHOWN_MAX:,} rows: --json writes all of them.")
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: bytes as text where they are UTF-8, what JSON has no word for as text."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, bytes | bytearray):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def _shown(value: Any) -> str:
+    return "" if value is None else visible(str(_plain(value)).encode())
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _duckdb() -> Any:
+    """Imported when it is asked for: an optional library."""
+    import duckdb  # noqa: PLC0415
+
+    return duckdb

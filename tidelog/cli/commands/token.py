@@ -1,0 +1,207 @@
+"""``tidelog token …``: who may ask at all."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.table import Table
+
+from tidelog.admin import Admin
+from tidelog.cli.sinks.secret_file import others_may_read, secret_file
+from tidelog.cli.terminal.console import (
+    ADMIN_TIMEOUT_S,
+    JsonOption,
+    TimeoutOption,
+    TokenFileOption,
+    UrlOption,
+    note,
+    output,
+    print_json,
+    reporting,
+)
+from tidelog.cli.terminal.durations import span_ms, time_ms
+from tidelog.cli.terminal.help_text import Commands
+from tidelog.types.access import NewAccessToken
+
+app = Commands(help="Create, list, rotate and revoke tokens.")
+
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The token's id, which 'token list' shows.")]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write the token there, for its owner's eyes alone (mode 0600), and not to standard output.",
+    ),
+]
+ExpiresOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WHEN", help="From now (30d, 12h) or a time in ISO 8601; within 366 days. Default: in 90 days."
+    ),
+]
+
+
+@app.command()
+def create(
+    principal: Annotated[str, typer.Argument(metavar="User:NAME", help="Whose token it is.")],
+    *,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(metavar="Group:NAME", help="A group that its bearer belongs to; may be given many times."),
+    ] = None,
+    description: Annotated[str, typer.Option(help="What it is for; it is shown in lists.")] = "",
+    expires: ExpiresOption = None,
+    output_: OutputOption = None,
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Create a token, and write it, alone in a line, to standard output. No one can show it again.
+
+    \b
+    Examples:
+      tidelog token create User:billing --description 'till 3' --output billing.token
+      (umask 077; tidelog token create User:billing --expires 30d > billing.token)
+      tidelog token create User:ann --group Group:shop --json
+    """
+    with reporting(as_json=as_json), _kept(output_) as write:
+        expires_at = None if expires is None else time_ms(expires, "--expires")
+        with Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+            made = admin.create_token(principal, groups=group or (), description=description, expires_at=expires_at)
+        _hand_over(made, write, output_, as_json=as_json)
+
+
+@app.command("list")
+def list_(
+    principal: Annotated[str | None, typer.Option(metavar="User:NAME", help="Only the tokens of this user.")] = None,
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """List the tokens: their ids, never their secrets.
+
+    \b
+    Examples:
+      tidelog token list
+      tidelog token list --principal User:billing --json
+    """
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+        tokens = admin.list_tokens(principal)
+        if as_json:
+            print_json({"tokens": tokens})
+            return
+        if not tokens:
+            note("There are no tokens.")
+            return
+        table = Table(box=None, pad_edge=False)
+        table.add_column("id", no_wrap=True)
+        for heading in ("principal", "groups", "created", "expires", "description"):
+            table.add_column(heading, overflow="fold")
+        for each in tokens:
+            expires = ", ".join(_time(secret.expires_at) for secret in each.secrets) or "-"
+            row = (each.id, each.principal, " ".join(each.groups), _time(each.created_at), expires, each.description)
+            table.add_row(*map(_plain, row))
+        output().print(table)
+
+
+@app.command()
+def rotate(
+    token_id: IdArgument,
+    *,
+    overlap: Annotated[
+        str | None,
+        typer.Option(metavar="SPAN", help="How long the secret before this one still works: up to 7d. Default: 24h."),
+    ] = None,
+    expires: ExpiresOption = None,
+    output_: OutputOption = None,
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Give a token another secret, and write it as 'token create' does. Clients take a changed file by themselves.
+
+    \b
+    Examples:
+      tidelog token rotate abcd1234 --output billing.token
+      tidelog token rotate abcd1234 --overlap 1h --expires 30d --json
+    """
+    with reporting(as_json=as_json), _kept(output_) as write:
+        overlap_ms = None if overlap is None else span_ms(overlap, "--overlap")
+        expires_at = None if expires is None else time_ms(expires, "--expires")
+        with Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+            made = admin.rotate_token(token_id, overlap_ms=overlap_ms, expires_at=expires_at)
+        _hand_over(made, write, output_, as_json=as_json)
+
+
+@app.command()
+def revoke(
+    token_id: IdArgument,
+    *,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content when there is no such token.")] = False,
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """End a token: every gateway refuses it within 5 seconds.
+
+    \b
+    Examples:
+      tidelog token revoke abcd1234
+    """
+    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+        admin.revoke_token(token_id, missing_ok=if_exists)
+        if as_json:
+            print_json({"revoked": token_id})
+        else:
+            note(f"Token {token_id} is revoked. Every gateway refuses it within 5 seconds.")
+
+
+@contextlib.contextmanager
+def _kept(path: Path | None) -> Iterator[Callable[[str], None] | None]:
+    if path is None:
+        yield None
+        return
+    with secret_file(path) as write:
+        yield write
+
+
+def _hand_over(made: NewAccessToken, write: Callable[[str], None] | None, path: Path | None, *, as_json: bool) -> None:
+    """The secret to its file or to standard output; everything else for the user to standard error."""
+    if write is not None:
+        write(made.token + "\n")
+    if as_json:
+        shown = msgspec.to_builtins(made)
+        if write is not None:
+            del shown["token"]
+        print_json(shown)
+        return
+    until = _time(made.secrets[0].expires_at) if made.secrets else "it is revoked"
+    note(f"Token {made.id} of {made.principal}, until {until}. Its secret is shown this once.")
+    if write is not None:
+        note(f"It is in {path}; use it with --token-file {path}.")
+        return
+    sys.stdout.write(made.token + "\n")
+    if others_may_read(sys.stdout):
+        note("Others can read the file that it went to: 'chmod 600' it now; --output FILE would have made it so.")
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")
+
+
+def _plain(text: str) -> str:
+    """Text that Rich takes for no markup."""
+    return text.replace("[", r"\[")

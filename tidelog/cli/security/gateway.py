@@ -1,0 +1,147 @@
+"""A gateway from outside: who may ask without proof, and what those with one may do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from log_format.errors import TidelogError
+from log_format.inspection.finding import Finding
+from tidelog.admin import Admin
+from tidelog.cli.security.said import bad, good, poor, some
+from tidelog.errors import Unauthenticated, Unauthorized
+from tidelog.http.answer import AnswerLost, NeverSent
+from tidelog.http.connection import Address
+from tidelog.http.credentials import Credentials, is_private
+from tidelog.types.access import AccessToken, Acl
+
+_TIMEOUT_MS: Final = 5_000.0
+_DAY_MS: Final = 86_400_000
+LONG_MS: Final = 180 * _DAY_MS
+"""A token that lives longer has time to be lost unnoticed."""
+SOON_MS: Final = 7 * _DAY_MS
+"""A token that ends sooner will stop its program before anyone looks again."""
+PRINCIPALS_MAX: Final = 100
+"""Users of tokens that are asked about, one request each."""
+_CHANGES: Final = ("All", "Write", "Create", "Delete", "Alter")
+
+
+def look_at_gateway(url: str, credentials: Credentials) -> Iterator[Finding]:
+    """What it answers without proof. Raises nothing."""
+    what = "authentication"
+    try:
+        status, body = _anonymous(url, "/v1/whoami", credentials)
+    except (NeverSent, AnswerLost, ValueError) as error:
+        yield bad(what, f"The gateway gives no answer: {error}.", "Check the address, and that the gateway runs.")
+        return
+    if status == 401:
+        yield good(what, f"{url} asks everyone for a token or certificate.")
+        status, _ = _anonymous(url, "/metrics", credentials)
+        if status == 200:
+            advice = "Serve it on the operations listener alone (ops_host, ops_port)."
+            yield poor("metrics", f"{url}/metrics names topics and counts to everyone who asks.", advice)
+        return
+    if status == 200 and b'"none"' in body:
+        said = f"{url} runs with auth=off: everyone who reaches it may do everything."
+        advice = "Set auth=on and bootstrap_token_file, then make tokens: docs/security.md has the ten lines."
+        yield (poor if is_private(url) and not url.startswith("https") else bad)(what, said, advice)
+        return
+    advice = "Check the address: a gateway of this release answers 200 or 401 there."
+    yield bad(what, f"{url} answers {status} to GET /v1/whoami: that is no gateway with authentication.", advice)
+
+
+def look_at_rights(admin: Admin, url: str) -> Iterator[Finding]:
+    """What its tokens and ACLs leave open, as far as the caller may see it. Raises nothing."""
+    try:
+        yield _peers(admin)
+        if admin.whoami().authentication == "none":
+            return
+        tokens = admin.list_tokens()
+        yield from _ends(tokens, time.time_ns() // 1_000_000)
+        yield _super_users(admin, tokens)
+        yield from _wide(admin.list_acls(permission="allow"))
+    except Unauthenticated:
+        said = f"Tokens and ACLs of {url} were not looked at: no token was given, or not a good one."
+        yield poor("rights", said, "Give one that may Alter the cluster: --token-file, TIDELOG_TOKEN_FILE.")
+    except Unauthorized as error:
+        said = f"Tokens and ACLs of {url} were not looked at: this token may not {error.operation} the {error.resource_type}."
+        yield poor("rights", said, "Give one that may Alter the cluster.")
+    except (TidelogError, msgspec.DecodeError) as error:
+        yield poor("rights", f"Tokens and ACLs of {url} could not be asked for: {error}", "Try again.")
+
+
+def _anonymous(url: str, path: str, credentials: Credentials) -> tuple[int, bytes]:
+    address = Address(url, credentials.tls)
+    try:
+        answer = address.exchange("GET", path, body=None, headers={}, timeout_ms=_TIMEOUT_MS)
+        return answer.status, answer.body
+    finally:
+        address.close()
+
+
+def _peers(admin: Admin) -> Finding:
+    """The addresses by which gateways and clients reach each gateway."""
+    plain = [each.url for each in admin.cluster().gateways if not is_private(each.url)]
+    if plain:
+        advice = "Give every gateway tls_cert, tls_key and an advertised_url with https://."
+        return poor("gateways", f"Gateways are reached by plain HTTP over the network: {some(plain)}.", advice)
+    return good("gateways", "Gateways are reached by TLS, or on their own machine.")
+
+
+def _ends(tokens: list[AccessToken], now_ms: int) -> Iterator[Finding]:
+    what = "tokens"
+    last = {each.id: max((secret.expires_at for secret in each.secrets), default=0) for each in tokens}
+    names = {each.id: f"{each.id} ({each.principal})" for each in tokens}
+    long = [names[token] for token, end in last.items() if end > now_ms + LONG_MS]
+    soon = [names[token] for token, end in last.items() if now_ms < end <= now_ms + SOON_MS]
+    if long:
+        advice = "Rotate them with a nearer end: tidelog token rotate ID --expires 90d."
+        yield poor(what, f"Tokens live for more than {LONG_MS // _DAY_MS} days still: {some(long)}.", advice)
+    if soon:
+        advice = "Rotate them before they stop their programs: tidelog token rotate ID."
+        yield poor(what, f"Tokens end within {SOON_MS // _DAY_MS} days: {some(soon)}.", advice)
+    if not long and not soon:
+        yield good(what, f"Of {len(tokens):,} tokens none lives long, and none ends within days.")
+
+
+def _super_users(admin: Admin, tokens: list[AccessToken]) -> Finding:
+    what = "super users"
+    principals = sorted({each.principal for each in tokens})
+    asked = principals[:PRINCIPALS_MAX]
+    mighty = [each for each in asked if admin.test_access(each, "Alter", "cluster", "cluster").reason == "super_user"]
+    if mighty:
+        advice = "Take them out of super_users, and allow them what they need by ACLs."
+        return poor(what, f"No ACL binds these users: {some(mighty)}.", advice)
+    left = len(principals) - len(asked)
+    return good(what, "No token is a super user's" + (f" (of {left:,} more users it was not asked)." if left else "."))
+
+
+def _wide(acls: list[Acl]) -> Iterator[Finding]:
+    what = "ACLs"
+    everyone = [each for each in acls if each.principal == "*"]
+    changing = [_named(each) for each in everyone if each.operation in _CHANGES]
+    reading = [_named(each) for each in everyone if each.operation not in _CHANGES]
+    everything = [
+        _named(each)
+        for each in acls
+        if each.principal != "*"
+        and each.operation == "All"
+        and (each.resource == "*" or each.resource_type == "cluster")
+    ]
+    if changing:
+        advice = "Name the users, groups or roles that need it: tidelog acl remove --principal '*'."
+        yield bad(what, f"Everyone with a token may change things: {some(changing)}.", advice)
+    if reading:
+        advice = "Name the users, groups or roles that need it, unless it is meant."
+        yield poor(what, f"Everyone with a token may read: {some(reading)}.", advice)
+    if everything:
+        yield poor(what, f"These may do everything: {some(everything)}.", "Allow the operations that they need.")
+    if not changing and not reading and not everything:
+        yield good(what, f"Of {len(acls):,} ACLs none allows something to everyone, or everything.")
+
+
+def _named(acl: Acl) -> str:
+    return f"{acl.principal} {acl.operation} {acl.resource_type} {acl.resource}{'…' if acl.pattern == 'prefix' else ''}"

@@ -1,0 +1,89 @@
+"""The settings of a gateway as this environment has them: run it where the gateway runs, with its variables."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from log_format.inspection.finding import Finding
+from tidelog.cli.security.said import bad, good, poor
+from tidelog.http.credentials import is_loopback
+
+_PREFIX: Final = "TIDELOG_"
+_OF_GATEWAYS: Final = (
+    "HOST", "AUTH", "INSECURE", "TLS_CERT", "CLUSTER_KEY_FILE", "SUPER_USERS", "BOOTSTRAP_TOKEN_FILE", "OPS_HOST", "OIDC_ISSUER",
+)  # fmt: skip
+"""Variables that clients don't have."""
+_SECRETS: Final = ("CLUSTER_KEY_FILE", "BOOTSTRAP_TOKEN_FILE", "TLS_KEY", "TOKEN_FILE", "KEY_FILE")
+
+
+def look_at_settings(environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Nothing, unless a gateway's variables are there. Raises nothing."""
+    given = {name: environment.get(_PREFIX + name, "").strip() for name in (*_OF_GATEWAYS, *_SECRETS)}
+    yield from _secret_files(given)
+    if not any(given[name] for name in _OF_GATEWAYS):
+        return
+    is_on = given["AUTH"] == "on"
+    host = given["HOST"] or "127.0.0.1"
+    is_open = not is_loopback(host)
+    yield from _listeners(given, host, is_on=is_on, is_open=is_open)
+    yield _cluster_key(given, is_on=is_on)
+    if given["SUPER_USERS"]:
+        said = f"No ACL binds these users: {given['SUPER_USERS']}."
+        yield poor("super_users", said, "Keep there who mends a lock-out, and no program.")
+    if given["BOOTSTRAP_TOKEN_FILE"]:
+        advice = "Once others have tokens with Alter on the cluster, start the gateways without it."
+        yield poor("bootstrap_token_file", "The token of User:bootstrap, which may do everything, is in force.", advice)
+    if given["OIDC_ISSUER"].startswith("http://"):
+        advice = "Give the issuer's https:// address."
+        yield bad(
+            "oidc_issuer", "The keys of JWTs come by plain HTTP: who is on the way can forge every token.", advice
+        )
+
+
+def _listeners(given: Mapping[str, str], host: str, *, is_on: bool, is_open: bool) -> Iterator[Finding]:
+    if is_on:
+        yield good("auth", "auth is on.")
+    elif is_open:
+        said = f"auth is off, and host {host} can be reached from other machines: everyone there may do everything."
+        yield bad("auth", said, "Set auth=on and bootstrap_token_file, and insecure no more.")
+    else:
+        advice = "Set auth=on before other machines may reach it."
+        yield poor("auth", "auth is off: every user of this machine may do everything.", advice)
+    if given["INSECURE"].lower() in {"true", "1", "yes", "on"}:
+        said = "insecure is true: the gateway starts without authentication where others reach it."
+        yield (poor if is_on else bad)("insecure", said, "Take it away.")
+    if given["TLS_CERT"]:
+        yield good("TLS", "The clients' port speaks TLS.")
+    elif is_open:
+        advice = "Set tls_cert and tls_key; where a proxy speaks TLS, let it alone reach this port."
+        yield bad("TLS", f"host {host} can be reached from other machines, by plain HTTP.", advice)
+    ops_host = given["OPS_HOST"] or "127.0.0.1"
+    if not is_loopback(ops_host):
+        said = f"The operations listener on {ops_host} shows metrics and the store's address without a token."
+        yield poor("ops_host", said, "Let probes and Prometheus alone reach it, by a security group or NetworkPolicy.")
+
+
+def _cluster_key(given: Mapping[str, str], *, is_on: bool) -> Finding:
+    if given["CLUSTER_KEY_FILE"]:
+        return good("cluster_key_file", "Gateways know each other by a key outside the store.")
+    said = "There is no cluster_key_file: who can read the store can speak as a gateway to the others, for any user."
+    advice = "Give every gateway the same file: openssl rand -hex 32, mode 0600."
+    return (bad if is_on else poor)("cluster_key_file", said, advice)
+
+
+def _secret_files(given: Mapping[str, str]) -> Iterator[Finding]:
+    for name in _SECRETS:
+        if not given[name]:
+            continue
+        try:
+            mode = stat.S_IMODE(Path(given[name]).stat().st_mode)
+        except OSError as error:
+            said = f"{given[name]} can't be looked at: {error.strerror}."
+            yield poor(name.lower(), said, "Check the path, and whose file it is.")
+            continue
+        if mode & stat.S_IRWXO or mode & stat.S_IWGRP:
+            said = f"{given[name]} has mode {mode:04o}: others can read or change the secret."
+            yield bad(name.lower(), said, f"chmod 600 {given[name]}, and make a new secret.")

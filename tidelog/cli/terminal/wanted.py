@@ -1,0 +1,32 @@
+"""Which records of a topic are wanted: ``--filter`` and ``--key``, as the gateway filters."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tidelog.types.filter import Filter
+
+FilterOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filter",
+        metavar="NAME=VALUE",
+        help="Only records with this header; '*': any value. All of many must hold. The gateway filters.",
+    ),
+]
+OnlyKeyOption = Annotated[str | None, typer.Option("--key", help="Only records with this key.")]
+
+
+def filter_of(conditions: list[str] | None, key: str | None) -> Filter | None:
+    """The filter of ``--filter`` and ``--key``. Raises ``ValueError``."""
+    if not conditions and key is None:
+        return None
+    pairs = []
+    for condition in conditions or ():
+        name, equals, value = condition.partition("=")
+        if not equals:
+            raise ValueError(f"--filter {condition}: must be NAME=VALUE")
+        pairs.append((name, value))
+    return Filter(headers=pairs, key=key)

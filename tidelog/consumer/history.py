@@ -1,0 +1,186 @@
+"""Reading history past the gateway: segments straight from the store, by a gateway's plan.
+
+A consumer that is far behind asks for a plan, reads the segments by the URLs in it, checks their CRCs and decodes them itself.
+Readers of history so leave the gateway to producers and to readers at the tail. Whatever goes wrong, the gateway serves the
+records: a store that can't be reached from here, a segment that was replaced, records that only a journal has.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from log_format.errors import CorruptData, StoreError
+from log_format.layout import topic_root
+from tidelog import limits
+from tidelog.bodies.chunk import Chunk
+from tidelog.bodies.encode import arrow_available
+from tidelog.calls.fetch import Fetched, FetchLimits
+from tidelog.calls.history import Plan, PlannedSegment, plan_history
+from tidelog.deadline import Deadline
+from tidelog.errors import RequestRefused
+from tidelog.http.object_urls import ObjectUrls
+from tidelog.http.owners import Owned
+from tidelog.http.transport import Transport
+from tidelog.types.record import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from log_format.segments.reader import SegmentReader
+    from log_format.store import ObjectReader
+
+HistoryMode = Literal["auto", "gateway"]
+
+_logger = logging.getLogger("tidelog.consumer")
+
+
+@dataclass(slots=True)
+class _Known:
+    """The last plan of a partition. Where it was not worth while none is asked for before ``again_at``, monotonic seconds."""
+
+    plan: Plan
+    asked_at: float
+    again_at: float
+
+
+class History:
+    """Of one consumer; for one thread at a time. Needs pyarrow.
+
+    ``store``: the store as this process reaches it itself, a directory or ``s3://…``; None: by the plan's URLs.
+    """
+
+    def __init__(self, transport: Transport, *, store: str | None, ca_file: str | None, timeout_ms: float) -> None:
+        self._transport = transport
+        self._store = store
+        self._urls = ObjectUrls(ca_file=ca_file, timeout_ms=timeout_ms)
+        self._known: dict[TopicPartition, _Known] = {}
+        self._reader: SegmentReader | None = None
+        self._rests_until = 0.0
+        self._closed = False
+
+    def read(
+        self, place: TopicPartition, offset: int, fetch_limits: FetchLimits, deadline: Deadline, *, about: Owned
+    ) -> Fetched | None:
+        """Records from ``offset`` on; None: the gateway is to serve them. Raises what ``Transport.call`` raises, but no
+        ``RequestRefused``."""
+        if time.monotonic() < self._rests_until:
+            return None
+        try:
+            known = self._planned(place, offset, deadline, about)
+        except RequestRefused as refusal:
+            # A gateway before plans, or a proxy that knows none. Where the partition is refused, the fetch says so.
+            _logger.info("history is read by the gateway: it gives no plan: %s", refusal.detail)
+            self._remember(place, _Known(Plan(0, offset), 0.0, time.monotonic() + limits.HISTORY_AGAIN_S))
+            return None
+        if known is None:
+            return None
+        try:
+            return self._read(place, offset, known.plan, fetch_limits)
+        except CorruptData as error:
+            # Perhaps replaced since; where it is damaged, the gateway says so.
+            _logger.info("a planned segment is read by the gateway: %s", error.detail)
+            known.plan, known.again_at = (
+                Plan(known.plan.high_watermark, offset),
+                time.monotonic() + limits.HISTORY_AGAIN_S,
+            )
+        except (StoreError, OSError) as error:
+            if self._closed:
+                return None
+            _logger.warning(
+                "history is read by the gateway for a while, since the store can't be read from here: %s", error
+            )
+            self._rests_until = time.monotonic() + limits.HISTORY_REST_S
+        return None
+
+    def close(self) -> None:
+        """Cut what is being read, and close the connections."""
+        self._closed = True
+        self._urls.close()
+
+    def _planned(self, place: TopicPartition, offset: int, deadline: Deadline, about: Owned) -> _Known | None:
+        now = time.monotonic()
+        known = self._known.get(place)
+        if known is not None:
+            is_young = now - known.asked_at < limits.HISTORY_PLAN_S_MAX
+            if is_young and _segment_of(known.plan, offset) is not None:
+                return known
+            if now < known.again_at:
+                return None
+        plan = plan_history(self._transport, place, offset, limits.HISTORY_PLAN_BYTES, deadline, about=about)
+        readable = self._store is not None or all(segment.url is not None for segment in plan.segments)
+        worth = readable and sum(segment.stored_bytes for segment in plan.segments) >= limits.HISTORY_BYTES_MIN
+        if not worth:
+            self._remember(place, _Known(Plan(plan.high_watermark, offset), now, now + limits.HISTORY_AGAIN_S))
+            return None
+        return self._remember(place, _Known(plan, now, now))
+
+    def _remember(self, place: TopicPartition, known: _Known) -> _Known:
+        if len(self._known) >= limits.HISTORY_PLANS_MAX:
+            self._known.pop(next(iter(self._known)))
+        self._known[place] = known
+        return known
+
+    def _read(self, place: TopicPartition, offset: int, plan: Plan, fetch_limits: FetchLimits) -> Fetched | None:
+        from log_format.segments.run import SegmentRef  # noqa: PLC0415
+
+        reader = self._segment_reader()
+        self._urls.urls = {segment.key: segment.url for segment in plan.segments if segment.url is not None}
+        root = topic_root(place.topic)
+        while (segment := _segment_of(plan, offset)) is not None:
+            if not segment.key.startswith(root):
+                raise CorruptData(f"The plan names {segment.key}, which is not the topic's.")
+            records = reader.read(
+                place.topic,
+                SegmentRef(
+                    segment.key.removeprefix(root), segment.size_bytes, segment.footer.position, segment.footer.crc32
+                ),
+                place.partition,
+                max(offset, segment.start_offset),
+                bytes_max=fetch_limits.bytes_max,
+                records_max=fetch_limits.records_max,
+                end_offset=segment.end_offset,
+            )
+            if records.num_rows:
+                next_offset = records.column("offset")[-1].as_py() + 1
+                return Fetched(
+                    place, Chunk(place, [], _as_fetched(records), next_offset), next_offset, plan.high_watermark
+                )
+            offset = segment.end_offset  # key compaction left nothing of it
+        return Fetched(place, None, offset, plan.high_watermark)
+
+    def _segment_reader(self) -> SegmentReader:
+        if self._reader is None:
+            from log_format.segments.reader import SegmentReader  # noqa: PLC0415 - needs pyarrow
+            from log_format.stores.open import open_store  # noqa: PLC0415
+
+            source: ObjectReader = self._urls if self._store is None else open_store(self._store, must_exist=True)
+            self._reader = SegmentReader(source, footer_cache_bytes=limits.HISTORY_FOOTERS_BYTES)
+        return self._reader
+
+
+def history_of(
+    transport: Transport, mode: HistoryMode, *, store: str | None, ca_file: str | None, timeout_ms: float
+) -> History | None:
+    """For ``mode``; None: the gateway serves all. Raises ``ValueError``."""
+    if mode not in ("auto", "gateway"):
+        raise ValueError(f"history must be 'auto' or 'gateway', not {mode!r}")
+    if mode == "gateway" or not arrow_available():
+        return None
+    return History(transport, store=store, ca_file=ca_file, timeout_ms=timeout_ms)
+
+
+def _segment_of(plan: Plan, offset: int) -> PlannedSegment | None:
+    """The segment with the record at ``offset``, or the next one; None where the plan does not say."""
+    return next((segment for segment in plan.segments if segment.end_offset > offset), None)
+
+
+def _as_fetched(records: pa.Table) -> pa.Table:
+    """With the columns that a gateway's answer has: milliseconds."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    at = records.schema.get_field_index("timestamp")
+    column = records.column(at).cast(pa.timestamp("ms", tz="UTC"))
+    return records.set_column(at, pa.field("timestamp", column.type), column)

@@ -1,0 +1,123 @@
+"""``read_topic``: a topic, or a stretch of it, as Arrow tables, in one call."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Literal, Unpack
+
+from tidelog import limits
+from tidelog.arguments import check_topics, require_pyarrow
+from tidelog.calls.topics import describe_topic, partition_offsets
+from tidelog.consumer.consumer import Consumer
+from tidelog.consumer.history import HistoryMode
+from tidelog.consumer.whole_topic import tables_between
+from tidelog.deadline import Deadline
+from tidelog.http.credentials import ConnectionSettings
+from tidelog.http.transport import Transport
+from tidelog.types.filter import Filter
+from tidelog.types.record import TopicPartition
+from tidelog.types.topic import Partition, PartitionOffsets
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Where = Literal["earliest", "latest"] | int | datetime | timedelta | Mapping[int, int]
+"""In each partition: a word, an offset (below 0: so many before the end), a time with a zone, or so long before now.
+
+Or offsets by partition; partitions that are not named are read whole.
+"""
+
+
+def read_topic(
+    topic: str,
+    bootstrap_servers: str | Sequence[str] | None = None,
+    *,
+    start: Where = "earliest",
+    end: Where = "latest",
+    partitions: Iterable[int] | None = None,
+    filter: Filter | None = None,  # noqa: A002 - as the HTTP API has it
+    history: HistoryMode = "auto",
+    store: str | None = None,
+    **connection: Unpack[ConnectionSettings],
+) -> Iterator[pa.Table]:
+    """The records from ``start`` up to ``end``, exclusive, as they are at this call, in tables of some megabytes each.
+
+    ::
+
+        for table in read_topic("orders", start=timedelta(hours=1)):
+            print(table.num_rows)
+
+    Columns as ``Consumer.poll_arrow`` has them. The records of a partition come in order. Memory holds two tables or so, however
+    long the topic is; ``pyarrow.concat_tables(read_topic(…))`` is all of it. ``partitions``: only these. ``history``, ``store``
+    and ``connection`` as for ``Consumer``.
+
+    Raises ``UnknownTopic``, ``UnknownPartition``, ``ModuleNotFoundError`` without pyarrow, ``ValueError`` for a time without a
+    zone; while it is read, what ``Consumer.poll`` raises. Closing the iterator closes its connections.
+    """
+    require_pyarrow("read_topic")
+    check_topics([topic])
+    wanted = None if partitions is None else sorted(set(partitions))
+    transport = Transport(bootstrap_servers, request_timeout_ms=limits.REQUEST_TIMEOUT_MS, **connection)
+    try:
+        begins, ends = _places(transport, topic, start, wanted), _places(transport, topic, end, wanted, is_end=True)
+    finally:
+        transport.close()
+    consumer = Consumer(
+        bootstrap_servers=bootstrap_servers,
+        auto_offset_reset="earliest",
+        filter=filter,
+        history=history,
+        store=store,
+        **connection,
+    )
+    return _tables(consumer, begins, ends)
+
+
+def _tables(
+    consumer: Consumer, begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> Iterator[pa.Table]:
+    with consumer:
+        yield from tables_between(consumer, begins, ends)
+
+
+def _places(
+    transport: Transport, topic: str, where: Where, partitions: list[int] | None, *, is_end: bool = False
+) -> dict[TopicPartition, int]:
+    timestamp_ms = _timestamp_ms(where)
+    found: dict[int, PartitionOffsets | Partition] = {}
+    if timestamp_ms is None or partitions is None:
+        described = describe_topic(transport, topic, Deadline(limits.API_TIMEOUT_MS))
+        found = {each.partition: each for each in described.partitions}
+    if timestamp_ms is not None or (partitions is not None and not found.keys() >= set(partitions)):
+        for number in partitions or found:
+            place, deadline = TopicPartition(topic, number), Deadline(limits.API_TIMEOUT_MS)
+            found[number] = partition_offsets(transport, place, timestamp_ms, deadline)
+    return {
+        TopicPartition(topic, number): _offset(where, number, found[number], is_end=is_end)
+        for number in (sorted(found) if partitions is None else partitions)
+    }
+
+
+def _offset(where: Where, number: int, found: PartitionOffsets | Partition, *, is_end: bool) -> int:
+    first, last = found.log_start_offset, found.high_watermark
+    if isinstance(where, datetime | timedelta):
+        return last if isinstance(found, Partition) or found.offset is None else found.offset
+    if isinstance(where, Mapping):
+        where = where.get(number, "latest" if is_end else "earliest")
+    if isinstance(where, int):
+        return min(max(first, where if where >= 0 else last + where), last)
+    return last if where == "latest" else first
+
+
+def _timestamp_ms(where: Where) -> int | None:
+    if isinstance(where, timedelta):
+        return max(0, round((time.time() - where.total_seconds()) * 1000))
+    if isinstance(where, datetime):
+        if where.tzinfo is None:
+            raise ValueError(f"{where} has no zone: write {where!r}.astimezone(), or give it a tzinfo")
+        return max(0, round(where.timestamp() * 1000))
+    if isinstance(where, str) and where not in {"earliest", "latest"}:
+        raise ValueError(f"{where!r} is not 'earliest', 'latest', an offset, a time or a timedelta")
+    return None

@@ -1,0 +1,75 @@
+"""A stretch of a topic from offset to offset, as Arrow tables or records, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from tidelog.types.record import Record, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tidelog.consumer.consumer import Consumer
+
+_WAIT_MS = 10_000
+
+
+def tables_between(
+    consumer: Consumer, begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
+) -> Iterator[pa.Table]:
+    """The records of ``[begin, end)`` of each partition of one topic, as ``Consumer.poll_arrow`` has them.
+
+    No table is empty. Takes the consumer's assignment. Raises as ``Consumer.poll``.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - the SDK works without it
+
+    ends = [0] * (1 + max((place.partition for place in end), default=0))
+    for place, offset in end.items():
+        ends[place.partition] = offset
+    end_offsets = pa.array(ends, pa.int64())
+    left = _assigned(consumer, begin, end)
+    while left:
+        table = consumer.poll_arrow(_WAIT_MS)
+        if table.num_rows:
+            table = table.filter(_before(table, end_offsets))
+        if table.num_rows:
+            yield table
+        _pass_ended(consumer, left, end)
+
+
+def records_between(
+    consumer: Consumer, begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
+) -> Iterator[Record]:
+    """As ``tables_between``, record by record, with the consumer's deserializers."""
+    left = _assigned(consumer, begin, end)
+    while left:
+        for record in consumer.poll(_WAIT_MS):
+            if record.offset < end[TopicPartition(record.topic, record.partition)]:
+                yield record
+        _pass_ended(consumer, left, end)
+
+
+def _assigned(
+    consumer: Consumer, begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
+) -> set[TopicPartition]:
+    left = {place for place, offset in begin.items() if offset < end[place]}
+    consumer.assign(left)
+    for place in left:
+        consumer.seek(place, begin[place])
+    return left
+
+
+def _pass_ended(consumer: Consumer, left: set[TopicPartition], end: Mapping[TopicPartition, int]) -> None:
+    """Read on only where the end is not reached."""
+    positions = consumer.positions()
+    ended = {place for place in left if positions.get(place, 0) >= end[place]}
+    consumer.pause(*ended)
+    left -= ended
+
+
+def _before(table: pa.Table, end_offsets: pa.Array) -> pa.ChunkedArray:
+    """Of each row, whether it is before the end of its partition."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - as above
+
+    return pc.less(table.column("offset"), pc.take(end_offsets, table.column("partition")))

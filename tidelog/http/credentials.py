@@ -1,0 +1,199 @@
+"""Who a client says that it is, and whom it tells: bearer token, client certificate, trusted authorities and hosts.
+
+1. A token goes over TLS, or to this machine. A client that has one refuses a plain address elsewhere when it is made.
+2. A token goes to the addresses that the client was given. Of the addresses that gateways name, it goes to those whose host is
+   among the given ones or in ``trusted_hosts``. Others are not asked at all.
+3. Certificate files are read again when they change, for connections from then on; bad ones leave the old in force.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict
+
+from tidelog.errors import Unauthenticated
+from tidelog.http import token_source
+from tidelog.http.token_source import TokenSource
+
+if TYPE_CHECKING:
+    import ssl
+
+_log = logging.getLogger("tidelog.transport")
+
+Token = str | Callable[[], str]
+
+
+class ConnectionSettings(TypedDict, total=False):
+    """How gateways are reached, and what they are told about who asks: as ``Producer``, ``Consumer`` and ``Admin`` take it.
+
+    ``token``: the bearer token, or a callable that returns it, called in the thread of a request. ``token_file``: a file with
+    the token in one line, read again when it changes. Neither: the environment's ``TIDELOG_TOKEN`` or ``TIDELOG_TOKEN_FILE``.
+    ``trusted_hosts``: hosts that may have the token when a gateway names them; ``.example.com`` is every host below it.
+    ``ca_file``: PEM file of the authorities for gateways' certificates; None: ``TIDELOG_CA_FILE``, else the system's.
+    ``cert_file``, ``key_file``: PEM files of the client's own certificate and its key; None: ``TIDELOG_CERT_FILE``,
+    ``TIDELOG_KEY_FILE``.
+    ``zone``: the availability zone where the client runs, as its gateways name theirs; None: ``TIDELOG_ZONE``. It fetches from
+    a gateway of that zone, and sends records for topics at journals to one.
+    """
+
+    token: Token | None
+    token_file: str | os.PathLike[str] | None
+    trusted_hosts: Sequence[str]
+    ca_file: str | None
+    cert_file: str | None
+    key_file: str | None
+    zone: str | None
+
+
+class Credentials:
+    """Of one client. Safe from any thread."""
+
+    def __init__(
+        self,
+        *,
+        token: Token | None = None,
+        token_file: str | os.PathLike[str] | None = None,
+        trusted_hosts: Sequence[str] = (),
+        ca_file: str | None = None,
+        cert_file: str | None = None,
+        key_file: str | None = None,
+        zone: str | None = None,
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        """As ``ConnectionSettings``. Raises ``ValueError``; no error holds a token."""
+        self._source = _source(token, token_file, environment)
+        if isinstance(trusted_hosts, str):
+            raise ValueError("trusted_hosts is a list of hosts, not one text")
+        self._trusted = tuple(host.lower() for host in trusted_hosts)
+        self._ca_file = ca_file or environment.get("TIDELOG_CA_FILE") or None
+        self._cert_file = cert_file or environment.get("TIDELOG_CERT_FILE") or None
+        self._key_file = key_file or environment.get("TIDELOG_KEY_FILE") or None
+        if self._key_file is not None and self._cert_file is None:
+            raise ValueError("key_file is given without cert_file")
+        self.zone = zone or environment.get("TIDELOG_ZONE") or None
+        self._lock = threading.Lock()
+        self._tls: ssl.SSLContext | None = None
+        self._tls_version: object = None
+
+    def tls(self) -> ssl.SSLContext:
+        """The context of new connections. Raises ``ValueError`` for files that can't be used, unless others were before."""
+        with self._lock:
+            try:
+                files = (self._ca_file, self._cert_file, self._key_file)
+                version = [None if each is None else _version(Path(each)) for each in files]
+                if self._tls is None or version != self._tls_version:
+                    self._tls, self._tls_version = self._context(), version
+            except (OSError, ValueError) as error:
+                if self._tls is None:
+                    raise ValueError(str(error)) from error
+                _log.warning("the changed certificate files can't be used, the old ones stay in force: %s", error)
+            assert self._tls is not None
+            return self._tls
+
+    def admit(self, url: str) -> None:
+        """Raise ``ValueError`` when this is an address that a token must not go to."""
+        if self._source is not None and not is_private(url):
+            raise ValueError(
+                f"{url} is plain HTTP to another machine, where anyone on the way can read the token: write https://, or "
+                "leave the token away (token, token_file, TIDELOG_TOKEN, TIDELOG_TOKEN_FILE)"
+            )
+
+    def trusts(self, url: str, given: Sequence[str]) -> bool:
+        """Whether an address that a gateway named may be asked; ``given``: the addresses that the user named."""
+        if self._source is None:
+            return True
+        host = _host(url)
+        hosts = {_host(each) for each in given}
+        named = any(host.endswith(each) if each.startswith(".") else host == each for each in self._trusted)
+        return is_private(url) and (host in hosts or named)
+
+    def token(self) -> str | None:
+        """The token to send now, if there is one. Raises ``Unauthenticated`` when its source gives none."""
+        return None if self._source is None else self._source.current()
+
+    def renewed(self, refused: str | None) -> bool:
+        """Whether there is another token than the one that a gateway refused."""
+        return self._source is not None and refused is not None and self._source.renewed(refused)
+
+    def _context(self) -> ssl.SSLContext:
+        import ssl  # noqa: PLC0415 - takes a while
+
+        try:
+            context = ssl.create_default_context(cafile=self._ca_file)
+        except OSError as error:
+            what = f"ca_file {self._ca_file!r} is no file of certificates in PEM that can be read"
+            raise ValueError(f"{what}: {error}") from error
+        if self._cert_file is not None:
+            try:
+                # A key with a password would be asked for on the terminal.
+                context.load_cert_chain(self._cert_file, self._key_file, password="")
+            except (OSError, ValueError) as error:
+                what = f"cert_file {self._cert_file!r} and its key are no certificate and key in PEM that can be used"
+                raise ValueError(f"{what}: {error}") from error
+        return context
+
+
+def authorization(token: str | None) -> dict[str, str]:
+    """The header that carries the token, if there is one."""
+    return {} if token is None else {"Authorization": f"Bearer {token}"}
+
+
+def _version(file: Path) -> object:
+    """None where there is no such file: what needs it says so by its name."""
+    try:
+        return token_source.file_version(file)
+    except OSError:
+        return None
+
+
+def is_private(url: str) -> bool:
+    """Whether no one on the way can read what is sent to ``url``: it is TLS, or this machine."""
+    return url.lower().startswith("https://") or is_loopback(_host(url))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, by its name or address."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def _host(url: str) -> str:
+    from urllib3.util import parse_url  # noqa: PLC0415 - takes a while
+
+    return (parse_url(url).host or "").strip("[]").lower()
+
+
+def _source(
+    token: Token | None, token_file: str | os.PathLike[str] | None, environment: Mapping[str, str]
+) -> TokenSource | None:
+    """What was given, else the environment's."""
+    if token is not None and token_file is not None:
+        raise ValueError("token and token_file are both given: one of them is the token")
+    if token is not None:
+        return token_source.from_callable(token) if callable(token) else _text(token, "token")
+    if token_file is not None:
+        return token_source.from_file(os.fspath(token_file))
+    text, path = environment.get("TIDELOG_TOKEN"), environment.get("TIDELOG_TOKEN_FILE")
+    if text and path:
+        raise ValueError("TIDELOG_TOKEN and TIDELOG_TOKEN_FILE are both set: one of them is the token")
+    if path:
+        return token_source.from_file(path)
+    return _text(text, "TIDELOG_TOKEN") if text else None
+
+
+def _text(token: str, what: str) -> TokenSource:
+    source = token_source.from_text(token, what)
+    try:
+        source.current()
+    except Unauthenticated as error:
+        raise ValueError(str(error)) from None
+    return source

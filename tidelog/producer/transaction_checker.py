@@ -1,0 +1,128 @@
+"""Check-back: ``TransactionChecker`` decides open transactions whose client is silent, by a function of the user's."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Final, Literal, Self, Unpack
+
+from log_format.errors import TidelogError
+from tidelog import limits
+from tidelog.calls.transactions import OpenTransaction, abort, check, commit
+from tidelog.deadline import Deadline
+from tidelog.errors import FencedProducer, TransactionNotOpen, UnknownTransaction
+from tidelog.http.credentials import ConnectionSettings
+from tidelog.http.transport import Transport
+
+Verdict = Literal["commit", "abort", "unknown"]
+Check = Callable[[OpenTransaction], Verdict]
+
+WAIT_MS: Final = 20_000
+"""How long a gateway keeps a question open."""
+PAUSE_S: Final = 1.0
+"""Behind a question that failed."""
+
+_logger = logging.getLogger("tidelog.producer")
+
+
+class TransactionChecker:
+    """Asks for transactions that were begun with ``check_after_ms`` and left open, and ends each as ``check`` says.
+
+    ::
+
+        def check(transaction):
+            order = orders.get(transaction.transactional_id)
+            return "unknown" if order is None else "commit" if order.is_paid else "abort"
+
+        with TransactionChecker("http://127.0.0.1:8080", transactional_id_prefix="orders-", check=check):
+            ...
+
+    ``unknown``: it is offered again half a minute later, fifteen times in all, and is aborted then. So is one for which ``check``
+    raises. Several checkers may run at once: each transaction is one's at a time.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] | None = None,
+        *,
+        transactional_id_prefix: str,
+        check: Check,
+        max_records: int = 10,
+        timeout_ms: float = limits.API_TIMEOUT_MS,
+        **connection: Unpack[ConnectionSettings],
+    ) -> None:
+        """``bootstrap_servers``, ``connection`` as for ``Producer``; ``max_records``: transactions asked for at a time."""
+        self._transport = Transport(
+            bootstrap_servers,
+            request_timeout_ms=WAIT_MS + limits.REQUEST_TIMEOUT_MS,
+            accept_encoding=None,
+            **connection,
+        )
+        self._prefix = transactional_id_prefix
+        self._check = check
+        self._records_max = max_records
+        self._timeout_ms = timeout_ms
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def check_once(self, max_wait_ms: int = 0) -> int:
+        """Ask once, and end what is offered; returns how many transactions were ended.
+
+        Raises ``GatewayError`` when no question was answered.
+        """
+        deadline = Deadline(max_wait_ms + self._timeout_ms)
+        offered = check(
+            self._transport, self._prefix, records_max=self._records_max, wait_ms=max_wait_ms, deadline=deadline
+        )
+        return sum(self._decided(transaction) for transaction in offered)
+
+    def start(self) -> None:
+        """Ask from now on, in a thread."""
+        self._thread = threading.Thread(target=self._run, name="tidelog-checker", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End; a question that is open is left to its thread."""
+        self._closed.set()
+        self._transport.close()
+        if self._thread is not None:
+            self._thread.join(PAUSE_S)
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Close."""
+        self.close()
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            try:
+                self.check_once(WAIT_MS)
+            except TidelogError as error:
+                if not self._closed.is_set():
+                    _logger.warning("open transactions can't be asked for: %s", error.detail)
+                self._closed.wait(PAUSE_S)
+
+    def _decided(self, transaction: OpenTransaction) -> bool:
+        try:
+            verdict = self._check(transaction)
+        except Exception:  # the user's code, in our thread, which has more to ask
+            _logger.exception("checking transaction %s raised an exception", transaction.transaction_id)
+            return False
+        end = {"commit": commit, "abort": abort}.get(verdict)
+        if end is None:
+            return False
+        try:
+            end(self._transport, transaction.transaction_id, Deadline(self._timeout_ms))
+        except (TransactionNotOpen, FencedProducer, UnknownTransaction) as error:
+            _logger.info("transaction %s was ended otherwise: %s", transaction.transaction_id, error.detail)
+            return False
+        except TidelogError as error:
+            _logger.warning("transaction %s is not ended yet: %s", transaction.transaction_id, error.detail)
+            return False
+        return True

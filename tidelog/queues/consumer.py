@@ -1,0 +1,269 @@
+"""Working through a queue: ``QueueConsumer``."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, Literal, Self, Unpack
+
+from log_format import limits as contract
+from log_format.errors import TidelogError
+from tidelog import limits
+from tidelog.calls.queues import QueueCalls
+from tidelog.deadline import Deadline
+from tidelog.http.credentials import ConnectionSettings
+from tidelog.http.transport import Transport
+from tidelog.queues.record import QueueRecord
+from tidelog.queues.renewing import Renewer
+from tidelog.queues.settling import Settler
+
+_logger = logging.getLogger("tidelog.queues")
+
+
+class QueueConsumer:
+    """Takes records of a queue, which are locked for it, and settles each by itself.
+
+    ::
+
+        with QueueConsumer("thumbnails", bootstrap_servers="http://127.0.0.1:8080") as queue:
+            queue.run(make_thumbnail, workers=4)
+
+    or, by hand::
+
+        for record in queue:
+            record.accept()
+
+    Any number of consumers, processes and machines share a queue. Promises: a record that was accepted is not delivered again;
+    one that was not is, after a crash too, so a handler may see a record twice. Records come in no order, unless the queue's
+    ``order`` is ``key``.
+
+    The locks of the records in hand are renewed by a thread. In hand are: what was received and not handed out yet; what ``poll``
+    or an iteration handed out, until it is settled or the next is asked for; what ``run`` handles. A record that is lost all the
+    same, because no gateway could be reached, is delivered again, and settling it gives ``LeaseExpired``.
+
+    ``poll`` and iteration are for one thread at a time. Records may be settled from any.
+
+    ``bootstrap_servers``, ``connection`` as for ``Producer``. ``max_poll_records`` (1 to 100,000): what is taken at once, and so
+    locked. ``fetch_max_bytes``: what one answer holds. ``lock_ms`` (1 s to 12 h): how long a lock lasts without renewal; None: as
+    the queue says. ``client_id``: text by which operators know this client. ``consumer_timeout_ms``: iteration and ``run`` end
+    when no record came for so long; None: never. ``request_timeout_ms``, ``api_timeout_ms``, ``compression`` as for ``Consumer``.
+    """
+
+    def __init__(
+        self,
+        queue: str,
+        *,
+        bootstrap_servers: str | Sequence[str] | None = None,
+        max_poll_records: int = limits.RECEIVE_RECORDS,
+        fetch_max_bytes: int = limits.RECEIVE_BYTES,
+        lock_ms: int | None = None,
+        client_id: str | None = None,
+        consumer_timeout_ms: float | None = None,
+        request_timeout_ms: float = limits.REQUEST_TIMEOUT_MS,
+        api_timeout_ms: float = limits.API_TIMEOUT_MS,
+        compression: Literal["gzip", "zstd"] | None = None,
+        **connection: Unpack[ConnectionSettings],
+    ) -> None:
+        """Nothing is connected yet. Raises ``ValueError`` for a value out of its range."""
+        if not 1 <= max_poll_records <= contract.FETCH_RECORDS_MAX:
+            raise ValueError(f"max_poll_records is {max_poll_records}, not 1 to {contract.FETCH_RECORDS_MAX}")
+        if not 1 <= fetch_max_bytes <= contract.FETCH_BYTES_MAX:
+            raise ValueError(f"fetch_max_bytes is {fetch_max_bytes}, not 1 to {contract.FETCH_BYTES_MAX}")
+        self._transport = Transport(
+            bootstrap_servers, request_timeout_ms=request_timeout_ms, accept_encoding=compression, **connection
+        )
+        # Settlements still work while a receive is cut short.
+        self._settling_transport = Transport(bootstrap_servers, request_timeout_ms=request_timeout_ms, **connection)
+        self._calls = QueueCalls(self._transport, queue)
+        self._settler = Settler(QueueCalls(self._settling_transport, queue), timeout_ms=api_timeout_ms)
+        self._records_max = max_poll_records
+        self._bytes_max = fetch_max_bytes
+        self._lock_ms = lock_ms
+        self._client_id = client_id
+        self._idle_ms = consumer_timeout_ms
+        self._api_timeout_ms = api_timeout_ms
+        self._renewer = Renewer()
+        weakref.finalize(self, _end, self._renewer, self._transport, self._settling_transport)
+        self._ready: deque[QueueRecord] = deque()
+        """Received and not handed out."""
+        self._handed: list[QueueRecord] = []
+        self._stopped = threading.Event()
+        self._closed = False
+
+    def poll(self, timeout_ms: float = limits.POLL_TIMEOUT_MS, max_records: int | None = None) -> list[QueueRecord]:
+        """The next records, at most ``max_records``; waits up to ``timeout_ms`` for the first, else an empty list.
+
+        Raises ``UnknownQueue``; and, after ``api_timeout_ms`` of failures, the last of them.
+        """
+        if max_records is not None and max_records < 1:
+            raise ValueError(f"max_records is {max_records}, below 1")
+        wanted = self._records_max if max_records is None else max_records
+        self._let_go()
+        self.wait(timeout_ms, wanted)
+        while self._ready and len(self._handed) < wanted:
+            record = self._ready.popleft()
+            if not record.lost:
+                self._handed.append(record)
+        return list(self._handed)
+
+    def wait(self, timeout_ms: float | None, max_records: int | None = None) -> bool:
+        """Wait up to ``timeout_ms`` until ``poll`` has something to return at once; returns whether it has."""
+        if not self._ready:
+            self._let_go()
+            wanted = self._records_max if max_records is None else min(max_records, self._records_max)
+            self._ready.extend(self.take(wanted, timeout_ms))
+        return bool(self._ready)
+
+    def has_ready(self) -> bool:
+        """Whether ``poll`` has something to return without asking a gateway."""
+        return bool(self._ready)
+
+    def __iter__(self) -> Iterator[QueueRecord]:
+        """Records without end, until ``stop``, or until none came for ``consumer_timeout_ms``."""
+        while not self._stopped.is_set() and self.wait(self._idle_ms):
+            yield from self.poll(0, 1)
+
+    def run(self, handler: Callable[[QueueRecord], Any], *, workers: int = 1) -> None:
+        """Call ``handler`` with each record, in ``workers`` threads, until ``stop`` or ``consumer_timeout_ms`` without any.
+
+        A record is accepted when its handler returns without settling it. When the handler raises, the record is released: it
+        comes again after the queue's back-off, and is a dead letter after ``max_deliveries``. A handler that knows that it never
+        works calls ``record.reject(reason)``. What is under way is ended before this returns. Raises as ``poll``.
+        """
+        if workers < 1:
+            raise ValueError(f"workers is {workers}, below 1")
+        # One record waits for each worker, so that none waits for the gateway.
+        places = Places(2 * workers)
+
+        def handle(record: QueueRecord) -> None:
+            try:
+                self._handle(handler, record)
+            finally:
+                places.give_back()
+
+        idle = Deadline(self._idle_ms)
+        with ThreadPoolExecutor(workers, thread_name_prefix="tidelog-work") as pool:
+            try:
+                while not self._stopped.is_set() and not idle.passed:
+                    wait_ms = min(idle.remaining_ms(), limits.GROUP_WAIT_MS)
+                    records = self.take(min(places.wait_for_free(), self._records_max), wait_ms)
+                    if records or places.taken_count:
+                        idle = Deadline(self._idle_ms)
+                    for record in records:
+                        places.take()
+                        pool.submit(handle, record)
+            except BaseException:
+                self.stop()  # what waits for a worker is given back
+                raise
+        with contextlib.suppress(TidelogError):
+            self.flush()  # what failed was logged, and is delivered again
+
+    def stop(self) -> None:
+        """End ``run`` and iterations, within about a second, from any thread or signal handler."""
+        self._stopped.set()
+
+    def flush(self, timeout_ms: float | None = None) -> bool:
+        """Wait until all settlements are answered. False: ``timeout_ms`` came first. Raises the first error since the last."""
+        return self._settler.flush(None if timeout_ms is None else timeout_ms / 1000)
+
+    def close(self) -> None:
+        """Give back what is in hand and not settled, send what is settled, close the connections. Once."""
+        if self._closed or not self._transport.is_own_process:
+            return
+        self._closed = True
+        self.stop()
+        waiting = {id(record) for record in self._ready}
+        for record in self._renewer.close():
+            # What was not handed out is free at once; a failure has the queue's back-off.
+            record.release(0 if id(record) in waiting else None)
+        self._settler.close(limits.CLOSE_MS / 1000)
+        self._transport.close(abort=True)
+        self._settling_transport.close(abort=True)
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Close."""
+        self.close()
+
+    def _handle(self, handler: Callable[[QueueRecord], Any], record: QueueRecord) -> None:
+        if record.lost or self._stopped.is_set():
+            if not record.lost:
+                record.release(0)
+            return
+        try:
+            handler(record)
+        except Exception as error:  # the user's code; the record is delivered again
+            _logger.warning("handling %r failed: %r", record, error, exc_info=error)
+            if not record.is_settled:
+                record.release()
+        else:
+            if not record.is_settled:
+                record.accept()
+
+    def take(self, records_max: int, timeout_ms: float | None) -> list[QueueRecord]:
+        """The next records, whose locks are renewed until they are settled. For one thread at a time. Raises as ``poll``."""
+        deadline = Deadline(timeout_ms)
+        if self._lock_ms is None:
+            self._lock_ms = self._calls.describe(Deadline(self._api_timeout_ms)).lock_ms
+        while True:
+            asked_at = time.monotonic()
+            found = self._calls.receive(
+                records_max=records_max,
+                bytes_max=self._bytes_max,
+                wait_ms=int(min(deadline.remaining_ms(), limits.GROUP_WAIT_MS)),
+                lock_ms=self._lock_ms,
+                client_id=self._client_id,
+                deadline=Deadline(self._api_timeout_ms),
+            )
+            # From when it was asked: the lock can't end before that.
+            records = [QueueRecord(each, self._settler, asked_at + self._lock_ms / 1000) for each in found]
+            if records or deadline.passed or self._stopped.is_set():
+                self._renewer.hold(records, self._lock_ms)
+                return records
+
+    def _let_go(self) -> None:
+        self._renewer.let_go(self._handed)
+        self._handed = []
+
+
+def _end(renewer: Renewer, *transports: Transport) -> None:
+    """A forgotten consumer holds no locks and no connections."""
+    renewer.close()
+    for transport in transports:
+        transport.close(abort=True)
+
+
+class Places:
+    """How many records ``run`` has given to workers."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self.taken_count = 0
+        self._changed = threading.Condition()
+
+    def wait_for_free(self) -> int:
+        """Wait until one is free; returns how many are."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.taken_count < self._count)
+            return self._count - self.taken_count
+
+    def take(self) -> None:
+        """One more."""
+        with self._changed:
+            self.taken_count += 1
+
+    def give_back(self) -> None:
+        """One is handled."""
+        with self._changed:
+            self.taken_count -= 1
+            self._changed.notify()

@@ -1,0 +1,129 @@
+"""A record that is locked for this client, and what the client may do with it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future
+
+from tidelog.calls.queues import ReceivedRecord, Settlement
+from tidelog.errors import LeaseExpired
+from tidelog.queues.settling import Settler, Settling
+from tidelog.types.record import Headers
+
+
+class QueueRecord:
+    """A record of a queue. It is settled once: by ``accept``, ``release`` or ``reject``, from any thread.
+
+    Each of these returns at once. The future that it returns is done when the gateway has it in the store; settlements that come
+    meanwhile share a request. Its ``result()`` raises ``LeaseExpired`` where the lock was over: then the record is delivered
+    again, or has been. A second settlement raises ``RuntimeError``.
+    """
+
+    __slots__ = (
+        "_lock",
+        "_settler",
+        "_settling",
+        "delivery_count",
+        "headers",
+        "key",
+        "lease",
+        "locked_until",
+        "lost",
+        "offset",
+        "partition",
+        "timestamp_ms",
+        "topic",
+        "value",
+    )
+
+    def __init__(self, received: ReceivedRecord, settler: Settler, locked_until: float) -> None:
+        """``locked_until``: by this machine's monotonic clock, in seconds. Raises ``ValueError`` for what is no base64."""
+        stored = received.stored()
+        self.topic: str = stored.topic
+        self.partition: int = stored.partition
+        self.offset: int = stored.offset
+        self.timestamp_ms: int = stored.timestamp_ms
+        self.key: bytes | None = stored.key
+        self.value: bytes | None = stored.value
+        self.headers: Headers = stored.headers
+        self.delivery_count: int = received.delivery_count
+        """From 1. After a crash of a gateway it may be one too many."""
+        self.lease: str = received.lease
+        self.locked_until: float = locked_until
+        self.lost: bool = False
+        """The lock is over: another consumer may have the record."""
+        self._settler = settler
+        self._settling: Settling | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def queue(self) -> str:
+        """The queue that it was received from."""
+        return self._settler.queue
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether ``accept``, ``release`` or ``reject`` was called, or it was accepted in a transaction."""
+        return self._settling is not None
+
+    def accept(self) -> Settling:
+        """It is done with."""
+        return self._settle("accept")
+
+    def release(self, delay_ms: int | None = None) -> Settling:
+        """Deliver it again after ``delay_ms``, else after the queue's back-off; too often, and it is a dead letter."""
+        return self._settle("release", delay_ms=-1 if delay_ms is None else delay_ms)
+
+    def reject(self, reason: str = "") -> Settling:
+        """It can't be handled: into the dead letter topic, or dropped where there is none. ``reason``: 1,000 bytes at most."""
+        return self._settle("reject", reason=reason)
+
+    def renew(self, lock_ms: int) -> Settling:
+        """Keep it locked for ``lock_ms`` from now. A ``QueueConsumer`` does so by itself."""
+        asked_at = time.monotonic()
+        settling = self._settler.submit(self._settlement("renew", lock_ms=lock_ms))
+        settling.add_done_callback(lambda done: self._renewed(done, asked_at + lock_ms / 1000))
+        return settling
+
+    def _renewed(self, done: Future[None], locked_until: float) -> None:
+        error = done.exception()
+        if error is None:
+            self.locked_until = locked_until
+        elif isinstance(error, LeaseExpired):
+            self.lost = True
+
+    def take_settlement(self, action: str) -> Settlement:
+        """For ``Producer.accept_in_transaction``, which sends it. From then on its lock holds until the transaction ends."""
+        with self._lock:
+            self._check_unsettled()
+            self._settling = Settling()
+            self._settling.set_result(None)
+        return self._settlement(action)
+
+    def _check_unsettled(self) -> None:
+        if self._settling is not None:
+            raise RuntimeError(f"{self.topic}/{self.partition} at offset {self.offset} is settled already")
+
+    def _settle(self, action: str, *, delay_ms: int = -1, reason: str = "") -> Settling:
+        with self._lock:
+            self._check_unsettled()
+            self._settling = self._settler.submit(self._settlement(action, delay_ms=delay_ms, reason=reason))
+            return self._settling
+
+    def _settlement(self, action: str, *, delay_ms: int = -1, lock_ms: int = -1, reason: str = "") -> Settlement:
+        return Settlement(
+            topic=self.topic,
+            partition=self.partition,
+            lease=self.lease,
+            action=action,
+            delay_ms=delay_ms,
+            lock_ms=lock_ms,
+            reason=reason,
+            first_offset=self.offset,
+            last_offset=self.offset,
+        )
+
+    def __repr__(self) -> str:
+        """Where it is, and how often it was delivered."""
+        return f"<QueueRecord {self.topic}/{self.partition}/{self.offset}, delivery {self.delivery_count}>"

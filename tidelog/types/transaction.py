@@ -1,0 +1,19 @@
+"""Transactions as the API lists them."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class TransactionSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A transaction in the list. ``state``: ``open``, ``committing``, ``committed`` or ``aborted``; times in milliseconds."""
+
+    transaction_id: str
+    transactional_id: str
+    state: str
+    producer_id: str = ""
+    epoch: int = 0
+    began_at: int = 0
+    expires_at: int = 0
+    checks: int = 0
+    """How often it was offered to a ``TransactionChecker``."""
