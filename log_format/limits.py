@@ -134,9 +134,6 @@ DELAY_MS_DEFAULT: Final = 30 * 86_400_000
 DELAY_MS_MAX: Final = 3_650 * 86_400_000
 """Largest ``delay.max.ms``: ten years."""
 
-SCHEDULED_OBJECT_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Of one object of delayed records: a transaction's share of one topic is the largest."""
-
 SCHEDULED_BLOCK_BYTES: Final = 256 * 1024
 """About how much of them is one block: a publisher reads blocks, not objects."""
 
@@ -182,6 +179,12 @@ OVERTAKE_MS: Final = 2_000
 
 JOURNAL_TAKEN_REMEMBERED: Final = 10_000
 """Newest objects of a journal of which a committer knows that they were taken up: minutes of flushes, and offers last seconds."""
+
+JOURNAL_TAG_PLAIN_BYTES_MAX: Final = 2_048
+"""A longer tag of a journal's commit is compressed: a gateway writes one with each flush."""
+
+JOURNAL_TAG_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of a tag's JSON: a commit of the most runs takes a few megabytes."""
 
 JOURNAL_REMOVES_MAX: Final = 1_000
 """Objects that one commit of a journal lets go of."""

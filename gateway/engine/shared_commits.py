@@ -5,6 +5,7 @@ Belongs to the event loop.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
@@ -13,12 +14,16 @@ from gateway.engine.group_commit import AtOnce, Group, GroupCommit, Pace, TokenB
 from gateway.engine.open_table import OpenTable, TableAccess
 from gateway.engine.state_budget import StateBudget
 from log_format.delta.change import TableChange
-from log_format.delta.table import StateT, Table
+from log_format.delta.system_table import CompactTable, SystemTableState
+from log_format.delta.table import Table
 from log_format.errors import TidelogError
 
 DECISIONS_WAITING_MAX = 4_096
 """Decisions that wait for the next commit; each is a request."""
 
+_log = logging.getLogger("gateway.tables")
+
+StateT = TypeVar("StateT", bound=SystemTableState)
 DecisionT = TypeVar("DecisionT")
 OutcomeT = TypeVar("OutcomeT")
 
@@ -26,7 +31,8 @@ OutcomeT = TypeVar("OutcomeT")
 class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
     """``change`` turns decisions that share a commit into one change; its result has each one's outcome or refusal.
 
-    ``budgets``: what the table may take in memory, and how much a decision adds to that.
+    ``compact`` makes the change that rewrites the table as one file. ``budgets``: what the table may take in memory, and how
+    much a decision adds to that.
     """
 
     def __init__(
@@ -34,6 +40,7 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
         access: TableAccess,
         table: Table[StateT],
         change: Callable[[Sequence[DecisionT]], TableChange[StateT, Sequence[OutcomeT | TidelogError]]],
+        compact: Callable[..., CompactTable[StateT]],
         *,
         files: Callable[[StateT], int],
         budgets: Sequence[tuple[StateBudget, Callable[[DecisionT, StateT], int]]] = (),
@@ -41,7 +48,7 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
     ) -> None:
         super().__init__(access, table, files=files)
         self._budgets = budgets
-        self._change = change
+        self._change, self._compact = change, compact
         self._decisions: GroupCommit[DecisionT, OutcomeT] = GroupCommit(
             self._commit_group,
             schedule=AtOnce() if pace is None else TokenBucket(pace),
@@ -67,6 +74,13 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
         outcome = await self._decisions.outcome(pending, limits, taken_within_ms=within_ms, ends_within_ms=0)
         stands()
         return outcome
+
+    async def keep_small(self) -> None:
+        """Rewrite the table as one file where it has many. Raises ``TidelogError``."""
+        files_min = self._access.bounds.table_files_min
+        if len(self.state.files) >= files_min:
+            replaced = (await self.commit(self._compact(self._access.new_id, files_min=files_min))).result
+            _log.info("%s: %d files became one", self.label, replaced)
 
     async def drain(self) -> None:
         """Return when all decisions asked for are made."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 
 from gateway.engine.open_table import TableAccess
 from gateway.engine.shared_commits import SharedCommits
@@ -19,8 +18,6 @@ from log_format.access.changes import (
     PutRole,
 )
 from log_format.access.state import AccessState, access_table, growth_bytes
-
-_log = logging.getLogger("gateway.access")
 
 
 class AccessTable(SharedCommits[AccessState, AccessDecision, Decided]):
@@ -39,6 +36,7 @@ class AccessTable(SharedCommits[AccessState, AccessDecision, Decided]):
             access,
             access_table(),
             lambda decisions: Decide(decisions, access.new_id),
+            Compact,
             files=lambda state: len(state.files),
             budgets=((budget, _growth),),
         )
@@ -58,13 +56,6 @@ class AccessTable(SharedCommits[AccessState, AccessDecision, Decided]):
         """Wake what waits in ``after``."""
         self._moved.set()
         self._moved = asyncio.Event()
-
-    async def keep_small(self) -> None:
-        """Rewrite the table as one file where it has many. Raises ``TidelogError``."""
-        files_min = self._access.bounds.table_files_min
-        if len(self.state.files) >= files_min:
-            replaced = (await self.commit(Compact(self._access.new_id, files_min=files_min))).result
-            _log.info("access: %d files became one", replaced)
 
 
 def _growth(decision: AccessDecision, state: AccessState) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterable
 from typing import Final
 
@@ -18,8 +17,6 @@ from log_format.groups.state import Group, GroupsState, consumer_offsets_table
 
 COMMIT_PACE: Final = Pace(burst=20, per_second=5.0)
 """Commits a second in the long run, whatever the number of groups; a few more when they come rarely."""
-
-_log = logging.getLogger("gateway.groups")
 
 
 class GroupsTable(SharedCommits[GroupsState, GroupDecision, Group]):
@@ -38,6 +35,7 @@ class GroupsTable(SharedCommits[GroupsState, GroupDecision, Group]):
             access,
             consumer_offsets_table(),
             lambda decisions: Decide(decisions, access.new_id),
+            Compact,
             files=lambda state: len(state.files),
             budgets=((self.budget, growth_bytes),),
             pace=COMMIT_PACE,
@@ -48,13 +46,6 @@ class GroupsTable(SharedCommits[GroupsState, GroupDecision, Group]):
         decisions = [Settle(group=group, transaction_id=transaction_id, is_committed=is_committed) for group in groups]
         with unasked():  # the caller asked for the transaction's decision
             await asyncio.gather(*map(self.decide, decisions))
-
-    async def keep_small(self) -> None:
-        """Rewrite the table as one file where it has many. Raises ``TidelogError``."""
-        files_min = self._access.bounds.table_files_min
-        if len(self.log.state.files) >= files_min:
-            replaced = (await self.commit(Compact(self._access.new_id, files_min=files_min))).result
-            _log.info("consumer offsets: %d files became one", replaced)
 
 
 def growth_bytes(decision: GroupDecision, state: GroupsState) -> int:

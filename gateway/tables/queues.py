@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -23,8 +22,6 @@ groups: a caller that takes and settles one record after another waits for them.
 LEASE_BYTES: Final = 1_024
 """A lease with its lock: measured on CPython 3.11, rounded up."""
 
-_log = logging.getLogger("gateway.queues")
-
 
 class QueuesTable(SharedCommits[QueuesState, QueueDecision, Queue]):
     """Belongs to the event loop. ``budget`` is for the table and for what coordinators lease."""
@@ -42,6 +39,7 @@ class QueuesTable(SharedCommits[QueuesState, QueueDecision, Queue]):
             access,
             queues_table(),
             lambda decisions: Decide(decisions, access.new_id),
+            Compact,
             files=lambda state: len(state.files),
             budgets=((self.budget, _growth_bytes),),
             pace=COMMIT_PACE,
@@ -73,13 +71,6 @@ class QueuesTable(SharedCommits[QueuesState, QueueDecision, Queue]):
         ]
         with unasked():  # the caller asked for the transaction's decision
             await asyncio.gather(*map(self.decide, decisions))
-
-    async def keep_small(self) -> None:
-        """Rewrite the table as one file where it has many. Raises ``TidelogError``."""
-        files_min = self._access.bounds.table_files_min
-        if len(self.log.state.files) >= files_min:
-            replaced = (await self.commit(Compact(self._access.new_id, files_min=files_min))).result
-            _log.info("queues: %d files became one", replaced)
 
 
 def _growth_bytes(decision: QueueDecision, state: QueuesState) -> int:

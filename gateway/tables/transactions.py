@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from gateway.call import unasked
 from gateway.engine.open_table import TableAccess
 from gateway.engine.shared_commits import SharedCommits
@@ -24,8 +22,6 @@ from log_format.transactions.compaction import Compact
 from log_format.transactions.of_kafka import BeginNext, InitProducer
 from log_format.transactions.row import Reason, TransactionRow
 from log_format.transactions.state import ID_BYTES, ROW_BYTES, STAGED_BYTES, TransactionsState, transactions_table
-
-_log = logging.getLogger("gateway.transactions")
 
 
 class TransactionsTable(SharedCommits[TransactionsState, Decision, TransactionRow]):
@@ -50,6 +46,7 @@ class TransactionsTable(SharedCommits[TransactionsState, Decision, TransactionRo
             access,
             transactions_table(),
             lambda decisions: Decide(decisions, access.new_id),
+            Compact,
             files=lambda _state: 0,
             budgets=((lasting, _lasting_growth), (ids, _ids_growth)),
         )
@@ -76,13 +73,6 @@ class TransactionsTable(SharedCommits[TransactionsState, Decision, TransactionRo
             if row.state not in ("committing", "committed"):
                 raise
             return row
-
-    async def keep_small(self) -> None:
-        """Rewrite the table as one file where it has many. Raises ``TidelogError``."""
-        files_min = self._access.bounds.table_files_min
-        if len(self.log.state.files) >= files_min:
-            replaced = (await self.commit(Compact(self._access.new_id, files_min=files_min))).result
-            _log.info("transactions: %d files became one", replaced)
 
 
 def _lasting_growth(decision: Decision, _state: TransactionsState) -> int:

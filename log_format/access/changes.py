@@ -13,6 +13,7 @@ import msgspec
 
 from log_format.access.acls import Acl, acl_key, acls_of
 from log_format.access.row import (
+    SCHEMA,
     TAG_ACCESS,
     AccessChanges,
     CredentialRow,
@@ -22,7 +23,6 @@ from log_format.access.row import (
     encode_rows,
     encode_tag,
     rows,
-    schema_string,
 )
 from log_format.access.state import NAME, AccessState, snapshot
 from log_format.delta.change import Proposal
@@ -196,7 +196,7 @@ class Decide:
             _contents(changes, now_ms),
             outcomes,
             name=NAME,
-            schema=schema_string(),
+            schema=SCHEMA,
             directory="rows",
             new_id=self._new_id,
             now_ms=now_ms,

@@ -10,18 +10,16 @@ for each of them, for readers of the table with SQL.
 
 from __future__ import annotations
 
-import base64
-import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
+
+from log_format.delta.packed import packed, unpacked
+from log_format.delta.system_table import data_bytes
 
 TAG_ACCESS: Final = "tidelog.access"
-_PLAIN_BYTES_MAX: Final = 64 * 1024
-"""Longer tags are compressed."""
 
 
 class Secret(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
@@ -87,7 +85,6 @@ SCHEMA: Final = pa.schema(
         ("changed_at", _TIMESTAMP),
     ]
 )
-_DELTA_TYPES: Final = {"string": "string", str(_TIMESTAMP): "timestamp"}
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(list[AccessChanges])
 
@@ -127,31 +124,14 @@ def encode_rows(changed: Sequence[tuple[str, str, str | None]], now_ms: int) -> 
         "document": [document for _, _, document in changed],
         "changed_at": [now_ms * 1000] * len(changed),
     }
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns, schema=SCHEMA), sink, compression="zstd", store_schema=False)
-    return bytes(sink.getvalue().to_pybytes())
+    return data_bytes(pa.table(columns, schema=SCHEMA))
 
 
 def encode_tag(changes: Sequence[AccessChanges]) -> str:
     """The tag of an ``add`` with these changes: JSON; when long, compressed with zlib, as base64."""
-    data = _ENCODER.encode(changes)
-    return data.decode() if len(data) <= _PLAIN_BYTES_MAX else base64.b64encode(zlib.compress(data)).decode()
+    return packed(_ENCODER.encode(changes))
 
 
 def decode_tag(tag: str) -> list[AccessChanges]:
     """The changes in a tag of ``encode_tag``. Raises ``ValueError`` for any other."""
-    if tag.startswith("["):
-        return _DECODER.decode(tag)
-    try:
-        return _DECODER.decode(zlib.decompress(base64.b64decode(tag, validate=True)))
-    except zlib.error as problem:
-        raise ValueError(f"it can't be decompressed: {problem}") from problem
-
-
-def schema_string() -> str:
-    """The table's schema as Delta writes it."""
-    fields = [
-        {"name": field.name, "type": _DELTA_TYPES[str(field.type)], "nullable": True, "metadata": {}}
-        for field in SCHEMA
-    ]
-    return _ENCODER.encode({"type": "struct", "fields": fields}).decode()
+    return _DECODER.decode(unpacked(tag))

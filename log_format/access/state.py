@@ -13,12 +13,10 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, Self, TypeVar
 
-import pyarrow.compute as pc
-
 from log_format import layout
 from log_format.access.acls import NO_ACLS, Acls
 from log_format.access.row import TAG_ACCESS, AccessChanges, CredentialRow, QuotaRow, RoleRow, decode_tag
-from log_format.checkpoints.checkpoint import decode_checkpoint
+from log_format.checkpoints.system_table import system_table
 from log_format.delta.actions import Add
 from log_format.delta.system_table import SystemTableState, decoded_tag
 from log_format.delta.table import Table
@@ -117,13 +115,7 @@ def _replaced(known: Mapping[str, RowT], rows: Mapping[str, RowT], deleted: Iter
 
 def access_table() -> Table[AccessState]:
     """The root of the table and how it is read."""
-    return Table(
-        root=layout.ACCESS_ROOT,
-        label="the access table",
-        fields={},
-        absent=AccessState,
-        read_checkpoint=_read_checkpoint,
-    )
+    return system_table(layout.ACCESS_ROOT, "the access table", AccessState)
 
 
 def changes_of(path: str, tags: Mapping[str, str | None]) -> list[AccessChanges]:
@@ -139,16 +131,3 @@ def snapshot(state: AccessState) -> AccessChanges:
         acls=dict(state.acls.entries),
         quotas=tuple(state.quotas.values()),
     )
-
-
-def _read_checkpoint(data: bytes, version: int) -> AccessState:
-    column = decode_checkpoint(data, layout.ACCESS_ROOT, version).column("add").combine_chunks().drop_null()
-    state = AccessState(version=version)
-    if not len(column):
-        return state
-    times = pc.struct_field(column, "modificationTime")
-    files: dict[str, int] = {}
-    for add in column.take(pc.sort_indices(times)).to_pylist():
-        state = state.after(changes_of(add["path"], dict(add["tags"] or ())))
-        files[add["path"]] = add["size"]
-    return replace(state, files=MappingProxyType(files), modification_time_ms=pc.max(times).as_py())

@@ -12,10 +12,14 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Generic, Self, TypeVar
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from log_format.delta.actions import Action, Add, Commit, MetaData, Remove
 from log_format.delta.actions import Protocol as TableProtocol
 from log_format.delta.change import Proposal
 from log_format.delta.table import NO_LOG
+from log_format.delta.table_schema import schema_string
 from log_format.errors import CorruptData
 from log_format.ids import NewId
 
@@ -77,6 +81,13 @@ class StagedRows:
     is_too_old: bool = False
 
 
+def data_bytes(rows: pa.Table) -> bytes:
+    """A data file with these rows."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, compression="zstd", store_schema=False)
+    return bytes(sink.getvalue().to_pybytes())
+
+
 def data_file(
     state: SystemTableState, contents: Contents, path: str, now_ms: int, *, data_change: bool
 ) -> tuple[StagedRows, Add]:
@@ -98,19 +109,19 @@ def written(
     result: T,
     *,
     name: str,
-    schema: str,
+    schema: pa.Schema,
     directory: str,
     new_id: NewId,
     now_ms: int,
 ) -> Proposal[T]:
-    """One ``add`` with the contents; the first commit also makes the table ``name``. ``schema``: as Delta writes it."""
+    """One ``add`` with the contents; the first commit also makes the table ``name``."""
     file, add = data_file(state, contents, f"{directory}/{new_id()}.parquet", now_ms, data_change=True)
     actions: list[Action] = [add]
     if state.version == NO_LOG:
         metadata = MetaData(
             id=new_id(),
             name=name,
-            schema_string=schema,
+            schema_string=schema_string(schema),
             configuration={"delta.enableExpiredLogCleanup": "false"},
             created_time=now_ms,
         )

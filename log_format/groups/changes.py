@@ -19,6 +19,7 @@ from log_format.delta.change import Proposal
 from log_format.delta.system_table import CompactTable, Contents, written
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
 from log_format.groups.row import (
+    SCHEMA,
     TAG_GROUPS,
     GroupChanges,
     GroupRow,
@@ -26,7 +27,6 @@ from log_format.groups.row import (
     PendingOffsets,
     encode_rows,
     encode_tag,
-    schema_string,
 )
 from log_format.groups.state import NAME, Group, GroupsEdit, GroupsState, GroupsView, snapshot
 from log_format.ids import NewId
@@ -240,7 +240,7 @@ class Decide:
             _contents(all_changes),
             outcomes,
             name=NAME,
-            schema=schema_string(),
+            schema=SCHEMA,
             directory="offsets",
             new_id=self._new_id,
             now_ms=now_ms,

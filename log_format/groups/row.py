@@ -7,24 +7,18 @@ partition) counts; a null offset says that none is committed any more.
 
 from __future__ import annotations
 
-import base64
-import zlib
 from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
+
+from log_format.delta.packed import packed, unpacked
+from log_format.delta.system_table import data_bytes
 
 TAG_GROUPS: Final = "tidelog.groups"
 NO_GENERATION: Final = -1
 """The generation of an offset that no member committed."""
-_PLAIN_BYTES_MAX: Final = 64 * 1024
-"""Longer tags are compressed. People could not read them at a glance anyway."""
-
-_LEVEL: Final = 1
-"""zlib's fastest: its usual level takes more than twice as long to make a tag a tenth shorter."""
-
 Partitions = dict[str, tuple[int, ...]]
 """Partitions by topic, each ascending."""
 
@@ -156,7 +150,6 @@ SCHEMA: Final = pa.schema(
         ("topic_id", pa.string()),
     ]
 )
-_DELTA_TYPES: Final = {"int32": "integer", "int64": "long", "string": "string", str(_TIMESTAMP): "timestamp"}
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(list[GroupChanges])
 
@@ -174,31 +167,14 @@ def encode_rows(rows: Sequence[OffsetRow]) -> bytes:
         "committed_at": [row.committed_at_ms * 1000 for row in rows],
         "topic_id": [row.topic_id for row in rows],
     }
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns, schema=SCHEMA), sink, compression="zstd", store_schema=False)
-    return bytes(sink.getvalue().to_pybytes())
+    return data_bytes(pa.table(columns, schema=SCHEMA))
 
 
 def encode_tag(changes: Sequence[GroupChanges]) -> str:
     """The tag of an ``add`` with these changes: JSON; when long, compressed with zlib, as base64."""
-    data = _ENCODER.encode(changes)
-    return data.decode() if len(data) <= _PLAIN_BYTES_MAX else base64.b64encode(zlib.compress(data, _LEVEL)).decode()
+    return packed(_ENCODER.encode(changes))
 
 
 def decode_tag(tag: str) -> list[GroupChanges]:
     """The changes in a tag of ``encode_tag``. Raises ``ValueError`` for any other."""
-    if tag.startswith("["):
-        return _DECODER.decode(tag)
-    try:
-        return _DECODER.decode(zlib.decompress(base64.b64decode(tag, validate=True)))
-    except zlib.error as problem:
-        raise ValueError(f"it can't be decompressed: {problem}") from problem
-
-
-def schema_string() -> str:
-    """The table's schema as Delta writes it."""
-    fields = [
-        {"name": field.name, "type": _DELTA_TYPES[str(field.type)], "nullable": True, "metadata": {}}
-        for field in SCHEMA
-    ]
-    return _ENCODER.encode({"type": "struct", "fields": fields}).decode()
+    return _DECODER.decode(unpacked(tag))

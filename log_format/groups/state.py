@@ -15,10 +15,8 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Final, Protocol, Self
 
-import pyarrow.compute as pc
-
 from log_format import layout
-from log_format.checkpoints.checkpoint import decode_checkpoint
+from log_format.checkpoints.system_table import system_table
 from log_format.delta.actions import Add
 from log_format.delta.system_table import SystemTableState, decoded_tag
 from log_format.delta.table import Table
@@ -214,13 +212,7 @@ class _Edited:
 
 def consumer_offsets_table() -> Table[GroupsState]:
     """The root of the table and how it is read."""
-    return Table(
-        root=layout.CONSUMER_OFFSETS_ROOT,
-        label="the consumers' offsets",
-        fields={},
-        absent=GroupsState,
-        read_checkpoint=_read_checkpoint,
-    )
+    return system_table(layout.CONSUMER_OFFSETS_ROOT, "the consumers' offsets", GroupsState)
 
 
 def changes_of(path: str, tags: Mapping[str, str | None]) -> list[GroupChanges]:
@@ -235,29 +227,4 @@ def snapshot(state: GroupsState) -> GroupChanges:
         groups=tuple(group.row for group in groups if group.row is not None),
         offsets=tuple(row for group in groups for row in group.offsets.values()),
         pending=tuple(pending for group in groups for pending in group.pending.values()),
-    )
-
-
-def _read_checkpoint(data: bytes, version: int) -> GroupsState:
-    column = decode_checkpoint(data, layout.CONSUMER_OFFSETS_ROOT, version).column("add").combine_chunks().drop_null()
-    if not len(column):
-        return GroupsState(version=version)
-    order = pc.sort_indices(pc.struct_field(column, "modificationTime"))
-    adds = [_add(entry) for entry in column.take(order).to_pylist()]
-    state = GroupsState().after(*(changes for add in adds for changes in changes_of(add.path, add.tags or {})))
-    return replace(
-        state,
-        version=version,
-        files=MappingProxyType({add.path: add.size for add in adds}),
-        modification_time_ms=adds[-1].modification_time,
-    )
-
-
-def _add(entry: dict[str, object]) -> Add:
-    return Add(
-        path=str(entry["path"]),
-        size=int(str(entry["size"])),
-        modification_time=int(str(entry["modificationTime"])),
-        data_change=bool(entry["dataChange"]),
-        tags=dict(entry["tags"] or ()),  # type: ignore[call-overload]
     )

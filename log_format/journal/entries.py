@@ -12,9 +12,9 @@ from typing import Annotated, Final
 import msgspec
 
 from log_format.delta.actions import Commit
+from log_format.delta.packed import packed, unpacked
 from log_format.errors import CorruptData
-from log_format.journal.packed import packed, unpacked
-from log_format.limits import PARTITION_COUNT_MAX
+from log_format.limits import JOURNAL_TAG_BYTES_MAX, JOURNAL_TAG_PLAIN_BYTES_MAX, PARTITION_COUNT_MAX
 from log_format.topic.producers import ProducerStamp, StampedBatch
 from log_format.topic.state import TopicState
 
@@ -112,14 +112,14 @@ def attach_bytes(state: TopicState) -> int:
 
 def encode_entries(entries: Sequence[Entry]) -> str:
     """The tag of a commit with these."""
-    return packed(_ENCODER.encode(entries))
+    return packed(_ENCODER.encode(entries), plain_bytes_max=JOURNAL_TAG_PLAIN_BYTES_MAX)
 
 
 def entries_of(commit: Commit) -> list[Entry]:
     """The entries of a commit of a journal. Raises ``CorruptData``."""
     tag = commit.tags.get(TAG_ENTRIES)
     try:
-        entries = [] if tag is None else _DECODER.decode(unpacked(tag))
+        entries = [] if tag is None else _DECODER.decode(unpacked(tag, bytes_max=JOURNAL_TAG_BYTES_MAX))
         for entry in entries:
             if isinstance(entry, EmptyRequest):
                 StampedBatch(ProducerStamp(entry.producer_id, entry.epoch, entry.sequence), ()).check()

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+import pyarrow as pa
+
 from log_format import limits
 from log_format.delta.actions import Action, Add, MetaData, Protocol, Remove
 from log_format.delta.change import Proposal
 from log_format.delta.table import NO_LOG
+from log_format.delta.table_schema import schema_string
 from log_format.journal.content import JOURNAL_TABLE_PROPERTY
 from log_format.journal.entries import TAG_ENTRIES, Attach, Close, Drained, Entry, Release, encode_entries
 from log_format.journal.state import JournalState
 from log_format.journal.topics import TopicsEdit
-from log_format.topic.table_schema import schema_string
+from log_format.records.schema import RECORD_SCHEMA
 
 ResultT = TypeVar("ResultT")
 
@@ -71,7 +74,9 @@ def _metadata(journal: int, now_ms: int) -> MetaData:
     return MetaData(
         id=f"journal-{journal}",
         name=f"journals/{journal}",
-        schema_string=schema_string(("topic", "topic_id")),
+        schema_string=schema_string(
+            [pa.field("topic", pa.string()), pa.field("topic_id", pa.string()), *RECORD_SCHEMA]
+        ),
         configuration={"delta.enableExpiredLogCleanup": "false", JOURNAL_TABLE_PROPERTY: "true"},
         created_time=now_ms,
     )

@@ -20,6 +20,7 @@ from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
 from log_format.ids import NewId
 from log_format.limits import QUEUE_TOPICS_MAX
 from log_format.queues.row import (
+    SCHEMA,
     TAG_QUEUES,
     PartitionChange,
     PendingSettlement,
@@ -29,7 +30,6 @@ from log_format.queues.row import (
     RedrivePosition,
     encode_rows,
     encode_tag,
-    schema_string,
 )
 from log_format.queues.state import NAME, Queue, QueuesEdit, QueuesState, QueuesView, partition_change, snapshot
 
@@ -322,7 +322,7 @@ class Decide:
             _contents(all_changes, ahead, now_ms),
             outcomes,
             name=NAME,
-            schema=schema_string(),
+            schema=SCHEMA,
             directory="settlements",
             new_id=self._new_id,
             now_ms=now_ms,

@@ -6,21 +6,17 @@ The rows of a commit are in its data file, for readers of the table with SQL. Re
 
 from __future__ import annotations
 
-import base64
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from log_format.delta.packed import packed, unpacked
+from log_format.delta.system_table import data_bytes
 from log_format.queues.runs import Run
 
 TAG_QUEUES: Final = "tidelog.queues"
-_PLAIN_BYTES_MAX: Final = 64 * 1024
-"""Longer tags are compressed."""
-
 LATEST: Final = "latest"
 EARLIEST: Final = "earliest"
 Key = tuple[str, int]
@@ -169,38 +165,14 @@ def encode_rows(changes: Sequence[QueueChanges], partitions: Sequence[PartitionC
         }
         for one in partitions
     ]
-    table = pa.Table.from_pylist([{**row, "recorded_at": now_ms * 1000} for row in rows], schema=SCHEMA)
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", store_schema=False)
-    return bytes(sink.getvalue().to_pybytes())
+    return data_bytes(pa.Table.from_pylist([{**row, "recorded_at": now_ms * 1000} for row in rows], schema=SCHEMA))
 
 
 def encode_tag(changes: Sequence[QueueChanges]) -> str:
     """The tag of an ``add`` with these changes: JSON; when long, compressed with zlib, as base64."""
-    data = _ENCODER.encode(changes)
-    return data.decode() if len(data) <= _PLAIN_BYTES_MAX else base64.b64encode(zlib.compress(data)).decode()
+    return packed(_ENCODER.encode(changes))
 
 
 def decode_tag(tag: str) -> list[QueueChanges]:
     """The changes in a tag of ``encode_tag``. Raises ``ValueError`` for any other."""
-    if tag.startswith("["):
-        return _DECODER.decode(tag)
-    try:
-        return _DECODER.decode(zlib.decompress(base64.b64decode(tag, validate=True)))
-    except zlib.error as problem:
-        raise ValueError(f"it can't be decompressed: {problem}") from problem
-
-
-def schema_string() -> str:
-    """The table's schema as Delta writes it."""
-    run = {"type": "struct", "fields": [_field(one.name, _DELTA_TYPES[str(one.type)]) for one in _RUN]}
-    kinds: Mapping[str, Any] = {"runs": {"type": "array", "elementType": run, "containsNull": True}}
-    fields = [_field(one.name, kinds.get(one.name) or _DELTA_TYPES[str(one.type)]) for one in SCHEMA]
-    return _ENCODER.encode({"type": "struct", "fields": fields}).decode()
-
-
-_DELTA_TYPES: Final = {"int32": "integer", "int64": "long", "string": "string", str(_TIMESTAMP): "timestamp"}
-
-
-def _field(name: str, kind: Any) -> dict[str, Any]:
-    return {"name": name, "type": kind, "nullable": True, "metadata": {}}
+    return _DECODER.decode(unpacked(tag))

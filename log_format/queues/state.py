@@ -12,10 +12,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, Protocol, Self
 
-import pyarrow.compute as pc
-
 from log_format import layout
-from log_format.checkpoints.checkpoint import decode_checkpoint
+from log_format.checkpoints.system_table import system_table
 from log_format.delta.actions import Add
 from log_format.delta.system_table import SystemTableState, decoded_tag
 from log_format.delta.table import Table
@@ -206,9 +204,7 @@ class _Edited:
 
 def queues_table() -> Table[QueuesState]:
     """The root of the table and how it is read."""
-    return Table(
-        root=layout.QUEUES_ROOT, label="the queues", fields={}, absent=QueuesState, read_checkpoint=_read_checkpoint
-    )
+    return system_table(layout.QUEUES_ROOT, "the queues", QueuesState)
 
 
 def changes_of(path: str, tags: Mapping[str, str | None]) -> list[QueueChanges]:
@@ -239,29 +235,4 @@ def partition_change(queue: str, key: Key, settled: Settled) -> PartitionChange:
         partition=key[1],
         start_offset=settled.start_offset,
         runs=settled.runs,
-    )
-
-
-def _read_checkpoint(data: bytes, version: int) -> QueuesState:
-    column = decode_checkpoint(data, layout.QUEUES_ROOT, version).column("add").combine_chunks().drop_null()
-    if not len(column):
-        return QueuesState(version=version)
-    order = pc.sort_indices(pc.struct_field(column, "modificationTime"))
-    adds = [_add(entry) for entry in column.take(order).to_pylist()]
-    state = QueuesState().after(*(changes for add in adds for changes in changes_of(add.path, add.tags or {})))
-    return replace(
-        state,
-        version=version,
-        files=MappingProxyType({add.path: add.size for add in adds}),
-        modification_time_ms=adds[-1].modification_time,
-    )
-
-
-def _add(entry: dict[str, object]) -> Add:
-    return Add(
-        path=str(entry["path"]),
-        size=int(str(entry["size"])),
-        modification_time=int(str(entry["modificationTime"])),
-        data_change=bool(entry["dataChange"]),
-        tags=dict(entry["tags"] or ()),  # type: ignore[call-overload]
     )

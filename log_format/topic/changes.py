@@ -9,7 +9,9 @@ from log_format import limits
 from log_format.delta.actions import Action, MetaData, Protocol, Remove, Txn
 from log_format.delta.change import Proposal
 from log_format.delta.features import WRITER_VERSION
+from log_format.delta.table_schema import schema_string
 from log_format.errors import ErrorCode, OffsetOutOfRange, RequestRefused, UnknownPartition, UnknownTopic
+from log_format.records.schema import RECORD_SCHEMA
 from log_format.topic.attachment import STAYS, Attachment, Move, Moved
 from log_format.topic.config import ConfigValue, TopicConfig, check_topic_name
 from log_format.topic.segment_tags import remove_segment
@@ -20,7 +22,6 @@ from log_format.topic.state import (
     PARTITION_COUNT_PROPERTY,
     TopicState,
 )
-from log_format.topic.table_schema import schema_string
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,7 +266,7 @@ def _metadata(  # noqa: PLR0917
     return MetaData(
         id=topic_id,
         name=name,
-        schema_string=schema_string(),
+        schema_string=schema_string(RECORD_SCHEMA),
         configuration={
             # Only Tidelog's maintenance may clean this log: docs/format.md, section 9.
             "delta.enableExpiredLogCleanup": "false",

@@ -27,13 +27,13 @@ from log_format.transactions.row import (
     NO_NUMBER,
     NO_SEQUENCE,
     OWNERS_MAX,
+    SCHEMA,
     TAG_TRANSACTIONS,
     Place,
     Reason,
     TransactionRow,
     encode_rows,
     encode_tag,
-    schema_string,
 )
 from log_format.transactions.state import NAME, TransactionsEdit, TransactionsState, TransactionsView
 
@@ -272,7 +272,7 @@ class Decide:
             contents,
             outcomes,
             name=NAME,
-            schema=schema_string(),
+            schema=SCHEMA,
             directory="decisions",
             new_id=self._new_id,
             now_ms=now_ms,

@@ -11,8 +11,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from log_format.delta.system_table import data_bytes
 from log_format.delta.table import NO_LOG
 from log_format.topic.producers import ProducerStamp
 
@@ -134,9 +134,7 @@ def encode_rows(rows: Sequence[TransactionRow]) -> bytes:
         "staged": [list(row.staged) for row in rows],
         "places": [[msgspec.structs.asdict(place) for place in row.places] for row in rows],
     }
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns, schema=SCHEMA), sink, compression="zstd", store_schema=False)
-    return bytes(sink.getvalue().to_pybytes())
+    return data_bytes(pa.table(columns, schema=SCHEMA))
 
 
 def encode_tag(rows: Sequence[TransactionRow]) -> str:
@@ -147,28 +145,3 @@ def encode_tag(rows: Sequence[TransactionRow]) -> str:
 def decode_tag(tag: str) -> list[TransactionRow]:
     """The rows from ``encode_tag``. Raises ``ValueError`` (``msgspec.DecodeError``) for anything else."""
     return _DECODER.decode(tag)
-
-
-def schema_string() -> str:
-    """The table's schema as Delta writes it."""
-    place = {
-        "type": "struct",
-        "fields": [
-            _field("topic", "string"),
-            _field("partition", "integer"),
-            _field("base_offset", "long"),
-            _field("record_count", "long"),
-        ],
-    }
-    fields = [_field(name, "string") for name in ("transaction_id", "transactional_id", "producer_id")]
-    fields += [_field("epoch", "integer"), _field("state", "string"), _field("reason", "string")]
-    fields += [_field(name, "timestamp") for name in ("began_at", "expires_at", "recorded_at")]
-    fields += [
-        _field("staged", {"type": "array", "elementType": "string", "containsNull": True}),
-        _field("places", {"type": "array", "elementType": place, "containsNull": True}),
-    ]
-    return _ENCODER.encode({"type": "struct", "fields": fields}).decode()
-
-
-def _field(name: str, kind: Any) -> dict[str, Any]:
-    return {"name": name, "type": kind, "nullable": True, "metadata": {}}

@@ -16,10 +16,9 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, Protocol, Self
 
 import msgspec
-import pyarrow.compute as pc
 
 from log_format import layout, limits
-from log_format.checkpoints.checkpoint import decode_checkpoint
+from log_format.checkpoints.system_table import system_table
 from log_format.delta.actions import Add
 from log_format.delta.system_table import SystemTableState, decoded_tag
 from log_format.delta.table import Table
@@ -93,8 +92,14 @@ class TransactionsState(SystemTableState):
         return min(self.unfinished.values(), default=self.version + 1)
 
     def with_adds(self, adds: Iterable[Add]) -> Self:
-        """See ``SystemTableState``."""
-        return self.with_rows(row for add in adds for row in _rows(add.path, add.tags or {}))
+        """See ``SystemTableState``. Compacted files have the sequences of producers, too."""
+        state = self
+        for add in adds:
+            tags = add.tags or {}
+            state = state.with_rows(decoded_tag(NAME, add.path, tags, TAG_TRANSACTIONS, decode_tag))
+            if TAG_REQUESTS in tags:
+                state = replace(state, requests=decoded_tag(NAME, add.path, tags, TAG_REQUESTS, _requests))
+        return state
 
     def with_rows(self, rows: Iterable[TransactionRow]) -> Self:
         """The state after these rows, without what is too old; version and files stay."""
@@ -239,37 +244,11 @@ class TransactionsEdit:
 
 def transactions_table() -> Table[TransactionsState]:
     """The root of the table and how it is read."""
-    return Table(
-        root=layout.TRANSACTIONS_ROOT,
-        label="the transactions",
-        fields={},
-        absent=TransactionsState,
-        read_checkpoint=_read_checkpoint,
-    )
+    return system_table(layout.TRANSACTIONS_ROOT, "the transactions", TransactionsState)
 
 
-def _read_checkpoint(data: bytes, version: int) -> TransactionsState:
-    adds = decode_checkpoint(data, layout.TRANSACTIONS_ROOT, version).column("add").combine_chunks().drop_null()
-    state = TransactionsState(version=version)
-    if not len(adds):
-        return state
-    times = pc.struct_field(adds, "modificationTime")
-    files: dict[str, int] = {}
-    for add in adds.take(pc.sort_indices(times)).to_pylist():
-        tags = dict(add["tags"] or ())
-        state = state.with_rows(_rows(add["path"], tags))
-        if TAG_REQUESTS in tags:
-            state = replace(state, requests=_requests(add["path"], tags))
-        files[add["path"]] = add["size"]
-    return replace(state, files=MappingProxyType(files), modification_time_ms=pc.max(times).as_py())
-
-
-def _rows(path: str, tags: Mapping[str, str | None]) -> list[TransactionRow]:
-    return decoded_tag(NAME, path, tags, TAG_TRANSACTIONS, decode_tag)
-
-
-def _requests(path: str, tags: Mapping[str, str | None]) -> Producers:
-    return decoded_tag(NAME, path, tags, TAG_REQUESTS, lambda tag: decode_producers(tag.encode()))
+def _requests(tag: str) -> Producers:
+    return decode_producers(tag.encode())
 
 
 def _forget(

@@ -14,10 +14,11 @@ import pytest
 from log_format.checkpoints.state import read_checkpoint
 from log_format.delta.actions import Action, CommitInfo, MetaData, Protocol, Txn, decode_commit, encode_commit
 from log_format.delta.checkpoint_schema import SCHEMA
+from log_format.delta.table_schema import schema_string
+from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic.segment_tags import add_segment, remove_segment
 from log_format.topic.state import TopicState
-from log_format.topic.table_schema import schema_string
 from tests.support.reconciled import reconcile
 
 DIRECTORY = Path(__file__).parent / "commits"
@@ -30,7 +31,7 @@ def metadata(topic_id: str, partition_count: int, **properties: str) -> MetaData
     return MetaData(
         id=topic_id,
         name="flights",
-        schema_string=schema_string(),
+        schema_string=schema_string(RECORD_SCHEMA),
         configuration={
             "delta.enableExpiredLogCleanup": "false",
             "tidelog.partition.count": str(partition_count),

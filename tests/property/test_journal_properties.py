@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from log_format.delta.actions import Add, Commit, decode_commit
+from log_format.delta.packed import packed, unpacked
 from log_format.errors import CorruptData
 from log_format.journal.content import content_of
 from log_format.journal.entries import (
@@ -26,10 +27,10 @@ from log_format.journal.entries import (
     encode_entries,
     entries_of,
 )
-from log_format.journal.packed import packed, unpacked
 from log_format.journal.placed import TopicRuns, placed_object, placed_tags
 from log_format.journal.state import JournalState
 from log_format.journal.topics import NO_TOPICS, JournalTopic, JournalTopics, decode_topics
+from log_format.limits import JOURNAL_TAG_BYTES_MAX
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic import producer_id
 from log_format.topic.appended import Appended
@@ -176,7 +177,7 @@ def test_a_foreign_tag_is_corrupt_data_or_none(tag: object) -> None:
 def test_a_tag_has_a_bound() -> None:
     """What would unpack to more than a reader takes is refused before it is unpacked."""
     with pytest.raises(ValueError, match="too large"):
-        unpacked(packed(b"[" + b" " * (65 * 1024 * 1024)))
+        unpacked(packed(b"[" + b" " * (65 * 1024 * 1024)), bytes_max=JOURNAL_TAG_BYTES_MAX)
 
 
 @given(st.lists(st.tuples(topic_ids, numbers, st.booleans(), st.lists(counts, min_size=1, max_size=3)), max_size=6))

@@ -19,10 +19,11 @@ from log_format.delta.actions import (
     encode_commit,
     plain_path,
 )
+from log_format.delta.table_schema import schema_string
 from log_format.errors import CorruptData
+from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic.segment_tags import add_segment, remove_segment, segment_of_add
-from log_format.topic.table_schema import schema_string
 
 INFO = CommitInfo(timestamp=7, operation="WRITE", operation_parameters={}, engine_info="tidelog/1", txn_id="mine")
 RUNS = [Run(0, 5, 8, 3, 100, 1_000, 3_000), Run(2, 0, 1, 1, 50, 500, 500)]
@@ -51,7 +52,9 @@ def test_commit_info_is_the_first_line() -> None:
 
 def test_what_was_encoded_is_decoded() -> None:
     """Every kind of action comes back as it was, in its order."""
-    metadata = MetaData(id="x", name="n", schema_string=schema_string(), configuration={"a": "b"}, created_time=3)
+    metadata = MetaData(
+        id="x", name="n", schema_string=schema_string(RECORD_SCHEMA), configuration={"a": "b"}, created_time=3
+    )
     txns = (Txn(app_id="0", version=8, last_updated=7), Txn(app_id="log-start-0", version=2, last_updated=7))
     new = add_segment(SEGMENT, RUNS, modification_time_ms=9, data_change=True)
     old = remove("segments/old.parquet", data_change=False)
@@ -180,7 +183,7 @@ def test_tags_that_are_not_ours_are_corrupt(runs: str | None, footer: str | None
 
 def test_the_schema_is_sparks() -> None:
     """The columns are those of Spark's Kafka source, all nullable."""
-    schema = json.loads(schema_string())
+    schema = json.loads(schema_string(RECORD_SCHEMA))
     assert [(field["name"], field["nullable"]) for field in schema["fields"]] == [
         (name, True) for name in ("partition", "offset", "timestamp", "key", "value", "headers")
     ]
