@@ -8,17 +8,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from tidelog.admin import Admin
+from tidelog.cli.terminal.admin_call import AdminCall
 from tidelog.cli.terminal.console import (
-    ADMIN_TIMEOUT_S,
-    JsonOption,
-    TimeoutOption,
-    TokenFileOption,
-    UrlOption,
     note,
     output,
     print_json,
-    reporting,
 )
 from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.cli.terminal.help_text import Commands
@@ -65,10 +59,7 @@ def add(
     *,
     prefix: Annotated[bool, typer.Option("--prefix", help="NAME is how the names begin.")] = False,
     deny: Annotated[bool, typer.Option("--deny", help="Deny it: that wins over every ACL that allows.")] = False,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Allow a principal something, or deny it. Reading, writing, altering and deleting include describing.
 
@@ -80,7 +71,7 @@ def add(
       tidelog acl add Role:admins All cluster
       tidelog acl add '*' Delete topic '*' --deny
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         pattern: Pattern = "prefix" if prefix else "literal"
         permission: Permission = "deny" if deny else "allow"
         added = admin.add_acls(
@@ -94,7 +85,7 @@ def add(
             )
             for operation in _operations(operations)
         )
-        if as_json:
+        if call.as_json:
             print_json({"acls": added})
         else:
             for each in added:
@@ -110,10 +101,7 @@ def list_(
     name: NameOption = None,
     pattern: PatternOption = None,
     permission: PermissionOption = None,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """List the ACLs, or those that are equal in all that is named.
 
@@ -130,9 +118,9 @@ def list_(
         "pattern": pattern,
         "permission": permission,
     }
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         found = admin.list_acls(**named)
-        if as_json:
+        if call.as_json:
             print_json({"acls": found})
         elif found:
             output().print(_table(found))
@@ -154,10 +142,7 @@ def remove(
     pattern: PatternOption = None,
     permission: PermissionOption = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask, on a terminal.")] = False,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Remove the ACLs that are equal in all that is named. On a terminal it asks first.
 
@@ -174,13 +159,13 @@ def remove(
         "pattern": pattern,
         "permission": permission,
     }
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         if not yes and sys.stdin.isatty() and any(named.values()):
             found = admin.list_acls(**named)
             output().print(_table(found))
             typer.confirm(f"Remove {len(found):,} ACL{'' if len(found) == 1 else 's'}?", abort=True, err=True)
         removed = admin.delete_acls(**named)
-        if as_json:
+        if call.as_json:
             print_json({"acls": removed})
         elif not removed:
             note("There are no such ACLs.")
@@ -200,10 +185,7 @@ def try_(
         list[str] | None,
         typer.Option(metavar="Group:NAME", help="A group that the user belongs to; may be given many times."),
     ] = None,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Say whether a user may do something, and which ACL says so. Exit code 1 when not.
 
@@ -212,10 +194,10 @@ def try_(
       tidelog acl test User:billing Write topic orders
       tidelog acl test User:ann Read topic shop.till --group Group:shop --json
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         resource = _resource(resource_type, name)
         decision = admin.test_access(principal, operation, resource_type, resource, groups=group or ())
-        if as_json:
+        if call.as_json:
             print_json(decision)
         else:
             output().print(f"{'allowed' if decision.allowed else 'denied'}: {_because(decision)}", markup=False)

@@ -6,25 +6,16 @@ from datetime import UTC, datetime
 
 from rich.table import Table
 
-from tidelog.admin import Admin
+from tidelog.cli.terminal.admin_call import AdminCall
 from tidelog.cli.terminal.console import (
-    ADMIN_TIMEOUT_S,
-    JsonOption,
-    TimeoutOption,
-    TokenFileOption,
-    UrlOption,
     output,
     print_json,
-    reporting,
 )
 from tidelog.types.topic import Journals
 
 
 def cluster(
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Show the gateways, their store, version and limits.
 
@@ -33,9 +24,9 @@ def cluster(
       tidelog cluster
       tidelog cluster --json
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         found = admin.cluster()
-        if as_json:
+        if call.as_json:
             print_json(found)
             return
         console = output()

@@ -15,16 +15,11 @@ from tidelog.admin import Admin
 from tidelog.calls.metrics import metrics_page
 from tidelog.cli.cost.estimate import Counts, Estimate, counts_of, estimated, of_topic
 from tidelog.cli.cost.prices import CHECKED, PRICES, SOURCE
+from tidelog.cli.terminal.admin_call import AdminCall
 from tidelog.cli.terminal.console import (
-    ADMIN_TIMEOUT_S,
     CommandFailed,
-    JsonOption,
-    TimeoutOption,
-    TokenFileOption,
-    UrlOption,
     output,
     print_json,
-    reporting,
 )
 from tidelog.deadline import Deadline
 from tidelog.http.transport import Transport
@@ -38,10 +33,7 @@ def cost(
     seconds: Annotated[
         float, typer.Option("--seconds", metavar="SECONDS", min=1, help="How long to count requests for.")
     ] = 10.0,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Predict a month's bill for S3 from what the running gateways count: requests by kind, and what is stored now.
 
@@ -54,12 +46,12 @@ def cost(
       tidelog cost --all --seconds 5
       tidelog cost --all --seconds 5 --json
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         if (topic is None) is not all_:
             raise CommandFailed("name a topic, or say --all")
         urls = [gateway.url for gateway in admin.cluster().gateways]
         before = _topics(admin, topic)
-        requests, passed_s = _counted(urls, token_file, timeout * 1000, seconds)
+        requests, passed_s = _counted(urls, call.token_file, call.timeout * 1000, seconds)
         after = _topics(admin, topic)
         stored_bytes = sum(part.size_bytes for one in after for part in one.partitions)
         if topic is None:
@@ -67,7 +59,7 @@ def cost(
         else:
             commits = after[0].table_version - before[0].table_version
             found = of_topic(requests, commits, passed_s, stored_bytes)
-        _show(found, as_json, shares_journal=topic is not None and after[0].commit.journal is not None)
+        _show(found, call.as_json, shares_journal=topic is not None and after[0].commit.journal is not None)
 
 
 def _topics(admin: Admin, topic: str | None) -> Sequence[Topic]:

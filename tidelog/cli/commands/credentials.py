@@ -9,17 +9,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from tidelog.admin import Admin
 from tidelog.cli.sinks.secret_file import others_may_read
+from tidelog.cli.terminal.admin_call import AdminCall
 from tidelog.cli.terminal.console import (
-    ADMIN_TIMEOUT_S,
-    JsonOption,
-    TimeoutOption,
-    TokenFileOption,
-    UrlOption,
     note,
     print_json,
-    reporting,
 )
 from tidelog.cli.terminal.names import TopicsArgument
 
@@ -31,10 +25,7 @@ def credentials(
         Literal["read", "append"], typer.Option(help="append may also write segments; gateways commit them.")
     ] = "read",
     duration: Annotated[int, typer.Option(metavar="SECONDS", min=900, max=3600, help="How long they work.")] = 900,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Ask for temporary credentials of the store for the tables of 1 to 20 topics, as a shell's exports.
 
@@ -43,9 +34,9 @@ def credentials(
       eval "$(tidelog credentials orders clicks)"
       tidelog credentials orders --access append --duration 3600 --json
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         given = admin.store_credentials(topics, access=access, duration_s=duration)
-        if as_json:
+        if call.as_json:
             print_json(given)
             return
         variables = {

@@ -12,16 +12,11 @@ from rich.table import Table
 
 from tidelog.admin import Admin
 from tidelog.cli.commands.lag import lag_table
+from tidelog.cli.terminal.admin_call import AdminCall
 from tidelog.cli.terminal.console import (
-    ADMIN_TIMEOUT_S,
-    JsonOption,
-    TimeoutOption,
-    TokenFileOption,
-    UrlOption,
     note,
     output,
     print_json,
-    reporting,
 )
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import GroupArgument, complete_topics
@@ -39,10 +34,7 @@ _SHIFT = re.compile(r"[+-][0-9]+")
 
 @app.command("list")
 def list_(
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """List the consumer groups.
 
@@ -51,9 +43,9 @@ def list_(
       tidelog group list
       tidelog group list --json
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         groups = admin.list_groups()
-        if as_json:
+        if call.as_json:
             print_json({"groups": groups})
             return
         if not groups:
@@ -70,10 +62,7 @@ def list_(
 @app.command()
 def describe(
     group: GroupArgument,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Show a group: its members, what each of them reads, what is committed, and how far behind that is.
 
@@ -82,10 +71,10 @@ def describe(
       tidelog group describe billing
       tidelog group describe billing --json
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         described = admin.describe_group(group)
         lag = admin.group_lag(group)
-        if as_json:
+        if call.as_json:
             offsets = [*admin.group_offsets(group).values()]
             print_json({"group": described, "offsets": offsets, "lag": lag})
             return
@@ -115,10 +104,7 @@ def reset(
         list[str] | None,
         typer.Option("--partition", "-p", metavar="TOPIC:PARTITION", help="Only this one; may be given many times."),
     ] = None,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Let a group go on elsewhere: read again, or skip. Only while it has no live members. Makes a group that is not there.
 
@@ -131,7 +117,7 @@ def reset(
       tidelog group reset audit --to 1h --topic orders
       tidelog group reset billing --to -100 --partition orders:3 --json
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         if topic and partition:
             raise ValueError("--topic and --partition exclude each other")
         places = [_place(text) for text in partition or ()]
@@ -143,7 +129,7 @@ def reset(
         except UnknownGroup:
             found = _begin(admin, group, to, topics, places)
         wanted = {place: each for place, each in found.items() if place.topic in topics or place in places}
-        if as_json:
+        if call.as_json:
             print_json({"offsets": [*wanted.values()]})
         else:
             for place, each in sorted(wanted.items()):
@@ -156,10 +142,7 @@ def delete(
     *,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask, on a terminal.")] = False,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content when there is no such group.")] = False,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Delete a group without live members, with its offsets. On a terminal it asks first.
 
@@ -169,9 +152,9 @@ def delete(
     """
     if not yes and sys.stdin.isatty():
         typer.confirm(f"Delete group {group} and its offsets?", abort=True, err=True)
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         admin.delete_group(group, missing_ok=if_exists)
-        if as_json:
+        if call.as_json:
             print_json({"deleted": group})
         else:
             note(f"Group {group} is deleted.")

@@ -12,15 +12,10 @@ from rich.live import Live
 from rich.table import Table
 
 from tidelog.admin import Admin
+from tidelog.cli.terminal.admin_call import AdminCall
 from tidelog.cli.terminal.console import (
-    ADMIN_TIMEOUT_S,
-    JsonOption,
-    TimeoutOption,
-    TokenFileOption,
-    UrlOption,
     output,
     print_json,
-    reporting,
 )
 from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.cli.terminal.names import GroupArgument
@@ -32,10 +27,7 @@ def lag(
     *,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again and again, until Ctrl-C.")] = False,
     every: Annotated[float, typer.Option("--every", metavar="SECONDS", min=0.1, help="With --watch: how often.")] = 2.0,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Show how far a group is behind: in records, and in time since the first record that it has not committed.
 
@@ -47,12 +39,12 @@ def lag(
       tidelog lag billing --json
       tidelog lag billing --watch --every 1
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         if not watch:
-            _show(admin.group_lag(group), as_json)
+            _show(admin.group_lag(group), call.as_json)
             return
         with Interrupts().caught():
-            _watch(admin, group, every, as_json=as_json)
+            _watch(admin, group, every, as_json=call.as_json)
 
 
 def lag_table(found: GroupLag) -> Table:

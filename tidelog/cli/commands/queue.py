@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -13,17 +12,12 @@ import typer
 from rich.table import Table
 
 from tidelog import limits
-from tidelog.admin import Admin
 from tidelog.bodies.json_record import as_json_record
 from tidelog.calls.queues import QueueCalls, ReceivedRecord, SettledResult, Settlement
 from tidelog.cli.sinks.record_text import visible
+from tidelog.cli.terminal.admin_call import AdminCall
 from tidelog.cli.terminal.console import (
-    ADMIN_TIMEOUT_S,
     CommandFailed,
-    JsonOption,
-    TimeoutOption,
-    TokenFileOption,
-    UrlOption,
     note,
     output,
     print_json,
@@ -65,10 +59,7 @@ def create(
     expired: Annotated[Literal["drop", "dead_letter"], typer.Option(help="What becomes of expired records.")] = "drop",
     filter_: FilterOption = None,
     key: OnlyKeyOption = None,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Make a queue over topics, or replace all settings of the one that has the name.
 
@@ -78,7 +69,7 @@ def create(
       tidelog queue create work orders clicks --lock-ms 60000 --max-deliveries 3 --dead-letter-topic scratch
       tidelog queue create work orders --order key --backoff-ms 1000,10000 --filter type=refund --json
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         made = admin.create_queue(
             queue,
             topics,
@@ -92,15 +83,14 @@ def create(
             expired=expired,
             filter=filter_of(filter_, key),
         )
-        print_json(made) if as_json else note(f"Queue {made.queue} shares the records of {', '.join(made.topics)}.")
+        print_json(made) if call.as_json else note(
+            f"Queue {made.queue} shares the records of {', '.join(made.topics)}."
+        )
 
 
 @app.command("list")
 def list_(
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """List the queues.
 
@@ -109,9 +99,9 @@ def list_(
       tidelog queue list
       tidelog queue list --json
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         queues = admin.list_queues()
-        if as_json:
+        if call.as_json:
             print_json({"queues": queues})
             return
         if not queues:
@@ -126,10 +116,7 @@ def list_(
 @app.command()
 def describe(
     queue: QueueArgument,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Show a queue: its settings, and how far it is in each partition.
 
@@ -138,9 +125,9 @@ def describe(
       tidelog queue describe work
       tidelog queue describe work --json
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         described = admin.describe_queue(queue)
-        print_json(described) if as_json else _show(described)
+        print_json(described) if call.as_json else _show(described)
 
 
 @app.command()
@@ -153,10 +140,7 @@ def receive(
         int | None, typer.Option("--lock-ms", help="How long they are locked; else as the queue says.")
     ] = None,
     accept: Annotated[bool, typer.Option("--accept", help="Accept them once they are written.")] = False,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Take records of a queue, and write them. They are locked until they are settled or the lock ends.
 
@@ -168,15 +152,15 @@ def receive(
       tidelog queue receive work --max 5 --json | tidelog queue settle work accept
       tidelog queue receive work --wait-ms 500 --lock-ms 5000 --accept --json
     """
-    with reporting(as_json=as_json), _calls(queue, url, token_file) as calls:
-        deadline = Deadline(timeout * 1000)
+    with reporting(as_json=call.as_json), _calls(queue, call) as calls:
+        deadline = Deadline(call.timeout * 1000)
         if lock_ms is None:
             lock_ms = calls.describe(deadline).lock_ms
         records = calls.receive(
             records_max=max_, bytes_max=_BYTES_MAX, wait_ms=wait_ms, lock_ms=lock_ms, client_id=None, deadline=deadline
         )
         for record in records:
-            if as_json:
+            if call.as_json:
                 print_json(_as_json(record))
             else:
                 place = f"{record.topic}/{record.partition}@{record.offset}"
@@ -185,8 +169,8 @@ def receive(
         sys.stdout.flush()
         if accept and records:
             wanted = [_settlement(_as_json(record), "accept") for record in records]
-            _tell(wanted, calls.settle(wanted, deadline), as_json=as_json, quiet=True)
-        elif not as_json:
+            _tell(wanted, calls.settle(wanted, deadline), as_json=call.as_json, quiet=True)
+        elif not call.as_json:
             note(f"{len(records)} records, locked for {lock_ms:,} ms." if records else "There is nothing to do.")
 
 
@@ -202,10 +186,7 @@ def settle(
     ] = None,
     lock_ms: Annotated[int | None, typer.Option("--lock-ms", min=1, help="renew: locked for so long from now.")] = None,
     reason: Annotated[str, typer.Option(help="reject: why; a header of the dead letter.")] = "",
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Settle records that standard input names, a line each, as receive --json has written them.
 
@@ -214,7 +195,7 @@ def settle(
       tidelog queue receive work --max 1 --json | tidelog queue settle work reject --reason 'not an order'
       tidelog queue receive work --max 1 --json | tidelog queue settle work release --delay-ms 0 --json
     """
-    with reporting(as_json=as_json), _calls(queue, url, token_file) as calls:
+    with reporting(as_json=call.as_json), _calls(queue, call) as calls:
         wanted = [_settlement(_read(line), action) for line in sys.stdin if line.strip()]
         given = {
             "delay_ms": -1 if delay_ms is None else delay_ms,
@@ -224,8 +205,8 @@ def settle(
         wanted = [msgspec.structs.replace(one, **given) for one in wanted]
         results: list[SettledResult] = []
         for first in range(0, len(wanted), limits.SETTLEMENTS_MAX):
-            results += calls.settle(wanted[first : first + limits.SETTLEMENTS_MAX], Deadline(timeout * 1000))
-        _tell(wanted, results, as_json=as_json)
+            results += calls.settle(wanted[first : first + limits.SETTLEMENTS_MAX], Deadline(call.timeout * 1000))
+        _tell(wanted, results, as_json=call.as_json)
 
 
 @app.command()
@@ -236,10 +217,7 @@ def redrive(
         str | None, typer.Option(help="Into this topic; else each into its own.", autocompletion=complete_topics)
     ] = None,
     max_: Annotated[int | None, typer.Option("--max", "-n", min=1, help="At most so many.")] = None,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Produce a queue's dead letters again, each once.
 
@@ -248,9 +226,9 @@ def redrive(
       tidelog queue redrive work
       tidelog queue redrive work --to orders --max 100 --json
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         count = admin.redrive_queue(queue, to_topic=to, max_records=max_)
-        print_json({"redriven": count}) if as_json else note(f"{count:,} dead letters are produced again.")
+        print_json({"redriven": count}) if call.as_json else note(f"{count:,} dead letters are produced again.")
 
 
 @app.command()
@@ -259,10 +237,7 @@ def delete(
     *,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask, on a terminal.")] = False,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content when there is no such queue.")] = False,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Delete a queue; its topics stay as they are. On a terminal it asks first.
 
@@ -272,14 +247,14 @@ def delete(
     """
     if not yes and sys.stdin.isatty():
         typer.confirm(f"Delete queue {queue}, and what it knows of settled records?", abort=True, err=True)
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         admin.delete_queue(queue, missing_ok=if_exists)
-        print_json({"deleted": queue}) if as_json else note(f"Queue {queue} is deleted.")
+        print_json({"deleted": queue}) if call.as_json else note(f"Queue {queue} is deleted.")
 
 
 @contextmanager
-def _calls(queue: str, url: str | None, token_file: Path | None) -> Iterator[QueueCalls]:
-    transport = Transport(url, token_file=token_file)
+def _calls(queue: str, call: AdminCall) -> Iterator[QueueCalls]:
+    transport = Transport(call.url, token_file=call.token_file)
     try:
         yield QueueCalls(transport, queue)
     finally:

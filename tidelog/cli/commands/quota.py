@@ -8,17 +8,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from tidelog.admin import Admin
+from tidelog.cli.terminal.admin_call import AdminCall
 from tidelog.cli.terminal.console import (
-    ADMIN_TIMEOUT_S,
-    JsonOption,
-    TimeoutOption,
-    TokenFileOption,
-    UrlOption,
     note,
     output,
     print_json,
-    reporting,
 )
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.types.access import Quota
@@ -46,10 +40,7 @@ def set_(
     partitions_created_per_minute: Annotated[str | None, _limit("Partitions created in a minute")] = None,
     connections: Annotated[str | None, _limit("Connections at once")] = None,
     event_streams: Annotated[str | None, _limit("Event streams at once")] = None,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Change a principal's quota; what is not named stays as it is. The bounds are for all gateways together.
 
@@ -67,12 +58,12 @@ def set_(
         "connections": connections,
         "event_streams": event_streams,
     }
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         changes = {name: _number(name, text) for name, text in given.items() if text is not None}
         if not changes:
             raise ValueError("there is nothing to change: name a limit")
         stored = admin.set_quota(Quota(**dataclasses.asdict(admin.describe_quota(principal)) | changes))
-        if as_json:
+        if call.as_json:
             print_json(stored)
         else:
             note(f"{stored.principal}: {_said(stored)}.")
@@ -80,10 +71,7 @@ def set_(
 
 @app.command("list")
 def list_(
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """List the quotas.
 
@@ -92,9 +80,9 @@ def list_(
       tidelog quota list
       tidelog quota list --json
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         quotas = admin.list_quotas()
-        if as_json:
+        if call.as_json:
             print_json({"quotas": quotas})
             return
         if not quotas:

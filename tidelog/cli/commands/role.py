@@ -7,17 +7,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from tidelog.admin import Admin
+from tidelog.cli.terminal.admin_call import AdminCall
 from tidelog.cli.terminal.console import (
-    ADMIN_TIMEOUT_S,
-    JsonOption,
-    TimeoutOption,
-    TokenFileOption,
-    UrlOption,
     note,
     output,
     print_json,
-    reporting,
 )
 from tidelog.cli.terminal.help_text import Commands
 
@@ -31,10 +25,7 @@ def put(
     role: RoleArgument,
     members: Annotated[list[str], typer.Argument(metavar="MEMBER…", help="User:… and Group:….")],
     *,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Say who is in a role: these, and no one else.
 
@@ -42,9 +33,9 @@ def put(
     Examples:
       tidelog role put admins User:ann User:bob Group:operators
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         stored = admin.put_role(role, members)
-        if as_json:
+        if call.as_json:
             print_json(stored)
         else:
             note(f"Role {stored.role} has {', '.join(stored.members)}.")
@@ -52,10 +43,7 @@ def put(
 
 @app.command("list")
 def list_(
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """List the roles and their members.
 
@@ -64,9 +52,9 @@ def list_(
       tidelog role list
       tidelog role list --json
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         roles = admin.list_roles()
-        if as_json:
+        if call.as_json:
             print_json({"roles": roles})
             return
         if not roles:
@@ -83,10 +71,7 @@ def remove(
     role: RoleArgument,
     *,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content when there is no such role.")] = False,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Remove a role. ACLs of Role:NAME stay, and mean no one until the role is put again.
 
@@ -94,9 +79,9 @@ def remove(
     Examples:
       tidelog role remove admins
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         admin.delete_role(role, missing_ok=if_exists)
-        if as_json:
+        if call.as_json:
             print_json({"removed": role})
         else:
             note(f"Role {role} is removed.")

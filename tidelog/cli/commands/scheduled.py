@@ -9,18 +9,12 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from tidelog.admin import Admin
 from tidelog.bodies.json_record import put_bytes
+from tidelog.cli.terminal.admin_call import AdminCall
 from tidelog.cli.terminal.console import (
-    ADMIN_TIMEOUT_S,
-    JsonOption,
-    TimeoutOption,
-    TokenFileOption,
-    UrlOption,
     note,
     output,
     print_json,
-    reporting,
 )
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import TopicArgument
@@ -33,10 +27,7 @@ def list_(
     topic: TopicArgument,
     *,
     limit: Annotated[int, typer.Option(min=1, help="The most records shown.")] = 100,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """List the delayed records of a topic that wait.
 
@@ -45,10 +36,10 @@ def list_(
       tidelog topic scheduled list orders
       tidelog topic scheduled list orders --limit 1000 --json
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         found = list(islice(admin.list_scheduled(topic), limit + 1))
         shown = found[:limit]
-        if as_json:
+        if call.as_json:
             entries = []
             for each in shown:
                 entry = {"id": each.id, "deliver_at": each.deliver_at_ms}
@@ -75,10 +66,7 @@ def cancel(
         list[str], typer.Argument(metavar="ID…", help="Ids, as the list and the answers to send show them.")
     ],
     *,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Cancel delayed records: they are never delivered. It stops at the first that can't be cancelled.
 
@@ -86,10 +74,10 @@ def cancel(
     Examples:
       tidelog topic scheduled cancel orders 0f1d2c3b-4a59-4687-9786-a5b4c3d2e1f0-0000000007
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         for each in ids:
             admin.cancel_scheduled(topic, each)
-        if as_json:
+        if call.as_json:
             print_json({"cancelled": ids})
         else:
             note(f"{len(ids):,} delayed record{'' if len(ids) == 1 else 's'} of {topic} cancelled.")

@@ -13,14 +13,9 @@ import msgspec
 import typer
 from rich.table import Table
 
-from tidelog.admin import Admin
 from tidelog.cli.sinks.secret_file import others_may_read, secret_file
+from tidelog.cli.terminal.admin_call import AdminCall
 from tidelog.cli.terminal.console import (
-    ADMIN_TIMEOUT_S,
-    JsonOption,
-    TimeoutOption,
-    TokenFileOption,
-    UrlOption,
     note,
     output,
     print_json,
@@ -61,10 +56,7 @@ def create(
     description: Annotated[str, typer.Option(help="What it is for; it is shown in lists.")] = "",
     expires: ExpiresOption = None,
     output_: OutputOption = None,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Create a token, and write it, alone in a line, to standard output. No one can show it again.
 
@@ -74,20 +66,18 @@ def create(
       (umask 077; tidelog token create User:billing --expires 30d > billing.token)
       tidelog token create User:ann --group Group:shop --json
     """
-    with reporting(as_json=as_json), _kept(output_) as write:
+    with reporting(as_json=call.as_json), _kept(output_) as write:
         expires_at = None if expires is None else time_ms(expires, "--expires")
-        with Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+        with call.unreported() as admin:
             made = admin.create_token(principal, groups=group or (), description=description, expires_at=expires_at)
-        _hand_over(made, write, output_, as_json=as_json)
+        _hand_over(made, write, output_, as_json=call.as_json)
 
 
 @app.command("list")
 def list_(
     principal: Annotated[str | None, typer.Option(metavar="User:NAME", help="Only the tokens of this user.")] = None,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    *,
+    call: AdminCall,
 ) -> None:
     """List the tokens: their ids, never their secrets.
 
@@ -96,9 +86,9 @@ def list_(
       tidelog token list
       tidelog token list --principal User:billing --json
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         tokens = admin.list_tokens(principal)
-        if as_json:
+        if call.as_json:
             print_json({"tokens": tokens})
             return
         if not tokens:
@@ -125,10 +115,7 @@ def rotate(
     ] = None,
     expires: ExpiresOption = None,
     output_: OutputOption = None,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Give a token another secret, and write it as 'token create' does. Clients take a changed file by themselves.
 
@@ -137,12 +124,12 @@ def rotate(
       tidelog token rotate abcd1234 --output billing.token
       tidelog token rotate abcd1234 --overlap 1h --expires 30d --json
     """
-    with reporting(as_json=as_json), _kept(output_) as write:
+    with reporting(as_json=call.as_json), _kept(output_) as write:
         overlap_ms = None if overlap is None else span_ms(overlap, "--overlap")
         expires_at = None if expires is None else time_ms(expires, "--expires")
-        with Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+        with call.unreported() as admin:
             made = admin.rotate_token(token_id, overlap_ms=overlap_ms, expires_at=expires_at)
-        _hand_over(made, write, output_, as_json=as_json)
+        _hand_over(made, write, output_, as_json=call.as_json)
 
 
 @app.command()
@@ -150,10 +137,7 @@ def revoke(
     token_id: IdArgument,
     *,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content when there is no such token.")] = False,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """End a token: every gateway refuses it within 5 seconds.
 
@@ -161,9 +145,9 @@ def revoke(
     Examples:
       tidelog token revoke abcd1234
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         admin.revoke_token(token_id, missing_ok=if_exists)
-        if as_json:
+        if call.as_json:
             print_json({"revoked": token_id})
         else:
             note(f"Token {token_id} is revoked. Every gateway refuses it within 5 seconds.")

@@ -11,19 +11,14 @@ import typer
 from rich.table import Table
 
 from log_format.topic.config import SETTINGS
-from tidelog.admin import END, Admin
+from tidelog.admin import END
 from tidelog.cli.commands import scheduled
+from tidelog.cli.terminal.admin_call import AdminCall
 from tidelog.cli.terminal.console import (
-    ADMIN_TIMEOUT_S,
-    JsonOption,
-    TimeoutOption,
-    TokenFileOption,
-    UrlOption,
     note,
     note_json,
     output,
     print_json,
-    reporting,
 )
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import TopicArgument, complete_setting_names, complete_settings
@@ -57,10 +52,7 @@ def create(
         bool,
         typer.Option("--if-not-exists", help="Be content with a topic that exists; what it has otherwise is said."),
     ] = False,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Create a topic.
 
@@ -69,7 +61,7 @@ def create(
       tidelog topic create orders --partitions 8
       tidelog topic create clicks -p 4 -c retention.ms=7d -c flush.ms=50 --if-not-exists
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         settings = _settings(config)
         try:
             topic = admin.create_topic(name, partitions, settings, exist_ok=if_not_exists)
@@ -78,11 +70,11 @@ def create(
                 raise
             topic = admin.describe_topic(name)
             said = f"Topic {name} exists, {_differences(topic, partitions, settings)}."
-            if as_json:
+            if call.as_json:
                 note_json({"warning": {"detail": said}})
             else:
                 note(said)
-        if as_json:
+        if call.as_json:
             print_json(topic)
         else:
             note(f"Topic {topic.name} has {_count(topic.partition_count, 'partition')}.")
@@ -91,10 +83,8 @@ def create(
 @app.command("list")
 def list_(
     prefix: Annotated[str | None, typer.Option(help="Only topics whose name begins so.")] = None,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    *,
+    call: AdminCall,
 ) -> None:
     """List the topics.
 
@@ -103,9 +93,9 @@ def list_(
       tidelog topic list
       tidelog topic list --prefix orders. --json
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         topics = admin.list_topics(prefix)
-        if as_json:
+        if call.as_json:
             print_json({"topics": topics})
             return
         if not topics:
@@ -124,10 +114,7 @@ def list_(
 @app.command()
 def describe(
     name: TopicArgument,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Show a topic: its table, settings, and each partition's offsets.
 
@@ -136,8 +123,8 @@ def describe(
       tidelog topic describe orders
       tidelog topic describe orders --json
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
-        _show(admin.describe_topic(name), as_json)
+    with call.admin() as admin:
+        _show(admin.describe_topic(name), call.as_json)
 
 
 @app.command()
@@ -154,10 +141,7 @@ def alter(
             autocompletion=complete_setting_names,
         ),
     ] = None,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Add partitions or change settings, all or nothing.
 
@@ -167,11 +151,11 @@ def alter(
       tidelog topic alter orders -c retention.ms=-1 --reset-config flush.ms
       tidelog topic alter orders -c commit.mode=shared
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         changes: dict[str, int | str | None] = {**_settings(config), **dict.fromkeys(reset_config or ())}
         if partitions is None and not changes:
             raise ValueError("there is nothing to change: give --partitions, --config or --reset-config")
-        _show(admin.alter_topic(name, partition_count=partitions, config=changes or None), as_json)
+        _show(admin.alter_topic(name, partition_count=partitions, config=changes or None), call.as_json)
 
 
 @app.command()
@@ -180,10 +164,7 @@ def delete(
     *,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask, on a terminal.")] = False,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content when there is no such topic.")] = False,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Delete a topic with all its records. On a terminal it asks first.
 
@@ -193,9 +174,9 @@ def delete(
     """
     if not yes and sys.stdin.isatty():
         typer.confirm(f"Delete topic {name} and all its records?", abort=True, err=True)
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         admin.delete_topic(name, missing_ok=if_exists)
-        if as_json:
+        if call.as_json:
             print_json({"deleted": name})
         else:
             note(f"Topic {name} is deleted.")
@@ -211,10 +192,7 @@ def delete_records(
             metavar="PARTITION:OFFSET", help="Up to where; 'end': everything there is. May be given many times."
         ),
     ],
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Delete the records below an offset.
 
@@ -222,9 +200,9 @@ def delete_records(
     Examples:
       tidelog topic delete-records orders --before 0:1200 --before 1:end
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         starts = admin.delete_records(name, dict(_place(text) for text in before))
-        if as_json:
+        if call.as_json:
             places = [{"partition": partition, "log_start_offset": offset} for partition, offset in starts.items()]
             print_json({"partitions": places})
         else:

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from tidelog.admin import Admin
+from tidelog.cli.terminal.admin_call import AdminCall
 from tidelog.cli.terminal.console import (
-    ADMIN_TIMEOUT_S,
-    JsonOption,
-    TimeoutOption,
-    TokenFileOption,
-    UrlOption,
     output,
     print_json,
-    reporting,
 )
 
 
 def whoami(
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
+    call: AdminCall,
 ) -> None:
     """Show who the gateway takes you for, by which proof, and until when.
 
@@ -30,9 +21,9 @@ def whoami(
       tidelog whoami
       tidelog whoami --json
     """
-    with reporting(as_json=as_json), Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
+    with call.admin() as admin:
         caller = admin.whoami()
-        if as_json:
+        if call.as_json:
             print_json(caller)
             return
         rights = "super user: may do everything" if caller.super_user else "as the ACLs say"

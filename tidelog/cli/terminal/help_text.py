@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from tidelog.cli.terminal.admin_call import with_options
 from tidelog.cli.terminal.exit_code import EPILOG
 from tidelog.cli.terminal.names import RUNNING
 
@@ -74,8 +75,14 @@ class Commands(typer.Typer):
         super().__init__(cls=Group, no_args_is_help=True, epilog=EPILOG, **settings)
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[_Function], _Function]:
-        """As ``typer.Typer.command``."""
-        return super().command(name, cls=Command, **{"epilog": EPILOG, **settings})
+        """As ``typer.Typer.command``, for functions that may take an ``AdminCall``."""
+        register = super().command(name, cls=Command, **{"epilog": EPILOG, **settings})
+
+        def command(function: _Function) -> _Function:
+            register(with_options(function))
+            return function
+
+        return command
 
 
 def _joined(text: str | None) -> str | None:
