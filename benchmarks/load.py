@@ -27,7 +27,6 @@ class LoadResult:
     seconds: float
     latencies_ms: list[float]
     cpu_seconds: float
-    answer_bytes: int
 
     @property
     def answers(self) -> int:
@@ -58,21 +57,20 @@ def parse_head(buffer: bytearray) -> tuple[int, int, int] | None:
     return int(head[9:12]), end + 4, end + 4 + length
 
 
-class _Connection(asyncio.Protocol):
-    """Sends one request at a time; ``ask`` gives the status and body size of the answer."""
+class Connection(asyncio.Protocol):
+    """Sends one request at a time; ``ask`` gives the status and the body of its answer."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._waiting: asyncio.Future[tuple[int, int]] | None = None
+        self._head: tuple[int, int, int] | None = None
+        self._waiting: asyncio.Future[tuple[int, memoryview]] | None = None
         self._transport: asyncio.Transport | None = None
-        self._needed = 0
-        self._status = 0
         self.is_open = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
 
-    def ask(self, data: bytes) -> asyncio.Future[tuple[int, int]]:
+    def ask(self, data: bytes) -> asyncio.Future[tuple[int, memoryview]]:
         assert self._transport is not None
         self._waiting = asyncio.get_running_loop().create_future()
         self._transport.write(data)
@@ -80,17 +78,13 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
-        if not self._needed:
-            head = parse_head(self._buffer)
-            if head is None:
-                return
-            self._status, _, self._needed = head
-        if len(self._buffer) >= self._needed and self._waiting is not None:
-            waiting, self._waiting = self._waiting, None
-            size = self._needed
-            self._buffer.clear()
-            self._needed = 0
-            waiting.set_result((self._status, size))
+        self._head = self._head or parse_head(self._buffer)
+        if self._head is None or len(self._buffer) < self._head[2] or self._waiting is None:
+            return
+        status, begin, end = self._head
+        waiting, answer = self._waiting, memoryview(self._buffer)[begin:end]
+        self._buffer, self._head, self._waiting = bytearray(), None, None
+        waiting.set_result((status, answer))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_open = False
@@ -107,18 +101,16 @@ async def _load(
 ) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
 
-    async def connect(number: int) -> _Connection:
-        return (await loop.create_connection(_Connection, "127.0.0.1", ports[number % len(ports)]))[1]
+    async def connect(number: int) -> Connection:
+        return (await loop.create_connection(Connection, "127.0.0.1", ports[number % len(ports)]))[1]
 
     opened = [await connect(number) for number in range(connections)]
     statuses: dict[int, int] = {}
     latencies: list[float] = []
-    answer_bytes = 0
     started = time.perf_counter()
     deadline = started + seconds
 
-    async def drive(connection: _Connection, first: int) -> None:
-        nonlocal answer_bytes
+    async def drive(connection: Connection, first: int) -> None:
         index = first
         await asyncio.sleep(pause_s * first / connections)  # else each pause would end with a burst
         while time.perf_counter() < deadline:
@@ -126,13 +118,12 @@ async def _load(
                 connection = await connect(first)
             sent = time.perf_counter()
             try:
-                status, size = await asyncio.wait_for(connection.ask(requests[index % len(requests)]), TIMEOUT_SECONDS)
+                status, _ = await asyncio.wait_for(connection.ask(requests[index % len(requests)]), TIMEOUT_SECONDS)
             except ConnectionError:
                 statuses[0] = statuses.get(0, 0) + 1
                 continue
             latencies.append((time.perf_counter() - sent) * 1000)
             statuses[status] = statuses.get(status, 0) + 1
-            answer_bytes += size
             index += connections
             if pause_s:
                 await asyncio.sleep(pause_s)
@@ -141,7 +132,7 @@ async def _load(
     elapsed = time.perf_counter() - started
     for connection in opened:
         connection.close()
-    return {"statuses": statuses, "seconds": elapsed, "latencies_ms": latencies, "answer_bytes": answer_bytes}
+    return {"statuses": statuses, "seconds": elapsed, "latencies_ms": latencies}
 
 
 async def _ask_all(port: int, requests: Sequence[bytes], connections: int) -> Counter[int]:
@@ -150,7 +141,7 @@ async def _ask_all(port: int, requests: Sequence[bytes], connections: int) -> Co
     statuses: Counter[int] = Counter()
 
     async def drive() -> None:
-        connection = (await loop.create_connection(_Connection, "127.0.0.1", port))[1]
+        connection = (await loop.create_connection(Connection, "127.0.0.1", port))[1]
         for data in left:
             statuses[(await asyncio.wait_for(connection.ask(data), TIMEOUT_SECONDS))[0]] += 1
         connection.close()

@@ -9,15 +9,14 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 
 from benchmarks.group_client import Running
-from benchmarks.load import parse_head, request
+from benchmarks.load import TIMEOUT_SECONDS, Connection, request
 
 JSON: Final = {"Content-Type": "application/json"}
-TIMEOUT_SECONDS = 60
 
 
 class _Record(msgspec.Struct):
@@ -47,42 +46,6 @@ class Found:
     settle_ms: list[float] = field(default_factory=list)
 
 
-class _Connection(asyncio.Protocol):
-    """One request at a time: its status and body."""
-
-    def __init__(self) -> None:
-        self._buffer = bytearray()
-        self._waiting: asyncio.Future[tuple[int, bytes]] | None = None
-        self._transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-
-    def ask(self, data: bytes) -> asyncio.Future[tuple[int, bytes]]:
-        assert self._transport is not None
-        self._waiting = asyncio.get_running_loop().create_future()
-        self._transport.write(data)
-        return self._waiting
-
-    def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        head = parse_head(self._buffer)
-        if head is None or len(self._buffer) < head[2] or self._waiting is None:
-            return
-        body = bytes(self._buffer[head[1] : head[2]])
-        self._buffer.clear()
-        waiting, self._waiting = self._waiting, None
-        waiting.set_result((head[0], body))
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_exception(exc or ConnectionError("the gateway closed the connection"))
-
-    def close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
-
-
 def work(port: int, queue: str, *, processes: int, callers: int, batch: int, seconds: float) -> Found:
     """``callers`` callers in ``processes`` processes receive and accept in turn; each ends with an empty answer."""
     running = [
@@ -107,7 +70,7 @@ async def _work(_channel: Any, port: int, queue: str, callers: int, batch: int, 
     began = time.perf_counter()
 
     async def caller() -> None:
-        connection = (await loop.create_connection(_Connection, "127.0.0.1", port))[1]
+        connection = (await loop.create_connection(Connection, "127.0.0.1", port))[1]
         while (sent := time.perf_counter()) < began + seconds:
             status, body = await asyncio.wait_for(connection.ask(take), TIMEOUT_SECONDS)
             received = time.perf_counter()
@@ -120,7 +83,7 @@ async def _work(_channel: Any, port: int, queue: str, callers: int, batch: int, 
             status, body = await asyncio.wait_for(connection.ask(settle), TIMEOUT_SECONDS)
             found.settle_ms.append((time.perf_counter() - began_settle) * 1000)
             found.receive_ms.append((received - sent) * 1000)
-            if status == 200 and b'"settled":false' not in body:
+            if status == 200 and b'"settled":false' not in bytes(body):
                 found.records += len(records)
             else:
                 found.refused += 1
