@@ -30,7 +30,7 @@ demo: $(STAMP) ## Replay 336,776 flights: HTTP in, Delta on disk, HTTP and Spark
 
 test: minio-server browser $(STAMP) ## Run every check and every test (needs Go once, to build MinIO, and Chromium)
 	@nice $(MAKE) --no-print-directory lint & lint=$$!; \
-	.venv/bin/pytest -n $(or $(WORKERS),3) --dist loadfile $(ARGS); tests=$$?; \
+	.venv/bin/python -P scripts/run_tests.py -n $(or $(WORKERS),3) --dist loadfile $(ARGS); tests=$$?; \
 	wait $$lint && exit $$tests
 
 conformance-auth: $(STAMP) ## Run the black-box suite with auth=on, as a caller with the rights that it needs (part of test)
@@ -45,10 +45,11 @@ kafka-suites: $(STAMP) ## Run franz-go's own tests against a gateway (needs Go),
 
 simulate: $(STAMP) ## Run SEEDS (default 10000) histories of the log's core and of whole gateways under misfortune, and without any
 	TIDELOG_SIMULATION_SEEDS=$(or $(SEEDS),10000) TIDELOG_SERVICE_SEEDS=$(or $(SEEDS),10000) TIDELOG_GROUP_SEEDS=$(or $(SEEDS),10000) \
-		TIDELOG_CALM_SEEDS=$(or $(SEEDS),10000) TIDELOG_CALLS_SEEDS=$(or $(SEEDS),10000) TIDELOG_JOURNAL_SEEDS=$(or $(SEEDS),10000) .venv/bin/pytest -n 2 \
-		tests/simulation/test_simulation.py tests/simulation/test_service_simulation.py tests/simulation/test_group_simulation.py \
-		tests/simulation/test_calm_simulation.py tests/simulation/test_calls_simulation.py tests/simulation/test_journal_simulation.py \
-		-k "guarantees or every_answer or nothing_changed" $(ARGS)
+		TIDELOG_CALM_SEEDS=$(or $(SEEDS),10000) TIDELOG_CALLS_SEEDS=$(or $(SEEDS),10000) TIDELOG_JOURNAL_SEEDS=$(or $(SEEDS),10000) \
+		TIDELOG_MODES_SEEDS=$(or $(SEEDS),10000) TIDELOG_QUEUE_SEEDS=$(or $(SEEDS),10000) TIDELOG_OFFERS_SEEDS=$(or $(SEEDS),10000) \
+		TIDELOG_DELAYS_SEEDS=$(or $(SEEDS),10000) .venv/bin/pytest -n 2 \
+		tests/simulation/test_*_simulation.py tests/simulation/test_simulation.py \
+		-k "guarantees or every_answer or nothing_changed or what_they_promise or come_once" $(ARGS)
 
 torture: minio-server $(STAMP) ## Kill, freeze and cut off real processes for SECONDS (default 300), then judge
 	.venv/bin/python tests/torture --seconds $(or $(SECONDS),300) $(ARGS)

@@ -23,7 +23,7 @@ from tests.simulation.simulated_calls.calls import KINDS
 from tests.simulation.simulated_calls.world import Break, simulate_calls
 from tests.simulation.simulated_service.service import Code
 
-SEEDS = Seeds("CALLS", 120, parts=6)
+SEEDS = Seeds("CALLS", 24, at_once=8)
 PLANTED_SEEDS_MAX = 40
 READS_ONLY = {"POST /v1/credentials", "POST /v1/fetch", "POST /v1/whoami:test"}
 

@@ -14,7 +14,7 @@ from gateway.engine.waiting import Waiters
 from tests.simulation.simulated.seeds import Seeds
 from tests.simulation.simulated_calm.world import simulate_calm
 
-SEEDS = Seeds("CALM", 3, parts=100_000)
+SEEDS = Seeds("CALM", 3, at_once=1)
 
 
 @pytest.mark.parametrize("part", SEEDS.parts)

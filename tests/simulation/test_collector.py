@@ -33,7 +33,7 @@ from tests.support.collected_events import CollectedEvents
 from tests.support.faulty_store import FaultyStore
 from tests.support.records import batch_of
 
-HISTORIES = 45
+HISTORIES = 15
 PLANTED_SEEDS_MAX = 600
 HOUR_MS = 3_600_000
 PAUSES_MS = (0, 0, 10, 60_000, HOUR_MS // 2, 2 * HOUR_MS, 25 * HOUR_MS, 30 * HOUR_MS)

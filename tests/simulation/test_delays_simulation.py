@@ -22,7 +22,7 @@ from tests.simulation.simulated_delays.quiet import DELAYS_MS, QuietWorld
 from tests.simulation.simulated_delays.world import PROFILES, simulate_delays
 from tests.simulation.simulated_service.service import Code
 
-SEEDS = Seeds("DELAYS", 60, parts=6)
+SEEDS = Seeds("DELAYS", 12, at_once=4)
 PLANTED_SEEDS_MAX = 150
 FIRST_SEED = {"publishes what is due soon": 9}
 """Where a planted fault shows; the others show soon."""

@@ -13,7 +13,7 @@ from tests.simulation.simulated.replay import assert_replays
 from tests.simulation.simulated.seeds import Seeds
 from tests.simulation.simulated_groups.world import PROFILES, simulate_groups
 
-SEEDS = Seeds("GROUP", 20, parts=5)
+SEEDS = Seeds("GROUP", 10, at_once=2)
 EVENTFUL_SEEDS = range(5, 17)
 """Of each profile, at most; from the first on much happens."""
 

@@ -14,8 +14,10 @@ from tests.simulation.simulated.seeds import Seeds
 from tests.simulation.simulated.truth import Violation
 from tests.simulation.simulated_journals.world import PROFILES, simulate_journals
 
-SEEDS = Seeds("JOURNAL", 120, parts=10)
+SEEDS = Seeds("JOURNAL", 24, at_once=6)
+OFFERED = Seeds("OFFERS", 12, at_once=6)
 OFFER_SEEDS = 60
+"""In which something of offers is looked for, at most."""
 OFFERS = ("tests.simulation.simulated_journals.gateway.OFFERED", 0.6)
 EVENTFUL_SEEDS = 12
 """Of each profile, at most."""
@@ -33,11 +35,11 @@ def test_journals_keep_the_guarantees(part: int) -> None:
         simulate_journals(seed, on_note=SEEDS.on_note)
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", OFFERED.parts)
 def test_offers_keep_the_guarantees(part: int) -> None:
     """The same where gateways offer each other their objects, and offers and answers come late or never."""
-    for seed in range(part, OFFER_SEEDS, 4):
-        simulate_journals(seed, planted=[OFFERS])
+    for seed in OFFERED.of(part):
+        simulate_journals(seed, planted=[OFFERS], on_note=OFFERED.on_note)
 
 
 def test_a_gateway_that_takes_up_twice_is_found() -> None:

@@ -12,7 +12,7 @@ from tests.simulation.simulated.replay import assert_replays
 from tests.simulation.simulated.seeds import Seeds
 from tests.simulation.simulated_queues.world import PROFILES, simulate_queues
 
-SEEDS = Seeds("QUEUE", 20, parts=5)
+SEEDS = Seeds("QUEUE", 10, at_once=2)
 EVENTFUL_SEEDS = range(14)
 
 

@@ -16,7 +16,7 @@ from tests.simulation.simulated.replay import assert_replays
 from tests.simulation.simulated.seeds import Seeds
 from tests.simulation.simulated_service.world import PROFILES, QUIET, simulate_service
 
-SEEDS = Seeds("SERVICE", 100, parts=10)
+SEEDS = Seeds("SERVICE", 20, at_once=5)
 EVENTFUL_SEEDS = 12
 """Of each profile, at most."""
 
@@ -57,7 +57,7 @@ def test_the_histories_are_eventful() -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("seed", [3, 17])
+@pytest.mark.parametrize("seed", [17])
 def test_a_seed_is_a_history(seed: int) -> None:
     """The same seed gives the same history byte for byte, also in another process with other hashes."""
     assert_replays(simulate_service, seed)

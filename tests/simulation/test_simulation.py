@@ -15,7 +15,7 @@ from tests.simulation.simulated.log_world import simulate
 from tests.simulation.simulated.replay import assert_replays
 from tests.simulation.simulated.seeds import Seeds
 
-SEEDS = Seeds("SIMULATION", 500, parts=10)
+SEEDS = Seeds("SIMULATION", 100, at_once=25)
 EVENTFUL_SEEDS = 20
 """Of each profile, at most."""
 
@@ -56,7 +56,7 @@ def test_the_histories_are_eventful() -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("seed", [3, 17, 29])
+@pytest.mark.parametrize("seed", [17])
 def test_a_seed_is_a_history(seed: int) -> None:
     """The same seed gives the same history, also in another process with other hashes: a failure can be replayed."""
     assert_replays(simulate, seed)

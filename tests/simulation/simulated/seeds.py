@@ -15,13 +15,14 @@ from tests.simulation.simulated.world import ignore
 
 
 class Seeds:
-    """``name``: of the environment's variables. The histories are split into ``parts``, for several processes."""
+    """``name``: of the environment's variables. The histories are split into parts of ``at_once``, for several processes and so
+    that none takes long."""
 
-    def __init__(self, name: str, count: int, parts: int) -> None:
+    def __init__(self, name: str, count: int, at_once: int) -> None:
         self._variable = f"TIDELOG_{name}_SEED"
         one = os.environ.get(self._variable)
         self._seeds = range(int(os.environ.get(f"{self._variable}S", str(count)))) if one is None else [int(one)]
-        self.parts = range(min(parts, len(self._seeds)))
+        self.parts = range(-(-len(self._seeds) // at_once))
         self.on_note: Callable[[str], None] = ignore if one is None else print
 
     def of(self, part: int) -> Iterator[int]:
