@@ -60,14 +60,20 @@ def test_what_goes_wrong_is_heard(loose: Visits, body: str, script: str, trouble
     """An error, a warning, an exception, a breach of the policy, and a request to elsewhere are troubles of the test."""
     policy = "" if "http" in body or "ws:" in script else POLICY
     page = shown(loose, body, policy=policy, script=script)
-    page.wait_for_timeout(50)
-    assert any(trouble in said for said in loose.troubles()), loose.troubles()
+    for _ in range(200):
+        if any(trouble in said for said in loose.troubles()):
+            return
+        page.wait_for_timeout(50)
+    pytest.fail(f"{loose.troubles()}")
 
 
 def test_a_quiet_page_has_no_trouble(loose: Visits) -> None:
     """What is right is not reported, nor is an answer that the test expects."""
     page = shown(loose, "<main><h1>t</h1></main>", script="fetch('/refused')")
-    page.wait_for_timeout(50)
+    for _ in range(200):
+        page.wait_for_timeout(50)
+        if loose.troubles():
+            break
     assert len(loose.troubles()) == 1
     loose.expect(503)
     assert loose.troubles() == []

@@ -162,7 +162,7 @@ def test_a_record_is_produced(console: Console, gateway: GatewayProcess) -> None
 
 
 def test_a_thousand_a_second_are_followed(console: Console, gateway: GatewayProcess) -> None:
-    """For ten seconds, of one partition by an event stream and of three by polls: every record is received, and none twice."""
+    """For five seconds, of one partition by an event stream and of three by polls: every record is received, and none twice."""
     for topic, partition_count in (("busy", 1), ("busy-3", 3)):
         gateway.topic(topic, partition_count)
         page = console.open(f"/topics/{topic}/messages?live=1")
@@ -174,16 +174,16 @@ def test_a_thousand_a_second_are_followed(console: Console, gateway: GatewayProc
         while sender.is_alive():
             page.wait_for_timeout(200)
         assert errors == []
-        expect(page.get_by_text("10,000 received")).to_be_visible(timeout=15_000)
+        expect(page.get_by_text("5,000 received")).to_be_visible()
         page.wait_for_timeout(500)
-        expect(page.get_by_text("10,000 received, the newest 500 shown")).to_be_visible()
+        expect(page.get_by_text("5,000 received, the newest 500 shown")).to_be_visible()
 
 
 def _send(url: str, topic: str, errors: list[int]) -> None:
-    """A thousand records a second for ten seconds, in requests of a hundred."""
+    """A thousand records a second for five seconds, in requests of a hundred."""
     with httpx.Client(base_url=url) as http:
         began = time.monotonic()
-        for number in range(100):
+        for number in range(50):
             answer = http.post(f"/v1/topics/{topic}/records", json={"records": [{"value": "x" * 100}] * 100})
             if answer.status_code != 200:
                 errors.append(answer.status_code)
@@ -274,7 +274,6 @@ def test_a_download_ends_where_it_was_told(console: Console, gateway: GatewayPro
     expect(dialog.get_by_role("alert")).to_contain_text("No record is before that end.")
 
 
-@pytest.mark.parametrize("width", [320, 1280, 2560])
 @pytest.mark.parametrize(
     "route",
     [
@@ -283,12 +282,15 @@ def test_a_download_ends_where_it_was_told(console: Console, gateway: GatewayPro
         "/topics/empty/messages?live=1",
     ],
 )
-def test_the_page_is_for_everyone(console: Console, route: str, width: int) -> None:
+def test_the_page_is_for_everyone(console: Console, route: str) -> None:
     """Names, structure, contrast and sizes are right on every screen, and nothing scrolls sideways."""
-    for scheme in ("light", "dark"):
-        page = console.open(route, width=width, scheme=scheme)
-        assert faults(page) == []
-        assert overflow(page) == []
+    page = console.open(route)
+    for width in (320, 1280, 2560):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert overflow(page) == [], width
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+            assert faults(page) == [], (width, scheme)
 
 
 def test_what_fails_is_told(console: Console) -> None:

@@ -1,10 +1,16 @@
-"""Every example in the help texts, run by a shell as it stands there, against a real gateway that asks for a token."""
+"""Every example in the help texts, run as it stands there, against a real gateway that asks for a token.
+
+A shell runs the first of each command, and each that needs a shell. The others of the command run in this process. What they add
+is in their options, and a program takes half a second of a processor to start.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -20,6 +26,7 @@ import pyarrow.parquet as pq
 import pytest
 import typer.main
 
+from tests.support.command_runs import runner
 from tests.support.gateway_process import running_gateway
 from tests.support.secured import bootstrap_file
 from tidelog import Acl, Admin, Producer, TopicPartition
@@ -60,6 +67,20 @@ def examples() -> Iterator[str]:
             yield line
 
 
+def of_shells() -> Iterator[str]:
+    """Those that end by themselves and that a shell runs."""
+    groups, seen = typer.main.get_command(app).commands, set()  # type: ignore[attr-defined]
+    for example in examples():
+        program, *words = example.split()
+        command = tuple(words[: 1 + hasattr(groups.get(words[0]), "commands")])
+        if not is_endless(example) and (
+            program != "tidelog" or command not in seen or re.search(r"[|<>$;&`*]", example)
+        ):
+            yield example
+        if program == "tidelog":
+            seen.add(command)
+
+
 @dataclass(frozen=True, slots=True)
 class Shell:
     """Runs commands in a directory with the files that examples name, beside a gateway."""
@@ -93,6 +114,15 @@ class Shell:
         process = self.start(command)
         out, error = process.communicate(timeout=120)
         return process.returncode, out, error
+
+    def run_here(self, command: str) -> tuple[int, bytes, bytes]:
+        """The same of one command without anything for a shell, in this process."""
+        program, *arguments = shlex.split(command)
+        assert program == "tidelog"
+        own = {name: value for name, value in self.environment.items() if name.startswith("TIDELOG_")}
+        with contextlib.chdir(self.directory):
+            ended = runner(own.pop("TIDELOG_URL"))(*arguments, **own)
+        return ended.exit_code, ended.stdout_bytes, ended.stderr_bytes
 
 
 @pytest.fixture(scope="module")
@@ -188,14 +218,16 @@ def test_there_are_examples() -> None:
     """The parser of help texts finds them: without this, the tests below would hold for nothing."""
     found = list(examples())
     assert len(found) > 30
+    assert len(list(of_shells())) > 30
     assert all("tidelog " in example for example in found)
 
 
 @pytest.mark.parametrize("example", [each for each in examples() if not is_endless(each)])
 def test_the_example_works(shell: Shell, example: str) -> None:
-    """A shell runs it as the help has it, and it succeeds; what it writes for programs is JSON."""
+    """It runs as the help has it, and it succeeds; what it writes for programs is JSON."""
     try:
-        code, out, error = shell.run(_prepare(shell, example))
+        run = shell.run if example in set(of_shells()) else shell.run_here
+        code, out, error = run(_prepare(shell, example))
         assert code == 0, (example, error.decode())
         assert b"Traceback" not in error
         if "--json" in example and "|" not in example:

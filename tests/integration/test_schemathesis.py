@@ -18,7 +18,7 @@ from tests.support.gateway_process import running_gateway
 
 OPERATIONS_MIN = 15
 CHECKS = (not_a_server_error, status_code_conformance, content_type_conformance)
-EXAMPLES = int(os.environ.get("TIDELOG_SCHEMATHESIS_EXAMPLES", "30"))
+EXAMPLES = int(os.environ.get("TIDELOG_SCHEMATHESIS_EXAMPLES", "10"))
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, sync_playwright
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
-WAIT_MS: Final = 8_000
+WAIT_MS: Final = 30_000
 """What a test waits for happens within this, on a busy machine too."""
 
 

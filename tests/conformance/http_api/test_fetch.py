@@ -108,26 +108,19 @@ def test_waiting(api: Api) -> None:
     topic = filled(api)
     started = time.monotonic()
     assert api.records(topic, offset=10, max_wait_ms=300) == []
-    assert 0.25 < time.monotonic() - started < 5
+    assert 0.25 < time.monotonic() - started < 15
 
-    def send(delay: float) -> None:
-        time.sleep(delay)
-        api.produce(topic, {"value": "0123456789"})
-
-    senders = [threading.Thread(target=send, args=(delay,)) for delay in (0.2, 0.6)]
-    for sender in senders:
+    for count in (1, 2):
+        sender = threading.Timer(0.3, lambda: api.produce(topic, {"value": "0123456789"}))
+        started = time.monotonic()
         sender.start()
-    started = time.monotonic()
-    assert len(api.records(topic, offset=10, max_wait_ms=20_000)) == 1
-    assert time.monotonic() - started < 5
-    assert len(api.records(topic, offset=10, max_wait_ms=20_000, min_bytes=20)) == 2
-    assert 0.4 < time.monotonic() - started < 5
-    for sender in senders:
+        assert len(api.records(topic, offset=10, max_wait_ms=20_000, min_bytes=10 * count)) == count
+        assert 0.25 < time.monotonic() - started < 15
         sender.join()
     started = time.monotonic()
     assert len(api.records(topic, offset=10, max_wait_ms=300, min_bytes=1000)) == 2
     assert len(api.records(topic, offset=12, max_wait_ms=60_000, min_bytes=0)) == 0
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
 
 
 def test_forms(api: Api) -> None:
@@ -264,7 +257,7 @@ def test_several_partitions(api: Api) -> None:
     ]
     answer = api.http.post("/v1/fetch", json={"partitions": failing, "max_wait_ms": 20_000})
     assert answer.status_code == 200
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
     first, second, third = answer.json()["partitions"]
     assert first["records"] == []
     assert (second["topic"], second["partition"], second["error"]["error_code"]) == ("none-such", 0, "UNKNOWN_TOPIC")
@@ -280,7 +273,7 @@ def test_several_partitions_wait_together(api: Api) -> None:
     sender.start()
     started = time.monotonic()
     answer = api.http.post("/v1/fetch", json={"partitions": wanted, "max_wait_ms": 20_000})
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
     assert [len(part["records"]) for part in answer.json()["partitions"]] == [0, 1]
     sender.join()
 
@@ -314,5 +307,5 @@ def test_a_long_poll_of_a_deleted_topic_ends(api: Api) -> None:
     deleter.start()
     started = time.monotonic()
     api.refused(api.fetch(topic, offset=10, max_wait_ms=20_000), 404, "UNKNOWN_TOPIC")
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
     deleter.join()

@@ -122,7 +122,7 @@ def test_a_silent_member_is_out(api: Api, group: GroupCalls) -> None:
     topic = api.topic(partition_count=2)
     api.produce(topic, {"value": "a"}, partition=1)
     living = group.join(topic, session_timeout_ms=30_000)
-    silent = group.join(topic, session_timeout_ms=1_000)
+    silent = group.join(topic, session_timeout_ms=3_000)
     group.settle(living, silent)
     group.commit((topic, 1, 1), member=silent)
 

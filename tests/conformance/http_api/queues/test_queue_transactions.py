@@ -10,7 +10,7 @@ from tests.support.queue_calls import SOON_MS, Queue, begun, dead, headers, sett
 
 def test_settlements_of_a_transaction_count_with_its_commit(api: Api) -> None:
     """Settlements of a transaction count with its commit."""
-    queue, target = Queue(api, lock_ms=1000), api.topic()
+    queue, target = Queue(api, lock_ms=3000), api.topic()
     queue.produce("a", "b")
     first, second = queue.receive()
     transaction = begun(api)
@@ -24,7 +24,7 @@ def test_settlements_of_a_transaction_count_with_its_commit(api: Api) -> None:
         json={"records": [{"value": "out"}]},
         headers={"Tidelog-Transaction": transaction},
     )
-    time.sleep(2.5)
+    time.sleep(4.5)
     again = queue.receive()
     assert values(again) == ["b"]
     queue.stands(in_flight=2, start_offset=0)

@@ -60,13 +60,13 @@ def test_a_waiting_receive_ends_with_the_first_record_or_its_time(api: Api) -> N
     queue = Queue(api)
     began = time.monotonic()
     assert queue.receive(max_wait_ms=500) == []
-    assert 0.4 <= time.monotonic() - began < 5
+    assert 0.4 <= time.monotonic() - began < 15
     other = Api(api.url, api.token)
     try:
         threading.Timer(0.5, lambda: other.produce(queue.topic, {"value": "late"})).start()
         began = time.monotonic()
         assert values(queue.receive(max_wait_ms=20_000)) == ["late"]
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 15
     finally:
         time.sleep(0.2)
         other.http.close()

@@ -116,14 +116,14 @@ def test_a_lock_that_ends_is_a_release(api: Api) -> None:
 
 def test_a_lock_is_of_the_receive_or_renewed(api: Api) -> None:
     """A lock is of the receive or renewed."""
-    queue = Queue(api, lock_ms=1000)
+    queue = Queue(api, lock_ms=3000)
     queue.produce("a", "b")
     (long,) = queue.receive(max_records=1, lock_ms=30_000)
     (short,) = queue.receive(max_records=1)
     (result,) = queue.settle(short, action="renew", lock_ms=30_000)
     assert result["settled"]
     assert result["locked_until_ms"] > int(time.time() * 1000) + 20_000
-    time.sleep(2.5)
+    time.sleep(4.5)
     assert queue.receive() == []
     assert all(one["settled"] for one in queue.settle(long, short))
 

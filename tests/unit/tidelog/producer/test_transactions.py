@@ -102,7 +102,7 @@ def test_lost_answers_double_nothing(gateway: FakeGateway, done: bool) -> None:
 def test_a_commit_in_doubt_is_cleared_up_by_another(gateway: FakeGateway) -> None:
     """When no gateway could say in time it is ``OutcomeUnknown``; nothing new begins before the same commit has its answer."""
     gateway.create("t")
-    with transactional(gateway, delivery_timeout_ms=1_500) as producer:
+    with transactional(gateway, delivery_timeout_ms=6_000) as producer:
         producer.begin_transaction()
         future = producer.send("t", "a")
         producer.flush()

@@ -13,6 +13,7 @@ import pytest
 
 import tidelog.aio
 from tests.support.fake_gateway import FakeGateway
+from tests.support.waiting import until
 from tidelog import Admin, Filter, QueueConsumer, QueueRecord, Record
 from tidelog.errors import GatewayError, LeaseExpired, NoDeadLetterTopic, UnknownQueue
 
@@ -127,25 +128,27 @@ def test_a_range_that_is_refused_is_sent_one_by_one(gateway: FakeGateway) -> Non
 def test_locks_are_renewed_while_records_are_in_hand(gateway: FakeGateway) -> None:
     """Also of those that wait for their turn; not once the next records were asked for."""
     fill(gateway, 3)
-    with consumer(gateway, lock_ms=1_000) as queue:
+    locks = gateway.queues["q"].locks
+    with consumer(gateway, lock_ms=6_000) as queue:
         offsets = []
         for record in queue:
-            time.sleep(1.5)
-            record.accept().result(5)
+            first = {place: end for place, (_, end) in locks.items()}
+            mine = [place for place in first if place[2] >= record.offset]
+            until(lambda first=first, mine=mine: all(locks[place][1] > first[place] for place in mine))  # type: ignore[misc]
+            record.accept().result(30)
             offsets.append((record.offset, record.delivery_count))
         assert offsets == [(0, 1), (1, 1), (2, 1)]
     fill(gateway, 2)
     gateway.queues["q"].settled.clear()
     gateway.queues["q"].deliveries.clear()
-    with consumer(gateway, lock_ms=1_000) as queue:
-        (kept,) = queue.poll(1_000, 1)
-        (other,) = queue.poll(1_000, 1)
+    with consumer(gateway, lock_ms=3_000) as queue:
+        (kept,) = queue.poll(10_000, 1)
+        (other,) = queue.poll(10_000, 1)
         other.accept()
-        time.sleep(1.5)
-        (again,) = queue.poll(1_000, 1)
+        (again,) = queue.poll(30_000, 1)  # the lock of the first is over then
         assert (again.offset, again.delivery_count) == (kept.offset, 2)
         with pytest.raises(LeaseExpired):
-            kept.accept().result(5)
+            kept.accept().result(30)
 
 
 def test_a_pool_of_workers(gateway: FakeGateway, client_threads: Threads) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +20,7 @@ from gateway.kafka.wire.encoding import encoded
 from gateway.kafka.wire.reading import Malformed
 from log_format.records import single
 from log_format.records.single import SingleRecord
+from tests.support.cpu_time import is_cheap
 
 Record = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 REFUSALS = (Malformed, OldMagic, TooLarge, UnknownCodec)
@@ -172,19 +172,21 @@ def test_old_and_broken_batches_are_told_apart() -> None:
 def test_a_bomb_is_refused_at_the_bound(codec: int) -> None:
     """Little is decompressed of a batch that is a thousand times larger, and quickly."""
     bomb = batch_of([(5, None, bytes(64 << 20), [])], codec)
-    began = time.process_time()
-    with pytest.raises(TooLarge):
-        table_of(bomb)
-    assert time.process_time() - began < 2
+
+    def refuse() -> None:
+        with pytest.raises(TooLarge):
+            table_of(bomb)
+
+    assert is_cheap(refuse, 2)
 
 
 def test_very_many_headers_take_no_longer_than_their_bytes() -> None:
     """One record with a hundred thousand: they are read alike, and in a moment. Beyond the bound they are refused."""
     few: Record = (5, b"k", b"v", [("a", b"1")])
     many: Record = (5, None, b"", [("", None)] * 60_000)
-    began = time.process_time()
-    assert listed(table_of(batch_of([few, many, few]))) == [few, many, few]
-    assert time.process_time() - began < 2
+    batch = batch_of([few, many, few])
+    assert listed(table_of(batch)) == [few, many, few]
+    assert is_cheap(lambda: listed(table_of(batch)), 2)
     with pytest.raises(TooLarge):
         table_of(batch_of([(5, None, b"", [("", None)] * 70_000)]))
 
