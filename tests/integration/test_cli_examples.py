@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -67,18 +68,20 @@ def examples() -> Iterator[str]:
             yield line
 
 
-def of_shells() -> Iterator[str]:
+@cache
+def of_shells() -> frozenset[str]:
     """Those that end by themselves and that a shell runs."""
-    groups, seen = typer.main.get_command(app).commands, set()  # type: ignore[attr-defined]
+    groups, seen, found = typer.main.get_command(app).commands, set(), set()  # type: ignore[attr-defined]
     for example in examples():
         program, *words = example.split()
         command = tuple(words[: 1 + hasattr(groups.get(words[0]), "commands")])
         if not is_endless(example) and (
             program != "tidelog" or command not in seen or re.search(r"[|<>$;&`*]", example)
         ):
-            yield example
+            found.add(example)
         if program == "tidelog":
             seen.add(command)
+    return frozenset(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +221,7 @@ def test_there_are_examples() -> None:
     """The parser of help texts finds them: without this, the tests below would hold for nothing."""
     found = list(examples())
     assert len(found) > 30
-    assert len(list(of_shells())) > 30
+    assert len(of_shells()) > 30
     assert all("tidelog " in example for example in found)
 
 
@@ -226,7 +229,7 @@ def test_there_are_examples() -> None:
 def test_the_example_works(shell: Shell, example: str) -> None:
     """It runs as the help has it, and it succeeds; what it writes for programs is JSON."""
     try:
-        run = shell.run if example in set(of_shells()) else shell.run_here
+        run = shell.run if example in of_shells() else shell.run_here
         code, out, error = run(_prepare(shell, example))
         assert code == 0, (example, error.decode())
         assert b"Traceback" not in error

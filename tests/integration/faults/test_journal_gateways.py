@@ -101,7 +101,7 @@ def test_a_frozen_owner_costs_a_wait_and_no_record(gateways: list[GatewayProcess
         started = time.monotonic()
         assert other.produce(name, "frozen").status_code == 200
         assert other.produce(name, "still frozen").status_code == 200
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < 25
     finally:
         os.kill(owner.process.pid, signal.SIGCONT)
     time.sleep(1)
@@ -126,7 +126,7 @@ def woken_after(writer: GatewayProcess, reader: GatewayProcess, name: str, offse
     time.sleep(0.3)
     assert writer.produce(name, "next").status_code == 200
     produced = time.monotonic()
-    waiting.join(10)
+    waiting.join(30)
     return found[0] - produced
 
 

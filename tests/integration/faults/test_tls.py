@@ -239,7 +239,7 @@ def test_connections_that_never_shake_hands(start_secure: Callable[..., GatewayP
                 connection.send(b"\x16\x03\x01\x02\x00\x01")
         begun = time.monotonic()
         assert httpx.get(f"{gateway.operations_url}/healthz").status_code == 200
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 15
         assert eventually(lambda: 100 <= _connections(gateway) <= 200)
         assert eventually(lambda: _connections(gateway) == 0)
     assert gateway.http.get("/healthz").status_code == 200

@@ -247,13 +247,13 @@ def test_the_topic_s_limit_is_for_batches(gateway: KafkaGateway) -> None:
 
 def test_a_thousand_requests_of_a_producer_wait_side_by_side(gateway: KafkaGateway) -> None:
     """librdkafka sends one for each partition: they share a flush, and none waits for another's."""
-    topic = gateway.topic("side-by-side", 300, flush_ms=1_000)
+    topic = gateway.topic("side-by-side", 300, flush_ms=3_000)
     producer = Producer({"bootstrap.servers": gateway.kafka, "linger.ms": 0})
     began = time.monotonic()
     for partition in range(300):
         producer.produce(topic, b"x", partition=partition)
     assert producer.flush(30) == 0
-    assert time.monotonic() - began < 8, "32 at a time would take ten flushes"
+    assert time.monotonic() - began < 20, "32 at a time would take ten flushes"
 
 
 def test_connections_beyond_the_bounds_are_closed(tmp_path: Path, authority: Authority) -> None:

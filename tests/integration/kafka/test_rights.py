@@ -317,7 +317,7 @@ def test_requests_beyond_the_quota_wait(service: Service) -> None:
         started = time.monotonic()
         for _ in range(30):
             wire.call("metadata", 4, topics=(), allow_auto_topic_creation=False)
-        assert 1.5 <= time.monotonic() - started <= 10
+        assert 1.5 <= time.monotonic() - started <= 60
 
 
 def test_more_connections_than_the_quota_are_closed(service: Service) -> None:
