@@ -68,7 +68,7 @@ def test_the_hour_is_for_operators(visits: Visits, secured: Secured) -> None:
 def test_the_first_paint_is_quick(console: Console) -> None:
     """The shell is drawn before data is there. The machine may have company, which makes it slower and never quicker."""
     paints: list[float] = []
-    while len(paints) < 20 and min(paints, default=1_000) >= 1_000:
+    while len(paints) < 6 and min(paints, default=1_000) >= 1_000:
         page = console.open("/")
         paints.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
     assert min(paints) < 1_000

@@ -48,11 +48,18 @@ Changes = list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module", params=EXAMPLES)
-def plan(request: pytest.FixtureRequest, workspace: Callable[[str], Any]) -> Changes:
-    """The plan of one example."""
+def example(request: pytest.FixtureRequest, workspace: Callable[[str], Any]) -> tuple[str, Any]:
+    """Its name, and its folder, initialised."""
     used = workspace(f"examples/{request.param}")
     used.initialise()
-    changes: Changes = used.planned(EXAMPLES[request.param])
+    return request.param, used
+
+
+@pytest.fixture(scope="module")
+def plan(example: tuple[str, Any]) -> Changes:
+    """The plan of one example."""
+    name, used = example
+    changes: Changes = used.planned(EXAMPLES[name])
     return changes
 
 
@@ -166,15 +173,13 @@ def test_clients_come_from_where_somebody_said(plan: Changes) -> None:
     assert {each["internal"] for each in of_type(plan, "aws_lb")} == {True}
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
-def test_an_installation_asks_for_tokens(example: str, workspace: Callable[[str], Any]) -> None:
+def test_an_installation_asks_for_tokens(example: tuple[str, Any]) -> None:
     """By default every gateway of an example needs its cluster key: without one nothing is planned, until auth is off by name.
 
     (What a task's container gets of them is known only while applying: the module's own tests show it.)
     """
-    used = workspace(f"examples/{example}")
-    used.initialise()
-    without = {name: value for name, value in EXAMPLES[example].items() if not name.endswith("_secret_arn")}
+    name, used = example
+    without = {key: value for key, value in EXAMPLES[name].items() if not key.endswith("_secret_arn")}
     with pytest.raises(AssertionError, match=r"is\s+needed with auth on"):
         used.planned(without)
     assert used.planned({**without, "auth": "off"})

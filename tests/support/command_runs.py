@@ -11,7 +11,8 @@ from typer.testing import CliRunner, Result
 
 from tidelog.cli.app import app
 
-typer.testing._get_command = cache(typer.main.get_command)  # it would be put together for each run: a tenth of a second
+# It would be put together for each run, which takes a tenth of a second.
+typer.testing._get_command = cache(typer.main.get_command)  # type: ignore[attr-defined]
 
 
 class Run(Protocol):
