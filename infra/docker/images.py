@@ -315,10 +315,11 @@ def _free_port() -> int:
 
 
 def base_of(image: str) -> str:
-    """The name of a Dockerfile's base image, with its registry and without its digest, which no stand-in can have."""
+    """The name of a Dockerfile's base image, with its registry and without its digest, which no stand-in can have.
+
+    It is BASE's default, or what the sentence in place of one asks for."""
     text = (ROOT / f"infra/docker/{image}.Dockerfile").read_text()
-    (base,) = re.findall(r"^ARG BASE=(\S+)$", text, re.MULTILINE)
-    name = base.partition("@")[0]
+    (name,) = re.findall(r"^ARG BASE=(?:\".*?BASE=)?([^\s\"@]+)@sha256:", text, re.MULTILINE)
     return name if "/" in name else f"docker.io/library/{name}"
 
 
