@@ -190,7 +190,7 @@ def test_what_is_fetched_has_a_version() -> None:
 
 
 def test_an_image_whose_digest_nobody_knows_has_no_default() -> None:
-    """In place of a base by its tag stands a sentence, which no builder takes for an image, with what to give and how to find it."""
+    """In place of a base by its tag stands a sentence, which no builder takes for an image: what to give and how to find it."""
     (sentence,) = re.findall(r'^ARG BASE="(.*)"$', (INFRA / "docker/emr.Dockerfile").read_text(), re.MULTILINE)
     (image,) = re.findall(
         r"^Give --build-arg BASE=(\S+)@sha256:DIGEST as \S+ buildx imagetools inspect \1:latest shows it$", sentence
