@@ -8,7 +8,6 @@ directory. Commands and output are taken from the terminal's screen, as a person
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -17,9 +16,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from record_first_hour import put
+
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENT = ROOT / "docs" / "cli.md"
-BEGIN, END = "<!-- session: begin -->", "<!-- session: end -->"
 STEP_SECONDS_MAX = 30
 PROMPT = "$ "
 
@@ -107,12 +107,7 @@ def main() -> None:
             terminal.close()
     screen = screen.removesuffix(PROMPT.strip()).rstrip()
     screen = "\n".join(line.rstrip() for line in screen.splitlines())
-    text = DOCUMENT.read_text()
-    block = f"{BEGIN}\n```console\n{screen}\n```\n{END}"
-    text, count = re.subn(re.escape(BEGIN) + ".*" + re.escape(END), lambda _: block, text, flags=re.DOTALL)
-    if count != 1:
-        raise SystemExit(f"{DOCUMENT} has no place for the session")
-    DOCUMENT.write_text(text)
+    put(screen, DOCUMENT)
 
 
 if __name__ == "__main__":

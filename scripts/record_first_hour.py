@@ -114,15 +114,16 @@ def _typed(command: str, directory: str, environment: dict[str, str]) -> str:
     return ended.stdout.decode().rstrip("\n")
 
 
-def main() -> None:
-    """Replay, and write the document again."""
-    text = DOCUMENT.read_text()
-    block = f"{BEGIN}\n```console\n{recorded()}\n```\n{END}"
-    text, count = re.subn(re.escape(BEGIN) + ".*" + re.escape(END), lambda _: block, text, flags=re.DOTALL)
+def put(session: str, document: Path) -> None:
+    """Write the session between the document's two marks."""
+    block = f"{BEGIN}\n```console\n{session}\n```\n{END}"
+    text, count = re.subn(
+        re.escape(BEGIN) + ".*" + re.escape(END), lambda _: block, document.read_text(), flags=re.DOTALL
+    )
     if count != 1:
-        raise SystemExit(f"{DOCUMENT} has no place for the session")
-    DOCUMENT.write_text(text)
+        raise SystemExit(f"{document} has no place for the session")
+    document.write_text(text)
 
 
 if __name__ == "__main__":
-    main()
+    put(recorded(), DOCUMENT)

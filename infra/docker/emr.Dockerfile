@@ -1,10 +1,11 @@
 # Maintenance on EMR Serverless: docker build -f infra/docker/emr.Dockerfile -t tidelog-emr .
 #
 # EMR runs only images built on its own, brings Spark itself, and names the command: there is no entry point here. BASE is the image
-# of the application's release (release_label of the Terraform module maintenance). Name it by its digest to build the same image
-# again. Both stages use it, so that the environment meets the Python that it was made with.
+# of the application's release (release_label of the Terraform module maintenance). Its registry has the tag latest only, so it has
+# no default: a sentence is no image's name, and every builder ends with it at once. Both stages use BASE, so that the environment
+# meets the Python that it was made with.
 
-ARG BASE=public.ecr.aws/emr-serverless/spark/emr-spark-8.0.0:latest
+ARG BASE="Give --build-arg BASE=public.ecr.aws/emr-serverless/spark/emr-spark-8.0.0@sha256:DIGEST as docker buildx imagetools inspect public.ecr.aws/emr-serverless/spark/emr-spark-8.0.0:latest shows it"
 # hadolint ignore=DL3006
 FROM ${BASE} AS build
 # hadolint ignore=DL3002,DL3066

@@ -11,7 +11,7 @@ empty tmpfs for each volume that the image declares, and a directory for the log
 network is this machine's.
 
 The gateway gets ready by its own health check, takes and returns records, and drains at SIGTERM. The Spark image runs rounds on
-these records (too few and too new to be merged) and runs the example. EMR's image runs a round with its own Python.
+these records until SIGTERM and runs the example. EMR's image runs a round with its own Python.
 """
 # ruff: noqa: INP001, S603, S607, T201 - a program of its own that runs programs of the system
 
@@ -40,7 +40,7 @@ IMAGES: Final = ("gateway", "spark", "emr")
 RELEASE: Final = "bookworm"
 BASE_PACKAGES: Final = "ca-certificates,python3,python3-venv,python-is-python3"
 BUILD_SECONDS_MAX: Final = 1800
-RUN_SECONDS_MAX: Final = 300
+RUN_SECONDS_MAX: Final = 900
 MEMORY_BYTES_MAX: Final = {"gateway": 960 << 20, "spark": 3 << 30, "emr": 3 << 30}
 """As in ``infra/local/compose.yaml``; EMR's is Spark's."""
 EMR_USER: Final = "hadoop"
@@ -315,10 +315,11 @@ def _free_port() -> int:
 
 
 def base_of(image: str) -> str:
-    """The name of a Dockerfile's base image, with its registry and without its digest, which no stand-in can have."""
+    """The name of a Dockerfile's base image, with its registry and without its digest, which no stand-in can have.
+
+    It is BASE's default, or what the sentence in place of one asks for."""
     text = (ROOT / f"infra/docker/{image}.Dockerfile").read_text()
-    (base,) = re.findall(r"^ARG BASE=(\S+)$", text, re.MULTILINE)
-    name = base.partition("@")[0]
+    (name,) = re.findall(r"^ARG BASE=(?:\".*?BASE=)?([^\s\"@]+)@sha256:", text, re.MULTILINE)
     return name if "/" in name else f"docker.io/library/{name}"
 
 

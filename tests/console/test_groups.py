@@ -80,6 +80,8 @@ def test_a_group_shows_lag_and_members(console: Console, gateway: GatewayProcess
     expect(plot).to_contain_text("all partitions 7")
     page.get_by_role("checkbox", name="Plot orders/0").uncheck()
     expect(plot).not_to_contain_text("orders/0")
+    page.get_by_role("link", name="orders/0").click()
+    expect(page.locator("main tbody").get_by_role("rowheader").first).to_have_text("0:4")
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,35 @@ def test_records_are_found(console: Console) -> None:
     expect(page.get_by_text("No message here")).to_be_visible()
 
 
+def test_older_ones_of_several_partitions_lack_none(console: Console, gateway: GatewayProcess) -> None:
+    """Page by page down to the first record of each, however uneven the partitions are."""
+    gateway.topic("uneven", 3)
+    for partition, count in enumerate((260, 5, 90)):
+        gateway.produce("uneven", *map(str, range(count)), partition=partition)
+    page = console.open("/topics/uneven/messages")
+    seen = offsets(page)
+    while page.get_by_role("button", name="Older").count():
+        before = page.get_by_role("rowheader").first.inner_text()
+        page.get_by_role("button", name="Older").click()
+        expect(page.get_by_role("rowheader").first).not_to_have_text(before)
+        seen += offsets(page)
+    assert len(seen) == len(set(seen)) == 355
+
+
+def test_a_question_is_asked_as_people_do(console: Console) -> None:
+    """A filter looks behind the newest hundred; a header goes by its name; -5 is the last five; a wrong partition is named."""
+    page = console.open("/topics/orders/messages?key=k-3&header=kind")
+    assert offsets(page) == [f"0:{number}" for number in range(248, 0, -5)]
+    page = console.open("/topics/orders/messages?from=offset&offset=-5")
+    assert offsets(page) == [f"0:{number}" for number in range(245, 250)]
+    page = console.open("/topics/spread/messages?from=offset&offset=-2")
+    assert sorted(offsets(page)) == [f"{partition}:{offset}" for partition in range(3) for offset in (2, 3)]
+    page = console.open("/topics/spread/messages?from=offset&offset=9")
+    expect(page.get_by_text("None of those looked at. Older ones were not.")).to_be_visible()
+    page = console.open("/topics/spread/messages?partition=3")
+    expect(page.get_by_role("alert")).to_contain_text("spread has the partitions 0 to 2.")
+
+
 def test_all_partitions_are_shown(console: Console) -> None:
     """In one list; and none without records."""
     page = console.open("/topics/spread/messages")
@@ -114,9 +143,9 @@ def test_hostile_values_are_text(console: Console) -> None:
     page = console.open("/topics/hostile/messages")
     assert page.evaluate("window.hit") is None
     assert page.locator("main img, main script, main b").count() == 0
-    first = page.get_by_role("row").filter(has=page.get_by_role("button", name="0:0", exact=True))
-    expect(first).to_contain_text("<script>window.hit=1</script>")
-    expect(page.get_by_role("row", name="0:2")).to_contain_text("0xffffffff00010203")
+    for place, text in (("0:0", "<script>window.hit=1</script>"), ("0:2", "0xffffffff00010203")):
+        shown = page.get_by_role("row").filter(has=page.get_by_role("button", name=place, exact=True))
+        expect(shown).to_contain_text(text)
     assert overflow(page) == []
 
     def value(offset: int, form: str | None = None) -> str:
@@ -149,9 +178,13 @@ def test_a_record_is_produced(console: Console, gateway: GatewayProcess) -> None
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Key").fill("k")
     dialog.get_by_label("Value", exact=True).fill('{"a": 1}')
+    dialog.get_by_label("Headers").fill("no colon")
+    dialog.get_by_role("button", name="Produce").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("and not no colon")
     dialog.get_by_label("Headers").fill("trace: a:b\nkind: x")
     dialog.get_by_role("button", name="Produce").click()
     expect(page.locator(".toasts")).to_contain_text("offset 0")
+    expect(page.locator("main tbody tr")).to_have_count(1)
     dialog.get_by_label("A tombstone").check()
     dialog.get_by_role("button", name="Produce").click()
     expect(page.locator(".toasts")).to_contain_text("offset 1")
@@ -231,7 +264,29 @@ def test_records_are_taken_along(console: Console, tmp_path: Path) -> None:
     program = [str(Path(sys.executable).with_name("tidelog")), *shlex.split(line)[1:]]
     assert json.loads(subprocess.check_output(program, text=True)) == {"n": 248}
     told = subprocess.check_output([sys.executable, "-c", python], text=True).splitlines()
-    assert told[-1].startswith("0 248 ")
+    assert [line.split(" b")[0] for line in told] == ["0 248"]
+
+
+@pytest.mark.parametrize(
+    ("question", "first"),
+    [("?text=24", "0:24"), ("?from=time&time=2023-11-14T22:17", "0:220"), ("?from=offset&offset=-3", "0:247")],
+)
+def test_what_is_copied_begins_where_the_page_does(console: Console, question: str, first: str) -> None:
+    """Whichever way the page was asked: all three programs find the records that it shows."""
+    page = console.open(f"/topics/orders/messages{question}")
+    shown = sorted(offsets(page), key=lambda place: int(place[2:]))
+    assert shown[0] == first
+    page.get_by_role("button", name="Copy or download…").click()
+    texts = page.get_by_role("dialog").locator("pre")
+    expect(texts).to_have_count(3)
+    curl, line, python = texts.all_inner_texts()
+    found = json.loads(subprocess.check_output([*shlex.split(curl), "-s"], text=True))
+    assert [f"0:{record['offset']}" for record in found["records"]] == shown
+    program = Path(sys.executable).with_name("tidelog")
+    told = subprocess.check_output(["bash", "-c", line.replace("tidelog", str(program), 1)], text=True).splitlines()
+    assert [f"0:{json.loads(record)['n']}" for record in told] == shown
+    told = subprocess.check_output([sys.executable, "-c", python], text=True).splitlines()
+    assert [record.replace(" ", ":", 1).split(" ")[0] for record in told] == shown
 
 
 def test_a_download_ends_where_it_was_told(console: Console, gateway: GatewayProcess, tmp_path: Path) -> None:
@@ -296,7 +351,7 @@ def test_the_page_is_for_everyone(console: Console, route: str) -> None:
 def test_what_fails_is_told(console: Console) -> None:
     """An offset beyond the log's end, and a topic that is not there."""
     console.visits.expect(404)
-    page = console.open("/topics/orders/messages?from=offset&offset=99999")
+    page = console.open("/topics/orders/messages?from=offset&offset=99999&partition=0")
     expect(page.get_by_role("alert")).to_contain_text("OFFSET_OUT_OF_RANGE")
     missing = console.open("/topics/missing/messages")
     expect(missing.get_by_role("alert")).to_contain_text("Not there")

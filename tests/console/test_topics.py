@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
-from log_format.topic.config import SETTINGS
+from log_format.topic.config import SETTINGS, ChoiceSetting
 from tests.support.accessibility import faults, overflow
 from tests.support.browser import Visits
 from tests.support.console import Console, done, row, settled
@@ -78,16 +79,22 @@ def test_a_topic_is_made_altered_emptied_and_deleted(console: Console, gateway: 
     settled(page)
     assert gateway.http.get("/v1/topics/fresh").json()["partition_count"] == 2
     gateway.http.post("/v1/topics/fresh/records", json={"records": [{"value": "1"}] * 5})
-    page.get_by_label("retention.ms", exact=True).fill("60000")
-    page.get_by_label("flush.ms").fill("-7")
+    page.get_by_label("retention.ms", exact=True).fill("1d12h")
+    page.get_by_label("flush.bytes").fill("4 MiB")
+    page.get_by_label("compression.type").select_option("lz4")
+    page.get_by_label("flush.ms").fill("5 fortnights")
     page.get_by_role("button", name="Change", exact=True).click()
-    expect(page.get_by_role("alert")).to_contain_text("flush.ms")
+    refusal = page.get_by_role("alert")
+    expect(refusal).to_contain_text("flush.ms")
+    assert refusal.inner_text().count("flush.ms") == 1, "told once"
     assert gateway.http.get("/v1/topics/fresh").json()["config"]["retention.ms"] == 604800000
     page.get_by_label("flush.ms").fill("")
     page.get_by_role("button", name="Change", exact=True).click()
     done(page, "The settings are changed")
     expect(page.get_by_label("flush.ms")).to_have_value("250")
-    assert gateway.http.get("/v1/topics/fresh").json()["config"]["retention.ms"] == 60000
+    config = gateway.http.get("/v1/topics/fresh").json()["config"]
+    assert (config["retention.ms"], config["flush.bytes"]) == (129_600_000, 4 << 20)
+    assert config["compression.type"] == "lz4"
     page.get_by_role("button", name="Empty…").click()
     dialog.get_by_label("Name of the topic").fill("fresh")
     dialog.get_by_role("button", name="Empty").click()
@@ -186,10 +193,21 @@ def test_ten_thousand_topics(visits: Visits, tmp_path: Path) -> None:
         expect(page.get_by_role("rowheader")).to_have_count(10)
 
 
+def test_a_topic_names_its_queues(console: Console, gateway: GatewayProcess) -> None:
+    """They read it as groups do."""
+    assert gateway.http.put("/v1/queues/mails", json={"topics": ["orders"]}).status_code == 201
+    page = console.open("/topics/orders")
+    page.get_by_role("link", name="mails").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("mails")
+
+
 def test_defaults_are_the_gateways() -> None:
-    """What the console shows as a setting's default."""
+    """What the console shows as a setting's default, and offers as its values."""
     source = Path(__file__).parents[2].joinpath("gateway/console/static/topic.js").read_text()
     listed = dict(re.findall(r'"([\w.]+)": ("?[\w-]+"?)', source[source.index("DEFAULTS") :]))
     assert len(listed) > 10
     for name, default in listed.items():
         assert default.strip('"') == str(SETTINGS[name].default), name
+    offered = dict(re.findall(r'"([\w.]+)": (\[.*?\])', source))
+    choices = {name: setting.choices for name, setting in SETTINGS.items() if isinstance(setting, ChoiceSetting)}
+    assert {name: tuple(json.loads(words)) for name, words in offered.items()} == choices

@@ -1,5 +1,3 @@
-// Requests to /v1: the caller's token goes with each, and every refusal becomes a Problem with words for people.
-
 import { token, signOut } from "./session.js";
 
 export class Problem extends Error {

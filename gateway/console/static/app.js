@@ -1,5 +1,3 @@
-// The shell: navigation, sign-in, theme, and the page of the route. It is drawn at once; pages and their data come after it.
-
 import { html, render, useEffect, useErrorBoundary, useRef, useState } from "./vendored/preact.js";
 import { get } from "./api.js";
 import { Field, Form } from "./components/form.js";
@@ -27,7 +25,7 @@ function ThemeSwitch() {
 function Side({ session, here }) {
   const [open, setOpen] = useState(false);
   useEffect(() => setOpen(false), [here]);
-  const shown = pages.filter((page) => page.nav && (!page.when || page.when(session)));
+  const shown = pages.filter((page) => page.nav);
   return html`<header class="side">
     <a class="brand" href="#/"><svg viewBox="0 0 32 32" aria-hidden="true"><path d="M3 12c4.5-5 8.5-5 13 0s8.5 5 13 0M3 21c4.5-5 8.5-5 13 0s8.5 5 13 0" /></svg>Tidelog</a>
     <button class="quiet menu" aria-expanded=${String(open)} aria-controls="nav" onClick=${() => setOpen(!open)}>Menu</button>

@@ -1,5 +1,3 @@
-// Values as text for people. All of it is the browser's own Intl; null and undefined are a dash.
-
 const NONE = "–";
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });

@@ -1,5 +1,3 @@
-// What a page loads: once, or again and again while it is seen. A newer load always wins over an older one.
-
 import { useEffect, useRef, useState } from "./vendored/preact.js";
 
 // {data, problem, loading, reload}. `load(signal)` is called when `deps` change, on reload(), and each `everyMs` while the page

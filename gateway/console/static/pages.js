@@ -1,6 +1,4 @@
-// Every page, in the order of the navigation. A page is a module in pages/ whose default export is a component with the props
-// {params, query}: the named parts of its path, and the route's query. `nav`: its name in the navigation; without it, it is
-// reached by links, and `under` is the path that is marked there. `when(session)`: whether the navigation offers it.
+// In the order of the navigation. `nav`: a page's name there; one without is reached by links, and its `under` is marked there.
 
 export const pages = [
   { path: "/", nav: "Overview", load: () => import("./pages/overview.js") },

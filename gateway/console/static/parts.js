@@ -1,5 +1,3 @@
-// What pages are made of, at one place: a page has one import of it.
-
 export * from "./vendored/preact.js";
 export * from "./api.js";
 export * from "./components/columns.js";

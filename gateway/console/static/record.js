@@ -1,5 +1,3 @@
-// A record as the API gives it: its bytes, and what people read of them.
-
 export const text = (record, name = "value") => record[name] ?? null;
 
 // The bytes of a member; null where it is null.
@@ -47,21 +45,27 @@ export function pretty(json) {
   return out.join("");
 }
 
-// The same records by curl, the command line and the SDK. `asked`: {topic, partition, from (the command line's), key, header, signed}.
+// The same records by curl, the command line and the SDK. `from`: [partition, offset], where each begins.
 const quoted = (value) => /^[\w./:=@-]+$/.test(value) ? value : `'${value.replaceAll("'", "'\\''")}'`;
-export function code(origin, { topic, partition, from, key, header, signed }, query) {
-  const url = `${origin}/v1/topics/${encodeURIComponent(topic)}/partitions/${partition || 0}/records?${new URLSearchParams(query)}`;
+export function code(origin, { topic, partition, from, key, header, text, signed }) {
+  const query = Object.entries({ offset: from[0][1], key, header, value_contains: text }).filter(([, value]) => value !== undefined && value !== "");
+  const url = `${origin}/v1/topics/${encodeURIComponent(topic)}/partitions/${from[0][0]}/records?${new URLSearchParams(query)}`;
   const [name, ...rest] = (header || "").split(":"), value = rest.join(":");
-  const options = ["--url", origin, partition && "--partition", partition, ...from, key && "--key", key, header && "--filter", header && `${name}=${value}`];
+  const options = ["--url", origin, partition && "--partition", partition, "--from", from.map((one) => one.join(":")).join(), key && "--key", key, header && "--filter", header && `${name}=${value}`];
   const wanted = [key && `key=${JSON.stringify(key)}`, header && `headers={${JSON.stringify(name)}: ${JSON.stringify(value)}}`].filter(Boolean);
   const filter = wanted.length ? `, filter=Filter(${wanted.join(", ")})` : "";
   return {
     curl: `curl ${signed ? '-H "Authorization: Bearer $TIDELOG_TOKEN" ' : ""}${quoted(url)}`,
-    "Command line": ["tidelog consume", topic, ...options.filter(Boolean).map(quoted)].join(" "),
-    Python: `from tidelog import Consumer, Filter
+    "Command line": ["tidelog consume", topic, ...options.filter(Boolean).map(quoted)].join(" ") + (text ? ` | grep -F -e ${quoted(text)}` : ""),
+    Python: `from tidelog import Consumer, Filter, TopicPartition
 
-with Consumer(${JSON.stringify(topic)}, bootstrap_servers=${JSON.stringify(origin)}${filter}, consumer_timeout_ms=500) as consumer:
+start = {${from.map((one) => one.join(": ")).join(", ")}}
+with Consumer(bootstrap_servers=${JSON.stringify(origin)}${filter}, consumer_timeout_ms=500) as consumer:
+    consumer.assign([TopicPartition(${JSON.stringify(topic)}, partition) for partition in start])
+    for place in consumer.assignment():
+        consumer.seek(place, start[place.partition])
     for record in consumer:
-        print(record.partition, record.offset, record.key, record.value)`,
+        ${text ? `if ${JSON.stringify(text)}.encode() in (record.value or b""):
+            ` : ""}print(record.partition, record.offset, record.key, record.value)`,
   };
 }

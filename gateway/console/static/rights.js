@@ -1,5 +1,3 @@
-// Which changes the caller is offered: what its rights allow, and nothing while the console is read-only.
-
 import { post } from "./api.js";
 import { useLoad } from "./load.js";
 import { readonly } from "./session.js";

@@ -1,5 +1,3 @@
-// Who uses the console: the token of this tab, what /v1/whoami says of it, and whether changes are offered.
-
 import { useEffect, useState } from "./vendored/preact.js";
 
 const KEY = "tidelog.token";

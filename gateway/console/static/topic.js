@@ -1,5 +1,3 @@
-// What a topic's description adds up to, for the list, the page of a topic, and what it costs.
-
 export const records = (topic) => topic.partitions.reduce((sum, one) => sum + one.high_watermark - one.log_start_offset, 0);
 export const size = (topic) => topic.partitions.reduce((sum, one) => sum + one.size_bytes, 0);
 export const produced = (topic) => topic.partitions.reduce((sum, one) => sum + one.high_watermark, 0);
@@ -23,7 +21,19 @@ export function rates(looks, topics) {
 const STORED_GB = 0.023, PUT_A_SECOND = 13.14;
 export const cost = (topic, commits) => ({ storage: (size(topic) / 1e9) * STORED_GB, puts: commits === undefined ? undefined : 2 * commits * PUT_A_SECOND });
 
+// "1h30m" as ms, "1GiB" as bytes, for a setting of that unit; the gateway judges any other text.
+const TIMES = { d: 864e5, h: 36e5, min: 6e4, m: 6e4, s: 1000, ms: 1 }, SIZES = { tib: 2 ** 40, gib: 2 ** 30, mib: 2 ** 20, kib: 1024, b: 1 };
+export function plain(name, text) {
+  const units = name.endsWith(".ms") ? TIMES : name.endsWith("bytes") ? SIZES : {}, parts = [...text.matchAll(/\s*(\d+)\s*([a-z]+)/gi)];
+  const size = ([, number, unit]) => number * units[unit.toLowerCase()];
+  return parts.map((one) => one[0]).join("") === text && parts.every(size) ? String(parts.reduce((sum, one) => sum + size(one), 0)) : text;
+}
+
 // As the gateway has them; a test holds them against it.
+export const CHOICES = {
+  "cleanup.policy": ["delete", "compact", "compact,delete"], "compression.type": ["zstd", "lz4", "snappy", "gzip", "uncompressed"],
+  "message.timestamp.type": ["CreateTime", "LogAppendTime"], "commit.mode": ["auto", "own", "shared"],
+};
 export const DEFAULTS = {
   "retention.ms": 604800000, "retention.bytes": -1, "cleanup.policy": "delete", "delete.retention.ms": 86400000,
   "min.compaction.lag.ms": 0, "max.message.bytes": 1048576, "flush.ms": 250, "flush.bytes": 8388608,

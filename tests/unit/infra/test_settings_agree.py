@@ -162,7 +162,7 @@ def test_pods_speak_to_few() -> None:
 
 def _images() -> dict[str, set[str]]:
     """The images that each file of ``infra`` names: bases of Dockerfiles, those of services and containers."""
-    named = re.compile(r"^ *(?:ARG BASE=|FROM |-? *image: *)\"?([^\s\"]+)", re.MULTILINE)
+    named = re.compile(r"^ *(?:ARG BASE=(?!\")|FROM |-? *image: *\"?)([^\s\"]+)", re.MULTILINE)
     paths = [path for path in INFRA.rglob("*") if path.suffix in (".Dockerfile", ".yaml", ".yml")]
     found = {path.relative_to(INFRA).as_posix(): set(named.findall(path.read_text())) for path in paths}
     return {name: images - {"${BASE}"} for name, images in found.items()}
@@ -170,24 +170,34 @@ def _images() -> dict[str, set[str]]:
 
 OWN_IMAGES = {"tidelog-gateway", "tidelog-spark"}
 PINNED = re.compile(r"[a-z0-9./-]+:[A-Za-z.]*v?[0-9]+[.-][0-9][\w.-]*@sha256:[0-9a-f]{64}")
-WITHOUT_DIGEST = {"public.ecr.aws/emr-serverless/spark/emr-spark-8.0.0:latest"}
-"""Its registry has this tag only, and no public repository was found that names its digest."""
 
 
 def test_what_is_fetched_has_a_version() -> None:
     """Every public image has a version and a digest, the same wherever it is named; no program is the newest of the day."""
     images = _images()
     assert {name for name, found in images.items() if found - OWN_IMAGES} == {
-        "docker/emr.Dockerfile", "docker/gateway.Dockerfile", "docker/spark.Dockerfile", "local/compose.yaml",
+        "docker/gateway.Dockerfile", "docker/spark.Dockerfile", "local/compose.yaml",
     }  # fmt: skip
-    fetched = set().union(*images.values()) - OWN_IMAGES - WITHOUT_DIGEST
+    fetched = set().union(*images.values()) - OWN_IMAGES
     assert [image for image in sorted(fetched) if not PINNED.fullmatch(image)] == []
     assert len({image.partition(":")[0] for image in fetched}) == len(fetched), "two versions of one image"
     terraform = "".join(path.read_text() for path in (INFRA / "terraform").rglob("*.tf"))
     defaults = re.findall(r'variable "\w*image" \{[^}]*?default += +"([^"]+)"', terraform)
     assert defaults == [], "Terraform is told its images"
+    assert re.findall(r'"[a-z0-9.-]+(?:/[a-z0-9._-]+)+:[\w.-]+"', terraform) == [], "nor does it name one by a tag"
     scripts = [*(ROOT / "scripts").glob("*.sh"), *INFRA.rglob("*.sh")]
     assert [path.name for path in scripts if "@latest" in path.read_text()] == []
+
+
+def test_an_image_whose_digest_nobody_knows_has_no_default() -> None:
+    """In place of a base by its tag stands a sentence, which no builder takes for an image: what to give and how to find it."""
+    (sentence,) = re.findall(r'^ARG BASE="(.*)"$', (INFRA / "docker/emr.Dockerfile").read_text(), re.MULTILINE)
+    (image,) = re.findall(
+        r"^Give --build-arg BASE=(\S+)@sha256:DIGEST as \S+ buildx imagetools inspect \1:latest shows it$", sentence
+    )
+    told = (ROOT / "docs/deploy.md").read_text()
+    assert f"docker buildx imagetools inspect {image}:latest " in told
+    assert f"--build-arg BASE={image}@sha256:DIGEST " in told
 
 
 def test_nothing_of_compose_is_reachable_from_outside() -> None:
@@ -314,7 +324,7 @@ def test_emr_runs_what_its_image_has() -> None:
     image = (INFRA / "docker/emr.Dockerfile").read_text()
     module = INFRA / "terraform/modules/maintenance"
     (release,) = re.findall(r'default +  *= "(emr-[^"]+)"', (module / "variables.tf").read_text())
-    assert f"/spark/{release}:" in image
+    assert f"/spark/{release}@sha256:" in image
     (entry_point,) = re.findall(r'"local://([^"]+)"', (module / "emr.tf").read_text())
     assert f"COPY infra/docker/emr-maintenance.py {entry_point}\n" in image
     assert "pyspark" not in _blocks(INFRA / "docker/emr.lock"), "EMR brings its own"

@@ -1,11 +1,9 @@
-// Columns of a table for what rows mostly have: a text, a number, a time since. Figures: [name, value], large.
-
 import { html } from "../vendored/preact.js";
 import { ago, count, time } from "../format.js";
 import { link } from "../router.js";
 
 export const Value = ({ of }) => html`<span class="value">${of ?? "–"}</span>`;
-export const TopicLink = ({ of, children }) => html`<a class="value" href=${link`/topics/${of}`}>${children ?? of}</a>`;
+export const TopicLink = ({ of }) => html`<a class="value" href=${link`/topics/${of}`}>${of}</a>`;
 export const GroupLink = ({ of }) => html`<a class="value" href=${link`/groups/${of}`}>${of}</a>`;
 const column = (shown) => (name, label, more = {}) => {
   const value = more.value || ((row) => row[name]);

@@ -1,5 +1,3 @@
-// Form fields with their labels, hints and faults; a form that sends, waits, and shows why it was refused.
-
 import { html, useState } from "../vendored/preact.js";
 import { ProblemBox } from "./states.js";
 

@@ -1,5 +1,3 @@
-// Plots over time, as SVG: lines, axes, and the values under the pointer. Texts are texts, never markup.
-
 import { html, useEffect, useRef, useState } from "../vendored/preact.js";
 import { time } from "../format.js";
 
@@ -49,7 +47,7 @@ function drawn(times, values, { x, y }) {
   let path = "", open = false;
   values.forEach((value, i) => {
     const known = value !== null && value !== undefined;
-    if (known) path += `${open ? "L" : "M"}${x(times[i]).toFixed(1)} ${y(value).toFixed(1)}${open ? "" : "h0"}`;
+    if (known) path += `${open ? "L" : "M"}${x(times[i]).toFixed(1)} ${y(value).toFixed(1)}${open ? "" : (values[i + 1] ?? null) === null ? "m-2 0h4" : ""}`;
     open = known;
   });
   return path;

@@ -1,5 +1,3 @@
-// One record, whole: its value as JSON, text or bytes, its headers, and where it is.
-
 import { html, useState } from "../vendored/preact.js";
 import { get, path } from "../api.js";
 import { bytes as size, count, timeExact } from "../format.js";

@@ -1,4 +1,4 @@
-// What stands where data is not: loading, nothing there, refused. Each keeps the room, so that nothing jumps when data comes.
+// What stands where data is not. Each keeps the room, so that nothing jumps when data comes.
 
 import { html } from "../vendored/preact.js";
 
@@ -11,7 +11,7 @@ export function ProblemBox({ problem, retry }) {
   return html`<div class="problem" role="alert">
     <p><strong>${problem.status === 403 ? "Not allowed" : problem.status === 404 ? "Not there" : "That did not work"}</strong></p>
     <p>${problem.message}</p>
-    ${problem.errors?.length > 0 && html`<ul>${problem.errors.map((one) => html`<li><code>${one.where}</code> ${one.what}</li>`)}</ul>`}
+    ${problem.errors?.length > 1 && html`<ul>${problem.errors.map((one) => html`<li><code>${one.where}</code> ${one.what}</li>`)}</ul>`}
     ${problem.advice && html`<p>${problem.advice}</p>`}
     ${problem.code && html`<p class="muted"><code>${problem.code}</code></p>`}
     ${retry && html`<button onClick=${retry}>Try again</button>`}

@@ -1,5 +1,3 @@
-// A table of rows: sortable by its heads, walked by arrow keys, scrolled sideways inside itself on a narrow screen.
-
 import { html, useState } from "../vendored/preact.js";
 import { Empty } from "./states.js";
 

@@ -1,5 +1,3 @@
-// Who the caller is; and for those who may alter the cluster: tokens, ACLs, roles, quotas.
-
 import { Empty, html, time, useRights, useSession, Value } from "../parts.js";
 import { Acls, Quotas, Roles } from "./access_lists.js";
 import { Tokens } from "./tokens.js";

@@ -1,5 +1,3 @@
-// ACLs, roles and quotas: three lists whose entries are put and deleted.
-
 import {
   all, DeleteDialog, Field, Form, FormDialog, html, Loaded, minor, number, PagedTable, path, post, put, readonly, remove,
   text, toast, useLoad, useState, words,

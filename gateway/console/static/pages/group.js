@@ -1,8 +1,6 @@
-// A group: its members, how far it is behind in each partition, now and while the page is open; reset and deletion.
-
 import {
-  count, DeleteDialog, duration, Empty, Figures, get, go, html, Loaded, minor, number, PagedTable, path, Plot, remove,
-  Table, text, toast, TopicLink, useChanges, useLoad, useRef, useState,
+  count, DeleteDialog, duration, Empty, Figures, get, go, html, link, Loaded, minor, number, PagedTable, path, Plot, remove,
+  Table, text, toast, useChanges, useLoad, useRef, useState, withQuery,
 } from "../parts.js";
 import { ResetDialog } from "./group_reset.js";
 import { State } from "./groups.js";
@@ -33,7 +31,7 @@ function Lag({ lag, members }) {
   const readers = new Map(members.flatMap((one) => one.assignment.map((each) => [keyOf(each), one.client_id || one.member_id])));
   const toggle = (key) => draw(drawn.includes(key) ? drawn.filter((one) => one !== key) : [...drawn, key].slice(-DRAWN));
   const columns = [
-    text("partition", "Partition", { value: keyOf, cell: (row) => html`<${TopicLink} of=${row.topic}>${keyOf(row)}<//>` }),
+    text("partition", "Partition", { value: keyOf, cell: (row) => html`<a class="value" href=${withQuery(link`/topics/${row.topic}/messages`, { partition: row.partition, from: "offset", offset: row.committed_offset })}>${keyOf(row)}</a>` }),
     number("lag", "Lag"),
     number("lag_ms", "Behind by", { cell: (row) => duration(row.lag_ms) }),
     number("committed_offset", "Next offset"),

@@ -1,5 +1,3 @@
-// Resetting a group's offsets: where to, then what would change, then the change.
-
 import { Dialog, Field, Form, html, minor, number, PagedTable, path, plural, post, text, toast, useState } from "../parts.js";
 
 const TARGETS = [["earliest", "the earliest record"], ["latest", "the end"], ["timestamp", "a time"], ["offset", "an offset"], ["shift", "forwards or backwards by records"]];

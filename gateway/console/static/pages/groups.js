@@ -1,5 +1,3 @@
-// All groups: which have members, and how far each is behind.
-
 import {
   all, count, Empty, Field, get, GroupLink, html, Loaded, minor, number, PagedTable, path, replaceQuery, text,
   useEffect, useLoad, useState,

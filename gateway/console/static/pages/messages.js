@@ -1,5 +1,3 @@
-// A topic's records: from an offset, a time, the end; filtered by the gateway; followed live; produced; taken along.
-
 import {
   count, Dialog, Empty, Field, FormDialog, get, html, Loaded, minor, Pager, path, plural, post, Problem, ProblemBox, replaceQuery,
   request, Table, text, timeExact, toast, token, TopicLink, useChanges, useEffect, useLoad, useRef, useState,
@@ -8,7 +6,7 @@ import { RecordDialog } from "../components/record_view.js";
 import { code, preview } from "../record.js";
 import { behind, tail } from "../tail.js";
 
-const PAGE = 100, LIVE_SHOWN = 500, TIMED_PARTITIONS_MAX = 64;
+const PAGE = 100, LOOKED = 2000, LIVE_SHOWN = 500, SINGLY_MAX = 64;
 const FROM = [["latest", "the newest"], ["earliest", "the oldest"], ["offset", "an offset"], ["time", "a time"]];
 const NULL = html`<span class="tag">null</span>`;
 
@@ -21,8 +19,13 @@ const columns = (open) => [
 ];
 
 const filterOf = ({ key, header, text }) => ({
-  ...(key ? { key } : {}), ...(header ? { headers: [header] } : {}), ...(text ? { value_contains: text } : {}),
+  ...(key ? { key } : {}), ...(header ? { headers: [header.includes(":") ? header : `${header}:*`] } : {}), ...(text ? { value_contains: text } : {}),
 });
+
+const inQuery = ({ headers, ...others }) => ({ header: headers, ...others });
+const given = (filter) => Object.keys(filter).length ? { filter } : {};
+// How far a page looks in one of so many partitions: with a filter most records don't fit.
+const share = (filter, partitions) => Math.max(1, Math.floor((given(filter).filter ? LOOKED : PAGE) / partitions));
 
 // The first record from this time on; undefined: there is none yet.
 const offsetAt = async (topic, partition, time, signal) =>
@@ -32,40 +35,50 @@ const offsetAt = async (topic, partition, time, signal) =>
 async function positions(topic, query, signal) {
   const described = await get(path`/v1/topics/${topic}`, { signal });
   const all = query.partition ? described.partitions.filter((one) => String(one.partition) === query.partition) : described.partitions;
-  const from = query.from || "latest", share = Math.max(1, Math.floor(PAGE / all.length));
+  if (!all.length) throw new Error(`${topic} has the partitions 0 to ${described.partition_count - 1}.`);
+  const from = query.from || "latest", back = share(filterOf(query), all.length);
   const at = async ({ partition, log_start_offset: start, high_watermark: end }) => {
     if (from === "earliest") return start;
-    if (from === "offset") return Number(query.offset || 0);
+    if (from === "offset") { // each of several partitions has an end of its own; beyond that of the only one is a mistake
+      const asked = Number(query.offset || 0) + (query.offset < 0 ? end : 0);
+      return all.length > 1 || query.offset < 0 ? Math.min(end, Math.max(start, asked)) : asked;
+    }
     if (from === "time") return await offsetAt(topic, partition, query.time, signal) ?? end;
-    return from === "end" ? end : Math.max(start, end - share);
+    return from === "end" ? end : Math.max(start, end - back);
   };
-  if (from === "time" && all.length > TIMED_PARTITIONS_MAX) throw new Error(`Choose a partition: a time is looked up in ${TIMED_PARTITIONS_MAX} at most.`);
+  if (from === "time" && all.length > SINGLY_MAX) throw new Error(`Choose a partition: a time is looked up in ${SINGLY_MAX} at most.`);
   return new Map(await Promise.all(all.map(async (one) => [one.partition, await at(one)])));
 }
 
-// `until`: of the one partition, the offset at which the page after it begins.
+// `until`: where the page after it begins.
 async function fetched(topic, { from, until }, filter, signal) {
-  const given = Object.keys(filter).length ? { filter } : {};
-  const partitions = [...from].map(([partition, offset]) => ({ topic, partition, offset, ...given }));
-  const { partitions: found } = await post("/v1/fetch", { partitions, max_records: PAGE, max_bytes: 1 << 20 }, { signal });
+  const back = share(filter, from.size), limits = { max_records: given(filter).filter ? LOOKED : PAGE, max_bytes: 4 << 20 };
+  const partitions = [...from].map(([partition, offset]) => ({ topic, partition, offset, ...given(filter) }));
+  // One answer for all would spend its limit on what follows the first of them.
+  const { partitions: found } = until
+    ? { partitions: await Promise.all([...from].map(([partition, offset]) => get(path`/v1/topics/${topic}/partitions/${partition}/records`, { query: { ...limits, offset, max_records: back, ...inQuery(filter) }, signal }))) }
+    : await post("/v1/fetch", { partitions, ...limits }, { signal });
   const failed = found.find((one) => one.error);
   if (failed) throw new Problem(0, failed.error);
-  const records = found.flatMap((one) => one.records).filter((one) => !until || one.offset < until).sort((a, b) => a.timestamp - b.timestamp);
-  const next = new Map(found.map((one) => [one.partition, one.next_offset]));
-  const [[only, first]] = from, start = found[0].log_start_offset;
-  const older = from.size === 1 && first > start ? { from: new Map([[only, Math.max(start, first - PAGE)]]), until: first } : null;
-  return { records, older, next: !until && found.some((one) => one.next_offset < one.high_watermark) ? { from: next } : null };
+  const end = (one) => until?.get(one.partition) ?? one.high_watermark, first = (one) => from.get(one.partition);
+  const records = found.flatMap((one) => one.records.filter((record) => record.offset < end(one))).sort((a, b) => a.timestamp - b.timestamp);
+  const page = (some, at, until) => some.length ? { from: new Map(some.map((one) => [one.partition, at(one)])), until } : null;
+  return {
+    records,
+    older: from.size <= SINGLY_MAX && page(found.filter((one) => first(one) > one.log_start_offset), (one) => Math.max(one.log_start_offset, first(one) - back), from),
+    next: page(found.filter((one) => one.next_offset < end(one)), (one) => one.next_offset, until),
+  };
 }
 
-function Browse({ topic, query, open }) {
+function Browse({ topic, query, open, made }) {
   const [steps, step] = useState([]);
   const at = steps[steps.length - 1], newest = (query.from || "latest") === "latest";
   useEffect(() => step([]), [JSON.stringify(query)]);
-  const load = useLoad(async (signal) => fetched(topic, at || { from: await positions(topic, query, signal) }, filterOf(query), signal), [at, JSON.stringify(query)]);
+  const load = useLoad(async (signal) => fetched(topic, at || { from: await positions(topic, query, signal) }, filterOf(query), signal), [at, JSON.stringify(query), made]);
   return html`<${Loaded} from=${load} lines=${12}>${({ records, next, older }) => html`
     <${Table} label="Messages" columns=${columns(open)} rows=${newest ? [...records].reverse() : records} rowKey=${(row) => `${row.partition}:${row.offset}`}
-      empty=${html`<${Empty} title="No message here"><p>${next ? "None of those looked at passes the filter. The next ones may." : "New ones appear with Live."}</p><//>`} />
-    <${Pager} text=${plural(records.length, "message")} onBack=${steps.length > 0 && (() => step(steps.slice(0, -1)))} onNext=${next && (() => step([...steps, next]))}>
+      empty=${html`<${Empty} title="No message here"><p>${next ? "None of those looked at passes the filter. The next ones may." : older ? "None of those looked at. Older ones were not." : "New ones appear with Live."}</p><//>`} />
+    <${Pager} text=${plural(records.length, "message") + (older && given(filterOf(query)).filter ? "; older ones were not looked at" : "")} onBack=${steps.length > 0 && (() => step(steps.slice(0, -1)))} onNext=${next && (() => step([...steps, next]))}>
       ${older && html`<button onClick=${() => step([...steps, older])}>Older</button>`}<//>`}<//>`;
 }
 
@@ -100,13 +113,14 @@ function Live({ topic, query, open }) {
     <${Table} label="Messages, newest first" columns=${columns(open)} rows=${shown.records} rowKey=${(row) => `${row.partition}:${row.offset}`} empty=${html`<${Empty} title="Waiting for messages" />`} />`;
 }
 
-function Produce({ topic, onClose }) {
+function Produce({ topic, onClose, onDone }) {
   const send = async ({ key, value, headers, partition, tombstone }, form) => {
-    const listed = headers.split("\n").filter(Boolean).map((line) => { const [name, ...rest] = line.split(":"); return { key: name.trim(), value: rest.join(":").trim() }; });
+    const listed = headers.split("\n").filter(Boolean).map((line) => { const [name, ...rest] = line.split(":"); if (!rest.length) throw new Error(`A header is written name: value, and not ${line}`); return { key: name.trim(), value: rest.join(":").trim() }; });
     const record = { key: key || null, value: tombstone ? null : value, headers: listed, ...(partition ? { partition: Number(partition) } : {}) };
     const { partitions: [at] } = await post(path`/v1/topics/${topic}/records`, { records: [record] });
     toast(`Stored in partition ${at.partition} at offset ${at.base_offset}.`);
     form.elements.value.select();
+    onDone();
   };
   return html`<${FormDialog} title="Produce a message" onClose=${onClose} action="Produce" onSend=${send}>
     <${Field} label="Key" name="key" hint="Empty: no key" />
@@ -118,11 +132,9 @@ function Produce({ topic, onClose }) {
 }
 
 // `until`: {offset} or {time} of the first record that is left out, or neither.
-async function download(topic, query, until, accept, ending) {
-  const [[partition, offset]] = await positions(topic, query);
+async function download(topic, query, [[partition, offset]], until, accept, ending) {
   const end = (until.time ? await offsetAt(topic, partition, until.time) : until.offset && Number(until.offset)) ?? Infinity;
-  const { key, headers, value_contains } = filterOf(query);
-  const records = (accept, max_records) => request(path`/v1/topics/${topic}/partitions/${partition}/records`, { accept, query: { offset, key, header: headers, value_contains, max_records, max_bytes: 64 << 20 } });
+  const records = (accept, max_records) => request(path`/v1/topics/${topic}/partitions/${partition}/records`, { accept, query: { offset, ...inQuery(filterOf(query)), max_records, max_bytes: 64 << 20 } });
   const most = Math.min(100000, end - offset), none = new Error("No record is before that end.");
   if (most < 1) throw none;
   let answer = await records(accept, most);
@@ -142,14 +154,10 @@ async function download(topic, query, until, accept, ending) {
 function Take({ topic, query, onClose }) {
   const [problem, tell] = useState(null);
   const [until, bound] = useState({ kind: "" });
-  const save = (...kind) => download(topic, query, until, ...kind).then(() => tell(null), tell);
-  const { key, headers, value_contains } = filterOf(query);
-  const timestamp = Date.parse(query.time) || 0;
-  const where = { offset: { offset: query.offset || "0" }, time: { timestamp }, earliest: { offset: "earliest" } }[query.from] || { offset: "latest" };
-  const from = { offset: query.partition && ["--from", query.offset || "0"], time: ["--from", `@${timestamp}`], earliest: [] }[query.from] || ["--last", String(PAGE)];
-  const asked = Object.entries({ ...where, key, header: headers?.[0], value_contains }).filter(([, value]) => value !== undefined);
-  const texts = code(location.origin, { ...query, topic, from, signed: Boolean(token()) }, asked);
-  return html`<${Dialog} wide title="Copy or download" onClose=${onClose}><div class="page">
+  const load = useLoad((signal) => positions(topic, query, signal));
+  const texts = load.data && code(location.origin, { ...query, topic, from: [...load.data], header: filterOf(query).headers?.[0], signed: Boolean(token()) });
+  const save = (...kind) => download(topic, query, load.data, until, ...kind).then(() => tell(null), tell);
+  return html`<${Dialog} wide title="Copy or download" onClose=${onClose}><${Loaded} from=${load}>${() => html`<div class="page">
     <section><h3>Download</h3><p class="muted">From here on: up to 64 MiB of ${query.partition ? `partition ${query.partition}` : "the first partition; choose another one on the page"}.</p>
       <div class="bar"><${Field} label="Until" options=${[["", "64 MiB or the end"], ...FROM.slice(2)]} value=${until.kind} onChange=${(event) => bound({ kind: event.target.value })} />
         ${until.kind && html`<${Field} key=${until.kind} label="Without it and what follows" type=${until.kind === "time" ? "datetime-local" : "number"} min="0" step="1"
@@ -157,12 +165,13 @@ function Take({ topic, query, onClose }) {
       <div class="actions"><button onClick=${() => save("application/x-ndjson", "ndjson")}>NDJSON</button><button onClick=${() => save("application/vnd.apache.arrow.stream", "arrows")}>Arrow</button></div>
       ${problem && html`<${ProblemBox} problem=${problem} />`}</section>
     ${Object.entries(texts).map(([name, text]) => html`<section><div class="head"><h3>${name}</h3><button class="quiet" onClick=${() => navigator.clipboard?.writeText(text).then(() => toast("Copied."))}>Copy</button></div><pre class="box" tabindex="0">${text}</pre></section>`)}
-  </div><//>`;
+  </div>`}<//><//>`;
 }
 
 export default function Messages({ params: { topic }, query }) {
   const [asked, ask] = useState(null);
   const [opened, open] = useState(null);
+  const [made, make] = useState(0);
   const [mayWrite] = useChanges(["Write", "topic", topic]);
   const live = query.live === "1";
   const field = (name) => ({ name, value: query[name] || "", onChange: (event) => replaceQuery({ [name]: event.target.value }) });
@@ -174,14 +183,14 @@ export default function Messages({ params: { topic }, query }) {
     <form class="bar" role="search" onSubmit=${(event) => event.preventDefault()}>
       <${Field} label="Partition" type="number" min="0" placeholder="all" ...${field("partition")} />
       ${!live && html`<${Field} label="From" options=${FROM} ...${field("from")} value=${query.from || "latest"} />`}
-      ${!live && query.from === "offset" && html`<${Field} label="Offset" type="number" min="0" ...${field("offset")} />`}
+      ${!live && query.from === "offset" && html`<${Field} label="Offset" type="number" placeholder="-5: the last five" ...${field("offset")} />`}
       ${!live && query.from === "time" && html`<${Field} label="Time" type="datetime-local" step="1" ...${field("time")} />`}
-      <${Field} label="Key" ...${field("key")} /><${Field} label="Header" placeholder="name:value" ...${field("header")} />
+      <${Field} label="Key" ...${field("key")} /><${Field} label="Header" placeholder="name or name:value" ...${field("header")} />
       <${Field} class="grow" label="Value contains" type="search" ...${field("text")} />
     </form>
-    ${live ? html`<${Live} key=${seen} topic=${topic} query=${query} open=${open} />` : html`<${Browse} topic=${topic} query=${query} open=${open} />`}
+    ${live ? html`<${Live} key=${seen} topic=${topic} query=${query} open=${open} />` : html`<${Browse} topic=${topic} query=${query} open=${open} made=${made} />`}
     ${opened && html`<${RecordDialog} topic=${topic} partition=${opened.partition} offset=${opened.offset} onClose=${() => open(null)} />`}
-    ${asked === "produce" && html`<${Produce} topic=${topic} onClose=${() => ask(null)} />`}
+    ${asked === "produce" && html`<${Produce} topic=${topic} onClose=${() => ask(null)} onDone=${() => make(made + 1)} />`}
     ${asked === "take" && html`<${Take} topic=${topic} query=${query} onClose=${() => ask(null)} />`}
   </div>`;
 }

@@ -1,5 +1,3 @@
-// The gateways, this one's last hour, what is amiss, and how topics are spread over journals.
-
 import {
   bytes, count, duration, Empty, Figures, get, html, Loaded, minor, number, perSecond, Plot, plural, since, Table,
   text, useLoad,

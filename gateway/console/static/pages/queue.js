@@ -1,5 +1,3 @@
-// A queue: what is in flight, delayed and left to do in each partition, its newest dead letters, its settings.
-
 import {
   count, DeleteDialog, duration, Field, Figures, FormDialog, get, go, html, link, Loaded, minor, number, PagedTable,
   path, plural, post, remove, since, Table, text, toast, useChanges, useLoad, useState,

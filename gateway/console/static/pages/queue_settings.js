@@ -1,5 +1,3 @@
-// The form of a queue's settings. It sends all of them, since a PUT replaces all.
-
 import { Field, FormDialog, go, html, link, path, put, toast, words } from "../parts.js";
 
 const NEW = { topics: [], lock_ms: 30000, max_deliveries: 5, backoff_ms: [], max_in_flight: 2000, order: "none", expired: "drop" };

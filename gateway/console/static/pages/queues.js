@@ -1,5 +1,3 @@
-// All queues and their settings; making one.
-
 import { all, duration, Empty, html, link, Loaded, minor, number, PagedTable, readonly, text, useLoad, useState } from "../parts.js";
 import { QueueDialog } from "./queue_settings.js";
 

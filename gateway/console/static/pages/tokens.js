@@ -1,5 +1,3 @@
-// Tokens: made, rotated, revoked. A token's text is shown once, by the answer that made it.
-
 import {
   ago, all, DeleteDialog, Dialog, Field, FormDialog, html, Loaded, minor, PagedTable, path, post, readonly, remove, since,
   text, toast, useLoad, useState, words,

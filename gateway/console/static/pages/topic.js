@@ -1,11 +1,9 @@
-// A topic: who reads it and who does not, its partitions, segments over time, settings, and what it costs.
-
 import {
   ago, all, bytes, count, DeleteDialog, duration, Field, Figures, Form, get, go, GroupLink, html, link, Loaded, minor,
   money, number, patch, path, perSecond, plural, post, remove, Table, text, time, toast, useChanges, useLoad, useRef,
   useState, withQuery,
 } from "../parts.js";
-import { cost, DEFAULTS, rates, records, size } from "../topic.js";
+import { CHOICES, cost, DEFAULTS, plain, rates, records, size } from "../topic.js";
 
 const SHOWN = 100;
 const messages = (topic, query) => withQuery(link`/topics/${topic}/messages`, query);
@@ -38,20 +36,21 @@ const COMMITS = [
   number("files", "Segments", { ...minor, ...unsorted, cell: (row) => `+${row.added} −${row.removed}` }),
 ];
 
-// The groups that read it, and those that don't.
+// The groups that read it, those that don't, and its queues.
 async function readers(topic, signal) {
-  const [lag, groups] = await Promise.all([
-    get("/v1/lag", { query: { prefix: topic, limit: 1 }, signal }), all("/v1/groups", "groups", { most: 1000, signal }),
+  const [lag, groups, queues] = await Promise.all([
+    get("/v1/lag", { query: { prefix: topic, limit: 1 }, signal }), all("/v1/groups", "groups", { most: 1000, signal }), all("/v1/queues", "queues", { most: 1000, signal }),
   ]);
   const mine = lag.topics.find((one) => one.topic === topic) || { groups: [], group_count: 0 };
   const reading = new Set(mine.groups.map((one) => one.group));
-  return { ...mine, others: mine.group_count > reading.size ? [] : groups.entries.filter((one) => !reading.has(one.group)) };
+  return { ...mine, queues: queues.entries.filter((one) => one.topics.includes(topic)), others: mine.group_count > reading.size ? [] : groups.entries.filter((one) => !reading.has(one.group)) };
 }
 
-function Readers({ read: { groups, group_count: total, others } }) {
+function Readers({ read: { groups, group_count: total, others, queues } }) {
   return html`<section class="card" aria-labelledby="readers"><h2 id="readers">Read by</h2>
     <${Table} label="Groups that read it" columns=${READERS} rows=${groups} rowKey=${(row) => row.group} sort=${["lag", -1]} empty="No group reads it" />
     ${total > groups.length && html`<p class="muted">and ${plural(total - groups.length, "more group")}</p>`}
+    ${queues.length > 0 && html`<p>Shared by ${queues.slice(0, SHOWN).map(({ queue }, i) => html`${i > 0 && ", "}<a class="value" href=${link`/queues/${queue}`}>${queue}</a>`)}</p>`}
     ${others.length > 0 && html`<details><summary>${plural(others.length, "group does", "groups do")} not read it</summary>
       <p>${others.slice(0, SHOWN).map((one, i) => html`${i > 0 && ", "}<${GroupLink} of=${one.group} />`)}${others.length > SHOWN && " …"}</p></details>`}
   </section>`;
@@ -97,7 +96,7 @@ function Settings({ topic, fixed, onChange }) {
   const send = async (values) => {
     const config = {};
     for (const [name, value] of Object.entries(values))
-      if (name !== "partitions" && value !== String(topic.config[name] ?? "")) config[name] = value === "" ? null : value;
+      if (name !== "partitions" && value !== String(topic.config[name] ?? "")) config[name] = value === "" ? null : plain(name, value.trim());
     const change = { config };
     if (values.partitions && Number(values.partitions) !== topic.partition_count) change.partition_count = Number(values.partitions);
     await patch(path`/v1/topics/${topic.name}`, change);
@@ -108,12 +107,12 @@ function Settings({ topic, fixed, onChange }) {
   const hint = (name, value) => `${name.endsWith(".ms") && value > 0 ? `${duration(value)}; ` : name.endsWith("bytes") && value > 0 ? `${bytes(value)}; ` : ""}default ${DEFAULTS[name] ?? "none"}`;
   const fields = names.map((name) => {
     const value = topic.config[name] ?? "";
-    return html`<${Field} key=${name} label=${name} name=${name} value=${value} disabled=${fixed} hint=${hint(name, value)} />`;
+    return html`<${Field} key=${name} label=${name} name=${name} value=${value} options=${CHOICES[name]} disabled=${fixed} hint=${hint(name, value)} />`;
   });
   return html`<section class="card" aria-labelledby="settings"><h2 id="settings">Settings</h2>
     <${Form} action="Change" disabled=${fixed} onSend=${send}>
       <div class="fields">${fields}<${Field} label="Partitions" name="partitions" type="number" min=${topic.partition_count} max="10000" value=${topic.partition_count} disabled=${fixed} hint="They can only become more" /></div>
-      <p class="muted">An empty field takes the default.</p><//>
+      <p class="muted">Units are taken: 7d, 1h30m, 1GiB. An empty field takes the default.</p><//>
   </section>`;
 }
 

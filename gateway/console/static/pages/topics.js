@@ -1,5 +1,3 @@
-// The list of topics: searched and paged by the gateway; size, rate, lag and readers beside each.
-
 import {
   all, bytes, count, Empty, Field, FormDialog, get, go, GroupLink, html, link, Loaded, minor, number, Pager,
   perSecond, plural, post, readonly, replaceQuery, Table, text, toast, TopicLink, useLoad, useRef, useSettled,

@@ -1,5 +1,3 @@
-// Transactions: which are open and for how long, and how those of the last day ended.
-
 import {
   ago, Empty, Field, FormDialog, get, html, Loaded, minor, number, Pager, path, post, readonly, replaceQuery, since,
   Table, text, toast, useLoad, useSettled, useState,

@@ -27,6 +27,7 @@ locals {
     { TIDELOG_AUTH = "on" },
     length(var.super_users) > 0 ? { TIDELOG_SUPER_USERS = join(",", var.super_users) } : {},
     var.oidc == null ? {} : { TIDELOG_OIDC_ISSUER = var.oidc.issuer, TIDELOG_OIDC_AUDIENCE = var.oidc.audience },
+    try(var.oidc.client_id, null) == null ? {} : { TIDELOG_OIDC_CLIENT_ID = var.oidc.client_id },
   ) : { TIDELOG_AUTH = "off", TIDELOG_INSECURE = "true" }
   secrets = merge(
     local.is_tls_inside ? { GATEWAY_TLS_PEM = var.tls_secret_arn } : {},

@@ -230,16 +230,17 @@ variable "super_users" {
 }
 
 variable "oidc" {
-  description = "OpenID Connect issuer whose JWTs are credentials, and what their aud must name; null: none."
+  description = "OpenID Connect issuer whose JWTs are credentials, what their aud must name, and the id of its public client for the console's login (null: no login there); null: none."
   type = object({
-    issuer   = string
-    audience = string
+    issuer    = string
+    audience  = string
+    client_id = optional(string)
   })
   default = null
 
   validation {
-    condition     = var.oidc == null ? true : startswith(var.oidc.issuer, "https://") && length(var.oidc.audience) > 0
-    error_message = "oidc needs an issuer with https:// and an audience."
+    condition     = var.oidc == null ? true : startswith(var.oidc.issuer, "https://") && length(var.oidc.audience) > 0 && var.oidc.client_id != ""
+    error_message = "oidc needs an issuer with https:// and an audience, and client_id must have characters where it is given."
   }
 }
 

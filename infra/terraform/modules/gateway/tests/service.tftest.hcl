@@ -183,6 +183,36 @@ run "every_request_needs_a_token" {
   }
 }
 
+run "people_log_in_at_the_issuer" {
+  command = plan
+
+  variables {
+    oidc = { issuer = "https://issuer.example.com", audience = "tidelog", client_id = "console" }
+  }
+
+  assert {
+    condition = { for name, value in local.access : name => value if startswith(name, "TIDELOG_OIDC_") } == {
+      TIDELOG_OIDC_ISSUER    = "https://issuer.example.com"
+      TIDELOG_OIDC_AUDIENCE  = "tidelog"
+      TIDELOG_OIDC_CLIENT_ID = "console"
+    }
+    error_message = "The console offers a login with the client's id."
+  }
+}
+
+run "programs_may_have_an_issuer_and_people_none" {
+  command = plan
+
+  variables {
+    oidc = { issuer = "https://issuer.example.com", audience = "tidelog" }
+  }
+
+  assert {
+    condition     = !contains(keys(local.access), "TIDELOG_OIDC_CLIENT_ID") && local.access["TIDELOG_OIDC_AUDIENCE"] == "tidelog"
+    error_message = "Without a client's id the console offers no login."
+  }
+}
+
 run "no_authentication_is_asked_for_by_name" {
   command = apply
 
@@ -216,7 +246,7 @@ run "authentication_without_a_cluster_key_is_refused" {
     cluster_key_secret_arn = null
     auth                   = "on"
     super_users            = ["alice"]
-    oidc                   = { issuer = "http://issuer.example.com", audience = "tidelog" }
+    oidc                   = { issuer = "http://issuer.example.com", audience = "tidelog", client_id = "" }
   }
 
   expect_failures = [var.cluster_key_secret_arn, var.super_users, var.oidc]
