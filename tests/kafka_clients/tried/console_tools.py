@@ -101,8 +101,7 @@ def groups(servers: str, directory: Path) -> None:
 
 
 def share_groups(servers: str, directory: Path) -> None:
-    """kafka-share-groups, kafka-console-share-consumer, kafka-configs of groups: set, consume, list, describe, reset and delete
-    offsets, delete."""
+    """kafka-share-groups, kafka-console-share-consumer: set, consume, list, describe, reset and delete offsets, delete."""
     del directory
     at = ("--bootstrap-server", servers)
     topic, group = "tool.shares", "tool.shares.group"
