@@ -22,14 +22,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.processes]
 PARTITIONS = 2
 TIME_MS = 1_763_683_200_123
 COLUMNS = ["partition", "offset", "timestamp", "key", "value", "headers"]
-CONTENTS: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]] = [
+CONTENTS: list[tuple[bytes | None, bytes | None, list[tuple[str, Any]]]] = [
     (None, b"plain", []),
     (b"k", b"", []),
     (b"", b"\xff\x00\xfe", [("a", b"1"), ("a", None), ("b", b"")]),
     (b"gone", None, [("\u00e9", b"\x80")]),
     (b"k" * 200, b"v" * 5_000, []),
 ]
-Row = tuple[int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
+Row = tuple[int, int, int, bytes | None, bytes | None, tuple[tuple[str, Any], ...]]
 """Partition, offset, milliseconds, key, value, headers."""
 
 
@@ -48,7 +48,7 @@ def over_http(gateway: KafkaGateway) -> None:
         assert answer.status_code == 200, answer.text
 
 
-def _text(name: str, value: bytes | None) -> dict[str, str]:
+def _text(name: str, value: bytes | None) -> dict[str, str | None]:
     return {name: None} if value is None else {f"{name}_base64": base64.b64encode(value).decode()}
 
 
@@ -127,12 +127,12 @@ def read_by_kafka(gateway: KafkaGateway, count: int) -> list[Row]:
                 int(one.timestamp()[1]),
                 one.key(),
                 one.value(),
-                tuple((name, value) for name, value in list(one.headers() or [])),
+                tuple((str(name), value) for name, value in list(one.headers() or [])),
             )
             for one in messages
         ),
         key=lambda row: row[:2],
-    )  # type: ignore[return-value]
+    )
 
 
 def of_table(table: pa.Table) -> list[Row]:
