@@ -297,10 +297,10 @@ async def _answered(call: KafkaCall, parts: Sequence[_Part]) -> Answer:
     for part in parts:
         if part.pending is not None:
             await _acknowledged(part)
-    part = parts[0] if len(parts) == 1 else None
-    if part is not None and part.error is None and part.append_time_ms == NO_TIME and not call.pause_ms:
-        place = {"base_offset": part.base_offset, "log_start": part.log_start}
-        return lone_answer(call.version, part.topic, part.topic_id, part.index, **place)
+    lone = parts[0] if len(parts) == 1 else None
+    if lone is not None and lone.error is None and lone.append_time_ms == NO_TIME and not call.pause_ms:
+        place = {"base_offset": lone.base_offset, "log_start": lone.log_start}
+        return lone_answer(call.version, lone.topic, lone.topic_id, lone.index, **place)
     by_topic: dict[Any, list[_Part]] = {}
     for part in parts:
         by_topic.setdefault(part.topic_id or part.topic, []).append(part)
