@@ -57,9 +57,9 @@ def test_a_short_torture_with_kafkas_clients(tmp_path: Path) -> None:
     )
     assert outcome.contradictions == []
     assert outcome.others_agree == {"deltalake": True, "Kafka": True}
-    assert outcome.counts["Kafka: record: acknowledged"] > 20
-    assert outcome.counts["Kafka: transaction: acknowledged"] > 2
-    assert outcome.counts["idempotent request: acknowledged"] > 20
+    assert outcome.counts["Kafka: record: acknowledged"] > 5
+    assert outcome.counts["Kafka: transaction: acknowledged"] > 0
+    assert outcome.counts["idempotent request: acknowledged"] > 5
 
 
 def test_a_short_torture_of_rights(tmp_path: Path) -> None:
