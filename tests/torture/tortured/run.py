@@ -73,8 +73,8 @@ def torture(
     """Run the plan. ``read_as`` reads the final topics in further ways, by name. The history lies in the directory."""
     history, failures, began = History(), list[str](), time.monotonic()
     listeners = [f"127.0.0.1:{free_port()}" for _ in range(plan.gateways if plan.kafka_clients else 0)]
-    environments = {index: {"TIDELOG_KAFKA_LISTEN": address} for index, address in enumerate(listeners)}
     kafka = ",".join(listeners)
+    environments = {index: {"TIDELOG_KAFKA_LISTEN": address} for index, address in enumerate(listeners)}
     with service(directory, plan.gateways, environments=environments) as running:
         admin = clients.Client("administrator", running.urls, history, threading.Event(), plan.seed)
         config = {"flush.ms": 50} if plan.mode_seconds is None else {"flush.ms": 50, "drain.ms": DRAIN_MS}
@@ -92,14 +92,7 @@ def torture(
         groups.start()
         changer = _start_moving(plan, make("operator", stopping), failures)
         ended = threading.Event()
-        reading = [
-            clients.start(clients.read, make(f"reader-{i}", ended), TOPICS, failures=failures)
-            for i in range(plan.readers)
-        ]
-        reading += [
-            clients.start(read_by_kafka, make(f"kafka-reader-{i}", ended), kafka, TOPICS, failures=failures)
-            for i in range(plan.kafka_clients)
-        ]
+        reading = _start_reading(plan, lambda name: make(name, ended), kafka, failures)
         misfortune = threading.Thread(
             target=Misfortune(running, history, plan.seed, calm, plan.freeze_seconds).run,
             name="misfortune",
@@ -153,6 +146,16 @@ def _start_writing(
     return started + [
         clients.start(one, make(f"{name}-{i}"), kafka, TOPICS, plan.pace_seconds, failures=failures)
         for one, name in by_protocol
+        for i in range(plan.kafka_clients)
+    ]
+
+
+def _start_reading(
+    plan: Plan, make: Callable[[str], clients.Client], kafka: str, failures: list[str]
+) -> list[threading.Thread]:
+    reading = [clients.start(clients.read, make(f"reader-{i}"), TOPICS, failures=failures) for i in range(plan.readers)]
+    return reading + [
+        clients.start(read_by_kafka, make(f"kafka-reader-{i}"), kafka, TOPICS, failures=failures)
         for i in range(plan.kafka_clients)
     ]
 
