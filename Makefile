@@ -10,7 +10,7 @@ SHELL := /bin/sh
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup dist demo test conformance-auth kafka-clients kafka-suites browser simulate torture torture-modes torture-queues torture-rights torture-maintenance torture-spark torture-pipeline gateway minio minio-server lint lint-infra images compose bench clean
+.PHONY: help setup dist demo test conformance-auth kafka-clients kafka-suites browser simulate torture torture-modes torture-kafka torture-queues torture-rights torture-maintenance torture-spark torture-pipeline gateway minio minio-server lint lint-infra images compose bench clean
 
 STAMP := .venv/.tidelog-set-up
 PACKAGES := tidelog gateway log_format compaction spark_pipeline
@@ -56,6 +56,9 @@ torture: minio-server $(STAMP) ## Kill, freeze and cut off real processes for SE
 
 torture-modes: minio-server $(STAMP) ## As torture, while topics move between their own commits and journals
 	.venv/bin/python tests/torture --modes --seconds $(or $(SECONDS),300) $(ARGS)
+
+torture-kafka: minio-server $(STAMP) ## As torture, with clients by Kafka's protocol beside those over HTTP
+	.venv/bin/python tests/torture --kafka --seconds $(or $(SECONDS),300) $(ARGS)
 
 torture-queues: minio-server $(STAMP) ## As torture, for the workers of a queue and delayed records
 	.venv/bin/python tests/torture --queues --seconds $(or $(SECONDS),300) $(ARGS)

@@ -195,6 +195,12 @@ class KafkaCall:
         """Of the frame's memory, for records that go on to a commit, which releases it. Raises ``BackOff`` (``OVERLOADED``)."""
         return self.frame.split(size_bytes)
 
+    @property
+    def pause_ms(self) -> int:
+        """The caller's debt, for which the connection is mute after the answer."""
+        caller = self.session.caller
+        return 0 if caller is None else self.session.rates.pause_ms(caller.principal)
+
     def spend(self, quota: str, amount: int) -> None:
         """The request used so much of its caller's quota."""
         self.session.rates.spend(self.caller.principal, quota, amount)
@@ -242,8 +248,7 @@ class KafkaCall:
         debt, for which the connection is then mute."""
         answer_type = response_type(self.head.key, self.head.version)
         if "throttle_time" in answer_type.__dataclass_fields__:
-            caller = self.session.caller
-            values.setdefault("throttle_time", 0 if caller is None else self.session.rates.pause_ms(caller.principal))
+            values.setdefault("throttle_time", self.pause_ms)
         return made(answer_type, values)
 
 

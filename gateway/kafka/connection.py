@@ -51,7 +51,7 @@ from gateway.kafka.calls.versions import API_VERSIONS, versions_answer
 from gateway.kafka.login import SASL_KEYS
 from gateway.kafka.metrics import KafkaMetrics, api_name
 from gateway.kafka.wire.frames import STAGED_BYTES, Ended, Frames
-from gateway.kafka.wire.messages import Head, encoded_body, framed, prepare, read_head, read_request
+from gateway.kafka.wire.messages import Head, LastHeader, encoded_body, framed, prepare, read_head, read_request
 from gateway.kafka.wire.reading import Malformed
 from gateway.memory_budget import MemoryBudget, Reservation
 from gateway.quotas.limits import REQUESTS
@@ -97,6 +97,7 @@ class KafkaConnection:
         self._large_frames = large_frames
         self._remembered = remembered
         self._metrics = metrics
+        self._last_header = LastHeader()
         self._pending: deque[_Pending] = deque()
         self._has_news = asyncio.Event()
         """More is pending, or there will be no more."""
@@ -230,7 +231,7 @@ class KafkaConnection:
         if (head.key, head.version) not in self._remembered.prepared:
             await asyncio.to_thread(prepare, head.key, head.version)
             self._remembered.prepared.add((head.key, head.version))
-        request = read_request(head, frame)
+        request = read_request(head, frame, self._last_header)
         call = self._call(head, request.client_id, reservation)
         begin_call()
         size, body = len(frame), request.body

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from gateway.call import unasked
 from gateway.queues.bounds import QUEUES_AT_ONCE
 from gateway.queues.live_queue import LiveQueue, QueueParts
-from log_format.errors import TidelogError
+from log_format.errors import BackOff, TidelogError
 from log_format.queues.changes import AllowLocks, ClaimQueue, CoordinatorFenced, unknown_queue
 
 _log = logging.getLogger("gateway.queues")
@@ -68,6 +68,14 @@ class Coordinator:
         if self._queues.get(queue.name) is queue:
             del self._queues[queue.name]
         queue.forget()
+
+    def let_go(self, queue: LiveQueue) -> None:
+        """Coordinate it no more, where no record of it is locked. Raises ``BackOff``."""
+        is_quiet = queue.quiet_until_ms <= self._parts.clock.monotonic_ms()
+        is_free = not queue.leases and queue.moving is None and not any(one.held for one in queue.shares.values())
+        if not (is_quiet and is_free and queue.is_current):
+            raise BackOff(f"Records of queue {queue.name!r} are locked, or may be.")
+        self.forget(queue)
 
     async def leave(self) -> None:
         """Give no more leases, and say of each queue how long the present ones are live. Raises nothing."""

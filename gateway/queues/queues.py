@@ -39,6 +39,7 @@ from gateway.queues.watch import Watch
 from log_format import limits
 from log_format.errors import UnknownTopic
 from log_format.queues.changes import AlterQueue, DeleteQueue, PutQueue, Subscribe, unknown_queue
+from log_format.queues.moves import MoveStarts
 from log_format.queues.row import EARLIEST, LATEST, PartitionChange, QueueSettings, RedrivePosition
 
 
@@ -180,6 +181,31 @@ class Queues:
             raise overloaded(f"There are {QUEUES_MAX} queues already.")
         decision = AlterQueue(queue=name, queue_id=self._new_id(), settings=default_settings(()), changes=changes)
         await self.table.decide(decision)
+
+    async def move_starts(
+        self, name: str, starts: Mapping[str, Mapping[int, int]], dropped: frozenset[str] = frozenset()
+    ) -> None:
+        """Go on at these offsets, by topic and partition, whatever is settled; read the ``dropped`` topics no more.
+
+        Raises ``RequestRefused`` (``UNKNOWN_QUEUE``, ``UNKNOWN_TOPIC``), ``BackOff`` (also while records are locked),
+        ``OutcomeUnknown``.
+        """
+        arrival_ms = self._clock.monotonic_ms()
+        queue = await self.coordinator.live(name)
+        changes: list[PartitionChange] = []
+        for one, offsets in starts.items():
+            topic = await self._existing(one, arrival_ms)
+            is_new = one not in queue.settings.topics
+            initial = await self._starts(name, topic, queue.settings.start) if is_new else []
+            assert topic.state.topic_id is not None
+            change = PartitionChange(queue=name, topic=one, topic_id=topic.state.topic_id, partition=0)
+            by_partition = {each.partition: each.start_offset for each in initial} | dict(offsets)
+            changes += [
+                msgspec.structs.replace(change, partition=partition, start_offset=offset)
+                for partition, offset in sorted(by_partition.items())
+            ]
+        self.coordinator.let_go(queue)
+        await self.table.decide(MoveStarts(queue=name, epoch=queue.epoch, starts=tuple(changes), dropped=dropped))
 
     async def settings(self, name: str) -> QueueSettings:
         """As of a moment ago. Raises ``RequestRefused`` (``UNKNOWN_QUEUE``), ``BackOff``."""

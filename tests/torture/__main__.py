@@ -27,6 +27,7 @@ from tests.torture.tortured.upkeep_run import Plan as UpkeepPlan
 from tests.torture.tortured.upkeep_run import torture_upkeep
 
 MODE_SECONDS = 3.0
+KAFKA_CLIENTS = 2
 RETENTIONS = 3
 """A run with maintenance lasts so many times as long as replaced files stay, which is longer than Spark's streams should lag."""
 
@@ -48,6 +49,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--modes", action="store_true", help="move topics between own commits and journals, too")
+    parser.add_argument("--kafka", action="store_true", help="clients by Kafka's protocol, too")
     parser.add_argument("--queues", action="store_true", help="queues and delayed records, and nothing else")
     parser.add_argument(
         "--rights", action="store_true", help="rights that change and tokens that rotate, and nothing else"
@@ -89,7 +91,10 @@ def main() -> int:
         outcome = torture_rights(rights_plan, directory, progress=show)
     else:
         mode_seconds = MODE_SECONDS if arguments.modes else None
-        plan = Plan(seconds=arguments.seconds, seed=arguments.seed, mode_seconds=mode_seconds)
+        kafka_clients = KAFKA_CLIENTS if arguments.kafka else 0
+        plan = Plan(
+            seconds=arguments.seconds, seed=arguments.seed, mode_seconds=mode_seconds, kafka_clients=kafka_clients
+        )
         outcome = torture(plan, directory, read_as=_read_as, progress=show)
     length = f"{arguments.restarts} drivers" if drivers else f"{arguments.seconds:.0f} s of faults"
     print(f"\nseed {arguments.seed}, {length}, {outcome.seconds:.0f} s in all\n")

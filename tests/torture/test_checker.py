@@ -69,6 +69,13 @@ def test_a_true_history_passes() -> None:
         ([ACKNOWLEDGED], [], {("t", 0): ["a.0"], ("u", 0): []}, "is not in the log"),
         ([ACKNOWLEDGED], [], {("t", 0): ["a.1", "a.0"], ("u", 0): []}, "was acknowledged at"),
         ([ACKNOWLEDGED, LATER], [], {("t", 0): ["a.0", "a.1", "a.2", "a.1"]}, "twice"),
+        ([replace(ACKNOWLEDGED, places=[])], [], LOG, "was acknowledged at"),
+        (
+            [replace(ACKNOWLEDGED, places=[], is_placed=False)],
+            [],
+            {("t", 0): ["a.0"], ("u", 0): []},
+            "is not in the log",
+        ),
         ([replace(UNKNOWN, outcome="refused")], [], {("t", 0): ["b.0"], ("u", 0): ["b.1"]}, "was refused"),
         ([replace(UNKNOWN, outcome="aborted")], [], {("t", 0): ["b.0"], ("u", 0): ["b.1"]}, "was aborted"),
         ([UNKNOWN], [], {("t", 0): ["b.0"], ("u", 0): []}, "only ['b.0']"),

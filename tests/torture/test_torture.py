@@ -46,6 +46,22 @@ def test_a_short_torture_with_topics_that_move(tmp_path: Path) -> None:
     assert sum(outcome.counts.get(f"commit.mode: {mode}", 0) for mode in ("own", "shared", "auto")) >= 3
 
 
+def test_a_short_torture_with_kafkas_clients(tmp_path: Path) -> None:
+    """Clients by Kafka's protocol beside those over HTTP: what came in by one door is read by the other, at the same offset."""
+    outcome = torture(
+        Plan(
+            seconds=25, seed=22, gateways=3, producers=3, readers=2, transactional=1, freeze_seconds=4, kafka_clients=1
+        ),
+        tmp_path,
+        read_as=lambda service: {"deltalake": by_deltalake(TOPICS, service.environment)},
+    )
+    assert outcome.contradictions == []
+    assert outcome.others_agree == {"deltalake": True, "Kafka": True}
+    assert outcome.counts["Kafka: record: acknowledged"] > 5
+    assert outcome.counts["Kafka: transaction: acknowledged"] > 0
+    assert outcome.counts["idempotent request: acknowledged"] > 5
+
+
 def test_a_short_torture_of_rights(tmp_path: Path) -> None:
     """Rights come and go, tokens are rotated and revoked at any of three gateways: each lets in and refuses as it must within
     five seconds, and what was acknowledged stays. ``make torture-rights`` is the long run, with gateways killed."""

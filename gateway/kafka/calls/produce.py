@@ -26,6 +26,7 @@ from gateway.engine.bounds import SEQUENCE_WAIT_MS_MAX
 from gateway.engine.open_topic import OpenTopic
 from gateway.kafka.bounds import HEAD_BYTES, ORIGINALS_PART
 from gateway.kafka.call import Answer, Calls, KafkaCall, Later, Refused, Served, let_others_in
+from gateway.kafka.calls.produce_answers import NO_TIME, PRODUCE, lone_answer, partition_answer
 from gateway.kafka.calls.stamps import (
     NO_OFFSET,
     NOTHING_LOST,
@@ -53,7 +54,6 @@ from log_format.topic.appended import Duplicate
 from log_format.topic.config import check_topic_name
 from log_format.topic.state import TopicState
 
-PRODUCE: Final = 0
 INLINE_BYTES_MAX: Final = 64 * 1024
 """A request that is longer, or compressed, is decoded in a thread."""
 ORIGINAL_RECORDS_MIN: Final = 16
@@ -87,7 +87,7 @@ class _Part:
     staged: Batch | None = None
     """Of a transaction: put beside the topic."""
     base_offset: int = -1
-    append_time_ms: int = -1
+    append_time_ms: int = NO_TIME
     log_start: int = -1
 
 
@@ -297,6 +297,10 @@ async def _answered(call: KafkaCall, parts: Sequence[_Part]) -> Answer:
     for part in parts:
         if part.pending is not None:
             await _acknowledged(part)
+    lone = parts[0] if len(parts) == 1 else None
+    if lone is not None and lone.error is None and lone.append_time_ms == NO_TIME and not call.pause_ms:
+        place = {"base_offset": lone.base_offset, "log_start": lone.log_start}
+        return lone_answer(call.version, lone.topic, lone.topic_id, lone.index, **place)
     by_topic: dict[Any, list[_Part]] = {}
     for part in parts:
         by_topic.setdefault(part.topic_id or part.topic, []).append(part)
@@ -306,14 +310,13 @@ async def _answered(call: KafkaCall, parts: Sequence[_Part]) -> Answer:
                 "name": some[0].topic,
                 "topic_id": some[0].topic_id,
                 "partition_responses": [
-                    {
-                        "index": part.index,
-                        "error_code": part.error or KafkaError.none,
-                        "base_offset": part.base_offset,
-                        "log_append_time": part.append_time_ms,
-                        "log_start_offset": _log_start(part),
-                        "record_errors": (),
-                    }
+                    partition_answer(
+                        part.index,
+                        part.error or KafkaError.none,
+                        part.base_offset,
+                        part.append_time_ms,
+                        _log_start(part),
+                    )
                     for part in some
                 ],
             }
@@ -336,7 +339,7 @@ async def _acknowledged(part: _Part) -> None:
         return
     (place,) = found.places if isinstance(found, Duplicate) else found
     part.base_offset = place.base_offset
-    part.log_start = part.open_topic.state.log_start(part.index)
+    part.log_start = part.open_topic.log.state.log_start(part.index)  # its own: a journal moves none
 
 
 CALLS: Final[Calls] = {PRODUCE: Served(3, 13, produce, listed_from=0)}

@@ -1,4 +1,7 @@
-"""DescribeShareGroupOffsets: up to where a share group has settled each partition, and how many records are left.
+"""Describe-, Alter- and DeleteShareGroupOffsets: up to where a share group has settled each partition, and how many are left.
+
+They are altered and deleted only while the group has no member and none of its records is locked. What is altered is delivered
+again from the new offset on. A topic whose offsets are deleted is read no more, until a member subscribes to it again.
 
 Source: KIP-932, KIP-1226 (lag).
 """
@@ -11,13 +14,19 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode as KafkaError
 
+from gateway.engine.open_topic import OpenTopic
+from gateway.kafka.administered import Right, administered
 from gateway.kafka.call import Answer, Calls, KafkaCall, Later, Served
 from gateway.kafka.calls.coordinator import check_group, group_error
 from gateway.kafka.errors import kafka_error
 from gateway.queues.describing import PartitionDescription
-from log_format.errors import TidelogError
+from log_format.access.acls import Operation
+from log_format.errors import ErrorCode, RequestRefused, TidelogError
+from log_format.topic.config import check_topic_name
 
 DESCRIBE_SHARE_GROUP_OFFSETS: Final = 90
+ALTER_SHARE_GROUP_OFFSETS: Final = 91
+DELETE_SHARE_GROUP_OFFSETS: Final = 92
 _NOTHING: Final = -1
 
 
@@ -84,4 +93,102 @@ def _partition(number: int, found: PartitionDescription | None, error: KafkaErro
     }
 
 
-CALLS: Final[Calls] = {DESCRIBE_SHARE_GROUP_OFFSETS: Served(0, 1, describe)}
+async def alter(call: KafkaCall, request: Any) -> Answer | Later:
+    """Have the group go on at these offsets."""
+    return Later(_altered(call, request))
+
+
+async def _altered(call: KafkaCall, request: Any) -> Answer:
+    responses: list[dict[str, Any]] = []
+    starts: dict[str, dict[int, int]] = {}
+    try:
+        _check_empty(call, request.group_id, "Read")
+        for one in request.topics:
+            found, error = await _readable(call, one.topic_name)
+            partitions = []
+            for part in one.partitions:
+                code = error or _partition_error(found, part.partition_index, part.start_offset)
+                partitions.append({"partition_index": part.partition_index, "error_code": code, "error_message": None})
+                if not code:
+                    starts.setdefault(one.topic_name, {})[part.partition_index] = part.start_offset
+            responses.append({"topic_name": one.topic_name, "topic_id": _id(found), "partitions": partitions})
+        await _move(call, request.group_id, "Read", starts)
+    except TidelogError as problem:
+        return call.answer(error_code=group_error(problem), error_message=problem.detail, responses=())
+    return call.answer(error_code=KafkaError.none, error_message=None, responses=responses)
+
+
+async def delete(call: KafkaCall, request: Any) -> Answer | Later:
+    """Forget what the group has settled of these topics, which it then reads no more."""
+    return Later(_deleted(call, request))
+
+
+async def _deleted(call: KafkaCall, request: Any) -> Answer:
+    responses: list[dict[str, Any]] = []
+    try:
+        _check_empty(call, request.group_id, "Delete")
+        read = (await call.engine.queues.settings(request.group_id)).topics
+        dropped = set()
+        for one in request.topics:
+            found, error = await _readable(call, one.topic_name)
+            code = error or (KafkaError.none if one.topic_name in read else KafkaError.unknown_topic_or_partition)
+            responses.append(
+                {"topic_name": one.topic_name, "topic_id": _id(found), "error_code": code, "error_message": None}
+            )
+            if not code:
+                dropped.add(one.topic_name)
+        await _move(call, request.group_id, "Delete", {}, frozenset(dropped))
+    except TidelogError as problem:
+        return call.answer(error_code=group_error(problem), error_message=problem.detail, responses=())
+    return call.answer(error_code=KafkaError.none, error_message=None, responses=responses)
+
+
+def _check_empty(call: KafkaCall, name: str, operation: Operation) -> None:
+    check_group(call, name, operation)
+    if call.shares.members.group(name, call.engine.clock.monotonic_ms()) is not None:
+        raise RequestRefused(f"Share group {name!r} has members.", code=ErrorCode.GROUP_NOT_EMPTY)
+
+
+async def _readable(call: KafkaCall, name: str) -> tuple[OpenTopic | None, KafkaError]:
+    """The topic, as it is now, or why its offsets can't be altered. Raises ``BackOff``."""
+    try:
+        call.require("Read", "topic", name)
+        check_topic_name(name)
+        topic = await call.engine.topics.fresh(name, call.engine.clock.monotonic_ms())
+        topic.existing()
+    except RequestRefused as problem:
+        return None, kafka_error(problem)
+    return topic, KafkaError.none
+
+
+def _partition_error(topic: OpenTopic | None, partition: int, offset: int) -> KafkaError:
+    assert topic is not None
+    if not 0 <= partition < topic.state.partition_count:
+        return KafkaError.unknown_topic_or_partition
+    return KafkaError.invalid_request if offset < 0 else KafkaError.none
+
+
+def _id(topic: OpenTopic | None) -> UUID | None:
+    return None if topic is None or topic.state.topic_id is None else UUID(topic.state.topic_id)
+
+
+async def _move(
+    call: KafkaCall,
+    name: str,
+    operation: Operation,
+    starts: dict[str, dict[int, int]],
+    dropped: frozenset[str] = frozenset(),
+) -> None:
+    """Raises as ``Queues.move_starts``, also where there is nothing to move."""
+    queues = call.engine.queues
+    if starts or dropped:
+        await administered(call, Right(operation, "group", name), lambda: queues.move_starts(name, starts, dropped))
+    else:
+        await queues.settings(name)
+
+
+CALLS: Final[Calls] = {
+    DESCRIBE_SHARE_GROUP_OFFSETS: Served(0, 1, describe),
+    ALTER_SHARE_GROUP_OFFSETS: Served(0, 0, alter),
+    DELETE_SHARE_GROUP_OFFSETS: Served(0, 0, delete),
+}

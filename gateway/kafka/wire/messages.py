@@ -17,6 +17,8 @@ from gateway.kafka.wire.reading import Malformed, make_reader, read_entity
 
 _PREFIX: Final = struct.Struct(">hhi")
 _LENGTH: Final = struct.Struct(">i")
+_HEADER: Final = struct.Struct(">ii")
+_KEPT_BYTES_MAX: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +46,43 @@ def read_head(frame: memoryview) -> Head:
     return Head(*_PREFIX.unpack_from(frame))
 
 
-def read_request(head: Head, frame: memoryview) -> Request:
+@dataclass(slots=True)
+class LastHeader:
+    """Of a connection: clients say the same of themselves in each request."""
+
+    key: int = -1
+    version: int = -1
+    rest: bytes = b""
+    """Behind the correlation id."""
+    client_id: str | None = None
+
+    def end(self, head: Head, frame: memoryview) -> int | None:
+        """Where the frame's header ends, where it is this one."""
+        end = _PREFIX.size + len(self.rest)
+        is_this = head.key == self.key and head.version == self.version and frame[_PREFIX.size : end] == self.rest
+        return end if is_this else None
+
+    def keep(self, head: Head, client_id: str | None, rest: memoryview) -> None:
+        """Know it again, unless it is long."""
+        if len(rest) <= _KEPT_BYTES_MAX:
+            self.key, self.version, self.rest, self.client_id = head.key, head.version, bytes(rest), client_id
+
+
+def read_request(head: Head, frame: memoryview, last: LastHeader) -> Request:
     """The whole frame. Bytes behind the body are ignored, as by a broker. Raises ``Malformed``."""
     try:
         kind = request_type(head.key, head.version)
     except UnknownEntity as error:
         raise Malformed(str(error)) from error
-    header, size = read_entity(kind.__header_schema__, frame)
+    size = last.end(head, frame)
+    if size is None:
+        header, size = read_entity(kind.__header_schema__, frame)
+        last.keep(head, header.client_id, frame[_PREFIX.size : size])
+        client_id = header.client_id
+    else:
+        client_id = last.client_id
     body, _ = read_entity(kind, frame, size)
-    return Request(head, header.client_id, body)
+    return Request(head, client_id, body)
 
 
 def prepare(key: int, version: int) -> None:
@@ -87,16 +117,13 @@ def encoded_body(entity: Any) -> bytes:
 def framed(head: Head, *parts: bytes | memoryview) -> list[bytes | memoryview]:
     """The answer's frame in parts: length, header, body. Of ApiVersions' answer the header is the oldest, so that any client can
     read it."""
-    header = _header(head.key, head.version, head.correlation_id)
-    size = len(header) + sum(map(len, parts))
-    return [_LENGTH.pack(size) + header, *parts]
-
-
-def _header(key: int, version: int, correlation_id: int) -> bytes:
-    header_type = _header_type(key, version)
-    return encoded_body(header_type(correlation_id=correlation_id))
+    rest = _header_rest(head.key, head.version)
+    size = _LENGTH.size + len(rest) + sum(map(len, parts))
+    return [_HEADER.pack(size, head.correlation_id) + rest, *parts]
 
 
 @cache
-def _header_type(key: int, version: int) -> Any:
-    return response_type(key, version).__header_schema__
+def _header_rest(key: int, version: int) -> bytes:
+    """What of an answer's header follows its correlation id."""
+    header = encoded_body(response_type(key, version).__header_schema__(correlation_id=0))
+    return header[_LENGTH.size :]

@@ -42,6 +42,8 @@ def _codes(member: ShareMember, topic: str) -> dict[str, KafkaError]:
             "share_group_describe", 1, group_ids=(member.group,), include_authorized_operations=False
         ).groups[0].error_code,
         "offsets": member.wire.call("describe_share_group_offsets", 0, groups=[described]).groups[0].error_code,
+        "alter": member.wire.call("alter_share_group_offsets", 0, group_id=member.group, topics=()).error_code,
+        "delete": member.wire.call("delete_share_group_offsets", 0, group_id=member.group, topics=()).error_code,
         "fetch": KafkaError(member.fetch(epoch=0).error),
         "acknowledge": KafkaError(member.acknowledge({}, epoch=-1)[0]),
     }  # fmt: skip
@@ -55,9 +57,36 @@ def test_each_call_needs_its_right_on_the_group(service: Service, topic: str, me
     assert service.secured.admin.http.get(f"/v1/queues/{member.group}").status_code == 404, "nothing was made"
     service.secured.allow(principal, "Describe", "group", member.group)
     codes = _codes(member, topic)
-    assert {name for name, code in codes.items() if code is GROUP_DENIED} == {"heartbeat", "fetch", "acknowledge"}
+    reading = {"heartbeat", "fetch", "acknowledge", "alter"}
+    assert {name for name, code in codes.items() if code is GROUP_DENIED} == reading | {"delete"}
     service.secured.allow(principal, "Read", "group", member.group)
-    assert set(_codes(member, topic).values()) == {NONE}
+    codes = _codes(member, topic)
+    assert codes.pop("delete") is GROUP_DENIED
+    assert codes.pop("alter") is KafkaError.non_empty_group
+    assert set(codes.values()) == {NONE}
+    service.secured.allow(principal, "Delete", "group", member.group)
+    assert _codes(member, topic)["delete"] is KafkaError.non_empty_group
+
+
+def test_altering_offsets_needs_read_of_the_topic(service: Service, topic: str, member: ShareMember) -> None:
+    """Without it the topic's offsets stay as they are, however the caller may read and delete the group."""
+    rights = (("Read", "group", member.group), ("Delete", "group", member.group))
+    principal, token = service.user(*rights)
+    made = service.secured.admin.http.put(f"/v1/queues/{member.group}", json={"topics": [topic], "start": "earliest"})
+    assert made.status_code == 201, made.text
+    assert log_in(member.wire, token).error_code == 0
+    moved = {"topic_name": topic, "partitions": [{"partition_index": 0, "start_offset": 5}]}
+
+    def told() -> tuple[KafkaError, KafkaError]:
+        altered = member.wire.call("alter_share_group_offsets", 0, group_id=member.group, topics=[moved])
+        asked = [{"topic_name": topic}]
+        deleted = member.wire.call("delete_share_group_offsets", 0, group_id=member.group, topics=asked)
+        return altered.responses[0].partitions[0].error_code, deleted.responses[0].error_code
+
+    assert told() == (TOPIC_DENIED, TOPIC_DENIED)
+    assert service.secured.admin.http.get(f"/v1/queues/{member.group}").json()["topics"] == [topic]
+    service.secured.allow(principal, "Read", "topic", topic)
+    assert told() == (NONE, NONE)
 
 
 def test_records_need_read_of_their_topic(service: Service, topic: str, member: ShareMember) -> None:

@@ -101,7 +101,7 @@ def groups(servers: str, directory: Path) -> None:
 
 
 def share_groups(servers: str, directory: Path) -> None:
-    """kafka-share-groups, kafka-console-share-consumer, kafka-configs of groups: set, consume, list, describe, delete."""
+    """kafka-share-groups, kafka-console-share-consumer: set, consume, list, describe, reset and delete offsets, delete."""
     del directory
     at = ("--bootstrap-server", servers)
     topic, group = "tool.shares", "tool.shares.group"
@@ -119,6 +119,13 @@ def share_groups(servers: str, directory: Path) -> None:
     if not re.search(rf"{re.escape(group)}\s+tool\.shares\s+0\s+3\s+0\b", described):
         raise Failed(f"described as {described.strip()[-200:]!r}")
     expect_in("Empty", run(java(command, *at, "--describe", "--state", "--group", group)))
+    run(java(command, *at, "--reset-offsets", "--group", group, "--topic", topic, "--to-earliest", "--execute"))
+    found = run(java(consumer, *at, "--topic", topic, "--group", group, "--max-messages", 3, "--timeout-ms", 30000))
+    expect(found.split(), ["a", "b", "c"], "consumed again")
+    expect_in(topic, run(java(command, *at, "--delete-offsets", "--group", group, "--topic", topic)))
+    described = run(java(command, *at, "--describe", "--group", group))
+    if re.search(rf"{re.escape(group)}\s+tool\.shares\s+0\s", described):
+        raise Failed(f"described after its offsets' deletion as {described.strip()[-200:]!r}")
     run(java(command, *at, "--delete", "--group", group))
     if group in run(java(command, *at, "--list")):
         raise Failed("it is listed after its deletion")

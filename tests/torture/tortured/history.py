@@ -50,6 +50,8 @@ class Write:
     attempts: int = 1
     duplicate: bool = False
     atomic: bool = False
+    is_placed: bool = True
+    """Whether an acknowledgement says where the values are: Kafka's transactions are told no offsets."""
     why: str = ""
 
 

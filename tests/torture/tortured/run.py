@@ -11,6 +11,7 @@ from pathlib import Path
 from unittest import mock
 
 from log_format.stores import open_store
+from tests.support.server_process import free_port
 from tests.torture.tortured import clients
 from tests.torture.tortured.checker import Checker, Log, summary
 from tests.torture.tortured.final_log import by_http
@@ -19,6 +20,7 @@ from tests.torture.tortured.group_history import unlike_the_table
 from tests.torture.tortured.group_members import GroupMember
 from tests.torture.tortured.group_offsets import OffsetsClient, committed_offsets, ever_committed
 from tests.torture.tortured.history import History
+from tests.torture.tortured.kafka_clients import by_kafka, produce_by_kafka, read_by_kafka, transact_by_kafka
 from tests.torture.tortured.misfortune import Misfortune
 from tests.torture.tortured.mode_changer import ModeChanger
 from tests.torture.tortured.service import STORE, Service, service
@@ -43,6 +45,8 @@ class Plan:
     """Of one group, by polls."""
     committers: int = 2
     """Of offsets without members, each for a group of its own."""
+    kafka_clients: int = 0
+    """So many producers, transactional loops and readers by Kafka's protocol, beside those over HTTP."""
     pace_seconds: float = 0.1
     freeze_seconds: float = 20.0
     mode_seconds: float | None = None
@@ -68,7 +72,10 @@ def torture(
 ) -> Outcome:
     """Run the plan. ``read_as`` reads the final topics in further ways, by name. The history lies in the directory."""
     history, failures, began = History(), list[str](), time.monotonic()
-    with service(directory, plan.gateways) as running:
+    listeners = [f"127.0.0.1:{free_port()}" for _ in range(plan.gateways if plan.kafka_clients else 0)]
+    kafka = ",".join(listeners)
+    environments = {index: {"TIDELOG_KAFKA_LISTEN": address} for index, address in enumerate(listeners)}
+    with service(directory, plan.gateways, environments=environments) as running:
         admin = clients.Client("administrator", running.urls, history, threading.Event(), plan.seed)
         config = {"flush.ms": 50} if plan.mode_seconds is None else {"flush.ms": 50, "drain.ms": DRAIN_MS}
         for topic, count in TOPICS.items():
@@ -80,15 +87,12 @@ def torture(
         def make(name: str, until: threading.Event) -> clients.Client:
             return clients.Client(name, running.urls, history, until, plan.seed)
 
-        writing = _start_writing(plan, lambda name: make(name, stopping), failures)
+        writing = _start_writing(plan, lambda name: make(name, stopping), kafka, failures)
         groups = _Groups(running, plan, stopping)
         groups.start()
         changer = _start_moving(plan, make("operator", stopping), failures)
         ended = threading.Event()
-        reading = [
-            clients.start(clients.read, make(f"reader-{i}", ended), TOPICS, failures=failures)
-            for i in range(plan.readers)
-        ]
+        reading = _start_reading(plan, lambda name: make(name, ended), kafka, failures)
         misfortune = threading.Thread(
             target=Misfortune(running, history, plan.seed, calm, plan.freeze_seconds).run,
             name="misfortune",
@@ -118,7 +122,7 @@ def torture(
         ended.set()
         for thread in reading:
             thread.join(REST_SECONDS_MAX)
-        others = read_as(running)
+        others = read_as(running) | ({"Kafka": by_kafka(kafka, TOPICS)} if kafka else {})
         failures += [
             f"gateway {i} ended with {code}" for i, g in enumerate(running.gateways) if (code := g.stop()) != 0
         ]
@@ -131,11 +135,29 @@ def torture(
     )
 
 
-def _start_writing(plan: Plan, make: Callable[[str], clients.Client], failures: list[str]) -> list[threading.Thread]:
+def _start_writing(
+    plan: Plan, make: Callable[[str], clients.Client], kafka: str, failures: list[str]
+) -> list[threading.Thread]:
     work = [(clients.produce, f"producer-{i}") for i in range(plan.producers)]
     work += [(clients.transact, f"transactor-{i}") for i in range(plan.transactional)]
     work += [(clients.produce_at_once, "at-once")] if plan.mode_seconds is not None else []
-    return [clients.start(one, make(name), TOPICS, plan.pace_seconds, failures=failures) for one, name in work]
+    started = [clients.start(one, make(name), TOPICS, plan.pace_seconds, failures=failures) for one, name in work]
+    by_protocol = [(produce_by_kafka, "kafka-producer"), (transact_by_kafka, "kafka-transactor")]
+    return started + [
+        clients.start(one, make(f"{name}-{i}"), kafka, TOPICS, plan.pace_seconds, failures=failures)
+        for one, name in by_protocol
+        for i in range(plan.kafka_clients)
+    ]
+
+
+def _start_reading(
+    plan: Plan, make: Callable[[str], clients.Client], kafka: str, failures: list[str]
+) -> list[threading.Thread]:
+    reading = [clients.start(clients.read, make(f"reader-{i}"), TOPICS, failures=failures) for i in range(plan.readers)]
+    return reading + [
+        clients.start(read_by_kafka, make(f"kafka-reader-{i}"), kafka, TOPICS, failures=failures)
+        for i in range(plan.kafka_clients)
+    ]
 
 
 def _start_moving(plan: Plan, client: clients.Client, failures: list[str]) -> ModeChanger | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from log_format.delta.actions import Add, Commit
-from log_format.errors import ErrorCode, RequestRefused
+from log_format.errors import BackOff, ErrorCode, RequestRefused
 from log_format.queues.changes import (
     AllowLocks,
     AlterQueue,
@@ -23,6 +23,7 @@ from log_format.queues.changes import (
     Settle,
     Subscribe,
 )
+from log_format.queues.moves import MoveStarts
 from log_format.queues.row import PartitionChange, PendingSettlement, QueueSettings
 from log_format.queues.runs import RELEASED, SETTLED, Run
 from log_format.queues.state import Queue, QueuesState, changes_of
@@ -222,3 +223,51 @@ def test_a_queue_made_anew_repeats_no_epoch() -> None:
     table.decide(ClaimQueue(queue="q", coordinator="b"))
     assert table.queue().epoch > before
     assert table.state.memory_bytes == table.queue().memory_bytes
+
+
+def test_a_moved_start_forgets_what_was_settled() -> None:
+    """Back as well as ahead, of the partitions that are named. A settlement of before is refused, and nobody waits for a lock."""
+    table = Table()
+    table.decide(put())
+    table.decide(ClaimQueue(queue="q", coordinator="a"))
+    epoch = table.queue().epoch
+    both = (change(Run(0, 4, SETTLED)), msgspec.structs.replace(change(Run(0, 1, SETTLED)), partition=1))
+    table.decide(Settle(queue="q", epoch=epoch, changes=both))
+    start = msgspec.structs.replace(change(), start_offset=2)
+    (refusal,) = table.decide(MoveStarts(queue="q", epoch=epoch - 1, starts=(start,)))
+    assert isinstance(refusal, CoordinatorFenced)
+    table.decide(MoveStarts(queue="q", epoch=epoch, starts=(start,)))
+    (refusal,) = table.decide(Settle(queue="q", epoch=epoch, changes=(change(Run(2, 4, SETTLED)),)))
+    assert isinstance(refusal, CoordinatorFenced)
+    settled = {key: (one.start_offset, one.runs) for key, one in table.queue().partitions.items()}
+    assert settled == {("t-id", 0): (2, ()), ("t-id", 1): (2, ())}
+    table.rewrite()
+    table.decide(ClaimQueue(queue="q", coordinator="b"))
+    row = table.queue().row
+    assert row is not None
+    assert (row.inherited_ms, row.lock_ms_max) == (0, 30_000)
+
+
+def test_starts_are_not_moved_beneath_a_transaction() -> None:
+    """What waits for its end would be settled behind the move."""
+    table = Table()
+    table.decide(put())
+    table.decide(ClaimQueue(queue="q", coordinator="a"))
+    epoch = table.queue().epoch
+    waiting = PendingSettlement(
+        pending_id="p",
+        queue="q",
+        transaction_id="x",
+        on_commit=(change(Run(0, 0, SETTLED)),),
+        on_abort=(),
+        prepared_at_ms=0,
+    )
+    table.decide(Prepare(pending=waiting, epoch=epoch))
+    (refusal,) = table.decide(MoveStarts(queue="q", epoch=epoch, dropped=frozenset({"t"})))
+    assert isinstance(refusal, BackOff)
+    table.decide(Conclude(queue="q", transaction_id="x"))
+    table.decide(MoveStarts(queue="q", epoch=epoch, dropped=frozenset({"t"})))
+    row = table.queue().row
+    assert row is not None
+    assert (row.settings.topics, dict(table.queue().partitions)) == ((), {})
+    table.rewrite()
