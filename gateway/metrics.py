@@ -9,7 +9,6 @@ would take a tenth of a small request's time.
 from __future__ import annotations
 
 import contextlib
-from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final
 
@@ -20,11 +19,12 @@ from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
+from gateway.seconds import Seconds
+
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 UNMATCHED: Final = "unmatched"
 """The route label of requests that matched no route."""
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-SECONDS_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
 class _Requests(Collector):
@@ -32,8 +32,7 @@ class _Requests(Collector):
 
     def __init__(self) -> None:
         self.answered: dict[tuple[str, str, int], int] = {}
-        self.bucket_counts: dict[tuple[str, str], list[int]] = {}
-        self.seconds_sums: dict[tuple[str, str], float] = {}
+        self.seconds: dict[tuple[str, str], Seconds] = {}
         self.received_bytes = 0
         self.sent_bytes = 0
         self.in_flight_count = 0
@@ -55,13 +54,8 @@ class _Requests(Collector):
             "From the request's head to the last byte handed to the connection.",
             labels=("method", "route"),
         )
-        for key, counts in self.bucket_counts.items():
-            total = 0
-            buckets: list[tuple[str, float]] = []
-            for bound, count in zip((*SECONDS_BUCKETS, float("inf")), counts, strict=True):
-                total += count
-                buckets.append(("+Inf" if bound == float("inf") else str(bound), total))
-            seconds.add_metric(key, buckets, self.seconds_sums[key])
+        for key, observed in self.seconds.items():
+            observed.add_to(seconds, key)
         yield seconds
         yield CounterMetricFamily("tidelog_http_received_bytes", "Request bodies, as received.", self.received_bytes)
         yield CounterMetricFamily("tidelog_http_sent_bytes", "Answer bodies, as sent.", self.sent_bytes)
@@ -99,12 +93,10 @@ class Metrics:
         key = (method if method in _METHODS else "other", route or UNMATCHED)
         answered = (*key, status)
         requests.answered[answered] = requests.answered.get(answered, 0) + 1
-        counts = requests.bucket_counts.get(key)
-        if counts is None:
-            counts = requests.bucket_counts[key] = [0] * (len(SECONDS_BUCKETS) + 1)
-            requests.seconds_sums[key] = 0.0
-        counts[bisect_left(SECONDS_BUCKETS, seconds)] += 1
-        requests.seconds_sums[key] += seconds
+        observed = requests.seconds.get(key)
+        if observed is None:
+            observed = requests.seconds[key] = Seconds()
+        observed.observe(seconds)
         requests.received_bytes += received_bytes
         requests.sent_bytes += sent_bytes
 

@@ -12,10 +12,10 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from gateway.call import stands, unasked
-from gateway.engine.group_commit import GroupCommit
+from gateway.engine.group_commit import Entry, GroupCommit
 from gateway.engine.moving import Moving
 from gateway.engine.open_journal import Journals
 from gateway.engine.open_table import TableAccess
@@ -39,18 +39,30 @@ _ROW_OVERHEAD_BYTES = 12
 
 @dataclass(slots=True, eq=False)
 class PendingBatch:
-    """A batch under way. ``settled`` gets its places or its error."""
+    """A batch under way. ``settled`` gets its places or its error. ``reservation``: of its memory."""
 
     batch: Batch
     size_bytes: int
     settled: asyncio.Future[Acknowledgement]
+    reservation: Reservation | None
     moves: int = 0
-    withdraw: Callable[[], bool] = lambda: False
-    """Take the batch back; False where a flush has taken it."""
+    at: _Submitted[Any] | None = None
+    """Where it waits or is written; None: it came too late, and waits to be submitted again."""
+
+
+@dataclass(slots=True, eq=False)
+class _Submitted(Entry[ItemT, Acknowledgement]):
+    """A batch at one writer. ``pending``: None once that writer has settled it."""
+
+    commits: GroupCommit[ItemT, Acknowledgement]
+    pending: PendingBatch | None
+    settled: Callable[[PendingBatch, Acknowledgement | TidelogError], None]
 
     def settle(self, outcome: Acknowledgement | TidelogError) -> None:
-        """Only the first call counts."""
-        settle(self.settled, outcome)
+        """See ``Entry``."""
+        pending, self.pending = self.pending, None
+        if pending is not None:
+            self.settled(pending, outcome)
 
 
 class AppendedTo(Protocol):
@@ -99,17 +111,16 @@ class Appending:
         Raises ``BackOff`` (``OVERLOADED``): then the caller keeps the reservation.
         """
         size = batch.nbytes + batch.record_count * _ROW_OVERHEAD_BYTES
-        pending = PendingBatch(batch, size, asyncio.get_running_loop().create_future())
+        pending = PendingBatch(batch, size, asyncio.get_running_loop().create_future(), reservation)
         if self._following is None:
             self._submit(pending)
         else:
-            self._wait_for_topic(pending)  # behind those that came before it
+            self._late.append(pending)  # behind those that came before it
         if self._under_way is None:
             self._under_way = set()
         self._under_way.add(pending)
         self._sent_bytes += size
-        self._access.metrics.buffered_bytes.inc(size)
-        pending.settled.add_done_callback(partial(self._let_go, pending, reservation))
+        self._access.metrics.buffered_bytes += size
         return pending
 
     def take_sent_bytes(self) -> int:
@@ -127,7 +138,7 @@ class Appending:
         flush_ms = state.config.integer("flush.ms") if state.exists else 0
         acknowledgement = await self._access.time_limits.outcome(
             pending.settled,
-            lambda: pending.withdraw(),  # noqa: PLW0108 - the one of the moment: the batch may move meanwhile
+            partial(self._withdraw, pending),
             label=self._topic.log.table.label,
             taken_within_ms=flush_ms + self._access.bounds.produce_wait_ms_max,
             ends_within_ms=self._access.bounds.commit_wait_ms_max,
@@ -151,32 +162,32 @@ class Appending:
             self._submit_to(commits, Routed(own, pending.batch), pending)
 
     def _submit_to(self, commits: GroupCommit[ItemT, Acknowledgement], item: ItemT, pending: PendingBatch) -> None:
-        inner = commits.submit(item, pending.size_bytes)
-        pending.withdraw = partial(commits.withdraw, inner)
-        inner.settled.add_done_callback(partial(self._settled, pending))
+        submitted = _Submitted(item, pending.size_bytes, commits, pending, self._settled)
+        commits.enter(submitted)
+        pending.at = submitted
 
-    def _settled(self, pending: PendingBatch, inner: asyncio.Future[Acknowledgement]) -> None:
-        error = inner.exception()
-        if error is None:
-            pending.settle(inner.result())
-        elif isinstance(error, Attached) and pending.moves < _MOVES_MAX:
+    def _settled(self, pending: PendingBatch, outcome: Acknowledgement | TidelogError) -> None:
+        if isinstance(outcome, Attached) and pending.moves < _MOVES_MAX:
             pending.moves += 1
-            self._wait_for_topic(pending)
+            pending.at = None
+            self._late.append(pending)
             if self._following is None:
                 with unasked():
                     self._following = asyncio.create_task(self._follow())
         else:
-            assert isinstance(error, TidelogError)
-            pending.settle(error)
+            self._end(pending, outcome)
 
-    def _wait_for_topic(self, pending: PendingBatch) -> None:
-        pending.withdraw = partial(self._withdraw_late, pending)
-        self._late.append(pending)
-
-    def _withdraw_late(self, pending: PendingBatch) -> bool:
-        if pending not in self._late:
+    def _withdraw(self, pending: PendingBatch) -> bool:
+        """Take the batch back; False where a flush has taken it. The caller settles it."""
+        if pending.at is not None:
+            if not pending.at.commits.withdraw(pending.at):
+                return False
+            pending.at = None
+        elif pending in self._late:
+            self._late.remove(pending)
+        else:
             return False
-        self._late.remove(pending)
+        self._let_go(pending)
         return True
 
     async def _follow(self) -> None:
@@ -190,7 +201,7 @@ class Appending:
                     self._submit(pending)
                 except TidelogError as refusal:
                     for other in late[number:]:
-                        other.settle(refusal)
+                        self._end(other, refusal)
                     break
         except TidelogError as refusal:
             problem = refusal
@@ -203,12 +214,16 @@ class Appending:
     def _refuse_late(self, problem: TidelogError) -> None:
         late, self._late = self._late, []
         for pending in late:
-            pending.settle(problem)
+            self._end(pending, problem)
 
-    def _let_go(self, pending: PendingBatch, reservation: Reservation | None, _settled: object) -> None:
+    def _end(self, pending: PendingBatch, outcome: Acknowledgement | TidelogError) -> None:
+        settle(pending.settled, outcome)
+        self._let_go(pending)
+
+    def _let_go(self, pending: PendingBatch) -> None:
         if self._under_way is not None:
             self._under_way.discard(pending)
             self._under_way = self._under_way or None
-        self._access.metrics.buffered_bytes.dec(pending.size_bytes)
-        if reservation is not None:
-            reservation.release()
+        self._access.metrics.buffered_bytes -= pending.size_bytes
+        if pending.reservation is not None:
+            pending.reservation.release()

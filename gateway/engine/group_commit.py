@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -35,16 +36,26 @@ AT_ONCE: Final = -inf
 
 
 @dataclass(slots=True, eq=False)
-class Pending(Generic[ItemT, OutcomeT]):
-    """An item under way. ``settled`` gets its outcome or its error. ``arrived``: in the loop's time."""
+class Entry(ABC, Generic[ItemT, OutcomeT]):
+    """An item under way. ``arrived``: in the loop's time, once it is submitted."""
 
     item: ItemT
     size_bytes: int
-    arrived: float
+    arrived: float = field(init=False)
+
+    @abstractmethod
+    def settle(self, outcome: OutcomeT | TidelogError) -> None:
+        """Take the outcome or the error. Only the first call counts."""
+
+
+@dataclass(slots=True, eq=False)
+class Pending(Entry[ItemT, OutcomeT]):
+    """An item whose outcome somebody awaits: ``settled`` gets it."""
+
     settled: asyncio.Future[OutcomeT]
 
     def settle(self, outcome: OutcomeT | TidelogError) -> None:
-        """Only the first call counts."""
+        """See ``Entry``."""
         settle(self.settled, outcome)
 
 
@@ -52,27 +63,27 @@ class Pending(Generic[ItemT, OutcomeT]):
 class Waiting(Generic[ItemT]):
     """Items that no group has taken, in order."""
 
-    entries: list[Pending[ItemT, Any]] = field(default_factory=list)
+    entries: list[Entry[ItemT, Any]] = field(default_factory=list)
     size_bytes: int = 0
 
     def __bool__(self) -> bool:
         return bool(self.entries)
 
-    def append(self, pending: Pending[ItemT, Any]) -> None:
+    def append(self, entry: Entry[ItemT, Any]) -> None:
         """Add one at the end."""
-        self.entries.append(pending)
-        self.size_bytes += pending.size_bytes
+        self.entries.append(entry)
+        self.size_bytes += entry.size_bytes
 
-    def remove(self, pending: Pending[ItemT, Any]) -> bool:
+    def remove(self, entry: Entry[ItemT, Any]) -> bool:
         """Take an item out; False when it is not here."""
         try:
-            self.entries.remove(pending)
+            self.entries.remove(entry)
         except ValueError:
             return False
-        self.size_bytes -= pending.size_bytes
+        self.size_bytes -= entry.size_bytes
         return True
 
-    def take(self, count: int) -> list[Pending[ItemT, Any]]:
+    def take(self, count: int) -> list[Entry[ItemT, Any]]:
         """Take out the first ``count``, or all there are."""
         taken, self.entries[:count] = self.entries[:count], []
         self.size_bytes -= sum(pending.size_bytes for pending in taken)
@@ -149,7 +160,7 @@ class TokenBucket(AtOnce):
 class Group(Generic[ItemT, OutcomeT]):
     """The items of one commit."""
 
-    def __init__(self, pending: Sequence[Pending[ItemT, OutcomeT]], before: asyncio.Task[None] | None) -> None:
+    def __init__(self, pending: Sequence[Entry[ItemT, OutcomeT]], before: asyncio.Task[None] | None) -> None:
         self.pending = pending
         self.size_bytes = sum(each.size_bytes for each in pending)
         self.way_made: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -223,18 +234,22 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
 
     def submit(self, item: ItemT, size_bytes: int = 0) -> Pending[ItemT, OutcomeT]:
         """Put an item at the end of the queue. Raises ``BackOff`` (``OVERLOADED``) when the queue is full."""
+        pending: Pending[ItemT, OutcomeT] = Pending(item, size_bytes, asyncio.get_running_loop().create_future())
+        self.enter(pending)
+        return pending
+
+    def enter(self, entry: Entry[ItemT, OutcomeT]) -> None:
+        """As ``submit``, for an item that no future is needed for."""
         if len(self._waiting.entries) >= self._waiting_max:
             raise overloaded(f"Too many requests wait for a commit of {self._label}.")
-        loop = asyncio.get_running_loop()
-        pending: Pending[ItemT, OutcomeT] = Pending(item, size_bytes, loop.time(), loop.create_future())
-        self._waiting.append(pending)
+        entry.arrived = asyncio.get_running_loop().time()
+        self._waiting.append(entry)
         if self._running is None:
             with unasked():  # a group takes other calls' items, too
                 self._running = asyncio.create_task(self._run())
             self._running.add_done_callback(self._report)
-        elif self._schedule.due(self._waiting, pending.arrived) <= pending.arrived:
+        elif self._schedule.due(self._waiting, entry.arrived) <= entry.arrived:
             self.reconsider()
-        return pending
 
     async def outcome(
         self,
@@ -253,9 +268,9 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
             ends_within_ms=ends_within_ms,
         )
 
-    def withdraw(self, pending: Pending[ItemT, OutcomeT]) -> bool:
+    def withdraw(self, entry: Entry[ItemT, OutcomeT]) -> bool:
         """Take back an item that no group has taken; False when one has. The caller settles it."""
-        return self._waiting.remove(pending)
+        return self._waiting.remove(entry)
 
     def reconsider(self) -> None:
         """The schedule's inputs have changed: a group may be due now."""

@@ -6,7 +6,9 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+from gateway.seconds import SECONDS_BUCKETS, SecondsOfMany
+
+_SECONDS: Final = SECONDS_BUCKETS
 _BYTES: Final = tuple(float(1 << power) for power in range(8, 27, 2))
 _COUNTS: Final = (1.0, 2.0, 3.0, 5.0, 10.0, 20.0)
 
@@ -36,12 +38,10 @@ class EngineMetrics:
             buckets=_COUNTS,
             registry=registry,
         )
-        self.acknowledgement_seconds = Histogram(
-            "tidelog_acknowledgement_seconds",
-            "From a batch's entry into the buffer to its acknowledgement.",
-            buckets=_SECONDS,
-            registry=registry,
+        self.acknowledgement_seconds = SecondsOfMany(
+            "tidelog_acknowledgement_seconds", "From a batch's entry into the buffer to its acknowledgement."
         )
+        registry.register(self.acknowledgement_seconds)
         self.flush_failures = Counter(
             "tidelog_flush_failures", "Flushes that were not acknowledged.", ("error_code",), registry=registry
         )
@@ -56,8 +56,10 @@ class EngineMetrics:
             registry=registry,
         )
         self.checkpoints = Counter("tidelog_checkpoints", "Checkpoints, by outcome.", ("outcome",), registry=registry)
-        self.buffered_bytes = Gauge(
-            "tidelog_buffered_bytes", "Records that wait for their acknowledgement.", registry=registry
+        self.buffered_bytes = 0
+        """A plain number: it changes twice a request."""
+        Gauge("tidelog_buffered_bytes", "Records that wait for their acknowledgement.", registry=registry).set_function(
+            lambda: self.buffered_bytes
         )
         self.tail_cache_bytes = Gauge("tidelog_tail_cache_bytes", "Records kept for tail reads.", registry=registry)
         self.topics_loaded = Gauge("tidelog_topics_loaded", "Topics whose state is in memory.", registry=registry)

@@ -24,6 +24,7 @@ from typing import Final, Self
 from starlette.requests import ClientDisconnect, Request
 
 from gateway.codec.compression import Decompressor
+from gateway.http.parameters import header_text
 from gateway.memory_budget import Memory, Reservation
 from gateway.problem import refused
 from log_format.errors import ErrorCode, RequestRefused
@@ -59,7 +60,7 @@ class Body:
     @property
     def content_type(self) -> str | None:
         """The ``Content-Type`` header as sent; None without one."""
-        return self._request.headers.get("content-type")
+        return header_text(self._request, b"content-type")
 
     async def __aenter__(self) -> Self:
         try:
@@ -171,7 +172,7 @@ class _Decompressing:
 
 
 def _content_length(request: Request) -> int | None:
-    text = request.headers.get("content-length")
+    text = header_text(request, b"content-length")
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 19):

@@ -22,6 +22,8 @@ Forward = Callable[[ASGIApp, Scope, Receive, Send], Awaitable[None]]
 
 FOUND: Final = "tidelog.found"
 """Where a request's scope has its route's application, if it was looked up before."""
+_OPEN_ENDED: Final = ":path}"
+"""A parameter that may have slashes."""
 _PARAMETER: Final = re.compile(r"\{[^}]*\}")
 
 
@@ -49,9 +51,12 @@ class Dispatcher:
         self._forward = forward
         self._exact: dict[str, dict[str, APIRoute]] = {}
         patterns: dict[str, tuple[re.Pattern[str], dict[str, APIRoute]]] = {}
+        open_ended: set[str] = set()
         for route in routes:
             if route.param_convertors:
                 by_method = patterns.setdefault(route.path_format, (route.path_regex, {}))[1]
+                if _OPEN_ENDED in route.path:
+                    open_ended.add(route.path_format)
             else:
                 by_method = self._exact.setdefault(route.path_format, {})
             for method in route.methods or ():
@@ -59,7 +64,14 @@ class Dispatcher:
                 if method == "GET":
                     by_method.setdefault("HEAD", route)
         special_first = sorted(patterns, key=lambda template: -len(_PARAMETER.sub("", template)))
-        self._patterns = [patterns[template] for template in special_first]
+        self._open_ended = [patterns[template] for template in special_first if template in open_ended]
+        self._patterns: dict[int, list[tuple[re.Pattern[str], dict[str, APIRoute]]]] = {}
+        """By the number of slashes, which other parameters have none of."""
+        for template in special_first:
+            if template not in open_ended:
+                self._patterns.setdefault(template.count("/"), []).append(patterns[template])
+        for of_count in self._patterns.values():
+            of_count.extend(self._open_ended)
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Handle one request."""
@@ -74,7 +86,7 @@ class Dispatcher:
         by_method = self._exact.get(path)
         parameters: dict[str, str] = {}
         if by_method is None:
-            for pattern, candidates in self._patterns:
+            for pattern, candidates in self._patterns.get(path.count("/"), self._open_ended):
                 # Not match, whose pattern's end would let a line break follow.
                 match = pattern.fullmatch(path)
                 if match is not None:

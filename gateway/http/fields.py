@@ -120,6 +120,8 @@ class NotNull:
 
 def is_identifier(text: str) -> bool:
     """Whether it is one: 1 to 255 bytes of UTF-8 without control characters."""
+    if text.isascii():
+        return 1 <= len(text) <= IDENTIFIER_BYTES_MAX and text.isprintable()
     try:
         size = len(text.encode())
     except UnicodeEncodeError:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 encoded = msgspec.json.Encoder().encode
@@ -30,6 +29,6 @@ class PlainAnswer:
         await send({"type": "http.response.body", "body": self._body})
 
 
-def json_response(members: Any, status: int = 200, *, headers: Mapping[str, str] | None = None) -> Response:
+def json_response(members: Any, status: int = 200) -> PlainAnswer:
     """An ``application/json`` answer of a value that msgspec can encode."""
-    return Response(encoded(members), status_code=status, headers=headers, media_type="application/json")
+    return PlainAnswer(encoded(members), status)

@@ -103,6 +103,15 @@ def header_pairs(request: Request, names: Mapping[bytes, str]) -> Pairs:
     ]
 
 
+def header_text(request: Request, name: bytes) -> str | None:
+    """The first of the request's headers of this name, in lower case; None without one."""
+    for one, value in request.scope["headers"]:
+        if one == name:
+            text: str = value.decode("latin-1")
+            return text
+    return None
+
+
 def accepted(request: Request) -> str:
     """All of the request's ``Accept`` headers as one; empty without any."""
     return ",".join(request.headers.getlist("accept"))

@@ -19,7 +19,7 @@ from gateway.gateway import check_transaction, gateway_of, owner_of, request_mem
 from gateway.http import fields
 from gateway.http.body import has_body, request_body
 from gateway.http.json_response import PlainAnswer
-from gateway.http.parameters import parameters_refused
+from gateway.http.parameters import header_text, parameters_refused
 from gateway.http.producer_headers import ConditionalHeaders, ProduceHeaders
 from gateway.http.validation import UNKNOWN_PARAMETER
 from gateway.log_engine import LogEngine
@@ -156,7 +156,7 @@ class _Asked(NamedTuple):
 
     def kind(self, request: Request) -> str:
         """The body's media type. Raises ``RequestRefused`` where parameters and headers do not go with it, or with each other."""
-        header = request.headers.get("content-type")
+        header = header_text(request, b"content-type")
         kind = content_type(header, default=JSON if header is None and not has_body(request) else None)
         if kind not in (OCTET_STREAM, TEXT_PLAIN) and (names := self.query.model_fields_set - {"acks"}):
             raise parameters_refused([(name, UNKNOWN_PARAMETER) for name in sorted(names)])
@@ -172,9 +172,9 @@ class _Asked(NamedTuple):
 
 def _length(request: Request, bytes_max: int) -> int:
     """About how long the body will be; 0 where nothing is said of it, and where it will be refused for it."""
-    text = request.headers.get("content-length", "")
+    text = header_text(request, b"content-length") or ""
     length = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
-    if "content-encoding" in request.headers:
+    if header_text(request, b"content-encoding") is not None:
         return min(length * _COMPRESSION_RATIO, bytes_max)
     return length if length <= bytes_max else 0
 

@@ -15,6 +15,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import ASGIApp
 
 from gateway import structured_log
 from gateway.access.needs import needs
@@ -96,7 +97,7 @@ async def large(request: Request, query: Annotated[Size, Query()]) -> Response:
 
 @router.get("/v1/wait")
 @needs()
-async def wait(request: Request) -> Response:
+async def wait(request: Request) -> ASGIApp:
     engine = engine_of(request)
     engine.waiting_count += 1
     try:
@@ -108,7 +109,7 @@ async def wait(request: Request) -> Response:
 
 @router.get("/v1/waiting")
 @needs()
-async def waiting(request: Request) -> Response:
+async def waiting(request: Request) -> ASGIApp:
     return json_response({"waiting": engine_of(request).waiting_count})
 
 
@@ -133,14 +134,14 @@ async def fail(request: Request) -> Response:
 
 @router.post("/v1/store/{state}")
 @needs()
-async def store(request: Request) -> Response:
+async def store(request: Request) -> ASGIApp:
     engine_of(request).store_is_up = request.path_params["state"] == "up"
     return json_response({})
 
 
 @router.get("/v1/parts/{part}")
 @needs()
-async def parts(request: Request) -> Response:
+async def parts(request: Request) -> ASGIApp:
     from gateway.http.parameters import path_text
 
     return json_response({"part": path_text(request, "part")})

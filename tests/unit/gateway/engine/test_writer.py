@@ -158,17 +158,22 @@ async def test_after_an_unknown_outcome_the_log_decides(gateway: Gateway) -> Non
 
 
 async def test_who_waits_too_long_is_withdrawn_and_never_written() -> None:
-    """A request refused because the store hangs was not written, also when the store comes back right after (G8)."""
+    """A request refused because the store hangs was not written, also when the store comes back right after (G8).
+
+    Its memory is free again at once.
+    """
     gateway = make_gateway(produce_wait_ms_max=50)
+    memory = MemoryBudget(1000, "bodies")
     topic = await gateway.topic(flush_ms=0)
     with Gate(gateway.store, "put_if_absent") as gate:
         first = gateway.submit(topic, [b"first"])
         await gate.wait_until_reached()
         staged = gateway.submit(topic, [b"staged"])
         await asyncio.sleep(0.1)
-        waiting = gateway.submit(topic, [b"withdrawn"])
+        waiting = topic.submit(batch_of(topic, [b"withdrawn"]), memory.reserve(100))
         with pytest.raises(BackOff):
             await topic.appending.acknowledged(waiting)
+        assert memory.used_bytes == 0
         gate.open()
         await asyncio.wait([first.settled, staged.settled])
     await gateway.append(topic, [b"last"])

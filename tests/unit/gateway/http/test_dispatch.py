@@ -28,6 +28,7 @@ def dispatcher() -> Dispatcher:
     router.get("/v1/topics/{topic}")(endpoint)
     router.delete("/v1/topics/{topic}")(endpoint)
     router.post("/v1/topics/{topic}:delete-records")(endpoint)
+    router.get("/files/{release}/{file:path}")(endpoint)
     return Dispatcher([route for route in router.routes if isinstance(route, TypedRoute)])
 
 
@@ -49,6 +50,8 @@ def dispatched(method: str, path: str) -> dict[str, Any]:
         ("POST", "/v1/topics", "/v1/topics", {}),
         ("GET", "/v1/topics/a", "/v1/topics/{topic}", {"topic": "a"}),
         ("POST", "/v1/topics/a:delete-records", "/v1/topics/{topic}:delete-records", {"topic": "a"}),
+        ("GET", "/files/r/a", "/files/{release}/{file}", {"release": "r", "file": "a"}),
+        ("GET", "/files/r/a/b/c/d.js", "/files/{release}/{file}", {"release": "r", "file": "a/b/c/d.js"}),
     ],
 )
 def test_requests_find_their_routes(method: str, path: str, template: str, parameters: dict[str, str]) -> None:

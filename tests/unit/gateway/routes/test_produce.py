@@ -68,8 +68,10 @@ async def test_what_waits_again_is_counted_again(drains_second: bool, monkeypatc
     async def acknowledged(self: Appending, pending: PendingBatch) -> Any:
         if len(used_bytes) > 1:
             return await real(self, pending)
-        pending.settle(out_of_order(ProducerStamp("p", 0, 1), 0))
-        assert pending.withdraw()
+        submitted = pending.at
+        assert submitted is not None
+        assert submitted.commits.withdraw(submitted)
+        submitted.settle(out_of_order(ProducerStamp("p", 0, 1), 0))
         await asyncio.sleep(0)
         assert gateway.request_memory.used_bytes == 0
         return pending.settled.result()

@@ -1,0 +1,30 @@
+"""Histograms in plain numbers show what the client library's would."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+
+from gateway.seconds import SECONDS_BUCKETS, SecondsOfMany
+
+OBSERVED = (0.0, 0.001, 0.0011, 0.5, 59.9, 60.0, 61.0)
+
+
+def test_a_scrape_is_the_same_as_the_librarys() -> None:
+    """Buckets, bounds that are met exactly, count and sum."""
+    ours, theirs = CollectorRegistry(), CollectorRegistry()
+    plain = SecondsOfMany("a_seconds", "What it is.")
+    ours.register(plain)
+    library = Histogram("a_seconds", "What it is.", buckets=SECONDS_BUCKETS, registry=theirs)
+    for seconds in OBSERVED:
+        plain.observe(seconds)
+        library.observe(seconds)
+    expected = [line for line in generate_latest(theirs).decode().splitlines() if "_created" not in line]
+    assert generate_latest(ours).decode().splitlines() == expected
+
+
+def test_it_is_read_by_name() -> None:
+    """The console reads some metrics without collecting the others."""
+    registry = CollectorRegistry()
+    registry.register(SecondsOfMany("a_seconds", "What it is."))
+    found = registry.restricted_registry(["a_seconds_bucket"]).collect()
+    assert [sample.name for metric in found for sample in metric.samples] == ["a_seconds_bucket"] * 16
