@@ -20,8 +20,9 @@ from gateway.engine.writer import Writer
 from gateway.memory_budget import Reservation
 from log_format.checkpoints.topic_log import topic_table
 from log_format.errors import BackOff, TidelogError, UnknownPartition, UnknownTopic
+from log_format.journal.state import JournalState
 from log_format.journal.topics import JournalTopic
-from log_format.journal.view import AheadOfTable, is_open, view_of
+from log_format.journal.view import AheadOfTable, is_open, may_have_left, view_of
 from log_format.topic.append import Batch
 from log_format.topic.state import TopicState
 
@@ -73,7 +74,7 @@ class OpenTopic(OpenTable[TopicState]):
         self.appending = Appending(self, parts.access, parts.journals)
         self._sequencing: Sequencing | None = None
         self._writer: Writer | None = None
-        self._view: tuple[TopicState, JournalTopic | None, TopicState] | None = None
+        self._view: tuple[TopicState, JournalTopic | int, TopicState] | None = None
         self._parts = parts
         self._polling: asyncio.Task[None] | None = None
         self._turn = -1
@@ -136,15 +137,20 @@ class OpenTopic(OpenTable[TopicState]):
             return self._viewed()
         except AheadOfTable:  # the next look at the table brings them together
             own, view = self.log.state, self._view
-            return own if view is None or view[0].topic_id != own.topic_id else view[2]
+            is_known = view is not None and view[0].topic_id == own.topic_id
+            return view[2] if is_known and view[2].next_offsets.sum() >= own.next_offsets.sum() else own
 
-    def _viewed(self) -> TopicState:
+    def _viewed(self, at: JournalState | None = None) -> TopicState:
+        """``at``: what the journal had before the newest look at the table. Raises ``AheadOfTable``."""
         own, journal = self.log.state, self.journal
         if journal is None:
             return own
-        known = journal.state.topic(own.topic_id)
-        if self._view is None or self._view[0] is not own or self._view[1] is not known:
-            self._view = (own, known, view_of(own, journal.state))
+        looked, at = at is not None, at or journal.state
+        known = at.topic(own.topic_id) or at.topics.closed_number(str(own.topic_id))
+        if self._view is None or self._view[0] is not own or self._view[1] != known:
+            if not looked and may_have_left(own, at):
+                raise AheadOfTable
+            self._view = (own, known, view_of(own, at))
         return self._view[2]
 
     async def looked_at(self) -> TopicState:
@@ -174,7 +180,10 @@ class OpenTopic(OpenTable[TopicState]):
             try:
                 return self._viewed()
             except AheadOfTable:
+                at = journal.state
                 await super().fresh()
+            if self.log.state.attachment == own.attachment:
+                return self._viewed(at)
         raise BackOff(f"Topic {self.name!r} is moved too often to be read.", topic=self.name)
 
     @property

@@ -31,7 +31,7 @@ from log_format.journal.reclaim import Reclaim, taken_bases
 from log_format.journal.take import JournalTake
 from log_format.journal.topics import JournalTopic
 from log_format.journal.undrained import Undrained
-from log_format.journal.view import AheadOfTable, is_open, journal_topic, view_of
+from log_format.journal.view import AheadOfTable, is_open, journal_topic, may_have_left, view_of
 from log_format.limits import OVERTAKE_MS
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.reader import SegmentReader
@@ -374,10 +374,12 @@ class Gateway:
                 opened.look()
             if opened.state.attachment != here:
                 continue
-            try:
-                return view_of(opened.state, journal.state)
-            except AheadOfTable:
-                opened.look()
+            with suppress(AheadOfTable):
+                if not may_have_left(opened.state, journal.state):
+                    return view_of(opened.state, journal.state)
+            at = journal.state
+            if opened.look().attachment == here:
+                return view_of(opened.state, at)
         raise BackOff("it moves too often")
 
     def read(self, state: TopicState, partition_number: int, offset: int) -> list[tuple[int, bytes]]:
