@@ -137,8 +137,9 @@ class OpenTopic(OpenTable[TopicState]):
             return self._viewed()
         except AheadOfTable:  # the next look at the table brings them together
             own, view = self.log.state, self._view
-            is_known = view is not None and view[0].topic_id == own.topic_id
-            return view[2] if is_known and view[2].next_offsets.sum() >= own.next_offsets.sum() else own
+            if view is None or view[0].topic_id != own.topic_id:
+                return own
+            return view[2] if view[2].next_offsets.sum() >= own.next_offsets.sum() else own
 
     def _viewed(self, at: JournalState | None = None) -> TopicState:
         """``at``: what the journal had before the newest look at the table. Raises ``AheadOfTable``."""

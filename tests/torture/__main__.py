@@ -89,7 +89,7 @@ def main() -> int:
         outcome = torture_rights(rights_plan, directory, progress=show)
     else:
         mode_seconds = MODE_SECONDS if arguments.modes else None
-        plan = Plan(seconds=arguments.seconds, seed=arguments.seed, mode_seconds=mode_seconds)
+        plan = Plan(seconds=arguments.seconds, seed=arguments.seed, mode_seconds=mode_seconds, streams=arguments.modes)
         outcome = torture(plan, directory, read_as=_read_as, progress=show)
     length = f"{arguments.restarts} drivers" if drivers else f"{arguments.seconds:.0f} s of faults"
     print(f"\nseed {arguments.seed}, {length}, {outcome.seconds:.0f} s in all\n")

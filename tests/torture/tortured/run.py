@@ -22,6 +22,7 @@ from tests.torture.tortured.history import History
 from tests.torture.tortured.misfortune import Misfortune
 from tests.torture.tortured.mode_changer import ModeChanger
 from tests.torture.tortured.service import STORE, Service, service
+from tests.torture.tortured.stream_witness import StreamWitness
 
 TOPICS = {"orders": 4, "payments": 3}
 REST_SECONDS_MAX = 180.0
@@ -47,6 +48,8 @@ class Plan:
     freeze_seconds: float = 20.0
     mode_seconds: float | None = None
     """Between two moves of a topic from its own commits to a journal or back; None: no topic is moved."""
+    streams: bool = False
+    """Whether Spark's streams read on meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +79,8 @@ def torture(
             reply, _, _ = admin.insist("POST", "/v1/topics", made)
             assert reply.status in {200, 201}, reply
         stopping, calm = threading.Event(), threading.Event()
+        witness = StreamWitness(directory, TOPICS, "orders", running.environment) if plan.streams else None
+        failures += [] if witness is None else witness.wait_until_ready()
 
         def make(name: str, until: threading.Event) -> clients.Client:
             return clients.Client(name, running.urls, history, until, plan.seed)
@@ -118,13 +123,17 @@ def torture(
         ended.set()
         for thread in reading:
             thread.join(REST_SECONDS_MAX)
+        failures += [] if witness is None else witness.judged(log)
         others = read_as(running)
         failures += [
             f"gateway {i} ended with {code}" for i, g in enumerate(running.gateways) if (code := g.stop()) != 0
         ]
     history.save(directory / "history.jsonl")
     return Outcome(
-        counts=summary(history, log) | groups.counts() | ({} if changer is None else dict(changer.counts)),
+        counts=summary(history, log)
+        | groups.counts()
+        | ({} if changer is None else dict(changer.counts))
+        | ({} if witness is None else witness.counts()),
         contradictions=failures + Checker(history, log).contradictions(),
         seconds=time.monotonic() - began,
         others_agree={name: other == log for name, other in others.items()},
