@@ -187,6 +187,21 @@ class OpenTopic(OpenTable[TopicState]):
                 return self._viewed(at)
         raise BackOff(f"Topic {self.name!r} is moved too often to be read.", topic=self.name)
 
+    def is_fresh(self, since_ms: int) -> bool:
+        """Whether ``fresh(since_ms)`` would ask the store for nothing."""
+        journal = self.journal
+        if journal is not None and not is_open(self.log.state, journal.state):
+            return False
+        observed_ms = (self.log if journal is None else journal.log).observed_ms
+        return observed_ms is not None and observed_ms > since_ms
+
+    def is_followed(self) -> bool:
+        """Whether a look is due within ``journal_poll_ms`` once a reader waits here, for all topics at its journal."""
+        bounds = self._access.bounds
+        now_ms = self._access.clock.monotonic_ms()
+        is_recent = now_ms - (self.log.observed_ms or 0) <= bounds.own_look_ms
+        return self.journal is not None and is_recent and self.is_fresh(now_ms - bounds.journal_poll_ms - 1)
+
     @property
     def is_awaited(self) -> bool:
         """Whether a reader waits for its records."""
