@@ -1,4 +1,4 @@
-"""When drains begin: at three quarters of ``drain.ms``, and earlier where so many are due together that the last would be late."""
+"""When drains begin: at three quarters of ``drain.ms``, or earlier where so many are due that the last would be late."""
 
 from __future__ import annotations
 
