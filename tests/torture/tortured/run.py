@@ -78,7 +78,7 @@ def torture(
             made = {"name": topic, "partition_count": count, "config": config}
             reply, _, _ = admin.insist("POST", "/v1/topics", made)
             assert reply.status in {200, 201}, reply
-        stopping, calm = threading.Event(), threading.Event()
+        stopping = threading.Event()
         witness = StreamWitness(directory, TOPICS, "orders", running.environment) if plan.streams else None
         failures += [] if witness is None else witness.wait_until_ready()
 
@@ -94,20 +94,7 @@ def torture(
             clients.start(clients.read, make(f"reader-{i}", ended), TOPICS, failures=failures)
             for i in range(plan.readers)
         ]
-        misfortune = threading.Thread(
-            target=Misfortune(running, history, plan.seed, calm, plan.freeze_seconds).run,
-            name="misfortune",
-            daemon=True,
-        )
-        misfortune.start()
-        deadline = time.monotonic() + plan.seconds
-        while (left := deadline - time.monotonic()) > 0 and not failures:
-            progress(
-                f"{left:.0f} s left, {len(history.writes)} writes, {len(history.reads)} polls, {len(history.faults)} faults"
-            )
-            time.sleep(min(left, 1.0))
-        calm.set()
-        misfortune.join(REST_SECONDS_MAX)
+        _misfortune(plan, running, history, failures, progress)
         stopping.set()
         for thread in writing:
             thread.join(REST_SECONDS_MAX)
@@ -138,6 +125,27 @@ def torture(
         seconds=time.monotonic() - began,
         others_agree={name: other == log for name, other in others.items()},
     )
+
+
+def _misfortune(
+    plan: Plan, running: Service, history: History, failures: list[str], progress: Callable[[str], None]
+) -> None:
+    """Do to the service what the plan says, for so long, and undo it."""
+    calm = threading.Event()
+    misfortune = threading.Thread(
+        target=Misfortune(running, history, plan.seed, calm, plan.freeze_seconds).run,
+        name="misfortune",
+        daemon=True,
+    )
+    misfortune.start()
+    deadline = time.monotonic() + plan.seconds
+    while (left := deadline - time.monotonic()) > 0 and not failures:
+        progress(
+            f"{left:.0f} s left, {len(history.writes)} writes, {len(history.reads)} polls, {len(history.faults)} faults"
+        )
+        time.sleep(min(left, 1.0))
+    calm.set()
+    misfortune.join(REST_SECONDS_MAX)
 
 
 def _start_writing(plan: Plan, make: Callable[[str], clients.Client], failures: list[str]) -> list[threading.Thread]:
