@@ -15,7 +15,7 @@ SHARED: dict[str, Any] = {"commit_mode": "shared", "flush_ms": 5}
 NEVER = 600_000
 
 
-async def two_gateways(**bounds: int) -> tuple[Gateway, Gateway]:
+async def two_gateways(**bounds: Any) -> tuple[Gateway, Gateway]:
     """Both know the topic with one record; the second one has just looked."""
     objects = MemoryStore()
     one, other = make_gateway(objects=objects), make_gateway(objects=objects, **bounds)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,7 @@ DRAIN_MS = 10_000
 NOW_MS = 1_000_000
 
 
-def topics(ages_ms: list[int | None], drain_ms: int = DRAIN_MS) -> list[JournalTopic]:
+def topics(ages_ms: Sequence[int | None], drain_ms: int = DRAIN_MS) -> list[JournalTopic]:
     """With records that wait for so long; None: without any."""
     offsets = np.zeros(1, np.int64)
     return [
