@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 
 from gateway.engine.appending import Appending, PendingBatch
@@ -183,8 +184,9 @@ class OpenTopic(OpenTable[TopicState]):
             except AheadOfTable:
                 at = journal.state
                 await super().fresh()
-            if self.log.state.attachment == own.attachment:
-                return self._viewed(at)
+            with suppress(AheadOfTable):
+                if self.log.state.attachment == own.attachment:
+                    return self._viewed(at)
         raise BackOff(f"Topic {self.name!r} is moved too often to be read.", topic=self.name)
 
     def is_fresh(self, since_ms: int) -> bool:

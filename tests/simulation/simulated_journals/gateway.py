@@ -378,8 +378,9 @@ class Gateway:
                 if not may_have_left(opened.state, journal.state):
                     return view_of(opened.state, journal.state)
             at = journal.state
-            if opened.look().attachment == here:
-                return view_of(opened.state, at)
+            with suppress(AheadOfTable):
+                if opened.look().attachment == here:
+                    return view_of(opened.state, at)
         raise BackOff("it moves too often")
 
     def read(self, state: TopicState, partition_number: int, offset: int) -> list[tuple[int, bytes]]:
