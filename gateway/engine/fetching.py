@@ -1,6 +1,8 @@
 """Fetches: how much to read and how long to wait, over one partition or several.
 
-1. Every fetch begins with a look at the log that is younger than the fetch (``OpenTopic.fresh``).
+1. Every answer follows a look at the log that is younger than the fetch (``OpenTopic.fresh``). A fetch begins with it, unless it
+   may wait and there is nothing to read as far as is known: then the next look that a journal gets anyway, within a second or so,
+   is its look, too.
 2. A waiting fetch holds no records and no memory for them. It wakes the moment a commit of its partitions stands here. Meanwhile
    the log is looked at for other gateways' commits.
 3. The limits are totals over its partitions, in the order of the request; the first record comes whatever its size. The time for
@@ -18,7 +20,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gateway.engine.answer_memory import read_bytes_max, reserve_for_store, reserve_for_tail
 from gateway.engine.bounds import (
@@ -41,6 +43,18 @@ from gateway.memory_budget import Memory, MemoryBudget, Reservation
 from log_format.clock import Clock
 from log_format.errors import BackOff, TidelogError
 from log_format.topic.state import TopicState
+
+
+@dataclass(frozen=True, slots=True)
+class _Later:
+    """What a fetch wants that arrived then, and has still to be looked at."""
+
+    wanted: Sequence[FetchFrom]
+    arrival_ms: int
+
+    def is_done(self, starts: Sequence[ReadFrom | TidelogError]) -> bool:
+        """Whether others have looked meanwhile."""
+        return all(isinstance(start, TidelogError) or start.topic.is_fresh(self.arrival_ms) for start in starts)
 
 
 class Fetching:
@@ -74,6 +88,12 @@ class Fetching:
         waiting polls or answers.
         """
         with await self._list_of(len(wanted), memory.client):
+            if limits.wait_ms_max >= self._bounds.journal_poll_ms:
+                topics = self._locating.at_known_ends(wanted)
+                if topics is not None:
+                    starts = await self._locating.located(wanted, topics)
+                    deadline_ms = self._clock.monotonic_ms() + limits.wait_ms_max
+                    return await self._waited(starts, limits, memory, deadline_ms, _Later(wanted, arrival_ms))
             topics = await self._locating.fresh(wanted, arrival_ms)
             return await self.fetch_from(await self._locating.located(wanted, topics), limits, memory)
 
@@ -90,8 +110,15 @@ class Fetching:
         return await self._waited(starts, limits, memory, deadline_ms)
 
     async def _waited(
-        self, starts: Sequence[ReadFrom | TidelogError], limits: FetchLimits, memory: Memory, deadline_ms: int
+        self,
+        starts: Sequence[ReadFrom | TidelogError],
+        limits: FetchLimits,
+        memory: Memory,
+        deadline_ms: int,
+        later: _Later | None = None,
     ) -> FetchAnswer:
+        """``later``: what is to be looked at before there is an answer."""
+        look_ms = self._clock.monotonic_ms() + 2 * self._bounds.journal_poll_ms
         with ExitStack() as stack:
             wakeup = Wakeup()
             stack.enter_context(self._places.place(wakeup))
@@ -100,16 +127,24 @@ class Fetching:
                 # Register first, then read again: a commit in between is not missed.
                 wakeup.clear()
                 began_ms = self._clock.monotonic_ms()
+                if later is not None and later.is_done(starts):
+                    later = None
                 answer = await self._read(starts, limits, memory)
                 now_ms = self._clock.monotonic_ms()
                 left_ms = deadline_ms - now_ms
-                if self._is_enough(answer, limits) or left_ms <= 0:
+                is_over = self._is_enough(answer, limits) or left_ms <= 0
+                if is_over and later is None:
                     return answer
                 answer.reservation.release()
                 del answer
+                if later is not None and (is_over or now_ms >= look_ms):
+                    starts = await self._locating.looked_again(later.wanted, starts, later.arrival_ms)
+                    later = None
+                    continue
                 if len(starts) > FETCH_LIST_PARTITIONS and not self._draining.begun:
                     await asyncio.sleep(min(left_ms, (now_ms - began_ms) * POLL_REST) / 1000)
-                await wakeup.wait(deadline_ms - self._clock.monotonic_ms())
+                until_ms = deadline_ms if later is None else min(deadline_ms, look_ms)
+                await wakeup.wait(until_ms - self._clock.monotonic_ms())
 
     async def _list_of(self, partition_count: int, client: str | None) -> Reservation:
         """Memory for a list of partitions; a short list is part of its connection's memory. Raises ``BackOff``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from log_format.journal.offer import Offer, Taken
@@ -22,8 +23,12 @@ class JournalPeers(Protocol):
         """Have that gateway take the object up. None: it did not, and never will. Raises ``OfferLost``."""
         ...
 
+    def answering(self, sender: str) -> AbstractContextManager[None]:
+        """While an offer of that gateway, named by its instance, is under way here."""
+        ...
+
     def tell(self, journal: int, version: int) -> None:
-        """Tell all others of a commit. Nothing comes of it where they can't be reached."""
+        """Tell the others of a commit, but for those that get an answer. Nothing comes of it where they can't be reached."""
         ...
 
 
@@ -39,6 +44,11 @@ class NoPeers:
         """See ``JournalPeers``."""
         del journal, offer
         return None
+
+    def answering(self, sender: str) -> AbstractContextManager[None]:
+        """See ``JournalPeers``."""
+        del sender
+        return nullcontext()
 
     def tell(self, journal: int, version: int) -> None:
         """See ``JournalPeers``."""

@@ -68,6 +68,33 @@ class Locating:
             await asyncio.gather(*(look() for _ in range(min(TOPIC_LOOKS_AT_ONCE, len(wanted)))))
         return looked
 
+    def at_known_ends(self, wanted: Sequence[FetchFrom]) -> Topics | None:
+        """The topics, where each partition is asked for from its known end on, and will be looked at anyway if a reader waits.
+
+        Else None: the topics have to be looked at now. So it is for long lists.
+        """
+        topics: dict[str, OpenTopic] = {}
+        for one in wanted[: PARTITIONS_PER_STEP + 1]:
+            topic = self._registry.known(one.topic)
+            if topic is None or one.timestamp_ms is not None or not topic.is_followed():
+                return None
+            state = topic.state
+            is_there = state.exists and 0 <= one.partition < state.partition_count
+            if not is_there or one.offset != state.high_watermark(one.partition):
+                return None
+            topics[one.topic] = topic
+        return topics if len(wanted) <= PARTITIONS_PER_STEP else None
+
+    async def looked_again(
+        self, wanted: Sequence[FetchFrom], starts: Sequence[ReadFrom | TidelogError], arrival_ms: int
+    ) -> list[ReadFrom | TidelogError]:
+        """``starts`` after ``fresh``, with the errors of that."""
+        topics = await self.fresh(wanted, arrival_ms)
+        looked = [topics[one.topic] for one in wanted]
+        return [
+            topic if isinstance(topic, TidelogError) else start for topic, start in zip(looked, starts, strict=True)
+        ]
+
     async def located(self, wanted: Sequence[FetchFrom], topics: Topics) -> list[ReadFrom | TidelogError]:
         """Where each is read from, in the order of the request."""
         starts: list[ReadFrom | TidelogError] = []

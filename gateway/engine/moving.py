@@ -90,7 +90,7 @@ class Moving:
                 to = await self._new_place(topic_id, joins)
                 move = Move(None, to, None if to is None else self._moved(reason))
             else:
-                trial = make(Move(here, None if leaves else here)).propose(
+                trial = make(Move(here, None if leaves else here, topic_id=topic_id)).propose(
                     self._table.state, self._parts.access.clock.now_ms()
                 )
                 if not trial.actions:
@@ -100,9 +100,9 @@ class Moving:
                     if is_drained or leaves:
                         await self.drain_whole()
                 number = journal.state.topics.next_number(topic_id)
-                move = Move(here, None, self._moved(reason))
+                move = Move(here, None, self._moved(reason), topic_id)
                 if not leaves:
-                    move = Move(here, here.following(number))
+                    move = Move(here, here.following(number), topic_id=topic_id)
             try:
                 committed = await self._table.commit(make(move))
             except Attached:
@@ -181,7 +181,7 @@ class Moving:
         return Attachment(journal_number, number, number)
 
     async def _overtake(self, topic_id: str, here: Attachment, journal: OpenJournal) -> None:
-        move = Move(here, here.following(journal.state.topics.next_number(topic_id)))
+        move = Move(here, here.following(journal.state.topics.next_number(topic_id)), topic_id=topic_id)
         try:
             with unasked():
                 await self._table.commit(MoveTopic(topic_id=topic_id, move=move))

@@ -22,6 +22,7 @@ from log_format.delta.log import TableLog
 from log_format.errors import BackOff, ErrorCode, RequestRefused
 from log_format.journal.entries import Entry, attach, attach_bytes
 from log_format.journal.notes import JournalNotes
+from log_format.journal.offer import Offer, Taken
 from log_format.journal.state import JournalState
 from log_format.journal.topics import JournalTopic
 from log_format.limits import JOURNAL_TOPICS_MAX, JOURNALS
@@ -182,6 +183,11 @@ class Journals:
         journal = self._open.get(number)
         if journal is not None:
             await journal.hear(version)
+
+    async def take(self, number: int, offer: Offer, sender: str) -> Taken | None:
+        """Take up the object that another gateway, named by its instance, has put. See ``JournalTakes.take``."""
+        with self._peers.answering(sender):
+            return await self.get(number).writer.takes.take(offer)
 
     def __iter__(self) -> Iterator[OpenJournal]:
         return iter(list(self._open.values()))

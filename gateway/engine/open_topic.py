@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 
 from gateway.engine.appending import Appending, PendingBatch
@@ -20,8 +21,9 @@ from gateway.engine.writer import Writer
 from gateway.memory_budget import Reservation
 from log_format.checkpoints.topic_log import topic_table
 from log_format.errors import BackOff, TidelogError, UnknownPartition, UnknownTopic
+from log_format.journal.state import JournalState
 from log_format.journal.topics import JournalTopic
-from log_format.journal.view import AheadOfTable, is_open, view_of
+from log_format.journal.view import AheadOfTable, is_open, may_have_left, view_of
 from log_format.topic.append import Batch
 from log_format.topic.state import TopicState
 
@@ -73,7 +75,7 @@ class OpenTopic(OpenTable[TopicState]):
         self.appending = Appending(self, parts.access, parts.journals)
         self._sequencing: Sequencing | None = None
         self._writer: Writer | None = None
-        self._view: tuple[TopicState, JournalTopic | None, TopicState] | None = None
+        self._view: tuple[TopicState, JournalTopic | int, TopicState] | None = None
         self._parts = parts
         self._polling: asyncio.Task[None] | None = None
         self._turn = -1
@@ -136,15 +138,21 @@ class OpenTopic(OpenTable[TopicState]):
             return self._viewed()
         except AheadOfTable:  # the next look at the table brings them together
             own, view = self.log.state, self._view
-            return own if view is None or view[0].topic_id != own.topic_id else view[2]
+            if view is None or view[0].topic_id != own.topic_id:
+                return own
+            return view[2] if view[2].next_offsets.sum() >= own.next_offsets.sum() else own
 
-    def _viewed(self) -> TopicState:
+    def _viewed(self, at: JournalState | None = None) -> TopicState:
+        """``at``: what the journal had before the newest look at the table. Raises ``AheadOfTable``."""
         own, journal = self.log.state, self.journal
         if journal is None:
             return own
-        known = journal.state.topic(own.topic_id)
-        if self._view is None or self._view[0] is not own or self._view[1] is not known:
-            self._view = (own, known, view_of(own, journal.state))
+        looked, at = at is not None, at or journal.state
+        known = at.topic(own.topic_id) or at.topics.closed_number(str(own.topic_id))
+        if self._view is None or self._view[0] is not own or self._view[1] != known:
+            if not looked and may_have_left(own, at):
+                raise AheadOfTable
+            self._view = (own, known, view_of(own, at))
         return self._view[2]
 
     async def looked_at(self) -> TopicState:
@@ -174,8 +182,27 @@ class OpenTopic(OpenTable[TopicState]):
             try:
                 return self._viewed()
             except AheadOfTable:
+                at = journal.state
                 await super().fresh()
+            with suppress(AheadOfTable):
+                if self.log.state.attachment == own.attachment:
+                    return self._viewed(at)
         raise BackOff(f"Topic {self.name!r} is moved too often to be read.", topic=self.name)
+
+    def is_fresh(self, since_ms: int) -> bool:
+        """Whether ``fresh(since_ms)`` would ask the store for nothing."""
+        journal = self.journal
+        if journal is not None and not is_open(self.log.state, journal.state):
+            return False
+        observed_ms = (self.log if journal is None else journal.log).observed_ms
+        return observed_ms is not None and observed_ms > since_ms
+
+    def is_followed(self) -> bool:
+        """Whether a look is due within ``journal_poll_ms`` once a reader waits here, for all topics at its journal."""
+        bounds = self._access.bounds
+        now_ms = self._access.clock.monotonic_ms()
+        is_recent = now_ms - (self.log.observed_ms or 0) <= bounds.own_look_ms
+        return self.journal is not None and is_recent and self.is_fresh(now_ms - bounds.journal_poll_ms - 1)
 
     @property
     def is_awaited(self) -> bool:

@@ -63,12 +63,13 @@ class Breaker:
         self._probes: dict[tuple[str, bytes], asyncio.Task[bool]] = {}
         self._ready_until_ms: dict[str, int] = {}
 
-    async def admits(self, peer: Peer) -> bool:
-        """Whether a request may be sent to the peer. While its breaker is open: False, at once."""
+    async def admits(self, peer: Peer, silent_ms_max: int = FRESH_MS) -> bool:
+        """Whether a request may be sent to the peer, which is probed if it was silent for so long. While its breaker is open:
+        False, at once."""
         if peer.instance in self._open:
             self._shared(peer, _AGAIN, self._closes)
             return False
-        return await self.is_alive(peer, FRESH_MS)
+        return await self.is_alive(peer, silent_ms_max)
 
     async def is_alive(self, peer: Peer, silent_ms_max: int) -> bool:
         """Whether the peer was heard of so short a time ago, or answers a probe now."""

@@ -4,13 +4,18 @@
 2. An answer of 204 or 4xx says that no commit has the object, nor will have. So it is where nothing was sent. Any other failure
    is in doubt: the sender asks the journal's log.
 3. A peer that fails or does not answer (``Breaker``) rests. Meanwhile this gateway commits by itself, or another is preferred.
-4. News are sent one at a time to a peer, for each journal the newest. They may be lost: readers also look from time to time.
+4. News are sent one at a time to a peer, for each journal the newest. They may be lost: readers also look from time to time. A
+   peer whose offer is under way here gets none: after the answer to that it looks by itself.
+5. An offer in doubt costs no more than a look at the log, so an owner that was heard of within a second is not probed before it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from gateway.cluster.ownership import Ownership
@@ -30,6 +35,8 @@ NEWS_BYTES_MAX: Final = 256
 ANSWER_MS_MAX: Final = 3_000
 """How long an offer waits for its answer: a commit takes a tenth of a second, tries at a failing store as long as this."""
 NEWS_MS_MAX: Final = 1_000
+SILENT_MS_MAX: Final = 1_000
+"""Longer than the usual time between two offers."""
 
 
 class JournalPeering:
@@ -52,6 +59,19 @@ class JournalPeering:
         self._news: dict[str, dict[int, int]] = {}
         """Peer -> journal -> version, of peers that are being told."""
         self._telling: set[asyncio.Task[None]] = set()
+        self._answering: Counter[str] = Counter()
+        """Offers of each gateway that are under way here, by its instance."""
+
+    @contextmanager
+    def answering(self, sender: str) -> Iterator[None]:
+        """See ``JournalPeers``."""
+        self._answering[sender] += 1
+        try:
+            yield
+        finally:
+            self._answering[sender] -= 1
+            if not self._answering[sender]:
+                del self._answering[sender]
 
     def is_elsewhere(self, journal: int) -> bool:
         """See ``JournalPeers``."""
@@ -63,7 +83,7 @@ class JournalPeering:
         body = encode_offer(journal, offer)
         if peer is None or len(body) > OFFER_BYTES_MAX:
             return None
-        if not await self._breaker.admits(peer):
+        if not await self._breaker.admits(peer, SILENT_MS_MAX):
             return None
         try:
             status, answer = await self._messages.post(
@@ -92,6 +112,8 @@ class JournalPeering:
         if self._ownership.mode == "off":
             return
         for peer in self._peers.candidates().values():
+            if peer.instance in self._answering:
+                continue
             waiting = self._news.get(peer.id)
             if waiting is not None:
                 waiting[journal] = max(version, waiting.get(journal, version))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gateway.cluster.ownership import Ownership
@@ -33,6 +33,10 @@ _FOUND_EVERY_ROUNDS: Final = 60
 """How often journals that other gateways began are looked for."""
 _EARLY: Final = 0.75
 """Of ``drain.ms``: a drain begins then, so that it has ended in time."""
+_EARLIEST: Final = 0.25
+"""Of ``drain.ms``: no drain begins before, however many there are."""
+_MEASURED_MIN: Final = 2 * _DRAINS_AT_ONCE
+"""So many drains tell what one takes where there are many."""
 _LEFT_ROUNDS: Final = 60
 """How often closed topics are looked at, whether they are gone."""
 
@@ -46,6 +50,7 @@ class JournalUpkeep:
         self._access = access
         self._ownership = ownership
         self._rounds = 0
+        self._drain_takes_ms = 0.0
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -68,8 +73,11 @@ class JournalUpkeep:
             state = await journal.recent(age_ms_max)
             now_ms = self._access.clock.now_ms()
             share = _EARLY if is_owner else 2.0
-            due = [topic for topic in state.topics.by_id.values() if _is_due(journal, topic, now_ms, share)]
-            await self._drain_all(due, (journal.log.observed_ms or 0) - 1)
+            due = {id(topic): topic for topic in state.topics.by_id.values() if _is_due(journal, topic, now_ms, share)}
+            if is_owner:
+                early = due_early(state.topics.by_id.values(), now_ms, self._drain_takes_ms)
+                due |= {id(topic): topic for topic in early}
+            await self._drain_all(list(due.values()), (journal.log.observed_ms or 0) - 1)
             if is_owner and self._rounds % _LEFT_ROUNDS == 0:
                 await self._release(journal, state.topics.by_id.values())
             # The owner's next commit says it; what others commit, they commit by the owner.
@@ -93,14 +101,17 @@ class JournalUpkeep:
         for number in numbers:
             self._journals.get(number)
 
-    async def _drain_all(self, due: Iterable[JournalTopic], since_ms: int) -> None:
-        waiting = iter(list(due))
+    async def _drain_all(self, due: Sequence[JournalTopic], since_ms: int) -> None:
+        waiting, began_ms = iter(due), self._access.clock.monotonic_ms()
 
         async def drain() -> None:
             for topic in waiting:
                 await self._drain(topic, since_ms)
 
         await asyncio.gather(*(drain() for _ in range(_DRAINS_AT_ONCE)))
+        if len(due) >= _MEASURED_MIN:
+            took_ms = self._access.clock.monotonic_ms() - began_ms
+            self._drain_takes_ms = (self._drain_takes_ms or took_ms / len(due)) / 2 + took_ms / len(due) / 2
 
     async def _drain(self, topic: JournalTopic, since_ms: int) -> None:
         """``since_ms``: the look at the journal at which the drain was due. Where the topic is not known as the journal has it,
@@ -124,6 +135,20 @@ class JournalUpkeep:
             stays = own.topic_id == topic.topic_id and own.attachment is not None
             if not stays or (own.attachment is not None and own.attachment.first != topic.first):
                 journal.writer.note(Release(topic.topic_id, topic.number))
+
+
+def due_early(topics: Iterable[JournalTopic], now_ms: int, takes_ms: float) -> list[JournalTopic]:
+    """Whose drains have to begin now so that none of those that follow ends too late: one after another they take so long."""
+    waiting = [topic for topic in topics if topic.undrained_since_ms is not None]
+    if not waiting or len(waiting) * takes_ms + _ROUND_MS <= (1 - _EARLY) * min(topic.drain_ms for topic in waiting):
+        return []
+    waiting.sort(key=lambda topic: (topic.undrained_since_ms or 0) + topic.drain_ms)
+    count = 0
+    for place, topic in enumerate(waiting, 1):
+        age_ms = now_ms - (topic.undrained_since_ms or 0)
+        if age_ms + _ROUND_MS + place * takes_ms > topic.drain_ms and age_ms >= _EARLIEST * topic.drain_ms:
+            count = place
+    return waiting[:count]
 
 
 def _is_due(journal: OpenJournal, topic: JournalTopic, now_ms: int, share: float) -> bool:

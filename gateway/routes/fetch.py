@@ -75,7 +75,8 @@ async def fetch(
             spending.begin_stream()
         return events_response(request, engine.following, start, answer_memory(request), spending)
     limits = query.limits()
-    if gateway.lane is not None and may_be_history(request, wanted, limits):
+    is_at_end = engine.locating.at_known_ends([wanted]) is not None
+    if gateway.lane is not None and not is_at_end and may_be_history(request, wanted, limits):
         start = await engine.locating.start_of(wanted, arrival_ms)
         if (response := await history_response(request, gateway.lane, start, limits, kind)) is not None:
             return response

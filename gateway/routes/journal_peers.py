@@ -32,7 +32,7 @@ _NEWS: Final = msgspec.json.Decoder(tuple[_Journal, Annotated[int, msgspec.Meta(
 async def journal_offer(request: Request) -> Response:
     """Take up an object that another gateway has put. 204: it was not taken up, and will not be."""
     gateway = gateway_of(request)
-    data, _ = await peer_message(request, OFFER_BYTES_MAX)
+    data, sender = await peer_message(request, OFFER_BYTES_MAX)
     try:
         journal, offer = decode_offer(data)
     except ValueError as error:
@@ -42,7 +42,7 @@ async def journal_offer(request: Request) -> Response:
     if gateway.engine.draining:
         return Response(status_code=204)
     with unasked():
-        taken = await gateway.engine.journals.get(journal).writer.takes.take(offer)
+        taken = await gateway.engine.journals.take(journal, offer, sender)
     if taken is None:
         return Response(status_code=204)
     return Response(encode_taken(taken), media_type="application/json")

@@ -14,7 +14,7 @@ from log_format import limits
 from log_format.delta.log import TableLog
 from log_format.errors import BackOff
 from log_format.journal.state import JournalState
-from log_format.journal.view import AheadOfTable, journal_topic, view_of
+from log_format.journal.view import AheadOfTable, may_have_left, view_of
 from log_format.topic.state import TopicState
 
 JournalOf = Callable[[int], TableLog[JournalState]]
@@ -91,9 +91,8 @@ def _views(
             found[index] = own
             continue
         journal = journals[here.journal]
-        is_closed = journal.topics.closed_number(own.topic_id) >= here.number
-        if here.journal in late and is_closed and journal_topic(own, journal) is None:
-            continue  # the topic may have left the journal since its look
+        if here.journal in late and may_have_left(own, journal):
+            continue
         try:
             found[index] = view_of(own, journal)
         except AheadOfTable:

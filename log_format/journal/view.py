@@ -63,6 +63,18 @@ def journal_topic(state: TopicState, journal: JournalState) -> JournalTopic | No
     return topic if topic is not None and is_its_stay(state, topic, journal.journal) else None
 
 
+def may_have_left(state: TopicState, journal: JournalState) -> bool:
+    """Whether the topic may have left the journal since it was looked at, as ``state`` has it.
+
+    The journal has closed its number and does not know its stay. Either the stay ended, and the records are in what ``state``
+    lacks; or it never began here, and ``state`` has all. A look at the topic's log after this state of the journal tells.
+    """
+    here, topic_id = state.attachment, state.topic_id
+    if here is None or topic_id is None or here.journal != journal.journal:
+        return False
+    return journal.topics.closed_number(topic_id) >= here.number and journal_topic(state, journal) is None
+
+
 def is_its_stay(state: TopicState, topic: JournalTopic, journal: int) -> bool:
     """Whether the topic is at this journal, and still on the stay that the journal knows: else it left, or was deleted."""
     here = state.attachment

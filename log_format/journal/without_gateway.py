@@ -127,7 +127,7 @@ class TopicsAnywhere:
             if here != closed:
                 closed, closed_ms = here, now_ms
             elif now_ms - closed_ms >= OVERTAKE_MS:
-                move = Move(here, here.following(topics.next_number(own.topic_id)))
+                move = Move(here, here.following(topics.next_number(own.topic_id)), topic_id=own.topic_id)
                 with suppress(Attached, UnknownTopic):
                     self._committer(log).commit(MoveTopic(topic_id=own.topic_id, move=move))
                 continue
@@ -154,7 +154,7 @@ class TopicsAnywhere:
             self.note(here.journal, [Close(own.topic_id, here.number)])
             drained = self.drain(log)
             try:
-                change = MoveTopic(topic_id=own.topic_id, move=Move(here, None))
+                change = MoveTopic(topic_id=own.topic_id, move=Move(here, None, topic_id=own.topic_id))
                 self._committer(log).commit(change)
             except Attached:
                 continue

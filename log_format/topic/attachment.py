@@ -56,6 +56,11 @@ class AtPlace(Protocol):
         ...
 
     @property
+    def topic_id(self) -> str | None:
+        """Of its present incarnation."""
+        ...
+
+    @property
     def attachment(self) -> Attachment | None:
         """The journal that its appends go by."""
         ...
@@ -64,15 +69,16 @@ class AtPlace(Protocol):
 class Move(NamedTuple):
     """From where to where a change takes a topic. ``closed``: the attachment whose number the journal has closed, None for a
     topic with its own commits. ``to``: where the topic is then; a topic that stays at a journal gets another number.
-    ``moved``: where it goes somewhere else."""
+    ``moved``: where it goes somewhere else. ``topic_id``: whose number is closed. A topic made anew may have the same number."""
 
     closed: Attachment | None = None
     to: Attachment | None = None
     moved: Moved | None = None
+    topic_id: str | None = None
 
     def check(self, state: AtPlace) -> None:
         """Raise ``Attached`` unless the topic is where this was made for: else an append could slip in behind the change."""
-        if state.attachment != self.closed:
+        if state.attachment != self.closed or (self.closed is not None and state.topic_id != self.topic_id):
             raise Attached(state.topic)
 
     def changes(self, state: AtPlace) -> bool:

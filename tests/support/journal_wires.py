@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from gateway.engine.journal_peers import OfferLost
@@ -71,10 +72,15 @@ class Wires:
 
         async def take() -> Taken | None:
             number, received = decode_offer(data)
-            taken = await self._gateways[0].engine.journals.get(number).writer.takes.take(received)
+            taken = await self._gateways[0].engine.journals.take(number, received, str(self._own))
             return None if taken is None else decode_taken(encode_taken(taken))
 
         return await self.wire(take)
+
+    def answering(self, sender: str) -> AbstractContextManager[None]:
+        """See ``JournalPeers``."""
+        del sender
+        return nullcontext()
 
     def tell(self, journal: int, version: int) -> None:
         """See ``JournalPeers``."""

@@ -91,9 +91,12 @@ def main() -> int:
         outcome = torture_rights(rights_plan, directory, progress=show)
     else:
         mode_seconds = MODE_SECONDS if arguments.modes else None
-        kafka_clients = KAFKA_CLIENTS if arguments.kafka else 0
         plan = Plan(
-            seconds=arguments.seconds, seed=arguments.seed, mode_seconds=mode_seconds, kafka_clients=kafka_clients
+            seconds=arguments.seconds,
+            seed=arguments.seed,
+            mode_seconds=mode_seconds,
+            streams=arguments.modes,
+            kafka_clients=KAFKA_CLIENTS if arguments.kafka else 0,
         )
         outcome = torture(plan, directory, read_as=_read_as, progress=show)
     length = f"{arguments.restarts} drivers" if drivers else f"{arguments.seconds:.0f} s of faults"

@@ -31,7 +31,7 @@ from log_format.journal.reclaim import Reclaim, taken_bases
 from log_format.journal.take import JournalTake
 from log_format.journal.topics import JournalTopic
 from log_format.journal.undrained import Undrained
-from log_format.journal.view import AheadOfTable, is_open, journal_topic, view_of
+from log_format.journal.view import AheadOfTable, is_open, journal_topic, may_have_left, view_of
 from log_format.limits import OVERTAKE_MS
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.reader import SegmentReader
@@ -237,7 +237,7 @@ class Gateway:
             if here != seen:
                 since_ms, seen = self.clock.monotonic_ms(), here
             elif self.clock.monotonic_ms() - since_ms >= OVERTAKE_MS:
-                move = Move(here, here.following(journal.topics.next_number(own.topic_id)))
+                move = Move(here, here.following(journal.topics.next_number(own.topic_id)), topic_id=own.topic_id)
                 try:
                     self.topics[topic].commit(MoveTopic(topic_id=own.topic_id, move=move))
                 except (Attached, UnknownTopic):
@@ -266,7 +266,8 @@ class Gateway:
             if here is None:
                 move = Move(None, None if joins is None else self.new_place(own.topic_id, joins))
             else:
-                trial = make(Move(here, None if leaves else here)).propose(opened.state, self.clock.now_ms())
+                stays = None if leaves else here
+                trial = make(Move(here, stays, topic_id=own.topic_id)).propose(opened.state, self.clock.now_ms())
                 if not trial.actions:
                     return trial.result
                 journal = self.journals[here.journal]
@@ -276,7 +277,7 @@ class Gateway:
                 if is_drained or leaves:
                     self.drain_whole(topic)
                 number = journal.state.topics.next_number(own.topic_id)
-                move = Move(here, None if leaves else here.following(number))
+                move = Move(here, None if leaves else here.following(number), topic_id=own.topic_id)
             if dies():
                 return None
             try:
@@ -344,9 +345,8 @@ class Gateway:
     def tidy(self, number: int) -> None:
         """Say what waits to be said; release topics that are gone; let go of objects."""
         journal = self.journals[number]
-        journal.look()
         releases = []
-        for topic in journal.state.topics.by_id.values():
+        for topic in journal.look().topics.by_id.values():
             at = self.topics[topic.name].look()
             here = at.attachment
             stay = None if here is None or at.topic_id != topic.topic_id else (here.journal, here.first)
@@ -369,15 +369,17 @@ class Gateway:
                 if here is None:
                     return opened.state
             journal = self.journals[here.journal]
-            journal.look()
-            if not is_open(opened.state, journal.state):
+            if not is_open(opened.state, journal.look()):
                 opened.look()
             if opened.state.attachment != here:
                 continue
-            try:
-                return view_of(opened.state, journal.state)
-            except AheadOfTable:
-                opened.look()
+            with suppress(AheadOfTable):
+                if not may_have_left(opened.state, journal.state):
+                    return view_of(opened.state, journal.state)
+            with suppress(AheadOfTable):
+                at = journal.state
+                if opened.look().attachment == here:
+                    return view_of(opened.state, at)
         raise BackOff("it moves too often")
 
     def read(self, state: TopicState, partition_number: int, offset: int) -> list[tuple[int, bytes]]:

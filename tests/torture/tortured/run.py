@@ -24,6 +24,7 @@ from tests.torture.tortured.kafka_clients import by_kafka, produce_by_kafka, rea
 from tests.torture.tortured.misfortune import Misfortune
 from tests.torture.tortured.mode_changer import ModeChanger
 from tests.torture.tortured.service import STORE, Service, service
+from tests.torture.tortured.stream_witness import StreamWitness
 
 TOPICS = {"orders": 4, "payments": 3}
 REST_SECONDS_MAX = 180.0
@@ -51,6 +52,8 @@ class Plan:
     freeze_seconds: float = 20.0
     mode_seconds: float | None = None
     """Between two moves of a topic from its own commits to a journal or back; None: no topic is moved."""
+    streams: bool = False
+    """Whether Spark's streams read on meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +85,9 @@ def torture(
             made = {"name": topic, "partition_count": count, "config": config}
             reply, _, _ = admin.insist("POST", "/v1/topics", made)
             assert reply.status in {200, 201}, reply
-        stopping, calm = threading.Event(), threading.Event()
+        stopping = threading.Event()
+        witness = StreamWitness(directory, TOPICS, "orders", running.environment) if plan.streams else None
+        failures += [] if witness is None else witness.wait_until_ready()
 
         def make(name: str, until: threading.Event) -> clients.Client:
             return clients.Client(name, running.urls, history, until, plan.seed)
@@ -93,20 +98,7 @@ def torture(
         changer = _start_moving(plan, make("operator", stopping), failures)
         ended = threading.Event()
         reading = _start_reading(plan, lambda name: make(name, ended), kafka, failures)
-        misfortune = threading.Thread(
-            target=Misfortune(running, history, plan.seed, calm, plan.freeze_seconds).run,
-            name="misfortune",
-            daemon=True,
-        )
-        misfortune.start()
-        deadline = time.monotonic() + plan.seconds
-        while (left := deadline - time.monotonic()) > 0 and not failures:
-            progress(
-                f"{left:.0f} s left, {len(history.writes)} writes, {len(history.reads)} polls, {len(history.faults)} faults"
-            )
-            time.sleep(min(left, 1.0))
-        calm.set()
-        misfortune.join(REST_SECONDS_MAX)
+        _misfortune(plan, running, history, failures, progress)
         stopping.set()
         for thread in writing:
             thread.join(REST_SECONDS_MAX)
@@ -122,17 +114,42 @@ def torture(
         ended.set()
         for thread in reading:
             thread.join(REST_SECONDS_MAX)
+        failures += [] if witness is None else witness.judged(log)
         others = read_as(running) | ({"Kafka": by_kafka(kafka, TOPICS)} if kafka else {})
         failures += [
             f"gateway {i} ended with {code}" for i, g in enumerate(running.gateways) if (code := g.stop()) != 0
         ]
     history.save(directory / "history.jsonl")
     return Outcome(
-        counts=summary(history, log) | groups.counts() | ({} if changer is None else dict(changer.counts)),
+        counts=summary(history, log)
+        | groups.counts()
+        | ({} if changer is None else dict(changer.counts))
+        | ({} if witness is None else witness.counts()),
         contradictions=failures + Checker(history, log).contradictions(),
         seconds=time.monotonic() - began,
         others_agree={name: other == log for name, other in others.items()},
     )
+
+
+def _misfortune(
+    plan: Plan, running: Service, history: History, failures: list[str], progress: Callable[[str], None]
+) -> None:
+    """Do to the service what the plan says, for so long, and undo it."""
+    calm = threading.Event()
+    misfortune = threading.Thread(
+        target=Misfortune(running, history, plan.seed, calm, plan.freeze_seconds).run,
+        name="misfortune",
+        daemon=True,
+    )
+    misfortune.start()
+    deadline = time.monotonic() + plan.seconds
+    while (left := deadline - time.monotonic()) > 0 and not failures:
+        progress(
+            f"{left:.0f} s left, {len(history.writes)} writes, {len(history.reads)} polls, {len(history.faults)} faults"
+        )
+        time.sleep(min(left, 1.0))
+    calm.set()
+    misfortune.join(REST_SECONDS_MAX)
 
 
 def _start_writing(

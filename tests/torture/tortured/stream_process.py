@@ -1,8 +1,9 @@
 """A process of its own with Spark's streams over the topics under torture: ``python stream_process.py --help``.
 
 The native ones are followed by Delta's own source with ``ignoreDeletes``, all topics by one stream of ``format("tidelog")``. What
-a micro-batch had is written whole to ``<output>/<stream>/<batch>.json`` as ``[[topic, partition, offset, value], …]``. The
-process runs until ``<output>/stop`` is there, and fails as soon as one stream does.
+a micro-batch had is written whole to ``<output>/<stream>/<batch>.json`` as ``[[topic, partition, offset, value], …]``. Started
+again, the streams go on from their checkpoints; a micro-batch that comes again with other rows is noted in
+``<output>/<stream>.differs``. The process runs until ``<output>/stop`` is there, and fails as soon as one stream does.
 """
 
 from __future__ import annotations
@@ -25,13 +26,16 @@ LOOK_SECONDS = 0.2
 
 def _start(records: DataFrame, name: str, output: Path) -> StreamingQuery:
     directory = output / name
-    directory.mkdir()
+    directory.mkdir(exist_ok=True)
 
     def keep(batch: DataFrame, number: int) -> None:
-        rows = batch.select("topic", "partition", "offset", F.col("value").cast("string")).collect()
-        whole = directory / f"{number:06d}.partial"
-        whole.write_text(json.dumps([list(row) for row in rows]))
-        whole.rename(directory / f"{number:06d}.json")
+        found = batch.select("topic", "partition", "offset", F.col("value").cast("string")).collect()
+        rows, kept = [list(row) for row in found], directory / f"{number:06d}.json"
+        if kept.exists() and sorted(json.loads(kept.read_text())) != sorted(rows):
+            (output / f"{name}.differs").write_text(f"{name} read other rows when micro-batch {number} came again")
+        whole = kept.with_suffix(".partial")
+        whole.write_text(json.dumps(rows))
+        whole.rename(kept)
 
     return (
         records.writeStream.foreachBatch(keep)

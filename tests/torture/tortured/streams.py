@@ -29,17 +29,28 @@ class Streams:
         self._names = ["tidelog", *(f"delta-{topic}" for topic in native)]
         self._seen: dict[Path, list[tuple[str, int, int, str]]] = {}
         program = str(Path(__file__).with_name("stream_process.py"))
-        command = [sys.executable, program, "--store", STORE, "--output", str(self._output)]
-        command += ["--topics", ",".join(topics), "--native", ",".join(native)]
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                command, stdout=log, stderr=log, env={**os.environ, **environment, "SPARK_SUBMIT_OPTS": JAVA_OPTIONS}
-            )
+        self._command = [sys.executable, program, "--store", STORE, "--output", str(self._output)]
+        self._command += ["--topics", ",".join(topics), "--native", ",".join(native)]
+        self._environment = {**os.environ, **environment, "SPARK_SUBMIT_OPTS": JAVA_OPTIONS}
+        self._process = self._start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        with self._log.open("ab") as log:
+            return subprocess.Popen(self._command, stdout=log, stderr=log, env=self._environment)
+
+    def start_again(self) -> None:
+        """The streams go on from their checkpoints, once the process has ended."""
+        self._process = self._start()
 
     @property
     def is_ready(self) -> bool:
         """Whether all streams run."""
         return (self._output / "ready").exists()
+
+    @property
+    def differences(self) -> list[str]:
+        """Micro-batches that had other rows when they came again."""
+        return [path.read_text() for path in sorted(self._output.glob("*.differs"))]
 
     @property
     def failure(self) -> str | None:

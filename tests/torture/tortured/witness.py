@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from tests.torture.tortured.checker import Log
 from tests.torture.tortured.history import Write, key_of
 
 Batches = Sequence[Sequence[tuple[str, int, int, str]]]
@@ -44,6 +45,14 @@ class Truth:
             return False
         value = self.values.get((topic, partition, offset))
         return value is None or self.newest[topic, partition, key_of(value)] > offset
+
+
+def truth_of(log: Log) -> Truth:
+    """Where the whole log is known."""
+    truth = Truth((), ())
+    for (topic, partition), values in log.items():
+        truth.values |= {(topic, partition, offset): value for offset, value in enumerate(values)}
+    return truth
 
 
 def contradictions(reader: str, batches: Batches, truth: Truth, starts: Ends, ends: Ends) -> list[str]:

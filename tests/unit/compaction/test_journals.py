@@ -83,7 +83,7 @@ def test_an_earlier_stay_is_released(bench: MaintenanceBench, shared: SharedBenc
     shared.anywhere.note(0, [Close(topic_id, 1)])
     shared.drain("a", note=False)
     committer = Committer(shared.log("a"), new_id=new_id)
-    committer.commit(MoveTopic(topic_id=topic_id, move=Move(Attachment(0, 1, 1), None)))
+    committer.commit(MoveTopic(topic_id=topic_id, move=Move(Attachment(0, 1, 1), topic_id=topic_id)))
     committer.commit(MoveTopic(topic_id=topic_id, move=Move(None, Attachment(0, 2, 2))))
     assert round_of(bench, collect=True).failed_topics == 0
     assert shared.journal().topic(topic_id) is None
@@ -108,11 +108,11 @@ def test_a_topic_that_left_is_released(bench: MaintenanceBench, shared: SharedBe
     topic_id = str(shared.log("a").state.topic_id)
     shared.anywhere.note(0, [Close(topic_id, 1)])
     if is_deleted:
-        Committer(shared.log("a"), new_id=new_id).commit(DeleteTopic(move=Move(Attachment(0, 1, 1), None)))
+        Committer(shared.log("a"), new_id=new_id).commit(DeleteTopic(move=Move(Attachment(0, 1, 1), topic_id=topic_id)))
     else:
         shared.drain("a", note=False)
         Committer(shared.log("a"), new_id=new_id).commit(
-            MoveTopic(topic_id=topic_id, move=Move(Attachment(0, 1, 1), None))
+            MoveTopic(topic_id=topic_id, move=Move(Attachment(0, 1, 1), topic_id=topic_id))
         )
     totals = round_of(bench, collect=True)
     assert totals.failed_topics == 0

@@ -172,14 +172,15 @@ def test_a_forgotten_number_stays_closed() -> None:
     assert edit.topics().next_number("new") == 9
 
 
-def test_a_move_is_for_its_journal_alone() -> None:
-    """Numbers of two journals may be equal: that of the other one is not closed."""
+def test_a_move_is_for_its_journal_and_its_topic_alone() -> None:
+    """Numbers of two journals may be equal, and those of a topic made anew: the other one's is not closed."""
     state = TopicState.absent("a")
     closed, now = Attachment(0, 5, 5), Attachment(1, 5, 5)
-    moved = type("State", (), {"topic": state.topic, "attachment": now})()
-    with pytest.raises(Attached):
-        Move(closed, closed.following(6)).check(moved)
-    Move(now, now.following(6)).check(moved)
+    moved = type("State", (), {"topic": state.topic, "topic_id": "new", "attachment": now})()
+    for other in (Move(closed, closed.following(6), topic_id="new"), Move(now, now.following(6), topic_id="old")):
+        with pytest.raises(Attached):
+            other.check(moved)
+    Move(now, now.following(6), topic_id="new").check(moved)
 
 
 def test_a_view_by_an_older_state_has_no_hole(bench: JournalBench) -> None:
@@ -224,7 +225,7 @@ def leave(bench: JournalBench, state: TopicState, journal: TableLog[JournalState
     bench.note(journal, Close(f"{state.topic}-id", here.number))
     drained(bench, state.topic, journal.state)
     log = TopicLog(bench.store, state.topic, bench.clock)
-    bench.committer(log).commit(MoveTopic(topic_id=f"{state.topic}-id", move=Move(here, None)))
+    bench.committer(log).commit(MoveTopic(topic_id=f"{state.topic}-id", move=Move(here, topic_id=f"{state.topic}-id")))
     return log
 
 
@@ -287,7 +288,7 @@ def test_a_drain_by_an_older_state_looks_again(bench: JournalBench) -> None:
     bench.append(journal, (a, [b"0"], 0))
     bench.note(journal, Close("a-id", 1))
     assert a.attachment is not None
-    more = AlterTopic(partition_count=5, config={}, move=Move(a.attachment, a.attachment.following(2)))
+    more = AlterTopic(partition_count=5, config={}, move=Move(a.attachment, a.attachment.following(2), topic_id="a-id"))
     altered = bench.committer(new).commit(more).state
     bench.append(journal, (altered, [b"0"], 4))
     topic = journal.state.topics.by_id["a-id"]

@@ -114,13 +114,15 @@ def test_a_topic_that_moves_between_looks(bench: SharedBench, moves: str) -> Non
     bench.drain("t")
     if moves == "leaves":
         Committer(bench.log("t"), new_id=new_id).commit(
-            MoveTopic(topic_id=state.topic_id, move=Move(Attachment(0, 1, 1), None))
+            MoveTopic(topic_id=state.topic_id, move=Move(Attachment(0, 1, 1), topic_id=state.topic_id))
         )
         bench.append("t", b"1")
         assert bench.own("t") == [2, 0]
         assert reader.look("t").high_watermark(0) == 2
     elif moves == "is deleted":
-        Committer(bench.log("t"), new_id=new_id).commit(DeleteTopic(move=Move(Attachment(0, 1, 1), None)))
+        Committer(bench.log("t"), new_id=new_id).commit(
+            DeleteTopic(move=Move(Attachment(0, 1, 1), topic_id=state.topic_id))
+        )
         assert not reader.look("t").exists
     else:
         assert reader.look("t").high_watermark(0) == 1
@@ -154,7 +156,7 @@ def test_a_transaction_is_applied_once_wherever_the_topic_went(bench: SharedBenc
     assert state.topic_id is not None
     bench.anywhere.note(0, [Close(state.topic_id, 1)])
     Committer(bench.log("t"), new_id=new_id).commit(
-        MoveTopic(topic_id=state.topic_id, move=Move(Attachment(0, 1, 1), None))
+        MoveTopic(topic_id=state.topic_id, move=Move(Attachment(0, 1, 1), topic_id=state.topic_id))
     )
     assert apply() == Duplicate(places)
     back = Attachment(0, 2, 2)
