@@ -32,7 +32,9 @@ LOST = timeline((True, 0), (False, 100))
 
 
 def asked(at: float, status: int, *, gateway: int = THERE, **more: object) -> Asked:
-    members = {"secret": HOLDS, "right": HOLDS} | more
+    members: dict[str, object] = {"secret": HOLDS, "right": HOLDS} | more
+    right = members.pop("right")
+    members.setdefault("rights", () if right is None else (right,))
     return Asked(user="u", what="produce", gateway=gateway, began=at, ended=at + 0.5, status=status, **members)  # type: ignore[arg-type]
 
 
