@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import urllib3
 
-TIMEOUT_SECONDS = 8.0
+TIMEOUT_SECONDS = 10.0
 """Shorter than the longest that a gateway stands still, so that requests also begin while it does."""
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 

@@ -23,7 +23,7 @@ OVERLAPS_SECONDS = (0.0, 1.0, 8.0)
 INSIST_SECONDS = 60.0
 FROZEN_SECONDS = (2.0, 20.0)
 """A gateway that stands still longer than five seconds goes on with rights that have changed since."""
-TROUBLED_SECONDS = 10.0
+TROUBLED_SECONDS = 15.0
 """After a gateway is back: until then another may still think that it is gone, or send it what is lost."""
 
 

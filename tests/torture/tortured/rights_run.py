@@ -39,8 +39,8 @@ class Plan:
     seconds: float
     seed: int
     gateways: int = 3
-    users: int = 8
-    pace_seconds: float = 0.1
+    users: int = 6
+    pace_seconds: float = 0.2
     change_seconds: float = 0.3
     kill_seconds: float | None = 20.0
     planted: bool = False
