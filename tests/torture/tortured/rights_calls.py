@@ -34,9 +34,9 @@ class Answer:
 class Calls:
     """One thread's connections. ``urls``: of the gateways, in order."""
 
-    def __init__(self, urls: Sequence[str]) -> None:
+    def __init__(self, urls: Sequence[str], timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self.urls = urls
-        self._http = urllib3.PoolManager(retries=False, timeout=urllib3.Timeout(TIMEOUT_SECONDS))
+        self._http = urllib3.PoolManager(retries=False, timeout=urllib3.Timeout(timeout_seconds))
 
     def ask(
         self, gateway: int, token: str, method: str, path: str, body: Any = None, more: Mapping[str, str] = NO_HEADERS

@@ -159,7 +159,8 @@ def _of_request(one: Asked, history: RightsHistory, late: float) -> Iterator[str
     elif one.status == 403:
         if all(False not in right.values(one.gateway, one.began, one.ended, bound) for right in one.rights):
             yield f"{whose}: 403 with the right"
-    elif not _is_troubled(history.troubled, one.began, one.ended):
+    elif one.ended - one.began < BOUND_SECONDS and not _is_troubled(history.troubled, one.began, one.ended):
+        # What took longer says that the machine was busy: someone gave up.
         yield f"{whose}: answered {one.status} {one.code}, and no gateway was killed or frozen"
 
 

@@ -71,7 +71,7 @@ class Operator:
         self._token = token
         self._users = users
         self._rng = rng
-        self._calls = Calls(gateways.service.urls)
+        self._calls = Calls(gateways.service.urls, INSIST_SECONDS)
         self.counts: dict[str, int] = {}
 
     def begin(self) -> None:
