@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 from unittest import mock
 
 from log_format.stores import open_store
 from tests.support.access import Client, bootstrap, by, cluster_key
+from tests.support.repeatedly import repeatedly
 from tests.support.server_process import free_port
 from tests.torture.tortured.final_log import by_http
 from tests.torture.tortured.group_offsets import ever_committed
@@ -28,6 +28,7 @@ from tests.torture.tortured.service import STORE, Service, service
 PLANTED = Path(__file__).parents[1] / "planted_rights"
 TOPICS = {"orders": 1, "payments": 1}
 JOIN_SECONDS_MAX = 60.0
+LATE_EVERY_SECONDS = 0.05
 SHOWN_MAX = 20
 
 
@@ -57,7 +58,8 @@ def torture_rights(plan: Plan, directory: Path, *, progress: Callable[[str], Non
         index: {"TIDELOG_KAFKA_LISTEN": address, **planted.get(index, {})} for index, address in enumerate(kafka)
     }
     running_service = service(directory, plan.gateways, settings=settings, environments=environments)
-    with running_service as running, Lateness() as lateness:
+    lateness = Lateness()
+    with running_service as running, repeatedly(lateness.note, LATE_EVERY_SECONDS):
         first = Client(running.urls[0], token)
         with first.http:
             for topic, count in TOPICS.items():
@@ -116,22 +118,12 @@ class Lateness:
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._before = time.monotonic()
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        before = time.monotonic()
-        while not self._ended.wait(0.05):
-            now = time.monotonic()
-            self.seconds, before = max(self.seconds, now - before - 0.05), now
+    def note(self) -> None:
+        """To be called each ``LATE_EVERY_SECONDS``."""
+        now = time.monotonic()
+        self.seconds, self._before = max(self.seconds, now - self._before - LATE_EVERY_SECONDS), now
 
 
 def _user(number: int) -> User:
