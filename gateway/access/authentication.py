@@ -70,6 +70,7 @@ class Authentication:
 
     async def caller(self, shown: ClientCertificate | None, headers: Headers) -> Caller:
         """The caller of a request. ``shown``: its connection's certificate. Raises ``Unauthenticated``, ``BackOff``."""
+        await self._rights.renew()
         caller = self.certified(shown, headers) or self.known(headers)
         return await self.verified(headers) if caller is None else caller
 

@@ -1,7 +1,8 @@
 """What callers may do: the ACLs of ``system/access``, asked in a few microseconds.
 
 1. With ``enforced`` false everything is allowed, and asking costs nothing.
-2. A state that is older than ``STALE_MS`` answers nothing: the caller is told to come back (503), never let in.
+2. A state that is older than ``STALE_MS`` answers nothing: the caller is told to come back (503), never let in. Ahead of each
+   judgement that may wait, one older than ``RENEWED_MS`` is looked up anew (``renew``).
 3. No caller, super users included, creates, writes or deletes the topic of audit events.
 4. Answers are remembered until the table changes: at once where the change was made, elsewhere with the next look.
 
@@ -19,10 +20,13 @@ from gateway.access.caller import Caller
 from gateway.tables.access import AccessTable
 from log_format.access.acls import EVERY, Acl, Operation, ResourceType
 from log_format.access.state import AccessState
-from log_format.errors import BackOff, ErrorCode, RequestRefused
+from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
 from log_format.layout import AUDIT_TOPIC
 
 STALE_MS: Final = 60_000
+RENEWED_MS: Final = 5_000
+"""Within so long a change holds everywhere. An older state is that of a process that stood still, or of a store that fails."""
+RENEWAL_MS_MAX: Final = 2_000
 BOOTSTRAP: Final = "User:bootstrap"
 REMEMBERED_MAX: Final = 20_000
 """Answers; and callers with their roles. Each takes some 300 bytes."""
@@ -67,6 +71,8 @@ class Rights:
         self.enforced = table is not None
         self._table = table
         self._super_users = frozenset(super_users) | {BOOTSTRAP}
+        self._renewed_in_vain_at_ms: int | None = None
+        """When the last look that succeeded was, as the store was waited for in vain."""
         self._state: AccessState | None = None
         self._allowed: dict[tuple[str, tuple[str, ...], Operation, ResourceType, str], bool] = {}
         self._principals: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
@@ -92,6 +98,21 @@ class Rights:
         """Look again where what is known is older than this revision. Raises ``BackOff``."""
         if self._table is not None and self._table.state.version < revision:
             await self._table.fresh()
+
+    async def renew(self) -> None:
+        """Look at the table where the last look is older than ``RENEWED_MS``: a process that stood still goes by what is.
+
+        A store that fails is waited for once, for ``RENEWAL_MS_MAX``; from then on ``STALE_MS`` is the bound.
+        """
+        table = self._table
+        if table is None or table.is_known_since(RENEWED_MS) or self._renewed_in_vain_at_ms == table.log.observed_ms:
+            return
+        observed_ms = table.log.observed_ms
+        try:
+            async with asyncio.timeout(RENEWAL_MS_MAX / 1000):
+                await table.fresh()
+        except (TidelogError, TimeoutError):
+            self._renewed_in_vain_at_ms = observed_ms
 
     def check_age(self) -> None:
         """Raise ``BackOff`` (``UNAVAILABLE``) where the state is too old to let anyone in by it."""

@@ -39,11 +39,12 @@ class Standing:
         if self._authentication is not None and not self._authentication.holds(self._caller, self._headers):
             raise Unauthenticated
 
-    def unreadable(self, topics: Iterable[str], group: str | None = None) -> Mapping[str, TidelogError]:
+    async def unreadable(self, topics: Iterable[str], group: str | None = None) -> Mapping[str, TidelogError]:
         """The topics that the caller would not be let in to read now, each with the reason. ``group``: the group or queue by
         which it reads. Raises ``BackOff`` where that is not known."""
         if self._authentication is None:
             return {}
+        await self._rights.renew()
         try:
             self.check()
             if group is not None:

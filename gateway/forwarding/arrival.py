@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -67,24 +67,26 @@ class ArrivalMiddleware:
         return self._app(scope, receive, send)
 
     async def _arrived(self, scope: Scope, receive: Receive, send: Send) -> None:
-        values = [value for name, value in scope["headers"] if name == HEADER]
+        values: list[bytes] = []
+        others: list[tuple[bytes, bytes]] = []
+        for header in scope["headers"]:
+            if header[0] == HEADER:
+                values.append(header[1])
+            else:
+                others.append(header)
         try:
-            receive = await self._taken(values, scope, receive)
+            hop = self._hops.checked(values, sealed(scope))
+            if self._rights.enforced and hop.passed:
+                if hop.caller is None:
+                    raise HopRefused("says for no caller: authentication is off at the gateway that passes it on")
+                await self._rights.reach(hop.revision)
+                scope[CALLER] = hop.caller
         except HopRefused as refusal:
             scope[HOP_REFUSED] = str(refusal)
+        else:
+            scope[_HOP], scope["headers"] = hop, others
+            receive = _Checked(receive, hop.body)
         await self._app(scope, receive, send)
-
-    async def _taken(self, values: Sequence[bytes], scope: Scope, receive: Receive) -> Receive:
-        """``receive`` for the body that the hop is for. Raises ``HopRefused``, ``BackOff``."""
-        hop = self._hops.checked(values, sealed(scope))
-        if self._rights.enforced and hop.passed:
-            if hop.caller is None:
-                raise HopRefused("says for no caller: authentication is off at the gateway that passes it on")
-            await self._rights.reach(hop.revision)
-            scope[CALLER] = hop.caller
-        scope[_HOP] = hop
-        scope["headers"] = [header for header in scope["headers"] if header[0] != HEADER]
-        return _Checked(receive, hop.body)
 
 
 class _Checked:

@@ -31,4 +31,4 @@ def answer_headers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
 
 
 def _crossing(headers: Iterable[tuple[bytes, bytes]], listed: frozenset[bytes]) -> Headers:
-    return [one for one in headers if one[0] in listed or (one[0].startswith(_CONTRACT) and one[0] != HEADER)]
+    return [one for one in headers if one[0] in listed or (one[0][: len(_CONTRACT)] == _CONTRACT and one[0] != HEADER)]

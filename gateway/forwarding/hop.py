@@ -17,7 +17,6 @@ from __future__ import annotations
 import hashlib
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -60,8 +59,7 @@ class Hop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The client's address, for the audit trail."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sealed:
+class Sealed(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of a request that the MAC covers beside the hop. Names of headers are lower-case."""
 
     method: str

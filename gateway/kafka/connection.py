@@ -221,6 +221,7 @@ class KafkaConnection:
             raise Refused(f"API key {head.key} is not served")
         if self._session.caller is None and head.key not in UNAUTHENTICATED_KEYS:
             raise Refused("a request before authentication")
+        await self._gateway.rights.renew()
         self._admit(head.key)
         if not served.least <= head.version <= served.most:
             if head.key != API_VERSIONS:

@@ -36,7 +36,7 @@ from gateway.routes.fetch_operation import (
 from gateway.routes.fetched_records import events_response, many_response, one_response
 from gateway.routes.history_records import history_response, may_be_history
 from gateway.routes.typed_route import TypedRoute
-from log_format.errors import BackOff, ErrorCode
+from log_format.errors import ErrorCode
 
 router = APIRouter(route_class=TypedRoute, tags=["fetch"])
 
@@ -84,7 +84,7 @@ async def fetch(
     else:
         work = engine.fetching.fetch([wanted], limits, answer_memory(request), arrival_ms)
     found = await _waited(request, limits, work)
-    _judge_again(standing_of(request), [topic], found)
+    await _judge_again(standing_of(request), [topic], found)
     spent.fetched(request, found)
     return one_response(gateway, kind, found)
 
@@ -111,10 +111,10 @@ async def _fetched_readable(
 ) -> FetchAnswer:
     """``_fetched`` with an error for each partition that the caller may not read; then it does not wait."""
     standing = standing_of(request)
-    unreadable = standing.unreadable(one.topic for one in wanted)
+    unreadable = await standing.unreadable(one.topic for one in wanted)
     if not unreadable:
         found = await _fetched(request, engine, wanted, limits, arrival_ms)
-        _judge_again(standing, [one.topic for one in wanted], found)
+        await _judge_again(standing, [one.topic for one in wanted], found)
         return found
     left = [one for one in wanted if one.topic not in unreadable]
     if left:
@@ -127,12 +127,12 @@ async def _fetched_readable(
     return found
 
 
-def _judge_again(standing: Standing, topics: Sequence[str], found: FetchAnswer) -> None:
+async def _judge_again(standing: Standing, topics: Sequence[str], found: FetchAnswer) -> None:
     """Put an error where records are that the caller lost the right to while it waited. ``topics``: of the parts. Raises
     ``BackOff``."""
     try:
-        unreadable = standing.unreadable(topics)
-    except BackOff:
+        unreadable = await standing.unreadable(topics)
+    except BaseException:  # even when the client went away meanwhile
         found.reservation.release()
         raise
     if unreadable:

@@ -120,7 +120,9 @@ async def _events(
                     quiet_ms, event = 0, Silence()
             else:
                 event = await stream.next(standing.ends_within_ms(PING_MS))
-            if (ended := event if isinstance(event, Ended) else _loss(standing, start.topic.name)) is not None:
+            if (
+                ended := event if isinstance(event, Ended) else await _loss(standing, start.topic.name, event)
+            ) is not None:
                 if isinstance(event, Followed):
                     event.reservation.release()
                 yield end_event(ended.reason if ended.error is None else str(ended.error.code), offset)
@@ -146,12 +148,16 @@ async def _events(
                     reservation.release()
 
 
-def _loss(standing: Standing, topic: str) -> Ended | None:
+async def _loss(standing: Standing, topic: str, event: Event) -> Ended | None:
     """The end of a stream whose caller would not be let in now, or where that is not known; None: it would."""
     try:
-        return Ended("unauthorized") if standing.unreadable([topic]) else None
+        return Ended("unauthorized") if await standing.unreadable([topic]) else None
     except TidelogError as error:
         return Ended("error", error)
+    except BaseException:  # the client went away meanwhile
+        if isinstance(event, Followed):
+            event.reservation.release()
+        raise
 
 
 def _ping(start: ReadFrom, next_offset: int) -> bytes:

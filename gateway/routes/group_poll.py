@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Self
@@ -70,7 +70,7 @@ class Poll(Limits, Subscription, example={"topics": ["flights"], "max_wait_ms": 
             raise faults(found)
         return self
 
-    def wish(self, unreadable: Callable[[Iterable[str]], Mapping[str, TidelogError]]) -> PollWish:
+    def wish(self, unreadable: Callable[[Iterable[str]], Awaitable[Mapping[str, TidelogError]]]) -> PollWish:
         """For the engine."""
         return PollWish(
             member_id=self.member_id or "",

@@ -44,7 +44,7 @@ async def history_response(
         if answer is None:
             return None
         if answer.head.record_count:
-            return _accepted(request, engine, task, answer)
+            return await _accepted(request, engine, task, answer)
         answer.close()
         if answer.head.trouble is not None:
             engine.reading.count_history(0)
@@ -110,10 +110,10 @@ def _task(engine: LogEngine, start: ReadFrom, limits: FetchLimits, kind: str, en
     )
 
 
-def _accepted(request: Request, engine: LogEngine, task: Task, answer: Answer) -> _HistoryResponse:
+async def _accepted(request: Request, engine: LogEngine, task: Task, answer: Answer) -> _HistoryResponse:
     """The answer, unless its caller lost the right to it while it was read: then its error is raised."""
     try:
-        for lost in standing_of(request).unreadable([task.topic]).values():
+        for lost in (await standing_of(request).unreadable([task.topic])).values():
             raise lost
         spent.fetched_bytes(request, answer.head.size_bytes)
     except BaseException:

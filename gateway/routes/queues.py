@@ -48,7 +48,7 @@ from gateway.routes.queue_types import (
 from gateway.routes.received_records import received_response
 from gateway.routes.transactions import require_write
 from gateway.routes.typed_route import TypedRoute
-from log_format.errors import ErrorCode, TidelogError
+from log_format.errors import ErrorCode
 from log_format.queues.row import QueueFilter, QueueSettings
 
 router = APIRouter(route_class=TypedRoute, tags=["queues"])
@@ -111,7 +111,7 @@ async def receive(request: Request, queue: fields.QueuePath, wanted: Receive = R
     require(request, "Read", "topic", *settings.topics)
     work = engine_of(request).queues.receive(queue, wanted.wish(), answer_memory(request))
     received = await (work if wanted.max_wait_ms == 0 else unless_disconnected(request, work))
-    _judge_again(request, queue, settings.topics, received.reservation)
+    await _judge_again(request, queue, settings.topics, received.reservation)
     spent.fetched_bytes(request, received.size_bytes)
     return received_response(gateway_of(request), received)
 
@@ -163,12 +163,12 @@ async def redrive(request: Request, queue: fields.QueuePath, wanted: Redrive = R
     return {"redriven": count}
 
 
-def _judge_again(request: Request, queue: str, topics: Sequence[str], reservation: Reservation) -> None:
+async def _judge_again(request: Request, queue: str, topics: Sequence[str], reservation: Reservation) -> None:
     """Refuse what the caller lost the right to while it waited; records that it took stay locked until their lock ends."""
     try:
-        for refusal in standing_of(request).unreadable(topics, queue).values():
+        for refusal in (await standing_of(request).unreadable(topics, queue)).values():
             raise refusal
-    except TidelogError:
+    except BaseException:  # even when the client went away meanwhile
         reservation.release()
         raise
 

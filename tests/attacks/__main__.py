@@ -12,11 +12,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.attacks import by_clients, past_clients
+from tests.attacks import by_clients, deployment, past_clients
 from tests.attacks.target import Row, target
 from tests.support.siege import TRIES_MAX, Cost, measure
 
-ROWS = tuple(sorted((*by_clients.ROWS, *past_clients.ROWS), key=lambda row: row.number))
+ROWS = tuple(sorted((*by_clients.ROWS, *past_clients.ROWS, *deployment.ROWS), key=lambda row: row.number))
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,8 @@ class Target:
     token: str
     store: Path
     directory: Path
+    until_end: ExitStack
+    """What else a row starts ends with the target."""
 
 
 Attack = Callable[[], object]
@@ -54,10 +56,10 @@ def target(directory: Path, settings: Sequence[str]) -> Iterator[Target]:
     gateway = GatewayProcess(store, directory / "log", *access, *common, *settings)
     try:
         operator = Client(gateway.url, first)
-        with operator.http:
+        with operator.http, ExitStack() as until_end:
             _, token = operator.token("User:attacker", RIGHTS)
             gateway.http.headers.update(by(token))
-            yield Target(gateway, operator, token, store, directory)
+            yield Target(gateway, operator, token, store, directory, until_end)
         assert gateway.end() == 0, gateway.log()[-2000:]
     finally:
         if gateway.is_running():

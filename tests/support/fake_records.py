@@ -24,7 +24,12 @@ def as_json(record: Record) -> dict[str, Any]:
             found[name] = None if value is None else value.decode()
         except UnicodeDecodeError:
             found[f"{name}_base64"] = base64.b64encode(value or b"").decode()
-    found["headers"] = [
-        {"key": name, "value": None if value is None else value.decode()} for name, value in record.headers
-    ]
+    found["headers"] = [{"key": name, **_header(value)} for name, value in record.headers]
     return found
+
+
+def _header(value: bytes | None) -> dict[str, str | None]:
+    try:
+        return {"value": None if value is None else value.decode()}
+    except UnicodeDecodeError:
+        return {"value_base64": base64.b64encode(value or b"").decode()}

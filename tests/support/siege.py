@@ -5,15 +5,14 @@ The two ceilings are the gateway's promises: 600 MiB resident under any load, an
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
 
 import urllib3
 
 from tests.support.gateway_process import GatewayProcess
+from tests.support.repeatedly import repeatedly
 
 RESIDENT_BYTES_MAX = 600 * 1024 * 1024
 STALL_MS_MAX = 250
@@ -34,41 +33,33 @@ class Cost:
 
 
 class _Probe:
-    """Asks for ``/healthz`` again and again on one connection, in a thread of its own."""
+    """How long ``/healthz`` waited at most, of all times that it was asked for, on one connection."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, http: urllib3.PoolManager) -> None:
         self.stall_ms = 0.0
         self._url = url
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+        self._http = http
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        with urllib3.PoolManager(retries=False, timeout=60) as http:
-            while not self._ended.wait(PROBE_EVERY_SECONDS):
-                begun = time.monotonic()
-                try:
-                    status = http.request("GET", f"{self._url}/healthz").status
-                except urllib3.exceptions.HTTPError:
-                    status = 0
-                waited_ms = (time.monotonic() - begun) * 1000 if status == 200 else float("inf")
-                self.stall_ms = max(self.stall_ms, waited_ms)
+    def ask(self) -> None:
+        """Once more."""
+        begun = time.monotonic()
+        try:
+            status = self._http.request("GET", f"{self._url}/healthz").status
+        except urllib3.exceptions.HTTPError:
+            status = 0
+        waited_ms = (time.monotonic() - begun) * 1000 if status == 200 else float("inf")
+        self.stall_ms = max(self.stall_ms, waited_ms)
 
 
 def measure(gateway: GatewayProcess, attack: Callable[[], object], health_url: str) -> Cost:
     """What ``attack()`` costs all others while it runs. Raises what it raises."""
     gateway.reset_peak()
-    with _Probe(health_url) as probe:
-        time.sleep(0.2)
-        attack()
-        time.sleep(0.2)
+    with urllib3.PoolManager(retries=False, timeout=60) as http:
+        probe = _Probe(health_url, http)
+        with repeatedly(probe.ask, PROBE_EVERY_SECONDS):
+            time.sleep(0.2)
+            attack()
+            time.sleep(0.2)
     return Cost(stall_ms=probe.stall_ms, peak_bytes=gateway.peak_bytes())
 
 

@@ -32,17 +32,24 @@ LOST = timeline((True, 0), (False, 100))
 
 
 def asked(at: float, status: int, *, gateway: int = THERE, **more: object) -> Asked:
-    members = {"secret": HOLDS, "right": HOLDS} | more
+    members: dict[str, object] = {"secret": HOLDS, "right": HOLDS} | more
+    right = members.pop("right")
+    members.setdefault("rights", () if right is None else (right,))
     return Asked(user="u", what="produce", gateway=gateway, began=at, ended=at + 0.5, status=status, **members)  # type: ignore[arg-type]
 
 
-def found(*asked_or_followed: Asked | Followed, troubled: tuple[float, float] | None = None) -> list[str]:
+def found(
+    *asked_or_followed: Asked | Followed,
+    troubled: tuple[float, float] | None = None,
+    frozen: tuple[float, float] | None = None,
+) -> list[str]:
     history = RightsHistory(
         asked=[one for one in asked_or_followed if isinstance(one, Asked)],
         followed=[one for one in asked_or_followed if isinstance(one, Followed)],
         troubled=[] if troubled is None else [troubled],
+        frozen=[] if frozen is None else [frozen],
     )
-    return contradictions(history, {("t", 0): ["there"]}, 0.0)
+    return contradictions(history, {("t", 0): ["there"]}, 0.0, {"g": {7}})
 
 
 @pytest.mark.parametrize("what", ["secret", "right"])
@@ -115,6 +122,7 @@ def test_other_answers_need_a_cause() -> None:
     for status in (0, 500, 503, 504):
         assert found(asked(50, status))
         assert not found(asked(50, status), troubled=(45, 50.2))
+    assert not found(replace(asked(50, 504), ended=55.1)), "a machine that is busy makes clients and gateways give up"
     assert found(asked(50, 403, right=None))
 
 
@@ -124,3 +132,44 @@ def test_what_was_acknowledged_is_in_the_log_and_what_was_refused_is_not() -> No
     assert found(asked(50, 200, value="lost", place=("t", 0, 1)))
     assert found(asked(50, 200, value="other", place=("t", 0, 0)))
     assert found(asked(100.2, 403, right=LOST, value="there"))
+
+
+def test_each_of_several_rights_counts() -> None:
+    """One that is missing is enough for a refusal, and to be let in without it is found."""
+    both = {"rights": (HOLDS, LOST)}
+    assert not found(asked(99, 200, **both), asked(105.2, 403, **both), asked(102, 200, **both))
+    assert found(asked(105.2, 200, **both))
+    assert found(asked(99, 403, **both))
+    assert found(asked(105.2, 404, is_in=True, **both)), "that a member is unknown is for those that may read its group"
+    assert not found(asked(99, 404, is_in=True, **both))
+    assert found(asked(99, 404, **both))
+
+
+def test_standing_still_excuses_what_was_judged_before_and_nothing_that_began_later() -> None:
+    """An answer that a gateway had sent arrives when it goes on; a request that came meanwhile goes by what is."""
+    waited = replace(asked(98, 200, right=LOST, waits=True), ended=119)
+    assert found(waited)
+    assert not found(waited, frozen=(99.5, 118.5))
+    assert found(waited, frozen=(107, 118.5)), "it was judged long before that"
+    stream = Followed(user="u", gateway=THERE, secret=HOLDS, right=LOST, began=90, ended=119, reason=UNAUTHORIZED)
+    assert found(stream)
+    assert not found(stream, frozen=(99.5, 118.5))
+    late = replace(asked(106, 200, right=LOST), ended=119)
+    assert found(late, frozen=(99.5, 118.5), troubled=(99.5, 130))
+    given = replace(asked(106, 403, right=timeline((True, 100))), ended=119)
+    assert found(given, frozen=(99.5, 118.5), troubled=(99.5, 130))
+
+
+def test_an_offset_is_there_where_it_was_acknowledged_and_not_where_it_was_refused() -> None:
+    """By the table's own log, whatever was committed after it."""
+    assert not found(asked(50, 200, offset=("g", 7)), asked(106, 403, right=LOST, offset=("g", 8)))
+    assert found(asked(50, 200, offset=("g", 8)))
+    assert found(asked(50, 200, offset=("other", 7)))
+    assert found(asked(106, 403, right=LOST, offset=("g", 7)))
+
+
+def test_a_transaction_that_was_given_up_leaves_nothing() -> None:
+    """Whatever its user was answered."""
+    assert not found(asked(50, 200, value="else", undone=True))
+    assert found(asked(50, 200, value="there", undone=True))
+    assert found(replace(asked(50, 0, value="there", undone=True)), troubled=(49, 51))

@@ -55,6 +55,7 @@ class QueueConsumerSettings(ConnectionSettings, total=False):
     max_poll_records: int
     fetch_max_bytes: int
     lock_ms: int | None
+    envelope: Sealing | None
     client_id: str | None
     consumer_timeout_ms: float | None
     request_timeout_ms: float

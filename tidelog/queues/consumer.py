@@ -23,6 +23,8 @@ from tidelog.http.transport import Transport
 from tidelog.queues.record import QueueRecord
 from tidelog.queues.renewing import Renewer
 from tidelog.queues.settling import Settler
+from tidelog.types.record import Record
+from tidelog.types.sealing import Sealing
 
 _logger = logging.getLogger("tidelog.queues")
 
@@ -52,8 +54,10 @@ class QueueConsumer:
 
     ``bootstrap_servers``, ``connection`` as for ``Producer``. ``max_poll_records`` (1 to 100,000): what is taken at once, and so
     locked. ``fetch_max_bytes``: what one answer holds. ``lock_ms`` (1 s to 12 h): how long a lock lasts without renewal; None: as
-    the queue says. ``client_id``: text by which operators know this client. ``consumer_timeout_ms``: iteration and ``run`` end
-    when no record came for so long; None: never. ``request_timeout_ms``, ``api_timeout_ms``, ``compression`` as for ``Consumer``.
+    the queue says. ``envelope``: opens each value (``tidelog.encryption``); a record that it can't open is not handed out, but
+    released as one whose handler raised. ``client_id``: text by which operators know this client. ``consumer_timeout_ms``:
+    iteration and ``run`` end when no record came for so long; None: never. ``request_timeout_ms``, ``api_timeout_ms``,
+    ``compression`` as for ``Consumer``.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class QueueConsumer:
         max_poll_records: int = limits.RECEIVE_RECORDS,
         fetch_max_bytes: int = limits.RECEIVE_BYTES,
         lock_ms: int | None = None,
+        envelope: Sealing | None = None,
         client_id: str | None = None,
         consumer_timeout_ms: float | None = None,
         request_timeout_ms: float = limits.REQUEST_TIMEOUT_MS,
@@ -86,6 +91,7 @@ class QueueConsumer:
         self._records_max = max_poll_records
         self._bytes_max = fetch_max_bytes
         self._lock_ms = lock_ms
+        self._envelope = envelope
         self._client_id = client_id
         self._idle_ms = consumer_timeout_ms
         self._api_timeout_ms = api_timeout_ms
@@ -226,7 +232,11 @@ class QueueConsumer:
                 deadline=Deadline(self._api_timeout_ms),
             )
             # From when it was asked: the lock can't end before that.
-            records = [QueueRecord(each, self._settler, asked_at + self._lock_ms / 1000) for each in found]
+            locked_until = asked_at + self._lock_ms / 1000
+            records = [QueueRecord(each, self._settler, locked_until) for each in found]
+            if self._envelope is not None:
+                both = zip(records, found, strict=True)
+                records = [record for record, each in both if _is_opened(record, each.stored(), self._envelope)]
             if records or deadline.passed or self._stopped.is_set():
                 self._renewer.hold(records, self._lock_ms)
                 return records
@@ -234,6 +244,17 @@ class QueueConsumer:
     def _let_go(self) -> None:
         self._renewer.let_go(self._handed)
         self._handed = []
+
+
+def _is_opened(record: QueueRecord, stored: Record, envelope: Sealing) -> bool:
+    """Put the plain value in place of the sealed one; a record that can't be opened is released."""
+    try:
+        record.value = envelope.open(stored)
+    except Exception as error:  # noqa: BLE001 - the user's code; the record is delivered again
+        _logger.warning("opening %r failed: %r", record, error)
+        record.release()
+        return False
+    return True
 
 
 def _end(renewer: Renewer, *transports: Transport) -> None:

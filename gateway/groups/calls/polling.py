@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -34,6 +34,10 @@ from log_format.records.filter import RecordFilter
 AutoReset = Literal["earliest", "latest", "none"]
 
 
+async def _all_readable(_topics: Iterable[str]) -> Mapping[str, TidelogError]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollWish:
     """A member's poll. ``generation`` None: nothing is acknowledged."""
@@ -46,7 +50,7 @@ class PollWish:
     limits: FetchLimits
     filter: RecordFilter | None = None
     """Which records are wanted; None: all."""
-    unreadable: Callable[[Iterable[str]], Mapping[str, TidelogError]] = lambda _topics: {}
+    unreadable: Callable[[Iterable[str]], Awaitable[Mapping[str, TidelogError]]] = _all_readable
     """Those of these topics that the caller may not read now, with the error that their partitions have."""
     has_joined: bool = False
     """Whether the member joined by this very call."""
@@ -158,7 +162,7 @@ class Polling:
         wish, group, positions = poll.wish, poll.group, poll.positions
         failed: dict[Key, TidelogError] = {}
         poll.failed, poll.is_fenced = failed, False
-        failed.update(_unreadable(wish, list(keys_of(heard.readable))))
+        failed.update(await _unreadable(wish, list(keys_of(heard.readable))))
         for key in failed:
             positions.pop(key, None)
         unknown = [key for key in keys_of(heard.readable) if key not in positions and key not in failed]
@@ -213,8 +217,8 @@ class Polling:
         try:
             if not await self._coordinator.still(group):
                 raise CoordinatorFenced(group.name)
+            failed = poll.failed | await _unreadable(poll.wish, keys)
             group.member(member_id)
-            failed = poll.failed | _unreadable(poll.wish, keys)
         except BaseException:  # even when the client went away meanwhile
             answer.reservation.release()
             raise
@@ -287,9 +291,9 @@ def _in_order(
     return ordered, [found[key] for key in ordered]
 
 
-def _unreadable(wish: PollWish, keys: Sequence[Key]) -> dict[Key, TidelogError]:
+async def _unreadable(wish: PollWish, keys: Sequence[Key]) -> dict[Key, TidelogError]:
     """The partitions that the caller may not read, perhaps only since it waited."""
-    topics = wish.unreadable({topic for topic, _ in keys})
+    topics = await wish.unreadable({topic for topic, _ in keys})
     return {key: topics[key[0]] for key in keys if key[0] in topics} if topics else {}
 
 

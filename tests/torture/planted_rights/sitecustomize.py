@@ -17,5 +17,10 @@ async def _as_it_is(_rights: Rights, _revision: int) -> None:
     return None
 
 
+async def _not_again(_rights: Rights) -> None:
+    return None
+
+
 AccessWatch._round = _never  # type: ignore[assignment]
 Rights.reach = _as_it_is  # type: ignore[assignment]
+Rights.renew = _not_again  # type: ignore[method-assign]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 import urllib3
 
-TIMEOUT_SECONDS = 15.0
+TIMEOUT_SECONDS = 10.0
+"""Shorter than the longest that a gateway stands still, so that requests also begin while it does."""
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +34,15 @@ class Answer:
 class Calls:
     """One thread's connections. ``urls``: of the gateways, in order."""
 
-    def __init__(self, urls: Sequence[str]) -> None:
+    def __init__(self, urls: Sequence[str], timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self.urls = urls
-        self._http = urllib3.PoolManager(retries=False, timeout=urllib3.Timeout(TIMEOUT_SECONDS))
+        self._http = urllib3.PoolManager(retries=False, timeout=urllib3.Timeout(timeout_seconds))
 
-    def ask(self, gateway: int, token: str, method: str, path: str, body: Any = None) -> Answer:
-        """One request, once."""
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    def ask(
+        self, gateway: int, token: str, method: str, path: str, body: Any = None, more: Mapping[str, str] = NO_HEADERS
+    ) -> Answer:
+        """One request, once. ``more``: headers."""
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", **more}
         data = None if body is None else msgspec.json.encode(body)
         began = time.monotonic()
         try:

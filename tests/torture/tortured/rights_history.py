@@ -7,8 +7,9 @@ the others within ``BOUND_SECONDS``. A request may be answered by either side of
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 BOUND_SECONDS = 5.0
 SLACK_SECONDS = 1.0
@@ -16,6 +17,7 @@ SLACK_SECONDS = 1.0
 CLOCK_SECONDS = 0.01
 """Secrets end by the wall clock, in whole milliseconds."""
 STOPPED, UNAUTHORIZED = "stopped", "unauthorized"
+NOTHING: Mapping[str, Collection[int]] = MappingProxyType({})
 EVERYWHERE = -1
 """No gateway's index: one that answered no change."""
 
@@ -55,23 +57,33 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A request and its answer. ``status`` 0: none came. ``right`` None: it needs none. ``waits``: it is judged at its end, too.
+    """A request and its answer. ``status`` 0: none came. ``rights``: all that it needs. ``waits``: it is judged at its end, too.
+    ``is_in``: its refusal shows that the caller was let in.
 
-    ``place``: topic, partition and offset of what was written; ``value``: what was to be.
+    ``place``: topic, partition and offset of what was written; ``value``: what was to be. ``undone``: the value of a transaction
+    that its user gave up. ``offset``: a group and an offset that this request alone commits to it.
     """
 
     user: str
     what: str
     gateway: int
     secret: Timeline
-    right: Timeline | None
+    rights: tuple[Timeline, ...]
     began: float
     ended: float
     status: int
     code: str = ""
     waits: bool = False
+    is_in: bool = False
     value: str | None = None
     place: tuple[str, int, int] | None = None
+    undone: bool = False
+    offset: tuple[str, int] | None = None
+
+    @property
+    def is_let_in(self) -> bool:
+        """Whether the answer says so."""
+        return self.is_in or 200 <= self.status < 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,11 +101,13 @@ class Followed:
 
 @dataclass(slots=True)
 class RightsHistory:
-    """Of one run. ``troubled``: spans of time in which a gateway was killed and not yet whole again."""
+    """Of one run. ``troubled``: spans of time in which a gateway was killed or frozen, and not yet whole again. ``frozen``: in
+    which one stood still."""
 
     asked: list[Asked] = field(default_factory=list)
     followed: list[Followed] = field(default_factory=list)
     troubled: list[tuple[float, float]] = field(default_factory=list)
+    frozen: list[tuple[float, float]] = field(default_factory=list)
 
     def counts(self) -> dict[str, int]:
         """How much of it there was, and how much of it could only be answered so."""
@@ -101,55 +115,70 @@ class RightsHistory:
         found["refused as it had to be"] = sum(
             one.status in (401, 403) and True not in _judged(one) for one in self.asked
         )
-        found["let in as it had to be"] = sum(
-            200 <= one.status < 300 and False not in _judged(one) for one in self.asked
-        )
-        found["gateways killed"] = len(self.troubled)
+        found["let in as it had to be"] = sum(one.is_let_in and False not in _judged(one) for one in self.asked)
+        found["gateways killed"] = len(self.troubled) - len(self.frozen)
+        found["gateways frozen"] = len(self.frozen)
         return dict(sorted((found + Counter(f"stream: {one.reason or 'broke'}" for one in self.followed)).items()))
 
 
-def contradictions(history: RightsHistory, log: dict[tuple[str, int], list[str]], late_seconds: float) -> list[str]:
-    """What must not be. ``late_seconds``: how long this machine let a process wait; gateways may look so much later."""
-    found = [text for one in history.asked for text in _of_request(one, history.troubled, late_seconds)]
-    found += [text for one in history.followed for text in _of_stream(one, history.troubled, late_seconds)]
-    return found + list(_of_log(history.asked, log))
+Log = Mapping[tuple[str, int], list[str]]
+"""The values of each topic's partitions, in order."""
 
 
-def _of_request(one: Asked, troubled: Sequence[tuple[float, float]], late: float) -> Iterator[str]:
+def contradictions(
+    history: RightsHistory, log: Log, late_seconds: float, committed: Mapping[str, Collection[int]] = NOTHING
+) -> list[str]:
+    """What must not be. ``late_seconds``: how long this machine let a process wait; gateways may look so much later.
+    ``committed``: the offsets that each group ever had."""
+    found = [text for one in history.asked for text in _of_request(one, history, late_seconds)]
+    found += [text for one in history.followed for text in _of_stream(one, history, late_seconds)]
+    return found + list(_of_log(history.asked, log)) + list(_of_offsets(history.asked, committed))
+
+
+def _judged_since(ended: float, history: RightsHistory, late: float) -> float:
+    """Since when an answer or a stream that waits may have been judged last, if it ended then. A gateway that stands still does
+    not judge again: what it sent before may arrive when it goes on."""
+    since = ended - SLACK_SECONDS - late
+    begins = [begin for begin, end in history.frozen if begin <= ended and since <= end + SLACK_SECONDS + late]
+    return min([since, *(begin - SLACK_SECONDS - late for begin in begins)])
+
+
+def _of_request(one: Asked, history: RightsHistory, late: float) -> Iterator[str]:
     whose = f"{one.user}, {one.what} at gateway {one.gateway}, {one.began:.2f} to {one.ended:.2f}"
     bound = BOUND_SECONDS + late
-    if 200 <= one.status < 300:
+    if one.is_let_in:
         # What another gateway serves is judged there once more: the first one must have let it in anyhow.
-        since = max(one.began, one.ended - SLACK_SECONDS - late) if one.waits else one.began
+        since = max(one.began, _judged_since(one.ended, history, late)) if one.waits else one.began
         if True not in one.secret.values(one.gateway, since, one.ended, bound):
             yield f"{whose}: let in by a secret that had ended"
-        if one.right is not None and True not in one.right.values(one.gateway, since, one.ended, bound):
+        if any(True not in right.values(one.gateway, since, one.ended, bound) for right in one.rights):
             yield f"{whose}: let in without the right"
     elif one.status == 401:
         if False not in one.secret.values(one.gateway, one.began, one.ended, bound):
             yield f"{whose}: 401 by a secret that held"
     elif one.status == 403:
-        if one.right is None or False not in one.right.values(one.gateway, one.began, one.ended, bound):
+        if all(False not in right.values(one.gateway, one.began, one.ended, bound) for right in one.rights):
             yield f"{whose}: 403 with the right"
-    elif not _is_troubled(troubled, one.began, one.ended):
-        yield f"{whose}: answered {one.status} {one.code}, and no gateway was killed"
+    elif one.ended - one.began < BOUND_SECONDS and not _is_troubled(history.troubled, one.began, one.ended):
+        # What took longer says that the machine was busy: someone gave up.
+        yield f"{whose}: answered {one.status} {one.code}, and no gateway was killed or frozen"
 
 
-def _of_stream(one: Followed, troubled: Sequence[tuple[float, float]], late: float) -> Iterator[str]:
+def _of_stream(one: Followed, history: RightsHistory, late: float) -> Iterator[str]:
     whose = f"{one.user}, stream at gateway {one.gateway}, {one.began:.2f} to {one.ended:.2f}"
     bound = BOUND_SECONDS + late
     for name, timeline in (("secret", one.secret), ("right", one.right)):
-        if True not in timeline.values(EVERYWHERE, one.ended - SLACK_SECONDS - late, one.ended, bound):
+        if True not in timeline.values(EVERYWHERE, _judged_since(one.ended, history, late), one.ended, bound):
             yield f"{whose}: it outlived its {name}"
     if one.reason == UNAUTHORIZED:
         held = [timeline.values(one.gateway, one.began, one.ended, bound) for timeline in (one.secret, one.right)]
         if all(False not in values for values in held):
             yield f"{whose}: ended as unauthorized, and all held"
-    elif one.reason != STOPPED and not _is_troubled(troubled, one.began, one.ended):
-        yield f"{whose}: it ended with {one.reason!r}, and no gateway was killed"
+    elif one.reason != STOPPED and not _is_troubled(history.troubled, one.began, one.ended):
+        yield f"{whose}: it ended with {one.reason!r}, and no gateway was killed or frozen"
 
 
-def _of_log(asked: Iterable[Asked], log: dict[tuple[str, int], list[str]]) -> Iterator[str]:
+def _of_log(asked: Iterable[Asked], log: Log) -> Iterator[str]:
     there = {value for values in log.values() for value in values}
     for one in asked:
         if one.place is not None:
@@ -158,13 +187,24 @@ def _of_log(asked: Iterable[Asked], log: dict[tuple[str, int], list[str]]) -> It
                 yield f"{one.value} was acknowledged at {topic}/{partition}@{offset} and is not there"
         elif one.value in there and one.status in (401, 403):
             yield f"{one.value} was refused with {one.status} and is in the log"
+        elif one.value in there and one.undone:
+            yield f"{one.value} was given up with its transaction and is in the log"
+
+
+def _of_offsets(asked: Iterable[Asked], committed: Mapping[str, Collection[int]]) -> Iterator[str]:
+    for one in asked:
+        if one.offset is not None:
+            group, offset = one.offset
+            is_there = offset in committed.get(group, ())
+            if 200 <= one.status < 300 and not is_there:
+                yield f"offset {offset} of {group} was acknowledged and never stood"
+            elif one.status in (401, 403) and is_there:
+                yield f"offset {offset} of {group} was refused with {one.status} and stood"
 
 
 def _judged(one: Asked) -> set[bool]:
     """Whether it may have been let in, and whether it may have been refused."""
-    values = [one.secret.values(one.gateway, one.began, one.ended)]
-    if one.right is not None:
-        values.append(one.right.values(one.gateway, one.began, one.ended))
+    values = [each.values(one.gateway, one.began, one.ended) for each in (one.secret, *one.rights)]
     possible = {True} if all(True in each for each in values) else set()
     return possible | {False for each in values if False in each}
 

@@ -6,19 +6,24 @@ Rights come and go by each kind of rule: an ACL of the user by name, one of its 
 from __future__ import annotations
 
 import random
+import signal
 import threading
 import time
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.torture.tortured.rights_calls import Answer, Calls
-from tests.torture.tortured.rights_history import Change, Timeline
+from tests.torture.tortured.rights_history import Change, RightsHistory, Timeline
 from tests.torture.tortured.service import Service
 
+Right = tuple[str, str, str]
+"""An operation, a resource type and a resource."""
 KINDS = ("own", "group", "deny", "role")
 OVERLAPS_SECONDS = (0.0, 1.0, 8.0)
 INSIST_SECONDS = 60.0
-TROUBLED_SECONDS = 10.0
+FROZEN_SECONDS = (2.0, 20.0)
+"""A gateway that stands still longer than five seconds goes on with rights that have changed since."""
+TROUBLED_SECONDS = 15.0
 """After a gateway is back: until then another may still think that it is gone, or send it what is lost."""
 
 
@@ -32,11 +37,11 @@ class Secret:
 
 @dataclass(slots=True)
 class User:
-    """``secrets``: the newest last. ``rights`` by operation and topic. ``kind``: by which rule it gets them."""
+    """``secrets``: the newest last. ``kind``: by which rule it gets its rights."""
 
     name: str
     kind: str
-    rights: dict[tuple[str, str], Timeline]
+    rights: dict[Right, Timeline]
     secrets: list[Secret] = field(default_factory=list)
     token_id: str = ""
 
@@ -66,22 +71,22 @@ class Operator:
         self._token = token
         self._users = users
         self._rng = rng
-        self._calls = Calls(gateways.service.urls)
+        self._calls = Calls(gateways.service.urls, INSIST_SECONDS)
         self.counts: dict[str, int] = {}
 
     def begin(self) -> None:
         """Everyone has a token; half of the rights are there."""
         for user in self._users:
             if user.kind == "deny":
-                for operation, topic in user.rights:
-                    self._insist("POST", "/v1/access/acls", {"acls": [_acl(user.principal, operation, topic)]})
+                for right in user.rights:
+                    self._insist("POST", "/v1/access/acls", {"acls": [_acl(user.principal, right)]})
             if user.kind == "role":
-                for operation, topic in user.rights:
-                    acl = _acl(f"Role:{_role(user, operation, topic)}", operation, topic)
+                for right in user.rights:
+                    acl = _acl(f"Role:{_role(user, right)}", right)
                     self._insist("POST", "/v1/access/acls", {"acls": [acl]})
             self._new_token(user)
-            for number, right in enumerate(user.rights):
-                self._set(user, right, number % 2 == 0)
+            for right in user.rights:
+                self._set(user, right, self._rng.random() < 0.6)
 
     def run(self, stopping: threading.Event, pace_seconds: float) -> None:
         """One change after another until stopped."""
@@ -89,23 +94,24 @@ class Operator:
             user = self._rng.choice(self._users)
             deed = self._rng.choice(("right", "right", "right", "right", "rotate", "revoke"))
             if deed == "right":
-                right = self._rng.choice(list(user.rights))
-                self._set(user, right, not user.rights[right].changes[-1].value)
+                # Rather given than taken, since most requests need several.
+                taken = [one for one, timeline in user.rights.items() if not timeline.changes[-1].value]
+                right = self._rng.choice(taken if taken and self._rng.random() < 0.4 else list(user.rights))
+                self._set(user, right, right in taken)
             elif deed == "rotate":
                 self._rotate(user)
             else:
                 self._revoke(user)
             self.counts[f"changes: {deed}"] = self.counts.get(f"changes: {deed}", 0) + 1
 
-    def _set(self, user: User, right: tuple[str, str], value: bool) -> None:
-        operation, topic = right
+    def _set(self, user: User, right: Right, value: bool) -> None:
         if user.kind == "role":
-            role = f"/v1/access/roles/{_role(user, operation, topic)}"
+            role = f"/v1/access/roles/{_role(user, right)}"
             gateway, done = self._insist("PUT", role, {"members": [user.principal] if value else []})
         else:
-            acl = _acl(user.principal, operation, topic)
+            acl = _acl(user.principal, right)
             if user.kind == "group":
-                acl |= {"principal": user.group, "resource": topic[:3], "pattern": "prefix"}
+                acl |= {"principal": user.group, "resource": right[2][:-1], "pattern": "prefix"}
             elif user.kind == "deny":
                 acl |= {"permission": "deny"}
             if value != (user.kind == "deny"):
@@ -164,12 +170,12 @@ class Operator:
 
 
 class Killer:
-    """Kills one gateway after another, and starts it again."""
+    """Kills or freezes one gateway after another, and brings it back."""
 
-    def __init__(self, gateways: Gateways, rng: random.Random, troubled: list[tuple[float, float]]) -> None:
+    def __init__(self, gateways: Gateways, rng: random.Random, history: RightsHistory) -> None:
         self._gateways = gateways
         self._rng = rng
-        self._troubled = troubled
+        self._history = history
 
     def run(self, stopping: threading.Event, pace_seconds: float) -> None:
         """Until stopped; all gateways are up in the end."""
@@ -178,25 +184,32 @@ class Killer:
             gateway = self._gateways.service.gateways[index]
             with self._gateways.locks[index]:
                 began = time.monotonic()
-                gateway.kill()
-                stopping.wait(self._rng.uniform(0, 2))
-                gateway.start()
-                self._troubled.append((began, time.monotonic() + TROUBLED_SECONDS))
+                if self._rng.random() < 0.5:
+                    gateway.kill()
+                    stopping.wait(self._rng.uniform(0, 2))
+                    gateway.start()
+                else:
+                    gateway.signal(signal.SIGSTOP)
+                    stopping.wait(self._rng.uniform(*FROZEN_SECONDS))
+                    gateway.signal(signal.SIGCONT)
+                    self._history.frozen.append((began, time.monotonic()))
+                self._history.troubled.append((began, time.monotonic() + TROUBLED_SECONDS))
 
 
-def _acl(principal: str, operation: str, topic: str) -> dict[str, str]:
+def _acl(principal: str, right: Right) -> dict[str, str]:
+    operation, resource_type, resource = right
     return {
         "principal": principal,
         "operation": operation,
-        "resource_type": "topic",
-        "resource": topic,
+        "resource_type": resource_type,
+        "resource": resource,
         "pattern": "literal",
         "permission": "allow",
     }
 
 
-def _role(user: User, operation: str, topic: str) -> str:
-    return f"{user.name}-{operation}-{topic}"
+def _role(user: User, right: Right) -> str:
+    return "-".join((user.name, *right))
 
 
 def _changed(timeline: Timeline, value: bool, gateway: int, done: Answer, later: float = 0.0) -> None:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from unittest import mock
 
+from log_format.stores import open_store
 from tests.support.access import Client, bootstrap, by, cluster_key
+from tests.support.repeatedly import repeatedly
+from tests.support.server_process import free_port
 from tests.torture.tortured.final_log import by_http
+from tests.torture.tortured.group_offsets import ever_committed
+from tests.torture.tortured.rights_asker import Asker
 from tests.torture.tortured.rights_history import RightsHistory, Timeline, contradictions
 from tests.torture.tortured.rights_operator import KINDS, Gateways, Killer, Operator, User
 from tests.torture.tortured.rights_users import Asking, Following
+from tests.torture.tortured.rights_work import members_group, offsets_group, rights_of
 from tests.torture.tortured.run import Outcome
-from tests.torture.tortured.service import service
+from tests.torture.tortured.service import STORE, Service, service
 
 PLANTED = Path(__file__).parents[1] / "planted_rights"
 TOPICS = {"orders": 1, "payments": 1}
 JOIN_SECONDS_MAX = 60.0
+LATE_EVERY_SECONDS = 0.05
 SHOWN_MAX = 20
 
 
@@ -32,9 +40,9 @@ class Plan:
     seconds: float
     seed: int
     gateways: int = 3
-    users: int = 8
-    pace_seconds: float = 0.1
-    change_seconds: float = 0.5
+    users: int = 6
+    pace_seconds: float = 0.2
+    change_seconds: float = 0.3
     kill_seconds: float | None = 20.0
     planted: bool = False
 
@@ -45,7 +53,13 @@ def torture_rights(plan: Plan, directory: Path, *, progress: Callable[[str], Non
     token, settings = bootstrap(directory)
     settings = (*settings, *cluster_key(directory), "--heartbeat-ms", "500", "--log-level", "warning")
     planted = {plan.gateways - 1: {"PYTHONPATH": str(PLANTED)}} if plan.planted else {}
-    with service(directory, plan.gateways, settings=settings, environments=planted) as running, Lateness() as lateness:
+    kafka = [f"127.0.0.1:{free_port()}" for _ in range(plan.gateways)]
+    environments = {
+        index: {"TIDELOG_KAFKA_LISTEN": address, **planted.get(index, {})} for index, address in enumerate(kafka)
+    }
+    running_service = service(directory, plan.gateways, settings=settings, environments=environments)
+    lateness = Lateness()
+    with running_service as running, repeatedly(lateness.note, LATE_EVERY_SECONDS):
         first = Client(running.urls[0], token)
         with first.http:
             for topic, count in TOPICS.items():
@@ -56,14 +70,14 @@ def torture_rights(plan: Plan, directory: Path, *, progress: Callable[[str], Non
         operator = Operator(gateways, token, users, _random(plan, "operator"))
         operator.begin()
         stopping, calm = threading.Event(), threading.Event()
-        killer = Killer(gateways, _random(plan, "killer"), history.troubled)
+        killer = Killer(gateways, _random(plan, "killer"), history)
         following = [Following(one, running.urls, history, _random(plan, f"f-{one.name}")) for one in users]
         work: list[tuple[str, Callable[[], None]]] = [
             ("operator", lambda: operator.run(stopping, plan.change_seconds)),
             *((f"follower {one.name}", follower.run) for one, follower in zip(users, following, strict=True)),
         ]
         for user in users:
-            asking = Asking(user, running.urls, history, _random(plan, user.name))
+            asking = Asking(Asker(user, running.urls, history, _random(plan, user.name)), kafka)
             work.append((user.name, _bound(asking, stopping, plan.pace_seconds)))
         threads = [_started(name, body, failures) for name, body in work]
         killing = (
@@ -86,8 +100,9 @@ def torture_rights(plan: Plan, directory: Path, *, progress: Callable[[str], Non
             if thread.is_alive():
                 failures.append(f"{thread.name} hangs")
         log = by_http(running.urls[0], TOPICS, by(token))
+        committed = _committed(running, users)
         failures += [f"gateway {i} ended with {code}" for i, one in enumerate(running.gateways) if (code := one.stop())]
-    found = contradictions(history, log, lateness.seconds)
+    found = contradictions(history, log, lateness.seconds, committed)
     counts = history.counts() | dict(sorted(operator.counts.items()))
     counts |= {
         "records": sum(map(len, log.values())),
@@ -103,27 +118,26 @@ class Lateness:
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._before = time.monotonic()
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        before = time.monotonic()
-        while not self._ended.wait(0.05):
-            now = time.monotonic()
-            self.seconds, before = max(self.seconds, now - before - 0.05), now
+    def note(self) -> None:
+        """To be called each ``LATE_EVERY_SECONDS``."""
+        now = time.monotonic()
+        self.seconds, self._before = max(self.seconds, now - self._before - LATE_EVERY_SECONDS), now
 
 
 def _user(number: int) -> User:
-    rights = {(operation, topic): Timeline() for topic in TOPICS for operation in ("Write", "Read")}
-    return User(f"user-{number}", KINDS[number % len(KINDS)], rights)
+    name = f"user-{number}"
+    rights = [(operation, "topic", topic) for topic in TOPICS for operation in ("Write", "Read")] + rights_of(name)
+    return User(name, KINDS[number % len(KINDS)], {right: Timeline() for right in rights})
+
+
+def _committed(running: Service, users: list[User]) -> dict[str, set[int]]:
+    """The offsets that each user's groups ever had, by the table's log."""
+    with mock.patch.dict(os.environ, running.environment):
+        store = open_store(STORE)
+    groups = [group(user.name) for user in users for group in (members_group, offsets_group)]
+    return {group: {offset for _, _, offset in ever_committed(store, group)} for group in groups}
 
 
 def _random(plan: Plan, name: str) -> random.Random:

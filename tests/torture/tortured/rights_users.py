@@ -11,13 +11,14 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
-from tests.torture.tortured.rights_calls import Calls
+from tests.torture.tortured.rights_asker import Asker, chosen
 from tests.torture.tortured.rights_history import STOPPED, Asked, Followed, RightsHistory
-from tests.torture.tortured.rights_operator import Secret, User
+from tests.torture.tortured.rights_operator import User
+from tests.torture.tortured.rights_work import GroupWork, KafkaWork, TransactionWork
 
 WAIT_MS: Final = 3_000
 STREAM_SILENCE_SECONDS: Final = 40
@@ -25,54 +26,50 @@ STREAM_SILENCE_SECONDS: Final = 40
 
 
 class Asking:
-    """One user's requests. Belongs to one thread."""
+    """One user's requests. Belongs to one thread. ``kafka``: the gateways' listeners."""
 
-    def __init__(self, user: User, urls: Sequence[str], history: RightsHistory, rng: random.Random) -> None:
-        self._user = user
-        self._history = history
-        self._rng = rng
-        self._calls = Calls(urls)
-        self._next_value = 0
+    def __init__(self, asker: Asker, kafka: Sequence[str]) -> None:
+        self._asker = asker
+        groups, transactions = GroupWork(asker), TransactionWork(asker)
+        self._deeds: list[Callable[[], None]] = [
+            *[self._produce] * 3,
+            *[self._fetch] * 2,
+            self._wait,
+            self._whoami,
+            *[groups.poll] * 3,
+            groups.commit,
+            transactions.run,
+            KafkaWork(asker, kafka).produce,
+        ]
 
     def run(self, stopping: threading.Event, pace_seconds: float) -> None:
         """One after another until stopped."""
-        while not stopping.wait(self._rng.uniform(0, 2 * pace_seconds)):
-            what = self._rng.choice(("produce", "produce", "produce", "fetch", "fetch", "wait", "whoami"))
-            operation = "Write" if what == "produce" else "Read"
-            topic = self._rng.choice(sorted({name for _, name in self._user.rights}))
-            self._ask(what, (operation, topic), self._rng.randrange(len(self._calls.urls)))
+        while not stopping.wait(self._asker.rng.uniform(0, 2 * pace_seconds)):
+            self._asker.rng.choice(self._deeds)()
 
-    def _ask(self, what: str, right: tuple[str, str], gateway: int) -> None:
-        secret, value, body = chosen(self._user, self._rng), None, None
-        method, path = "GET", f"/v1/topics/{right[1]}/partitions/0/records"
-        if what == "produce":
-            self._next_value += 1
-            value = f"{self._user.name}.{self._next_value}"
-            method, body = "POST", {"records": [{"value": value}]}
-        elif what == "whoami":
-            path = "/v1/whoami"
-        else:
-            path += f"?offset=latest&max_wait_ms={WAIT_MS}" if what == "wait" else "?offset=earliest&max_records=3"
-        answer = self._calls.ask(gateway, secret.text, method, path, body)
+    def _produce(self) -> None:
+        topic, value = self._topic(), f"{self._asker.user.name}.{self._asker.next_number()}"
+        told = self._asker.ask("POST", _records(topic), {"records": [{"value": value}]})
         place = None
-        if what == "produce" and answer.status == 200:
-            place = (right[1], 0, int(answer.body["partitions"][0]["base_offset"]))
-        self._history.asked.append(
-            Asked(
-                user=self._user.name,
-                what=what,
-                gateway=gateway,
-                secret=secret.holds,
-                right=None if what == "whoami" else self._user.rights[right],
-                began=answer.began,
-                ended=answer.ended,
-                status=answer.status,
-                code=answer.code,
-                waits=what == "wait",
-                value=value,
-                place=place,
-            )
-        )
+        if told.answer.status == 200:
+            place = (topic, 0, int(told.answer.body["partitions"][0]["base_offset"]))
+        self._asker.note(told, "produce", ("Write", "topic", topic), value=value, place=place)
+
+    def _fetch(self) -> None:
+        topic = self._topic()
+        told = self._asker.ask("GET", f"{_records(topic)}?offset=earliest&max_records=3")
+        self._asker.note(told, "fetch", ("Read", "topic", topic))
+
+    def _wait(self) -> None:
+        topic = self._topic()
+        told = self._asker.ask("GET", f"{_records(topic)}?offset=latest&max_wait_ms={WAIT_MS}")
+        self._asker.note(told, "wait", ("Read", "topic", topic), waits=True)
+
+    def _whoami(self) -> None:
+        self._asker.note(self._asker.ask("GET", "/v1/whoami"), "whoami")
+
+    def _topic(self) -> str:
+        return self._asker.rng.choice(topics_of(self._asker.user))
 
 
 class Following:
@@ -96,11 +93,11 @@ class Following:
     def run(self) -> None:
         """Until stopped."""
         while not self._stopping.wait(self._rng.uniform(0, 0.6)):
-            right = self._rng.choice([one for one in self._user.rights if one[0] == "Read"])
-            self._follow(right, self._rng.randrange(len(self._urls)))
+            self._follow(self._rng.choice(topics_of(self._user)), self._rng.randrange(len(self._urls)))
 
-    def _follow(self, right: tuple[str, str], gateway: int) -> None:
-        secret, timeline, began = chosen(self._user, self._rng), self._user.rights[right], time.monotonic()
+    def _follow(self, topic: str, gateway: int) -> None:
+        secret, right = chosen(self._user, self._rng), self._user.rights["Read", "topic", topic]
+        began = time.monotonic()
         status, reason = 0, ""
         address = urlsplit(self._urls[gateway])
         connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=STREAM_SILENCE_SECONDS)
@@ -108,7 +105,7 @@ class Following:
             connection.connect()
             self._socket = connection.sock
             headers = {"Authorization": f"Bearer {secret.text}", "Accept": "text/event-stream"}
-            connection.request("GET", f"/v1/topics/{right[1]}/partitions/0/records?offset=latest", headers=headers)
+            connection.request("GET", f"{_records(topic)}?offset=latest", headers=headers)
             with connection.getresponse() as answer:
                 status = answer.status
                 if status == 200:
@@ -122,18 +119,21 @@ class Following:
             connection.close()
         ended = time.monotonic()
         reason = STOPPED if self._stopping.is_set() and not reason else reason
-        common = {"user": self._user.name, "gateway": gateway, "secret": secret.holds, "right": timeline}
+        common = {"user": self._user.name, "gateway": gateway, "secret": secret.holds, "began": began, "ended": ended}
         if status == 200:
-            self._history.followed.append(Followed(**common, began=began, ended=ended, reason=reason))  # type: ignore[arg-type]
+            self._history.followed.append(Followed(**common, right=right, reason=reason))  # type: ignore[arg-type]
         elif reason != STOPPED:
-            asked = Asked(**common, what="stream", began=began, ended=ended, status=status)  # type: ignore[arg-type]
+            asked = Asked(**common, rights=(right,), what="stream", status=status)  # type: ignore[arg-type]
             self._history.asked.append(asked)
 
 
-def chosen(user: User, rng: random.Random) -> Secret:
-    """Mostly the newest, else one of those before it."""
-    secrets = user.secrets
-    return secrets[-1] if rng.random() < 0.75 else rng.choice(secrets)
+def topics_of(user: User) -> list[str]:
+    """Those that it may read at times."""
+    return [name for operation, kind, name in user.rights if (operation, kind) == ("Read", "topic")]
+
+
+def _records(topic: str) -> str:
+    return f"/v1/topics/{topic}/partitions/0/records"
 
 
 def _reason(answer: http.client.HTTPResponse) -> str:

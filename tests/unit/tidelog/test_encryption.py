@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from compaction.policy import Policy
 from tests.support.fake_gateway import FakeGateway
 from tests.support.maintenance_bench import MaintenanceBench
-from tidelog import Consumer, Producer, Record, TopicPartition, aio
+from tidelog import Admin, Consumer, Producer, QueueConsumer, Record, TopicPartition, aio
 from tidelog.encryption import HEADER, OVERHEAD_BYTES, Envelope, EnvelopeError, LocalKeys
 
 FIRST, SECOND = "a" * 64, "b" * 64
@@ -185,6 +185,35 @@ def test_asyncio_clients_seal_and_open(gateway: FakeGateway, envelope: Envelope)
     (read,) = asyncio.run(sent_and_read())
     assert (read.key, read.value) == (b"user-7", b"a secret")
     assert b"secret" not in bytes(topic.records[0][0].value)
+
+
+def test_workers_of_a_queue_open_what_they_can(gateway: FakeGateway, envelope: Envelope) -> None:
+    """What they can't open is handed to no handler: it is released, as where a handler raises. The same from asyncio."""
+    topic = gateway.create("t")
+    with Producer(gateway.url, envelope=envelope) as producer, Producer(gateway.url) as open_producer:
+        for client, value in ((producer, "a secret"), (open_producer, "never sealed"), (producer, "another")):
+            client.send("t", value, key="user-7").result(30)
+    with Admin(gateway.url) as admin:
+        admin.create_queue("q", ["t"], start="earliest")
+        admin.create_queue("p", ["t"], start="earliest")
+
+    def settled(queue: str) -> dict[int, str]:
+        return {place[2]: action for place, action in gateway.queues[queue].settled.items()}
+
+    handled: list[bytes | None] = []
+    settings = {"bootstrap_servers": gateway.url, "envelope": envelope, "consumer_timeout_ms": 3_000}
+    with QueueConsumer("q", **settings) as queue:
+        queue.run(lambda record: handled.append(record.value))
+    assert handled == [b"a secret", b"another"]
+    assert b"secret" not in bytes(topic.records[0][0].value)
+    assert settled("q").get(1) != "accept"
+    assert (settled("q")[0], settled("q")[2]) == ("accept", "accept")
+
+    async def taken() -> list[bytes | None]:
+        async with aio.QueueConsumer("p", **settings) as queue:
+            return [record.value for record in await queue.poll(10_000)]
+
+    assert asyncio.run(taken()) == [b"a secret", b"another"]
 
 
 def test_through_a_gateway(gateway: FakeGateway, envelope: Envelope) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.access.bootstrap import read_bootstrap_token
 from gateway.access.caller import Caller
-from gateway.access.rights import OPEN, STALE_MS, Rights, Unauthorized
+from gateway.access.rights import OPEN, RENEWED_MS, STALE_MS, Rights, Unauthorized
 from gateway.access.token import new_token, parsed_token
 from gateway.access.watch import AccessWatch
 from gateway.engine.waiting import WaitingPlaces
@@ -216,3 +216,42 @@ def test_tokens_are_made_and_parsed() -> None:
         "tl__" + "a" * 43,
     ):
         assert parsed_token(text.encode()) is None
+
+
+async def test_a_gateway_that_stood_still_looks_before_it_judges() -> None:
+    """Its state is older than a change may take to hold everywhere. A store that fails is waited for once."""
+    clock, store = ManualClock(), FaultyStore()
+    one = secured(store, clock)
+    other = secured(FaultyStore(store.objects), clock)
+    table, rights = one.engine.access_table, one.engine.rights
+    clock.pass_ms(1)
+    await other.engine.access_table.decide(AddAcls(acls=(READ,)))
+    await table.fresh()
+    assert rights.allows(ALICE, "Read", "topic", "t")
+    await other.engine.access_table.decide(DeleteAcls(matches=lambda acl: acl == READ))
+    clock.pass_ms(RENEWED_MS)
+    await rights.renew()
+    assert rights.allows(ALICE, "Read", "topic", "t"), "the watch looks so often by itself"
+    clock.pass_ms(1)
+    await rights.renew()
+    assert not rights.allows(ALICE, "Read", "topic", "t")
+    clock.pass_ms(RENEWED_MS + 1)
+    tried: list[str] = []
+
+    def fails(operation: str, key: str) -> None:
+        tried.append(operation)
+        down(operation, key)
+
+    store.before = fails
+    await rights.renew()
+    count = len(tried)
+    assert count
+    await rights.renew()
+    assert len(tried) == count, "each request would wait for a store that fails"
+    assert not rights.allows(ALICE, "Read", "topic", "t")
+    store.before = lambda _operation, _key: None
+    await table.fresh()
+    clock.pass_ms(RENEWED_MS + 1)
+    await other.engine.access_table.decide(AddAcls(acls=(READ,)))
+    await rights.renew()
+    assert rights.allows(ALICE, "Read", "topic", "t")
