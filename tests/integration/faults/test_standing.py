@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -264,50 +262,3 @@ def test_ids_are_their_owners(
     own = bob.http.post("/v1/transactions", json={"transactional_id": "x"}).json()["transaction_id"]
     operator.forbid(bobs, Right("Write", "transactional_id", "x"))
     refused(bob.http.post(f"/v1/transactions/{own}:commit"), 403, "UNAUTHORIZED")
-
-
-def test_a_gateway_that_stood_still_goes_by_what_is(
-    tmp_path: Path, start_gateway: Callable[..., GatewayProcess], client_of: Callable[..., Client]
-) -> None:
-    """A token is revoked and a right taken away elsewhere while it stands still. A request that came then, and polls that
-    waited, are refused: none is answered by what held before."""
-    token, settings = bootstrap(tmp_path)
-    here, still = (start_gateway(str(tmp_path / "store"), *settings, "--forwarding", "off") for _ in range(2))
-    operator = client_of(here.url, token)
-    assert operator.http.post("/v1/topics", json={"name": "t", "partition_count": 1}).status_code == 201
-    token_id, revoked = operator.token("User:revoked", (READ,))
-    _, taken = operator.token("User:taken", (READ, READS_GROUP))
-    path, wanted = "/v1/topics/t/partitions/0/records", [{"topic": "t", "partition": 0, "offset": "latest"}]
-    calls: dict[str, Callable[[httpx.Client], httpx.Response]] = {
-        "wait": lambda http: http.get(path, params={"offset": "latest", "max_wait_ms": 6_000}),
-        "wait for many": lambda http: http.post("/v1/fetch", json={"partitions": wanted, "max_wait_ms": 6_000}),
-        "poll": lambda http: http.post("/v1/groups/g/poll", json={"topics": ["t"], "max_wait_ms": 6_000}),
-        "late": lambda http: http.get(path, params={"offset": "earliest"}),
-    }
-    clients = {text: client_of(still.url, text) for text in (revoked, taken)}
-    assert [client.http.get(path, params={"offset": "earliest"}).status_code for client in clients.values()] == [
-        200
-    ] * 2
-    with ThreadPoolExecutor(8) as pool:
-        asked = {
-            (name, text): pool.submit(calls[name], clients[text].http)
-            for name, text in (("wait", revoked), ("wait", taken), ("wait for many", taken), ("poll", taken))
-        }
-        time.sleep(2)
-        still.process.send_signal(signal.SIGSTOP)
-        try:
-            assert operator.http.delete(f"/v1/access/tokens/{token_id}").status_code == 204
-            operator.forbid("User:taken", READ)
-            time.sleep(7)
-            for text, client in clients.items():
-                asked["late", text] = pool.submit(calls["late"], client.http)
-            time.sleep(1)
-        finally:
-            still.process.send_signal(signal.SIGCONT)
-        answers = {key: done.result(30) for key, done in asked.items()}
-    for (name, text), answer in answers.items():
-        if name in ("wait for many", "poll"):
-            (part,) = answer.json()["partitions"]
-            assert part["error"]["error_code"] == "UNAUTHORIZED", (name, answer.text)
-        else:
-            assert answer.status_code == (401 if text == revoked else 403), (name, answer.text)
