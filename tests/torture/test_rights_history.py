@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -136,7 +137,7 @@ def test_what_was_acknowledged_is_in_the_log_and_what_was_refused_is_not() -> No
 
 def test_each_of_several_rights_counts() -> None:
     """One that is missing is enough for a refusal, and to be let in without it is found."""
-    both = {"rights": (HOLDS, LOST)}
+    both: dict[str, Any] = {"rights": (HOLDS, LOST)}
     assert not found(asked(99, 200, **both), asked(105.2, 403, **both), asked(102, 200, **both))
     assert found(asked(105.2, 200, **both))
     assert found(asked(99, 403, **both))

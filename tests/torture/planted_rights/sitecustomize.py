@@ -23,4 +23,4 @@ async def _not_again(_rights: Rights) -> None:
 
 AccessWatch._round = _never  # type: ignore[assignment]
 Rights.reach = _as_it_is  # type: ignore[assignment]
-Rights.renew = _not_again  # type: ignore[method-assign]
+Rights.renew = _not_again  # type: ignore[assignment, method-assign]

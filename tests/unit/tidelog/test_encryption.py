@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -201,7 +202,7 @@ def test_workers_of_a_queue_open_what_they_can(gateway: FakeGateway, envelope: E
         return {place[2]: action for place, action in gateway.queues[queue].settled.items()}
 
     handled: list[bytes | None] = []
-    settings = {"bootstrap_servers": gateway.url, "envelope": envelope, "consumer_timeout_ms": 3_000}
+    settings: dict[str, Any] = {"bootstrap_servers": gateway.url, "envelope": envelope, "consumer_timeout_ms": 3_000}
     with QueueConsumer("q", **settings) as queue:
         queue.run(lambda record: handled.append(record.value))
     assert handled == [b"a secret", b"another"]
