@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Self
 
 from log_format.errors import TidelogError
-from tidelog.compat.confluent_kafka.admin.metadata import ClusterMetadata, metadata_of
 from tidelog.compat.confluent_kafka.errors import KafkaError, KafkaException, invalid, kafka_error, translated
 from tidelog.compat.confluent_kafka.message import (
     OFFSET_BEGINNING,
@@ -20,6 +19,7 @@ from tidelog.compat.confluent_kafka.message import (
     ours,
     theirs,
 )
+from tidelog.compat.confluent_kafka.metadata import ClusterMetadata, metadata_of
 from tidelog.compat.confluent_kafka.settings import CONSUMER, connection_of, is_true, number, pattern_of, settings_of
 from tidelog.consumer import consumer as sdk
 from tidelog.types import record

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final
 
-from tidelog.compat.confluent_kafka.admin.metadata import ClusterMetadata, metadata_of
 from tidelog.compat.confluent_kafka.errors import KafkaError, invalid, kafka_error, not_there, translated
 from tidelog.compat.confluent_kafka.message import Message, TopicPartition
+from tidelog.compat.confluent_kafka.metadata import ClusterMetadata, metadata_of
 from tidelog.compat.confluent_kafka.settings import PRODUCER, connection_of, is_true, number, settings_of
 from tidelog.compat.settings import compression_of
 from tidelog.errors import BufferFull

@@ -1,12 +1,6 @@
 """``AdminClient`` and what its calls take."""
 
 from tidelog.compat.confluent_kafka.admin.client import AdminClient
-from tidelog.compat.confluent_kafka.admin.metadata import (
-    BrokerMetadata,
-    ClusterMetadata,
-    PartitionMetadata,
-    TopicMetadata,
-)
 from tidelog.compat.confluent_kafka.admin.requests import (
     AlterConfigOpType,
     ConfigEntry,
@@ -14,6 +8,12 @@ from tidelog.compat.confluent_kafka.admin.requests import (
     NewPartitions,
     NewTopic,
     ResourceType,
+)
+from tidelog.compat.confluent_kafka.metadata import (
+    BrokerMetadata,
+    ClusterMetadata,
+    PartitionMetadata,
+    TopicMetadata,
 )
 
 __all__ = [

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 from log_format.errors import TidelogError
 from tidelog.admin import Admin
-from tidelog.compat.confluent_kafka.admin.metadata import ClusterMetadata, metadata_of
 from tidelog.compat.confluent_kafka.admin.requests import (
     AlterConfigOpType,
     ConfigEntry,
@@ -23,6 +22,7 @@ from tidelog.compat.confluent_kafka.admin.requests import (
 )
 from tidelog.compat.confluent_kafka.errors import KafkaException, kafka_error, not_there
 from tidelog.compat.confluent_kafka.message import TopicPartition
+from tidelog.compat.confluent_kafka.metadata import ClusterMetadata, metadata_of
 from tidelog.compat.confluent_kafka.settings import ADMIN, connection_of, number, settings_of
 
 _K = TypeVar("_K", bound=Hashable)
