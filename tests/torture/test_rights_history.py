@@ -13,6 +13,7 @@ from tests.torture.tortured.rights_history import (
     Asked,
     Change,
     Followed,
+    Lateness,
     RightsHistory,
     Timeline,
     contradictions,
@@ -43,6 +44,7 @@ def found(
     *asked_or_followed: Asked | Followed,
     troubled: tuple[float, float] | None = None,
     frozen: tuple[float, float] | None = None,
+    late: tuple[float, float] | None = None,
 ) -> list[str]:
     history = RightsHistory(
         asked=[one for one in asked_or_followed if isinstance(one, Asked)],
@@ -50,7 +52,10 @@ def found(
         troubled=[] if troubled is None else [troubled],
         frozen=[] if frozen is None else [frozen],
     )
-    return contradictions(history, {("t", 0): ["there"]}, 0.0, {"g": {7}})
+    lateness = Lateness()
+    if late is not None:
+        lateness.note(*late)
+    return contradictions(history, {("t", 0): ["there"]}, lateness, {"g": {7}})
 
 
 @pytest.mark.parametrize("what", ["secret", "right"])
@@ -77,6 +82,16 @@ def test_what_was_given_is_denied_for_five_seconds_elsewhere() -> None:
     assert found(asked(105.2, 403, right=given))
     assert found(asked(100.2, 403, gateway=HERE, right=given))
     assert found(asked(99, 200, right=given))
+
+
+def test_a_machine_that_was_late_excuses_what_came_about_then() -> None:
+    """A second's wait gives gateways a second more, where it lies between the change and the answer, and nowhere else."""
+    one = asked(105.2, 200, right=LOST)
+    assert found(one)
+    assert not found(one, late=(103.0, 1.0))
+    assert found(one, late=(60.0, 1.0))
+    assert found(one, late=(110.0, 1.0))
+    assert found(asked(106.2, 200, right=LOST), late=(103.0, 1.0))
 
 
 def test_a_change_that_is_overtaken_says_nothing_any_more() -> None:

@@ -14,6 +14,8 @@ from types import MappingProxyType
 BOUND_SECONDS = 5.0
 SLACK_SECONDS = 1.0
 """Between a judgement and the arrival of what was judged, for answers and streams that wait."""
+LATE_SECONDS_MIN = 0.1
+"""A shorter wait is part of ``SLACK_SECONDS``."""
 CLOCK_SECONDS = 0.01
 """Secrets end by the wall clock, in whole milliseconds."""
 STOPPED, UNAUTHORIZED = "stopped", "unauthorized"
@@ -36,6 +38,30 @@ class Change:
         """From when on the gateway must go by it. ``bound``: seconds until the others do."""
         here = self.ended + (self.later and self.later + CLOCK_SECONDS)
         return here if gateway == self.gateway else max(here, self.ended + bound)
+
+
+class Lateness:
+    """When this machine let a thread wait, and for how long."""
+
+    def __init__(self) -> None:
+        self.spells: list[tuple[float, float]] = []
+        """Each one's end and its seconds."""
+
+    def note(self, now: float, seconds: float) -> None:
+        """A thread went on at ``now``, so much later than it should have."""
+        if seconds > LATE_SECONDS_MIN:
+            self.spells.append((now, seconds))
+
+    @property
+    def seconds_max(self) -> float:
+        """Of the longest wait."""
+        return max((seconds for _, seconds in self.spells), default=0.0)
+
+    def around(self, began: float, ended: float) -> float:
+        """By how many seconds a look that matters between two moments may have been late: the waits in that time, and in twice
+        the bound before it."""
+        since = began - 2 * BOUND_SECONDS
+        return sum(seconds for end, seconds in self.spells if since <= end and end - seconds <= ended)
 
 
 class Timeline:
@@ -126,12 +152,12 @@ Log = Mapping[tuple[str, int], list[str]]
 
 
 def contradictions(
-    history: RightsHistory, log: Log, late_seconds: float, committed: Mapping[str, Collection[int]] = NOTHING
+    history: RightsHistory, log: Log, late: Lateness, committed: Mapping[str, Collection[int]] = NOTHING
 ) -> list[str]:
-    """What must not be. ``late_seconds``: how long this machine let a process wait; gateways may look so much later.
+    """What must not be. ``late``: when this machine let a process wait; gateways may look so much later.
     ``committed``: the offsets that each group ever had."""
-    found = [text for one in history.asked for text in _of_request(one, history, late_seconds)]
-    found += [text for one in history.followed for text in _of_stream(one, history, late_seconds)]
+    found = [text for one in history.asked for text in _of_request(one, history, late.around(one.began, one.ended))]
+    found += [text for one in history.followed for text in _of_stream(one, history, late.around(one.ended, one.ended))]
     return found + list(_of_log(history.asked, log)) + list(_of_offsets(history.asked, committed))
 
 

@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
@@ -18,7 +19,7 @@ from tests.support.server_process import free_port
 from tests.torture.tortured.final_log import by_http
 from tests.torture.tortured.group_offsets import ever_committed
 from tests.torture.tortured.rights_asker import Asker
-from tests.torture.tortured.rights_history import RightsHistory, Timeline, contradictions
+from tests.torture.tortured.rights_history import Lateness, RightsHistory, Timeline, contradictions
 from tests.torture.tortured.rights_operator import KINDS, Gateways, Killer, Operator, User
 from tests.torture.tortured.rights_users import Asking, Following
 from tests.torture.tortured.rights_work import members_group, offsets_group, rights_of
@@ -59,7 +60,7 @@ def torture_rights(plan: Plan, directory: Path, *, progress: Callable[[str], Non
     }
     running_service = service(directory, plan.gateways, settings=settings, environments=environments)
     lateness = Lateness()
-    with running_service as running, repeatedly(lateness.note, LATE_EVERY_SECONDS):
+    with running_service as running, _watched(lateness):
         first = Client(running.urls[0], token)
         with first.http:
             for topic, count in TOPICS.items():
@@ -102,28 +103,29 @@ def torture_rights(plan: Plan, directory: Path, *, progress: Callable[[str], Non
         log = by_http(running.urls[0], TOPICS, by(token))
         committed = _committed(running, users)
         failures += [f"gateway {i} ended with {code}" for i, one in enumerate(running.gateways) if (code := one.stop())]
-    found = contradictions(history, log, lateness.seconds, committed)
+    found = contradictions(history, log, lateness, committed)
     counts = history.counts() | dict(sorted(operator.counts.items()))
     counts |= {
         "records": sum(map(len, log.values())),
-        "milliseconds that this machine was late": int(lateness.seconds * 1000),
+        "milliseconds that this machine was late at most": int(lateness.seconds_max * 1000),
+        "times that this machine was late": len(lateness.spells),
     }
     if len(found) > SHOWN_MAX:
         found = [*found[:SHOWN_MAX], f"and {len(found) - SHOWN_MAX} more"]
     return Outcome(counts=counts, contradictions=failures + found, seconds=time.monotonic() - began)
 
 
-class Lateness:
-    """By how much this machine let a thread wait at most, since it was made."""
+def _watched(lateness: Lateness) -> AbstractContextManager[None]:
+    """Notes how late a thread goes on that sleeps for ``LATE_EVERY_SECONDS``, for the time of a block."""
+    before = time.monotonic()
 
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self._before = time.monotonic()
-
-    def note(self) -> None:
-        """To be called each ``LATE_EVERY_SECONDS``."""
+    def note() -> None:
+        nonlocal before
         now = time.monotonic()
-        self.seconds, self._before = max(self.seconds, now - self._before - LATE_EVERY_SECONDS), now
+        lateness.note(now, now - before - LATE_EVERY_SECONDS)
+        before = now
+
+    return repeatedly(note, LATE_EVERY_SECONDS)
 
 
 def _user(number: int) -> User:
