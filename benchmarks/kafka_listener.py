@@ -1,18 +1,21 @@
 """Kafka's own client on a gateway and on a broker, in one run: records per second, and CPU per record of client and server.
 
-The client is confluent-kafka (librdkafka), with the same settings for both. Reads at the tail find the records in the gateway's
-memory, again and again; those of history come from the store, by a gateway that was just started. Kafka's records are in the
-system's memory for both. A second table has a record a second for each of many topics, by one producer.
+The client is confluent-kafka (librdkafka), with the same settings for both; beside it stands Java's ProducerPerformance. Reads at
+the tail find the records in the gateway's memory, again and again; those of history come from the store, by a gateway that was
+just started. Kafka's records are in the system's memory for both. A second table has a record a second for each of many topics,
+by one producer.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import processes
-from benchmarks.kafka.broker import Broker, broker, kept
+from benchmarks.kafka.broker import Broker, broker, kept, written_logging
 from benchmarks.kafka.clients import WARM_UP_RECORDS
+from benchmarks.kafka.produce import java
 from benchmarks.measured_client import Sent, run
 from benchmarks.processes import Server
 from benchmarks.produce import make_topic
@@ -39,14 +42,17 @@ def measure() -> Iterator[Table]:
         table.notes.append(f"Not measured: no Kafka clients in {kept()}; run scripts/kafka.sh install.")
         yield table
         return
-    with processes.directory() as store:
+    with processes.directory() as store, tempfile.TemporaryDirectory() as scratch:
         address = f"127.0.0.1:{processes.free_port()}"
         with processes.gateway(store, settings=["--kafka-listen", address]) as gateway:
             make_topic(gateway.port, "records")
             make_topic(gateway.port, "plain", **{"compression.type": "uncompressed"})
+            make_topic(gateway.port, "java")
             make_topic(gateway.port, "tail")
             _add(table, _produced("Tidelog, produce", address, "records", gateway, RECORDS))
             _add(table, _produced("Tidelog, produce, uncompressed", address, "plain", gateway, RECORDS))
+            ours = Broker(gateway, address, written_logging(Path(scratch)))
+            _add(table, java(ours, "java", RECORDS, VALUE_BYTES, "Tidelog, Java's produce"))
             _produced("", address, "tail", gateway, TAIL_RECORDS - WARM_UP_RECORDS)
             _add(table, _consumed("Tidelog, consume at the tail", address, "tail", gateway, TAIL_RECORDS, TAIL_TIMES))
         with processes.gateway(store, settings=["--kafka-listen", address]) as gateway:
@@ -84,6 +90,8 @@ def _add_kafka(table: Table, kafka: Broker) -> None:
     kafka.make_topic("records")
     _add(table, _produced("Kafka, produce", kafka.address, "records", kafka.server, RECORDS))
     _add(table, _consumed("Kafka, consume", kafka.address, "records", kafka.server, RECORDS))
+    kafka.make_topic("java")
+    _add(table, java(kafka, "java", RECORDS, VALUE_BYTES, "Kafka, Java's produce"))
     kafka.make_topic("tail")
     _produced("", kafka.address, "tail", kafka.server, TAIL_RECORDS - WARM_UP_RECORDS)
     _add(table, _consumed("Kafka, consume the tail", kafka.address, "tail", kafka.server, TAIL_RECORDS, TAIL_TIMES))

@@ -52,7 +52,7 @@ def kept() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A running broker."""
+    """A running broker, or what answers as one. ``logging``: a file for Kafka's programs (``written_logging``)."""
 
     server: Server
     address: str
@@ -77,6 +77,13 @@ def tool(main_class: str, arguments: list[str], logging: Path, heap: str = "256m
     ]
 
 
+def written_logging(directory: Path) -> Path:
+    """A new file in the directory that tells Kafka's programs what to log."""
+    path = directory / "log4j2.xml"
+    path.write_text(_LOGGING)
+    return path
+
+
 def run_tool(main_class: str, arguments: list[str], logging: Path) -> str:
     """The output of one of Kafka's own programs. Raises ``RuntimeError`` with its words when it fails."""
     done = subprocess.run(
@@ -94,8 +101,7 @@ def broker() -> Iterator[Broker]:
         raise FileNotFoundError(f"no Kafka in {kept()}: run scripts/kafka.sh install")
     directory = Path(tempfile.mkdtemp(prefix="tidelog-bench-kafka-"))
     try:
-        logging, properties = directory / "log4j2.xml", directory / "server.properties"
-        logging.write_text(_LOGGING)
+        logging, properties = written_logging(directory), directory / "server.properties"
         port, controller_port = free_port(), free_port()
         properties.write_text(_PROPERTIES.format(port=port, controller_port=controller_port, directory=directory))
         cluster_id = run_tool("kafka.tools.StorageTool", ["random-uuid"], logging).split()[-1]

@@ -29,13 +29,12 @@ def measure(broker: Broker, *, records: int, value_bytes: int) -> Iterator[Sent]
             records=count,
             value_bytes=value_bytes,
         )
-    yield _java(broker, records, value_bytes)
+    broker.make_topic(f"java-{value_bytes}")
+    yield java(broker, f"java-{value_bytes}", records, value_bytes)
 
 
-def _java(broker: Broker, records: int, value_bytes: int) -> Sent:
-    """ProducerPerformance. Its CPU includes JVM start-up, so give it enough records."""
-    topic = f"java-{value_bytes}"
-    broker.make_topic(topic)
+def java(broker: Broker, topic: str, records: int, value_bytes: int, system: str = "Java ProducerPerformance") -> Sent:
+    """Kafka's own ProducerPerformance. Its CPU includes JVM start-up, so give it enough records."""
     arguments = [
         "--topic",
         topic,
@@ -62,7 +61,7 @@ def _java(broker: Broker, records: int, value_bytes: int) -> Sent:
     if done.returncode or not found or int(found[-1][0]) != records:
         raise RuntimeError(f"ProducerPerformance failed:\n{done.stdout}{done.stderr}")
     return Sent(
-        system="Java ProducerPerformance",
+        system=system,
         records=records,
         seconds=records / float(found[-1][1]),
         client_cpu_seconds=used.ru_utime + used.ru_stime - own.ru_utime - own.ru_stime,
