@@ -26,6 +26,8 @@ TAIL_RECORDS = 80_000
 """As many as the tail in memory holds, warm-up included, with their batches as they were sent."""
 TAIL_TIMES = 11
 """Reads of them; the first one is not measured."""
+PROMPT_BYTES = 4 << 20
+"""Java's producer has five requests of 1 MiB under way, and then waits: for ``flush.ms``, unless so many bytes are enough."""
 TOPICS = 1_000
 TOPICS_SECONDS = 20
 VALUE_BYTES = 100
@@ -48,11 +50,14 @@ def measure() -> Iterator[Table]:
             make_topic(gateway.port, "records")
             make_topic(gateway.port, "plain", **{"compression.type": "uncompressed"})
             make_topic(gateway.port, "java")
+            make_topic(gateway.port, "prompt", **{"flush.bytes": PROMPT_BYTES})
             make_topic(gateway.port, "tail")
             _add(table, _produced("Tidelog, produce", address, "records", gateway, RECORDS))
             _add(table, _produced("Tidelog, produce, uncompressed", address, "plain", gateway, RECORDS))
             ours = Broker(gateway, address, written_logging(Path(scratch)))
             _add(table, java(ours, "java", RECORDS, VALUE_BYTES, "Tidelog, Java's produce"))
+            prompt = f"Tidelog, Java's produce, flush.bytes {PROMPT_BYTES >> 20} MiB"
+            _add(table, java(ours, "prompt", RECORDS, VALUE_BYTES, prompt))
             _produced("", address, "tail", gateway, TAIL_RECORDS - WARM_UP_RECORDS)
             _add(table, _consumed("Tidelog, consume at the tail", address, "tail", gateway, TAIL_RECORDS, TAIL_TIMES))
         with processes.gateway(store, settings=["--kafka-listen", address]) as gateway:

@@ -23,6 +23,8 @@ def read(data: Bytes, at: Int64s) -> tuple[Int64s, Int64s]:
     ``data`` goes on for ``VARINT_BYTES_MAX`` behind the last position.
     """
     byte = data[at]
+    if byte.max(initial=0) < _ONE_BYTE:
+        return _ONE_BYTE_VALUES.take(byte), at + 1
     raw = (byte & 0x7F).astype(np.uint64)
     at = at + 1
     more = np.flatnonzero(byte & 0x80)
@@ -75,4 +77,5 @@ def written(values: Int64s) -> tuple[Bytes, Int64s | int]:
 
 
 _ONE_BYTE: Final = 128
+_ONE_BYTE_VALUES: Final = np.array([(raw >> 1) ^ -(raw & 1) for raw in range(_ONE_BYTE)], np.int64)
 _UINT64_MAX: Final = 2**64 - 1
