@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Generator
 from concurrent.futures import Executor
 from typing import Final
 
@@ -41,6 +41,16 @@ class CompressionMiddleware:
         return self._app(scope, receive, answer.send)
 
 
+class _Done:
+    """What takes no waiting, as often as it is awaited."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield from ()
+
+
+_DONE: Final = _Done()
+
+
 class _Answer:
     """One answer on its way out. It holds the start back until the first piece of the body tells whether to compress."""
 
@@ -54,17 +64,24 @@ class _Answer:
         self._decided = False
         self._compressor: Compressor | None = None
 
-    async def send(self, message: Message) -> None:
+    def send(self, message: Message) -> Awaitable[None]:
         """Take one ASGI message of the answer."""
-        if message["type"] == "http.response.start":
-            if message.pop(AS_IT_IS, False):
-                self._decided = True
-                await self._send(message)
-            else:
-                self._start = message
-            return
+        if message["type"] != "http.response.start":
+            return self._body(message)
+        if message.pop(AS_IT_IS, False):
+            self._decided = True
+            return self._send(message)
+        self._start = message
+        return _DONE
+
+    async def _body(self, message: Message) -> None:
         body: bytes = message.get("body", b"")
         more: bool = message.get("more_body", False)
+        if not (self._decided or more) and len(body) <= ANSWER_BYTES_MIN:
+            self._decided = True
+            await self._send(self._start)
+            await self._send(message)
+            return
         if not self._decided:
             self._decided = True
             body = await self._begin(body, more=more)
@@ -75,7 +92,7 @@ class _Answer:
 
     async def _begin(self, body: bytes, *, more: bool) -> bytes:
         headers: list[tuple[bytes, bytes]] = list(self._start.get("headers", ()))
-        if _compressible(headers) and (more or len(body) > ANSWER_BYTES_MIN):
+        if _compressible(headers):
             headers.append((b"vary", b"Accept-Encoding"))
             if self._encoding is not None and gains(self._encoding, body):
                 self._compressor = new_compressor(self._encoding)

@@ -83,18 +83,34 @@ class TopicRegistry:
 
     async def loaded(self, name: str, arrival_ms: int) -> OpenTopic:
         """The topic as it is known, looked at only where it seems not to exist. Raises as ``OpenTopic.fresh``."""
+        known = self._known(name)
+        if known is not None:
+            return known
         topic = self.get(name)
         if not topic.log.state.exists:
             return await self.fresh(name, arrival_ms)
         self._account(topic)
         return topic
 
+    def _known(self, name: str) -> OpenTopic | None:
+        """The topic where it is open, exists, and no other has to leave; else None: ``loaded`` tells."""
+        topic = self._topics.get(name)
+        if topic is None or not topic.log.state.exists or self._is_full:
+            return None
+        self._topics.move_to_end(name)
+        return topic
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether topics have to leave memory."""
+        return len(self._topics) > self._bounds.topics_loaded_max or self._budget.total_bytes > self._budget.bytes_max
+
     async def growing(self, name: str, arrival_ms: int) -> OpenTopic:
         """An existing topic as it is known, to append to it.
 
         Raises ``UnknownTopic``, ``BackOff`` (also ``OVERLOADED``: its manifest may not grow), and as ``OpenTopic.fresh``.
         """
-        topic = await self.loaded(name, arrival_ms)
+        topic = self._known(name) or await self.loaded(name, arrival_ms)
         topic.existing_own()
         if not self._budget.is_past(name):
             return topic
@@ -128,9 +144,7 @@ class TopicRegistry:
 
     def _evict(self, at_hand: OpenTopic | None) -> None:
         looked_at = 0
-        while looked_at < min(_EVICTION_STEP, len(self._topics)) and (
-            len(self._topics) > self._bounds.topics_loaded_max or self._budget.total_bytes > self._budget.bytes_max
-        ):
+        while looked_at < min(_EVICTION_STEP, len(self._topics)) and self._is_full:
             name, topic = next(iter(self._topics.items()))
             looked_at += 1
             if topic.is_idle and topic is not at_hand:

@@ -1,9 +1,14 @@
-"""A connection's transport that lets its protocol close it gently, and counts written bytes."""
+"""A connection's transport: closes gently, counts written bytes, sends an answer's head with its body."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from collections.abc import Callable
+from typing import Final, Protocol
+
+JOINED_BYTES_MAX: Final = 64 * 1024
+"""A longer piece of a body is not copied behind its head: the transport gets both, one after the other."""
+_HEAD_BEGINS: Final = b"HTTP/"
 
 
 class Gentle(Protocol):
@@ -17,10 +22,16 @@ class Gentle(Protocol):
 
 
 class GentleTransport:
-    """The connection's transport, except that ``close`` lets the client read its answer and written bytes are counted."""
+    """The connection's transport, except that ``close`` lets the client read its answer and written bytes are counted.
+
+    uvicorn writes an answer's head and its body one after the other, and each would be a call of the system. So a head waits for
+    what is written next, at most until the event loop's next turn.
+    """
 
     __slots__ = (
+        "_call_soon",
         "_carrier",
+        "_head",
         "_protocol",
         "get_extra_info",
         "pause_reading",
@@ -31,9 +42,14 @@ class GentleTransport:
     )
 
     def __init__(
-        self, transport: asyncio.Transport, protocol: Gentle, carrier: asyncio.Transport | None = None
+        self,
+        transport: asyncio.Transport,
+        protocol: Gentle,
+        carrier: asyncio.Transport | None = None,
+        *,
+        call_soon: Callable[[Callable[[], None]], object],
     ) -> None:
-        """``carrier``: where ``transport`` itself writes, if that is not the system."""
+        """``carrier``: where ``transport`` itself writes, if that is not the system. ``call_soon``: the event loop's."""
         self.transport = transport
         self._carrier = carrier
         self.get_extra_info = transport.get_extra_info
@@ -42,15 +58,39 @@ class GentleTransport:
         self.set_protocol = transport.set_protocol
         self.written_bytes = 0
         self._protocol = protocol
+        self._call_soon = call_soon
+        self._head: bytes | None = None
 
     def write(self, data: bytes) -> None:
         """Send, and count."""
         self.written_bytes += len(data)
-        self.transport.write(data)
+        if self._head is not None:
+            head, self._head = self._head, None
+            if len(data) <= JOINED_BYTES_MAX:
+                self.transport.write(b"".join((head, data)))
+            else:
+                self.transport.writelines((head, data))
+        elif data[:5] == _HEAD_BEGINS:
+            self._head = data
+            self._call_soon(self.flush)
+        else:
+            self.transport.write(data)
+
+    def flush(self) -> None:
+        """Send a head that waits."""
+        if self._head is not None:
+            head, self._head = self._head, None
+            if not self.transport.is_closing():
+                self.transport.write(head)
+
+    def end(self) -> None:
+        """Close the connection once the system has all that was written."""
+        self.flush()
+        self.transport.close()
 
     def unsent_bytes(self) -> int:
         """Written bytes that the system has not taken yet."""
-        unsent_bytes = self.transport.get_write_buffer_size()
+        unsent_bytes = self.transport.get_write_buffer_size() + len(self._head or b"")
         return unsent_bytes if self._carrier is None else unsent_bytes + self._carrier.get_write_buffer_size()
 
     def is_closing(self) -> bool:

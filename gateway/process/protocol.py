@@ -112,7 +112,7 @@ class GatewayProtocol(HttpToolsProtocol):
 
     def begin(self, transport: asyncio.Transport, carrier: asyncio.Transport | None = None) -> None:
         """HTTP begins. ``carrier``: the transport below ``transport``, if any."""
-        self._gentle = GentleTransport(transport, self, carrier)
+        self._gentle = GentleTransport(transport, self, carrier, call_soon=self.loop.call_soon)
         super().connection_made(self._gentle)  # type: ignore[arg-type]
         self._received_at_ms = _now_ms()
         self._due_at_ms = self._received_at_ms + self._limits.head_ms
@@ -207,8 +207,9 @@ class GatewayProtocol(HttpToolsProtocol):
             return
         unfinished = self._in_head or (self.cycle is not None and self.cycle.more_body)
         if not unfinished:
-            transport.close()
+            self._gentle.end()
             return
+        self._gentle.flush()
         self._deaf = True
         self.lingering_since_ms = self._received_at_ms = _now_ms()
         self.flow.resume_reading()
@@ -261,7 +262,7 @@ class GatewayProtocol(HttpToolsProtocol):
             cycle.keep_alive = False
             return
         # There is no answer that the client could lose.
-        self._gentle.transport.close()
+        self._gentle.end()
 
     # What the parser finds
 
@@ -372,7 +373,7 @@ class GatewayProtocol(HttpToolsProtocol):
             cycle.disconnected = True
             cycle.message_event.set()
             if cycle.response_started:
-                self._gentle.transport.close()
+                self._gentle.end()
                 return
         scope = {"headers": self.headers or []}
         error = refused(
