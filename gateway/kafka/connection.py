@@ -128,9 +128,7 @@ class KafkaConnection:
             self._has_news.set()
             await answering
         except (Ended, Refused, Malformed) as error:
-            if not isinstance(error, Ended):
-                self._metrics.refused.labels(type(error).__name__.lower()).inc()
-                _log.info("a Kafka client's connection from %s is closed: %s", self._session.address, error)
+            self._note_end(error)
         except Exception as error:  # noqa: BLE001 - the top of the process for a connection
             _log.error("unforeseen error in a Kafka request", exc_info=error)
         finally:
@@ -141,6 +139,11 @@ class KafkaConnection:
                 self._settle(pending)
             self._remembered.shares.leave(self._session.shares)
             self._session.counted.end()
+
+    def _note_end(self, error: Ended | Refused | Malformed) -> None:
+        if not isinstance(error, Ended):
+            self._metrics.refused.labels(type(error).__name__.lower()).inc()
+            _log.info("a Kafka client's connection from %s is closed: %s", self._session.address, error)
 
     async def _take_all(self) -> None:
         """Begin what the client asks, until it sends no more."""
@@ -197,10 +200,10 @@ class KafkaConnection:
 
     def _admit(self, key: int) -> None:
         """Count a request. Raises ``Refused`` where the client's credential holds no more."""
-        caller, login = self._session.caller, self._session.login
+        caller = self._session.caller
         if caller is None or key in SASL_KEYS:
             return
-        if not login.holds(caller, self._gateway.authentication):
+        if not holds(caller, self._gateway.authentication):
             raise Refused("the client's credential has ended, and it did not prove itself again")
         if key not in ADMINISTERING_ACCESS:
             self._session.rates.spend(caller.principal, REQUESTS, 1)
@@ -250,6 +253,7 @@ class KafkaConnection:
             calls=self._calls,
             remembered=self._remembered,
             arrived_at_ms=self._gateway.clock.now_ms(),
+            revision=self._gateway.rights.revision,
             frame=reservation,
         )
 
@@ -278,7 +282,9 @@ class KafkaConnection:
             try:
                 await self._send_ready(answered)
             except Exception as error:  # noqa: BLE001 - the top of the process for an answer
-                if not isinstance(error, Ended):
+                if isinstance(error, Ended | Refused):
+                    self._note_end(error)
+                else:
                     _log.error("unforeseen error in a Kafka request", exc_info=error)
                 self._frames.transport.close()
                 return
