@@ -1,7 +1,7 @@
 """Looks at ``system/access`` every second, every third one where nothing changes; and keeps it small, beside the looks.
 
-So a change holds everywhere within five seconds, which is the contract's bound. Rewriting the table may take longer: no look waits
-for it.
+So a change holds everywhere within five seconds, which is the contract's bound. Rewriting the table may take longer, and no look
+waits for it.
 
 After a change all that waits is woken, to be judged again (``standing``). Where a look fails, the state grows old; past
 ``rights.STALE_MS`` it answers nothing any more.

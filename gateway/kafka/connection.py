@@ -48,7 +48,7 @@ from gateway.kafka.call import (
     Session,
 )
 from gateway.kafka.calls.versions import API_VERSIONS, versions_answer
-from gateway.kafka.login import SASL_KEYS
+from gateway.kafka.login import SASL_KEYS, holds
 from gateway.kafka.metrics import KafkaMetrics, api_name
 from gateway.kafka.wire.frames import STAGED_BYTES, Ended, Frames
 from gateway.kafka.wire.messages import Head, LastHeader, encoded_body, framed, prepare, read_head, read_request
