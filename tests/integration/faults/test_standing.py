@@ -70,7 +70,9 @@ def end_of(client: Client, begun: threading.Event) -> Json:
     return {"event": lines[-3].partition(": ")[2], "data": lines[-2].partition(": ")[2]}
 
 
-@pytest.mark.parametrize("how", ["the right is taken away", "the token is revoked", "the token ends"])
+@pytest.mark.parametrize(
+    "how", ["the right is taken away", "the token is revoked", "the token ends", "the token is rotated"]
+)
 def test_an_event_stream_ends_with_its_right(operator: Client, caller: Callable[..., Any], how: str) -> None:
     """``event: end`` with the reason ``unauthorized``, within seconds; and not before."""
     more = {"expires_at": time.time_ns() // 1_000_000 + 3_000} if how == "the token ends" else {}
@@ -90,6 +92,10 @@ def test_an_event_stream_ends_with_its_right(operator: Client, caller: Callable[
             operator.forbid(principal, READ)
         elif how == "the token is revoked":
             assert operator.http.delete(f"/v1/access/tokens/{token_id}").status_code == 204
+        elif how == "the token is rotated":
+            overlap = {"overlap_ms": 2_000}
+            assert operator.http.post(f"/v1/access/tokens/{token_id}:rotate", json=overlap).status_code == 200
+            ended += 2
     finally:
         follower.join(20)
     ((last, at),) = found
