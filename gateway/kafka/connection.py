@@ -53,7 +53,7 @@ from gateway.kafka.metrics import KafkaMetrics, api_name
 from gateway.kafka.wire.frames import STAGED_BYTES, Ended, Frames
 from gateway.kafka.wire.messages import Head, LastHeader, encoded_body, framed, prepare, read_head, read_request
 from gateway.kafka.wire.reading import Malformed
-from gateway.memory_budget import MemoryBudget, Reservation
+from gateway.memory_budget import Memory, MemoryBudget, Reservation
 from gateway.quotas.limits import REQUESTS
 from log_format.errors import BackOff
 
@@ -157,7 +157,9 @@ class KafkaConnection:
             self._check_size(size, key)
             await self._frames.staged(size, self._gateway.settings.body_idle_ms)
             is_large = size > STAGED_BYTES
-            gate = await self._in_turn(self._large_frames, size) if is_large else Reservation(self._large_frames, 0)
+            gate = Reservation(self._large_frames, 0)
+            if is_large:
+                gate = await self._in_turn(self._of_principal(self._large_frames), size)
             reservation = await self._reserved(size, key, gate)
             try:
                 # No name here keeps the frame while the next one is awaited.
@@ -178,12 +180,18 @@ class KafkaConnection:
         """Memory for a frame. Raises ``Refused``, without what it held at the gate."""
         held = size * (PRODUCE_FRAME_COPIES if key == PRODUCE else SMALL_FRAME_COPIES)
         try:
-            return await self._in_turn(self._gateway.request_memory, held + HEAD_BYTES)
+            memory = self._gateway.request_memory
+            return await self._in_turn(self._of_principal(memory) if key == PRODUCE else memory, held + HEAD_BYTES)
         except BaseException:
             gate.release()
             raise
 
-    async def _in_turn(self, memory: MemoryBudget, size_bytes: int) -> Reservation:
+    def _of_principal(self, memory: MemoryBudget) -> Memory:
+        """As the connection's principal has it; without authentication, and before it, all have it together."""
+        caller = self._session.caller
+        return memory if caller is None or not self._gateway.rights.enforced else memory.of(caller.principal)
+
+    async def _in_turn(self, memory: Memory, size_bytes: int) -> Reservation:
         try:
             return await memory.reserve_in_turn(size_bytes, wait_ms=MEMORY_WAIT_MS_MAX, waiting_max=10_000)
         except BackOff as error:
