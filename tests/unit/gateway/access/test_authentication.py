@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,8 @@ from gateway.access.caller import Caller
 from gateway.access.rights import RENEWED_MS
 from gateway.access.standing import Standing
 from gateway.access.token import NewToken, new_token
+from gateway.access.watch import AccessWatch
+from gateway.engine.waiting import WaitingPlaces
 from log_format.access.changes import CreateToken, DeleteToken, RotateToken
 from log_format.access.row import CredentialRow, Secret
 from log_format.errors import BackOff, StoreUnavailable
@@ -130,3 +133,23 @@ async def test_a_caller_stands_as_long_as_the_secret_that_it_showed() -> None:
     for one in (current, of_older_release):
         with pytest.raises(Unauthenticated):
             bench.authentication.still(one)
+
+
+async def test_a_gateway_that_starts_while_the_store_is_down_says_so() -> None:
+    """It starts, and knows no token: 503 for each, which says that it is to be shown again; and lets in once it can look."""
+    bench = Bench()
+    token = await bench.create()
+    bench.store.before = down
+    watch = AccessWatch(bench.here.engine.access_table, WaitingPlaces(1), pause_ms=5)
+    await watch.start()
+    try:
+        for one in (token, new_token()):
+            with pytest.raises(BackOff):
+                await bench.waited(one)
+        bench.store.before = lambda _operation, _key: None
+        async with asyncio.timeout(10):
+            while not bench.here.engine.rights.is_recent:  # noqa: ASYNC110 - nothing tells of looks
+                await asyncio.sleep(0.01)
+        assert (await bench.waited(token)).principal == "User:alice"
+    finally:
+        watch.stop()
