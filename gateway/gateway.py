@@ -103,7 +103,7 @@ def allowing(request: Request, operation: Operation, resource_type: ResourceType
 def standing_of(request: Request) -> Standing:
     """What the request was let in by, to be judged again while it lasts."""
     gateway = gateway_of(request)
-    return Standing(request.scope, gateway.rights, gateway.authentication, gateway.clock)
+    return Standing(caller_of(request), gateway.rights, gateway.authentication, gateway.clock)
 
 
 def owner_of(request: Request) -> str:

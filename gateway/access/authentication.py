@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 from hmac import compare_digest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -19,7 +20,7 @@ from gateway.access.rights import BOOTSTRAP, REMEMBERED_MAX, Rights
 from gateway.access.token import BOOTSTRAP_ID, Token, parsed_token
 from gateway.certificate import ClientCertificate
 from gateway.tables.access import AccessTable
-from log_format.access.row import CredentialRow
+from log_format.access.row import CredentialRow, Secret
 from log_format.clock import Clock
 from log_format.errors import ErrorCode, RequestRefused
 
@@ -68,8 +69,13 @@ class Authentication:
         self._seen: dict[bytes, _Seen] = {}
         """Proved tokens. A look-up takes no longer for one that is nearly right: dictionaries compare keyed hashes first."""
 
+    def at_once(self, shown: ClientCertificate | None, headers: Headers) -> Caller | None:
+        """The caller of a request, where that takes no waiting; else None: ``caller`` tells. ``shown``: its connection's
+        certificate. Raises ``Unauthenticated``, ``BackOff``."""
+        return self.certified(shown, headers) or self.known(headers) if self._rights.is_recent else None
+
     async def caller(self, shown: ClientCertificate | None, headers: Headers) -> Caller:
-        """The caller of a request. ``shown``: its connection's certificate. Raises ``Unauthenticated``, ``BackOff``."""
+        """As ``at_once``, and waits for the access table or for a JWT to be verified."""
         await self._rights.renew()
         caller = self.certified(shown, headers) or self.known(headers)
         return await self.verified(headers) if caller is None else caller
@@ -92,7 +98,8 @@ class Authentication:
         for secret in () if row is None else row.secrets:
             if compare_digest(secret.sha256, token.sha256) and now_ms < secret.expires_at_ms:
                 assert row is not None
-                return self._remembered(credential, row, secret.expires_at_ms)
+                return self._remembered(credential, row, secret)
+        self._rights.check_recent()  # the token may have been made or rotated since
         raise Unauthenticated
 
     def certified(self, shown: ClientCertificate | None, headers: Headers) -> Caller | None:
@@ -105,19 +112,22 @@ class Authentication:
         self._rights.check_age()
         return Caller(f"User:{shown.uri}", authentication="certificate", expires_at_ms=shown.expires_at_ms)
 
-    def holds(self, caller: Caller, headers: Headers) -> bool:
-        """Whether a caller that was let in by these headers would be let in again. Raises ``BackOff`` where that is not known."""
-        if caller.expires_at_ms is not None and self._clock.now_ms() >= caller.expires_at_ms:
-            return False
-        if caller.authentication != "token" or caller.token_id == BOOTSTRAP_ID:
-            return True
-        if not any(name == _HEADER for name, _ in headers):
-            # Another gateway proved it. Which of the token's secrets it was is not known here.
-            return caller.token_id in self._table.state.credentials
-        try:
-            return self.known(headers) is not None
-        except Unauthenticated:
-            return False
+    def still(self, caller: Caller) -> Caller:
+        """A caller that was let in earlier, here or at another gateway, as it would be let in now: a rotation may have given its
+        secret an earlier end. Raises ``Unauthenticated``; ``BackOff`` where that is not known."""
+        now_ms = self._clock.now_ms()
+        if caller.expires_at_ms is not None and now_ms >= caller.expires_at_ms:
+            raise Unauthenticated
+        if caller.authentication != "token" or caller.token_id is None or caller.token_id == BOOTSTRAP_ID:
+            return caller
+        self._rights.check_age()
+        row = self._table.state.credentials.get(caller.token_id)
+        for secret in () if row is None else row.secrets:
+            if caller.secret is None:  # a gateway of an older release let it in, and does not say by which
+                return caller
+            if secret.sha256 == caller.secret and now_ms < secret.expires_at_ms:
+                return replace(caller, expires_at_ms=secret.expires_at_ms)
+        raise Unauthenticated
 
     async def verified(self, headers: Headers) -> Caller:
         """The caller, by a credential that ``known`` can't tell by itself. Raises as ``known``."""
@@ -145,11 +155,11 @@ class Authentication:
         self._rights.check_age()
         return _BOOTSTRAPPED
 
-    def _remembered(self, credential: bytes, row: CredentialRow, expires_at_ms: int) -> Caller:
+    def _remembered(self, credential: bytes, row: CredentialRow, secret: Secret) -> Caller:
         if len(self._seen) >= REMEMBERED_MAX:
             self._seen.clear()
-        caller = Caller(row.principal, row.groups, "token", row.id, expires_at_ms)
-        self._seen[credential] = _Seen(row, expires_at_ms, caller)
+        caller = Caller(row.principal, row.groups, "token", row.id, secret.expires_at_ms, secret.sha256)
+        self._seen[credential] = _Seen(row, secret.expires_at_ms, caller)
         return caller
 
 

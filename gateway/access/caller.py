@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from starlette.requests import Request
@@ -22,13 +22,15 @@ Proof = Literal["token", "jwt", "certificate", "none"]
 @dataclass(frozen=True, slots=True)
 class Caller:
     """``principal`` is ``User:…``, each of ``groups`` ``Group:…``, in order and once. ``expires_at_ms``: when its credential
-    ends, in milliseconds since the epoch; None: not by itself."""
+    ends, in milliseconds since the epoch; None: not by itself. ``secret``: the SHA-256 of the token's secret that was shown, in
+    hexadecimal; None where there is none."""
 
     principal: str
     groups: tuple[str, ...] = ()
     authentication: Proof = "none"
     token_id: str | None = None
     expires_at_ms: int | None = None
+    secret: str | None = field(default=None, repr=False)
 
 
 ANONYMOUS: Final = Caller("User:anonymous")

@@ -2,7 +2,8 @@
 
 1. With ``enforced`` false everything is allowed, and asking costs nothing.
 2. A state that is older than ``STALE_MS`` answers nothing: the caller is told to come back (503), never let in. Ahead of each
-   judgement that may wait, one older than ``RENEWED_MS`` is looked up anew (``renew``).
+   judgement that may wait, one older than ``RENEWED_MS`` is looked up anew (``renew``). Where that is in vain it refuses no one
+   for good: what it lacks may have been given meanwhile.
 3. No caller, super users included, creates, writes or deletes the topic of audit events.
 4. Answers are remembered until the table changes: at once where the change was made, elsewhere with the next look.
 
@@ -27,6 +28,8 @@ STALE_MS: Final = 60_000
 RENEWED_MS: Final = 5_000
 """Within so long a change holds everywhere. An older state is that of a process that stood still, or of a store that fails."""
 RENEWAL_MS_MAX: Final = 2_000
+RENEWALS_MAX: Final = 2
+"""A process that stands still amid a look has nothing of it: it looks once more."""
 BOOTSTRAP: Final = "User:bootstrap"
 REMEMBERED_MAX: Final = 20_000
 """Answers; and callers with their roles. Each takes some 300 bytes."""
@@ -99,20 +102,32 @@ class Rights:
         if self._table is not None and self._table.state.version < revision:
             await self._table.fresh()
 
+    @property
+    def is_recent(self) -> bool:
+        """Whether each change that must hold everywhere by now is known here. Then ``renew`` does nothing."""
+        return self._table is None or self._table.is_known_since(RENEWED_MS)
+
     async def renew(self) -> None:
         """Look at the table where the last look is older than ``RENEWED_MS``: a process that stood still goes by what is.
 
         A store that fails is waited for once, for ``RENEWAL_MS_MAX``; from then on ``STALE_MS`` is the bound.
         """
         table = self._table
-        if table is None or table.is_known_since(RENEWED_MS) or self._renewed_in_vain_at_ms == table.log.observed_ms:
-            return
-        observed_ms = table.log.observed_ms
-        try:
-            async with asyncio.timeout(RENEWAL_MS_MAX / 1000):
-                await table.fresh()
-        except (TidelogError, TimeoutError):
-            self._renewed_in_vain_at_ms = observed_ms
+        for _ in range(RENEWALS_MAX):
+            if table is None or self.is_recent or self._renewed_in_vain_at_ms == table.log.observed_ms:
+                return
+            observed_ms, began_ms = table.log.observed_ms, table.log.clock.monotonic_ms()
+            try:
+                async with asyncio.timeout(RENEWAL_MS_MAX / 1000):
+                    await table.fresh()
+            except (TidelogError, TimeoutError):
+                if table.log.clock.monotonic_ms() - began_ms < 2 * RENEWAL_MS_MAX:
+                    self._renewed_in_vain_at_ms = observed_ms
+
+    def check_recent(self) -> None:
+        """Raise ``BackOff`` (``UNAVAILABLE``) where the state is too old to refuse anyone for good by what it lacks."""
+        if not self.is_recent:
+            raise BackOff("The gateway can't read the access table: what is new there is not known.")
 
     def check_age(self) -> None:
         """Raise ``BackOff`` (``UNAVAILABLE``) where the state is too old to let anyone in by it."""
@@ -122,6 +137,7 @@ class Rights:
     def require(self, caller: Caller, operation: Operation, resource_type: ResourceType, resource: str) -> None:
         """Raise ``Unauthorized`` unless the caller may; ``BackOff`` where that is not known."""
         if not self.allows(caller, operation, resource_type, resource):
+            self.check_recent()
             raise Unauthorized(operation, resource_type, resource)
 
     def allows(self, caller: Caller, operation: Operation, resource_type: ResourceType, resource: str) -> bool:

@@ -6,29 +6,25 @@ A request that lasts (an event stream, a long poll) would else outlive a revoked
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from gateway.access.authentication import Authentication, Unauthenticated
-from gateway.access.caller import caller_of
-from gateway.access.rights import Rights, Unauthorized
+from gateway.access.authentication import Authentication
+from gateway.access.caller import Caller
+from gateway.access.rights import Rights
 from log_format.clock import Clock
 from log_format.errors import RequestRefused, TidelogError
 
 
 class Standing:
-    """Of the request with this ``scope``. ``authentication`` None: it is off, and all stands for ever."""
+    """Of the request of ``caller``. ``authentication`` None: it is off, and all stands for ever."""
 
-    def __init__(
-        self, scope: Mapping[str, Any], rights: Rights, authentication: Authentication | None, clock: Clock
-    ) -> None:
-        self._caller = caller_of(scope)
-        self._headers = scope["headers"]
+    def __init__(self, caller: Caller, rights: Rights, authentication: Authentication | None, clock: Clock) -> None:
+        self._caller = caller
         self._rights = rights
         self._authentication = authentication
         self._clock = clock
 
     def ends_within_ms(self, span_ms: int) -> int:
-        """In how many milliseconds the credential ends by itself, ``span_ms`` at most."""
+        """In how many milliseconds the credential ends by itself, ``span_ms`` at most; as of the last ``check``."""
         ends_at_ms = self._caller.expires_at_ms
         if self._authentication is None or ends_at_ms is None:
             return span_ms
@@ -36,8 +32,8 @@ class Standing:
 
     def check(self) -> None:
         """Raise ``Unauthenticated`` where the credential would not let the caller in now; ``BackOff`` where that is not known."""
-        if self._authentication is not None and not self._authentication.holds(self._caller, self._headers):
-            raise Unauthenticated
+        if self._authentication is not None:
+            self._caller = self._authentication.still(self._caller)
 
     async def unreadable(self, topics: Iterable[str], group: str | None = None) -> Mapping[str, TidelogError]:
         """The topics that the caller would not be let in to read now, each with the reason. ``group``: the group or queue by
@@ -51,8 +47,10 @@ class Standing:
                 self._rights.require(self._caller, "Read", "group", group)
         except RequestRefused as refusal:
             return dict.fromkeys(topics, refusal)
-        return {
-            topic: Unauthorized("Read", "topic", topic)
-            for topic in set(topics)
-            if not self._rights.allows(self._caller, "Read", "topic", topic)
-        }
+        lost: dict[str, TidelogError] = {}
+        for topic in set(topics):
+            try:
+                self._rights.require(self._caller, "Read", "topic", topic)
+            except RequestRefused as refusal:
+                lost[topic] = refusal
+        return lost

@@ -1,6 +1,7 @@
-"""Looks at ``system/access`` every second, every third one where nothing changes, and keeps it small.
+"""Looks at ``system/access`` every second, every third one where nothing changes; and keeps it small, beside the looks.
 
-So a change holds everywhere within five seconds, which is the contract's bound.
+So a change holds everywhere within five seconds, which is the contract's bound. Rewriting the table may take longer, and no look
+waits for it.
 
 After a change all that waits is woken, to be judged again (``standing``). Where a look fails, the state grows old; past
 ``rights.STALE_MS`` it answers nothing any more.
@@ -37,9 +38,9 @@ class AccessWatch:
         self._places = places
         self._judged_version = NO_LOG
         self._pause_ms = pause_ms
-        self._running: asyncio.Task[None] | None = None
+        self._running: list[asyncio.Task[None]] = []
         self._quiet_looks = 0
-        self._fails = False
+        self._failing: set[str] = set()
 
     async def start(self) -> None:
         """Look from now on. Returns after the first look, so that a gateway knows who may do what when it begins to serve; after
@@ -47,32 +48,43 @@ class AccessWatch:
         with suppress(TidelogError, TimeoutError):
             async with asyncio.timeout(FIRST_LOOK_MS_MAX / 1000):
                 await self._table.fresh()
-        self._running = asyncio.create_task(supervised(self._round, "the watch of the access table"))
+        self._running = [
+            asyncio.create_task(supervised(self._round, "the watch of the access table")),
+            asyncio.create_task(supervised(self._keep_small, "the care for the access table")),
+        ]
 
     def stop(self) -> None:
         """Stop looking."""
-        if self._running is not None:
-            self._running.cancel()
+        for task in self._running:
+            task.cancel()
 
     async def _round(self) -> None:
         try:
             await self._table.fresh()
-            await self._table.keep_small()
-            self._note(None)
+            self._note("read", None)
         except TidelogError as error:
-            self._note(error)
+            self._note("read", error)
         self._quiet_looks += 1
         if self._table.state.version != self._judged_version:
             self._judged_version = self._table.state.version
             self._quiet_looks = 0
             self._places.wake_all()
-        is_quiet = self._quiet_looks >= QUIET_LOOKS and not self._fails
+        is_quiet = self._quiet_looks >= QUIET_LOOKS and "read" not in self._failing
         await asyncio.sleep(self._pause_ms * (QUIET_TIMES if is_quiet else 1) / 1000)
 
-    def _note(self, error: TidelogError | None) -> None:
-        """A line when looks begin to fail, and one when they work again; not one each second."""
-        if error is not None and not self._fails:
-            _log.warning("the access table can't be read or kept small: %s", error.detail)
-        elif error is None and self._fails:
-            _log.info("the access table can be read again")
-        self._fails = error is not None
+    async def _keep_small(self) -> None:
+        try:
+            await self._table.keep_small()
+            self._note("kept small", None)
+        except TidelogError as error:
+            self._note("kept small", error)
+        await asyncio.sleep(self._pause_ms / 1000)
+
+    def _note(self, what: str, error: TidelogError | None) -> None:
+        """A line when this begins to fail, and one when it works again; not one each second."""
+        if error is not None and what not in self._failing:
+            self._failing.add(what)
+            _log.warning("the access table can't be %s: %s", what, error.detail)
+        elif error is None and what in self._failing:
+            self._failing.discard(what)
+            _log.info("the access table can be %s again", what)

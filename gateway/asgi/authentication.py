@@ -6,6 +6,7 @@ gateway passes on has its caller already. A client certificate is asked where th
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -35,8 +36,16 @@ class AuthenticationMiddleware:
         self._authentication = authentication
         self._open_paths = open_paths
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Handle one request. Raises ``Unauthenticated``, ``BackOff``."""
-        if CALLER not in scope and not self._open_paths.has(scope["path"]):
-            scope[CALLER] = await self._authentication.caller(scope.get(CLIENT_CERTIFICATE), scope["headers"])
+        if CALLER in scope or self._open_paths.has(scope["path"]):
+            return self._app(scope, receive, send)
+        caller = self._authentication.at_once(scope.get(CLIENT_CERTIFICATE), scope["headers"])
+        if caller is None:
+            return self._waited(scope, receive, send)
+        scope[CALLER] = caller
+        return self._app(scope, receive, send)
+
+    async def _waited(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[CALLER] = await self._authentication.caller(scope.get(CLIENT_CERTIFICATE), scope["headers"])
         await self._app(scope, receive, send)

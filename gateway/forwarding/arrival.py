@@ -4,7 +4,9 @@
 2. A hop that does not hold, also a client's own, stays in the request, which then comes from no gateway. It is refused: without
    a credential (401), else as a header that is not supported (400). The gateway that sent it knows both refusals again
    (``is_refusal``), since it never sends a credential, and serves the request itself.
-3. The body is counted into its SHA-256 as it is read, and refused with its last piece where it is another one.
+3. A hop that held, and whose caller's credential ended while the request waited, is answered with the one 401, too. The header
+   ``CALLER_ENDED`` tells it from the refusal of a hop: it is the client's answer.
+4. The body is counted into its SHA-256 as it is read, and refused with its last piece where it is another one.
 """
 
 from __future__ import annotations
@@ -16,14 +18,18 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gateway.access.authentication import Unauthenticated
 from gateway.access.caller import CALLER
 from gateway.access.rights import Rights
 from gateway.asgi.gatekeeper import HOP_REFUSED
+from gateway.forwarding.connections import Headers
 from gateway.forwarding.crossing import request_headers
 from gateway.forwarding.hop import HEADER, Hop, HopRefused, Hops, Sealed
-from gateway.problem import refused
+from gateway.problem import problem_response, refused
 from log_format.errors import RequestRefused
 
+CALLER_ENDED: Final = b"x-tidelog-caller-ended"
+"""In a 401 to another gateway: its hop held."""
 _HOP: Final = "tidelog.hop"
 _NAME: Final = "Tidelog-Hop"
 
@@ -43,8 +49,10 @@ def sealed(scope: Scope) -> Sealed:
     return Sealed(method=scope["method"], target=target, request_id=scope["tidelog.request_id"], headers=headers)
 
 
-def is_refusal(status: int, body: bytes) -> bool:
-    """Whether the problem says that the receiver did not take the hop: it did nothing."""
+def is_refusal(status: int, headers: Headers, body: bytes) -> bool:
+    """Whether the answer says that the receiver did not take the hop: it did nothing."""
+    if status not in (400, 401) or any(name == CALLER_ENDED for name, _ in headers):
+        return False
     try:
         return status == 401 or bool(json.loads(body)["errors"][0]["where"] == _NAME)
     except (ValueError, TypeError, LookupError):
@@ -80,13 +88,20 @@ class ArrivalMiddleware:
                 if hop.caller is None:
                     raise HopRefused("says for no caller: authentication is off at the gateway that passes it on")
                 await self._rights.reach(hop.revision)
+                await self._rights.renew()
                 scope[CALLER] = hop.caller
         except HopRefused as refusal:
             scope[HOP_REFUSED] = str(refusal)
         else:
             scope[_HOP], scope["headers"] = hop, others
             receive = _Checked(receive, hop.body)
-        await self._app(scope, receive, send)
+        try:
+            await self._app(scope, receive, send)
+        except Unauthenticated as ended:
+            if _HOP not in scope:
+                raise
+            response = problem_response(ended, scope["tidelog.request_id"], headers={CALLER_ENDED.decode(): "1"})
+            await response(scope, receive, send)
 
 
 class _Checked:

@@ -16,7 +16,10 @@ _CONTRACT: Final = b"tidelog-"
 """The prefix of the API's own headers."""
 _REQUEST: Final = frozenset({b"accept", b"accept-encoding", b"content-encoding", b"content-type", b"last-event-id"})
 _ANSWER: Final = frozenset(
-    {b"allow", b"cache-control", b"content-encoding", b"content-length", b"content-type", b"retry-after", b"vary"}
+    {
+        *(b"allow", b"cache-control", b"content-encoding", b"content-length", b"content-type"),
+        *(b"retry-after", b"vary", b"www-authenticate"),
+    }
 )
 
 

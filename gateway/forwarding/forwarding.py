@@ -291,7 +291,7 @@ class Forwarding:
             self._peers.rest(peer.id)
             self._count("draining")
             return _Outcome.UNTOUCHED
-        if connection.status in (400, 401) and is_refusal(connection.status, first):
+        if is_refusal(connection.status, connection.headers, first):
             _log.warning("gateway %s refuses what this one passes on: %s", peer.id, first.decode(errors="replace"))
             self._peers.rest(peer.id)
             self._count("refused")

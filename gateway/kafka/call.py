@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from kio.schema.index import api_key_map
 
-from gateway.access.authentication import Headers
+from gateway.access.authentication import Unauthenticated
 from gateway.access.caller import Caller
 from gateway.access.rights import Unauthorized
+from gateway.access.standing import Standing
 from gateway.audit.event import AuditEvent, Kind
 from gateway.gateway import Gateway
 from gateway.kafka.brokers import Advertised
@@ -31,6 +32,7 @@ from gateway.quotas.quotas import Connection as CountedConnection
 from gateway.quotas.quotas import Throttled
 from log_format.access.acls import Operation, ResourceType
 from log_format.cluster.proof import NOBODY
+from log_format.errors import TidelogError
 
 
 class Refused(Exception):
@@ -53,15 +55,14 @@ class Session:
     state: dict[str, Any] = field(default_factory=dict)
     """Of calls that take several requests."""
 
-    def enter(self, caller: Caller, headers: Headers = ()) -> None:
-        """The client has proved who it is, by what an HTTP request would bring in these headers. Raises ``Refused`` where it has
-        too many connections."""
+    def enter(self, caller: Caller) -> None:
+        """The client has proved who it is. Raises ``Refused`` where it has too many connections."""
         if self.rates.quotas is not None:
             try:
                 self.counted.used_by(caller.principal, self.rates.quotas)
             except Throttled as problem:
                 raise Refused(problem.detail) from problem
-        self.caller, self.login.headers = caller, headers
+        self.caller = caller
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +128,13 @@ class KafkaCall:
     remembered: Remembered
     arrived_at_ms: int
     """Time of day."""
+    revision: int
+    """Of the rights by which the request was let in."""
     frame: Reservation
     """The memory of the request's frame; released once the answer is sent."""
     held: list[Reservation] = field(default_factory=list)
     """Released once the answer is sent."""
-    denied: set[tuple[str, str, str]] = field(default_factory=set)
+    denied: set[tuple[str, ...]] = field(default_factory=set)
     """Rights that were missing, as far as the audit trail was told."""
 
     @property
@@ -214,11 +217,31 @@ class KafkaCall:
         try:
             self.gateway.rights.require(self.caller, operation, resource_type, resource)
         except Unauthorized:
-            right = (operation, resource_type, resource)
-            if self.gateway.recording is not None and right not in self.denied and len(self.denied) < DENIALS_MAX:
-                self.denied.add(right)
-                self.gateway.recording.note(self.event("denial", *right))
+            self._denied(operation, resource_type, resource)
             raise
+
+    async def unreadable(self, topics: Collection[str], group: str | None = None) -> Mapping[str, TidelogError]:
+        """Those of these topics whose records a request that has waited may not bring any more, each with the reason, which is in
+        the audit trail. ``group``: by which it reads. Raises ``BackOff``; ``Refused`` where the credential has ended."""
+        gateway = self.gateway
+        standing = Standing(self.caller, gateway.rights, gateway.authentication, gateway.clock)
+        await gateway.rights.renew()
+        try:
+            standing.check()
+        except Unauthenticated:
+            raise Refused("the client's credential has ended while a request waited") from None
+        if gateway.rights.revision == self.revision:
+            return {}
+        lost = await standing.unreadable(topics, group)
+        for error in lost.values():
+            if isinstance(error, Unauthorized):
+                self._denied(error.fields["operation"], error.fields["resource_type"], error.fields["resource"])
+        return lost
+
+    def _denied(self, *right: str) -> None:
+        if self.gateway.recording is not None and right not in self.denied and len(self.denied) < DENIALS_MAX:
+            self.denied.add(right)
+            self.gateway.recording.note(self.event("denial", *right))
 
     def event(
         self,

@@ -48,12 +48,12 @@ from gateway.kafka.call import (
     Session,
 )
 from gateway.kafka.calls.versions import API_VERSIONS, versions_answer
-from gateway.kafka.login import SASL_KEYS
+from gateway.kafka.login import SASL_KEYS, holds
 from gateway.kafka.metrics import KafkaMetrics, api_name
 from gateway.kafka.wire.frames import STAGED_BYTES, Ended, Frames
 from gateway.kafka.wire.messages import Head, LastHeader, encoded_body, framed, prepare, read_head, read_request
 from gateway.kafka.wire.reading import Malformed
-from gateway.memory_budget import MemoryBudget, Reservation
+from gateway.memory_budget import Memory, MemoryBudget, Reservation
 from gateway.quotas.limits import REQUESTS
 from log_format.errors import BackOff
 
@@ -128,9 +128,7 @@ class KafkaConnection:
             self._has_news.set()
             await answering
         except (Ended, Refused, Malformed) as error:
-            if not isinstance(error, Ended):
-                self._metrics.refused.labels(type(error).__name__.lower()).inc()
-                _log.info("a Kafka client's connection from %s is closed: %s", self._session.address, error)
+            self._note_end(error)
         except Exception as error:  # noqa: BLE001 - the top of the process for a connection
             _log.error("unforeseen error in a Kafka request", exc_info=error)
         finally:
@@ -141,6 +139,11 @@ class KafkaConnection:
                 self._settle(pending)
             self._remembered.shares.leave(self._session.shares)
             self._session.counted.end()
+
+    def _note_end(self, error: Ended | Refused | Malformed) -> None:
+        if not isinstance(error, Ended):
+            self._metrics.refused.labels(type(error).__name__.lower()).inc()
+            _log.info("a Kafka client's connection from %s is closed: %s", self._session.address, error)
 
     async def _take_all(self) -> None:
         """Begin what the client asks, until it sends no more."""
@@ -154,7 +157,9 @@ class KafkaConnection:
             self._check_size(size, key)
             await self._frames.staged(size, self._gateway.settings.body_idle_ms)
             is_large = size > STAGED_BYTES
-            gate = await self._in_turn(self._large_frames, size) if is_large else Reservation(self._large_frames, 0)
+            gate = Reservation(self._large_frames, 0)
+            if is_large:
+                gate = await self._in_turn(self._of_principal(self._large_frames), size)
             reservation = await self._reserved(size, key, gate)
             try:
                 # No name here keeps the frame while the next one is awaited.
@@ -175,12 +180,18 @@ class KafkaConnection:
         """Memory for a frame. Raises ``Refused``, without what it held at the gate."""
         held = size * (PRODUCE_FRAME_COPIES if key == PRODUCE else SMALL_FRAME_COPIES)
         try:
-            return await self._in_turn(self._gateway.request_memory, held + HEAD_BYTES)
+            memory = self._gateway.request_memory
+            return await self._in_turn(self._of_principal(memory) if key == PRODUCE else memory, held + HEAD_BYTES)
         except BaseException:
             gate.release()
             raise
 
-    async def _in_turn(self, memory: MemoryBudget, size_bytes: int) -> Reservation:
+    def _of_principal(self, memory: MemoryBudget) -> Memory:
+        """As the connection's principal has it; without authentication, and before it, all have it together."""
+        caller = self._session.caller
+        return memory if caller is None or not self._gateway.rights.enforced else memory.of(caller.principal)
+
+    async def _in_turn(self, memory: Memory, size_bytes: int) -> Reservation:
         try:
             return await memory.reserve_in_turn(size_bytes, wait_ms=MEMORY_WAIT_MS_MAX, waiting_max=10_000)
         except BackOff as error:
@@ -197,10 +208,10 @@ class KafkaConnection:
 
     def _admit(self, key: int) -> None:
         """Count a request. Raises ``Refused`` where the client's credential holds no more."""
-        caller, login = self._session.caller, self._session.login
+        caller = self._session.caller
         if caller is None or key in SASL_KEYS:
             return
-        if not login.holds(caller, self._gateway.authentication):
+        if not holds(caller, self._gateway.authentication):
             raise Refused("the client's credential has ended, and it did not prove itself again")
         if key not in ADMINISTERING_ACCESS:
             self._session.rates.spend(caller.principal, REQUESTS, 1)
@@ -250,6 +261,7 @@ class KafkaConnection:
             calls=self._calls,
             remembered=self._remembered,
             arrived_at_ms=self._gateway.clock.now_ms(),
+            revision=self._gateway.rights.revision,
             frame=reservation,
         )
 
@@ -278,7 +290,9 @@ class KafkaConnection:
             try:
                 await self._send_ready(answered)
             except Exception as error:  # noqa: BLE001 - the top of the process for an answer
-                if not isinstance(error, Ended):
+                if isinstance(error, Ended | Refused):
+                    self._note_end(error)
+                else:
                     _log.error("unforeseen error in a Kafka request", exc_info=error)
                 self._frames.transport.close()
                 return

@@ -67,7 +67,9 @@ class KafkaListener:
         self.advertised = _shifted(Advertised.of(settings.kafka_advertised or settings.kafka_listen), number)
         """Where clients reach it; with port 0 known once it is bound."""
         self._running: dict[Frames, tuple[KafkaConnection, asyncio.Task[None]]] = {}
-        self._large_frames = MemoryBudget(gateway.request_memory.bytes_max // 2, "large Kafka frames")
+        frames_max = gateway.request_memory.bytes_max // 2
+        of_principal_max = frames_max // 2 if gateway.rights.enforced else None
+        self._large_frames = MemoryBudget(frames_max, "large Kafka frames", of_client_max=of_principal_max)
         self._server: asyncio.Server | None = None
 
     async def bind(self, *, is_shared: bool = False) -> None:

@@ -6,10 +6,10 @@ client proves itself anew with the next one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
-from gateway.access.authentication import Authentication, Headers
+from gateway.access.authentication import Authentication, Unauthenticated
 from gateway.access.caller import Caller
 from gateway.kafka.sasl import Mechanism
 from log_format.errors import BackOff
@@ -20,17 +20,18 @@ SASL_KEYS: Final = frozenset({17, 36})
 
 @dataclass(slots=True)
 class Login:
-    """``mechanism``: of the credential that comes next. ``headers``: the credential, as an HTTP request would bring it."""
+    """``mechanism``: of the credential that comes next."""
 
     mechanism: Mechanism | None = None
     failures: int = 0
-    headers: Headers = field(default=(), repr=False)
 
-    def holds(self, caller: Caller, authentication: Authentication | None) -> bool:
-        """Whether the caller would be let in now."""
-        if authentication is None:
-            return True
-        try:
-            return authentication.holds(caller, self.headers)
-        except BackOff:
-            return False
+
+def holds(caller: Caller, authentication: Authentication | None) -> bool:
+    """Whether the caller would be let in now."""
+    if authentication is None:
+        return True
+    try:
+        authentication.still(caller)
+    except (Unauthenticated, BackOff):
+        return False
+    return True

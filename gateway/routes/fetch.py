@@ -114,7 +114,8 @@ async def _fetched_readable(
     unreadable = await standing.unreadable(one.topic for one in wanted)
     if not unreadable:
         found = await _fetched(request, engine, wanted, limits, arrival_ms)
-        await _judge_again(standing, [one.topic for one in wanted], found)
+        if await _judge_again(standing, [one.topic for one in wanted], found):
+            note_denials(request, found.parts)
         return found
     left = [one for one in wanted if one.topic not in unreadable]
     if left:
@@ -127,9 +128,9 @@ async def _fetched_readable(
     return found
 
 
-async def _judge_again(standing: Standing, topics: Sequence[str], found: FetchAnswer) -> None:
-    """Put an error where records are that the caller lost the right to while it waited. ``topics``: of the parts. Raises
-    ``BackOff``."""
+async def _judge_again(standing: Standing, topics: Sequence[str], found: FetchAnswer) -> bool:
+    """Put an error where records are that the caller lost the right to while it waited; whether there are any. ``topics``: of the
+    parts. Raises ``BackOff``."""
     try:
         unreadable = await standing.unreadable(topics)
     except BaseException:  # even when the client went away meanwhile
@@ -137,6 +138,7 @@ async def _judge_again(standing: Standing, topics: Sequence[str], found: FetchAn
         raise
     if unreadable:
         found.parts = [unreadable.get(topic) or part for topic, part in zip(topics, found.parts, strict=True)]
+    return bool(unreadable)
 
 
 async def _fetched(

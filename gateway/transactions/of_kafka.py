@@ -31,11 +31,12 @@ NO_PRODUCER: Final = -1
 
 
 class Producing(NamedTuple):
-    """Who a request says that it is. ``producer_id``: the client's number."""
+    """Who a request says that it is. ``producer_id``: the client's number. ``owner``: the principal that asks."""
 
     transactional_id: str
     producer_id: int
     epoch: int
+    owner: str = NOBODY
 
     @property
     def text(self) -> str:
@@ -76,20 +77,22 @@ class KafkaTransactions:
         """The epoch's open transaction; begun where none is open. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
         row = self._table.state.producers.get(producing.transactional_id)
         if row is not None and _is_open(row, producing, self._clock.now_ms()):
-            return await self.open(producing)
+            return await self.open(producing)  # refused where it is another's
         return await self._transactions.begun(
             BeginNext(
                 transactional_id=producing.transactional_id,
                 producer_id=producing.text,
                 epoch=producing.epoch,
-                transaction_id=await self._producer_ids.issue(TRANSACTIONAL),
+                transaction_id=await self._producer_ids.issue(TRANSACTIONAL, producing.owner),
+                owner=fingerprint(producing.owner),
             )
         )
 
     async def newest(self, producing: Producing) -> TransactionRow:
         """The newest row of the transactional id, of this epoch. Raises ``RequestRefused`` (``FENCED_PRODUCER``,
         ``UNKNOWN_PRODUCER``), ``BackOff``."""
-        row = of_epoch(await self._table.fresh(), producing.transactional_id, producing.text, producing.epoch)
+        transactional_id, owner = producing.transactional_id, fingerprint(producing.owner)
+        row = of_epoch(await self._table.fresh(), transactional_id, producing.text, producing.epoch, owner)
         if isinstance(row, TidelogError):
             raise row
         return row

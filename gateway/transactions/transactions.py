@@ -34,6 +34,7 @@ from log_format.transactions.changes import (
     DecideAbort,
     DecideCommit,
     NotFinished,
+    is_told,
     not_open,
     unknown,
     usable,
@@ -141,7 +142,7 @@ class Transactions:
         if producers is not self._indexed:
             self._indexed, self._by_producer_id = producers, {row.producer_id: row for row in producers.values()}
         row = self._by_producer_id.get(stamp.producer_id)
-        if row is not None and stamp.epoch <= row.epoch and _is_told(row, stamp.epoch, owner):
+        if row is not None and stamp.epoch <= row.epoch and is_told(row, stamp.epoch, fingerprint(owner)):
             if stamp.epoch < row.epoch:
                 raise fenced(stamp.producer_id, stamp.epoch, row.epoch)
             return
@@ -338,13 +339,6 @@ class Transactions:
         if row.state == "open" and self._clock.now_ms() > row.expires_at_ms:
             return await self._table.decide(DecideAbort(transaction_id=transaction_id, reason="expired"))
         return row
-
-
-def _is_told(row: TransactionRow, epoch: int, owner: str) -> bool:
-    """Whether the owner may know of this epoch: it has the newest one, or had one that was fenced."""
-    if not owner or not row.owners or fingerprint(owner) == row.owners[-1]:
-        return True
-    return epoch < row.epoch and fingerprint(owner) in row.owners
 
 
 def _check_stamp(stamp: ProducerStamp, row: TransactionRow) -> None:

@@ -245,6 +245,14 @@ def next_owners(before: tuple[str, ...], owner: str) -> tuple[str, ...]:
     return (*others[-(OWNERS_MAX - 1) :], owner)
 
 
+def is_told(row: TransactionRow, epoch: int, owner: str) -> bool:
+    """Whether the owner (a fingerprint; empty: nobody in particular) may know of this epoch of the row's producer: it has the
+    newest one, or had one that was fenced."""
+    if not owner or not row.owners or owner == row.owners[-1]:
+        return True
+    return epoch < row.epoch and owner in row.owners
+
+
 class Decide:
     """Decisions that share a commit. The result has an outcome for each."""
 

@@ -15,7 +15,7 @@ from typing import Final
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.topic.producer_id import is_numbered
 from log_format.topic.producers import fenced
-from log_format.transactions.changes import NotFinished, Outcome, aborted, next_owners
+from log_format.transactions.changes import NotFinished, Outcome, aborted, is_told, next_owners
 from log_format.transactions.row import NO_EPOCH, TransactionRow
 from log_format.transactions.state import TransactionsView
 
@@ -73,10 +73,12 @@ class BeginNext:
     epoch: int
     transaction_id: str
     """Used when none is open."""
+    owner: str = ""
+    """Fingerprint of who asks; another's epoch is none."""
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
         """The open transaction; ``NotFinished`` while the previous one is decided but not finished."""
-        known = of_epoch(state, self.transactional_id, self.producer_id, self.epoch)
+        known = of_epoch(state, self.transactional_id, self.producer_id, self.epoch, self.owner)
         if isinstance(known, TidelogError):
             return (), known
         if known.state == "committing":
@@ -104,10 +106,14 @@ class BeginNext:
         return [row], row
 
 
-def of_epoch(state: TransactionsView, transactional_id: str, producer_id: str, epoch: int) -> Outcome:
-    """The newest row of the transactional id, if it is of this producer and epoch; else the refusal."""
+def of_epoch(state: TransactionsView, transactional_id: str, producer_id: str, epoch: int, owner: str = "") -> Outcome:
+    """The newest row of the transactional id, if it is of this producer, epoch and owner (a fingerprint); else the refusal.
+
+    It is the same for another's epoch as for one that was never issued.
+    """
     known = state.producers.get(transactional_id)
-    if known is None or known.producer_id != producer_id or epoch > known.epoch:
+    is_issued = known is not None and known.producer_id == producer_id and epoch <= known.epoch
+    if known is None or not is_issued or not is_told(known, epoch, owner):
         return RequestRefused(
             f"Epoch {epoch} of producer {producer_id} is not one of {transactional_id!r}.",
             code=ErrorCode.UNKNOWN_PRODUCER,

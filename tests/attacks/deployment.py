@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import boto3
 import httpx
 from botocore.exceptions import ClientError
 
@@ -20,7 +19,7 @@ from tests.attacks.target import RIGHTS, Attack, Row, Target
 from tests.support.access import Client, bootstrap
 from tests.support.certificate_authority import Authority
 from tests.support.gateway_process import GatewayProcess
-from tests.support.minio import Minio
+from tests.support.minio import Minio, vended_s3
 
 ROOT: Final = Path(__file__).parents[2]
 INFRA: Final = ROOT / "infra"
@@ -82,7 +81,7 @@ def _by_what_is_vended(minio: Minio, bucket: str, attacker: Client) -> None:
     assert denied.status_code == 403, denied.text
     given = attacker.http.post("/v1/credentials", json=wanted)
     assert given.status_code == 200, given.text
-    s3, everything = _s3(given.json()), minio.s3()
+    s3, everything = vended_s3(given.json()), minio.s3()
     try:
         s3.put_object(Bucket=bucket, Key="log/topics/t1/segments/own.parquet", Body=b"")
         keys = [one["Key"] for one in everything.list_objects_v2(Bucket=bucket)["Contents"]]
@@ -97,17 +96,6 @@ def _by_what_is_vended(minio: Minio, bucket: str, attacker: Client) -> None:
     finally:
         s3.close()
         everything.close()
-
-
-def _s3(given: dict[str, Any]) -> Any:
-    return boto3.client(
-        "s3",
-        endpoint_url=given["endpoint_url"],
-        region_name=given["region"],
-        aws_access_key_id=given["access_key_id"],
-        aws_secret_access_key=given["secret_access_key"],
-        aws_session_token=given["session_token"],
-    )
 
 
 def _is_denied(attempt: Any, key: str) -> None:

@@ -27,9 +27,9 @@ import pyarrow.parquet as pq
 import pytest
 import typer.main
 
+from tests.support.access import bootstrap_file
 from tests.support.command_runs import runner
 from tests.support.gateway_process import running_gateway
-from tests.support.secured import bootstrap_file
 from tidelog import Acl, Admin, Producer, TopicPartition
 from tidelog.cli.app import app
 

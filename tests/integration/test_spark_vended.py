@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.minio import Minio
-from tests.support.secured_gateway import secured_gateway
+from tests.support.secured import secured_gateway
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession  # noqa: F401 - tests that name it share a worker
@@ -54,19 +54,19 @@ def test_a_session_and_a_source_read_by_vended_credentials(minio: Minio, tmp_pat
     """The process has no credentials of its own, so that every read goes by vended ones; other topics are refused."""
     store = f"s3://{minio.create_bucket()}/log"
     settings = ("--vending-role-arn", ROLE)
-    with secured_gateway(store, tmp_path, *settings, environment=minio.environment()) as secured:
+    with secured_gateway(tmp_path, *settings, store=store, environment=minio.environment()) as (secured, _):
         one, other = secured.topic(), secured.topic()
         for name in (one, other):
             body = {"records": [{"value": f"{name}-{number}"} for number in range(3)]}
-            assert secured.admin.post(f"/v1/topics/{name}/records", json=body).status_code == 200
-        _, reader = secured.user(("Read", "topic", one))
+            assert secured.admin.http.post(f"/v1/topics/{name}/records", json=body).status_code == 200
+        _, reader = secured.caller(("Read", "topic", one))
         token_file, program, found = tmp_path / "token", tmp_path / "program.py", tmp_path / "found.json"
         token_file.write_text(reader.headers["authorization"].removeprefix("Bearer ") + "\n")
         program.write_text(PROGRAM)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
         environment |= {"AWS_EC2_METADATA_DISABLED": "true", "PYTHONPATH": str(Path(__file__).parents[2])}
         done = subprocess.run(
-            [sys.executable, str(program), store, secured.gateway.url, str(token_file), one, other, str(found)],
+            [sys.executable, str(program), store, secured.url, str(token_file), one, other, str(found)],
             env=environment, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr[-4000:]

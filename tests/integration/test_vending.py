@@ -8,15 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import boto3
 import botocore.exceptions
 import httpx
 import pytest
 
 from log_format.stores import open_store
+from tests.support.gateway_process import GatewayProcess
 from tests.support.http_api import Json
-from tests.support.minio import Minio
-from tests.support.secured_gateway import SecuredGateway, secured_gateway
+from tests.support.minio import Minio, vended_s3
+from tests.support.secured import Secured, secured_gateway
 
 pytestmark = pytest.mark.minio
 
@@ -26,27 +26,17 @@ ROLE = "arn:aws:iam::123456789012:role/vended"
 class Vended:
     """A bucket with a gateway on a prefix of it, and two topics with records of their own."""
 
-    def __init__(self, minio: Minio, bucket: str, secured: SecuredGateway) -> None:
-        self.minio, self.bucket, self.secured = minio, bucket, secured
+    def __init__(self, minio: Minio, bucket: str, secured: Secured, gateway: GatewayProcess) -> None:
+        self.minio, self.bucket, self.secured, self.gateway = minio, bucket, secured, gateway
         self.one, self.other = secured.topic(), secured.topic()
         secured.user()
         for name in (self.one, self.other):
-            produced = secured.admin.post(f"/v1/topics/{name}/records", json={"records": [{"value": "a"}]})
+            produced = secured.admin.http.post(f"/v1/topics/{name}/records", json={"records": [{"value": "a"}]})
             assert produced.status_code == 200
 
     def ask(self, access: str, *topics: str, client: httpx.Client | None = None, **more: Any) -> httpx.Response:
         body = {"topics": list(topics), "access": access, **more}
-        return (client or self.secured.admin).post("/v1/credentials", json=body)
-
-    def s3(self, given: Json) -> Any:
-        return boto3.client(
-            "s3",
-            endpoint_url=given["endpoint_url"],
-            region_name=given["region"],
-            aws_access_key_id=given["access_key_id"],
-            aws_secret_access_key=given["secret_access_key"],
-            aws_session_token=given["session_token"],
-        )
+        return (client or self.secured.admin.http).post("/v1/credentials", json=body)
 
     def keys(self, prefix: str) -> list[str]:
         with_all = self.minio.s3()
@@ -59,8 +49,9 @@ class Vended:
 def vended(minio: Minio, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vended]:
     bucket, directory = minio.create_bucket(), tmp_path_factory.mktemp("vending")
     settings = ("--vending-role-arn", ROLE)
-    with secured_gateway(f"s3://{bucket}/log", directory, *settings, environment=minio.environment()) as secured:
-        yield Vended(minio, bucket, secured)
+    store, environment = f"s3://{bucket}/log", minio.environment()
+    with secured_gateway(directory, *settings, store=store, environment=environment) as (secured, gateway):
+        yield Vended(minio, bucket, secured, gateway)
 
 
 def refused(call: Callable[[], Any]) -> None:
@@ -82,13 +73,13 @@ def test_the_answer(vended: Vended) -> None:
     assert abs(given["expires_at"] - (time.time() + 1800) * 1000) < 60_000
     assert (given["endpoint_url"], given["region"]) == (vended.minio.url, "us-east-1")
     for entry, name in zip(given["topics"], (vended.one, vended.other), strict=True):
-        described = vended.secured.admin.get(f"/v1/topics/{name}").json()
+        described = vended.secured.admin.http.get(f"/v1/topics/{name}").json()
         assert entry == {"topic": name, "table_uri": described["table_uri"]}
 
 
 def test_reading_reads_its_topic_and_nothing_else(vended: Vended) -> None:
     """Nothing of another topic or of the system can be read or listed, and nothing written or deleted."""
-    s3 = vended.s3(vended.ask("read", vended.one).json())
+    s3 = vended_s3(vended.ask("read", vended.one).json())
     bucket, own, other = vended.bucket, f"log/topics/{vended.one}/", f"log/topics/{vended.other}/"
     listed = [one["Key"] for one in s3.list_objects_v2(Bucket=bucket, Prefix=own)["Contents"]]
     assert listed == vended.keys(own)
@@ -109,7 +100,7 @@ def test_reading_reads_its_topic_and_nothing_else(vended: Vended) -> None:
 
 def test_appending_puts_segments_and_staged_objects_and_nothing_else(vended: Vended) -> None:
     """No commit, no other topic, no journal, no system table, and nothing can be read."""
-    s3 = vended.s3(vended.ask("append", vended.one).json())
+    s3 = vended_s3(vended.ask("append", vended.one).json())
     bucket, own, other = vended.bucket, f"log/topics/{vended.one}", f"log/topics/{vended.other}"
     s3.put_object(Bucket=bucket, Key=f"{own}/segments/new.parquet", Body=b"")
     s3.put_object(Bucket=bucket, Key="log/system/transactions/staged/job/00000000-x.arrow", Body=b"")
@@ -140,7 +131,7 @@ def test_appending_puts_segments_and_staged_objects_and_nothing_else(vended: Ven
 
 def test_topic_read_or_write_is_needed_for_each(vended: Vended) -> None:
     """Credentials give no right that the caller lacks."""
-    _, reader = vended.secured.user(("Read", "topic", vended.one))
+    _, reader = vended.secured.caller(("Read", "topic", vended.one))
     assert vended.ask("read", vended.one, client=reader).status_code == 200
     for access, topics, operation, named in (
         ("append", (vended.one,), "Write", vended.one),
@@ -168,7 +159,7 @@ def test_topic_read_or_write_is_needed_for_each(vended: Vended) -> None:
 )
 def test_bodies_that_are_refused(vended: Vended, body: Json, where: str) -> None:
     """Each member's range holds, and what is wrong is named."""
-    answer = vended.secured.admin.post("/v1/credentials", json=body)
+    answer = vended.secured.admin.http.post("/v1/credentials", json=body)
     assert (answer.status_code, answer.json()["error_code"]) == (400, "INVALID_REQUEST"), answer.text
     assert answer.json()["errors"][0]["where"].startswith(where)
 
@@ -179,7 +170,7 @@ def test_an_unknown_topic_and_names_that_do_not_fit(vended: Vended) -> None:
     assert (answer.status_code, answer.json()["error_code"]) == (404, "UNKNOWN_TOPIC")
     names = [f"{'x' * 240}-{number}" for number in range(8)]
     for name in names:
-        assert vended.secured.admin.post("/v1/topics", json={"name": name}).status_code == 201
+        assert vended.secured.admin.http.post("/v1/topics", json={"name": name}).status_code == 201
     answer = vended.ask("read", *names)
     assert (answer.status_code, answer.json()["error_code"]) == (400, "INVALID_REQUEST")
     assert answer.json()["errors"][0]["where"] == "/topics"
@@ -189,20 +180,21 @@ def test_a_topic_with_records_in_a_journal_has_none_until_they_are_drained(vende
     """A reader would miss what only the shared journal has, so it gets nothing."""
     name = vended.secured.topic()
     config = {"commit.mode": "shared", "drain.ms": 86_400_000}
-    assert vended.secured.admin.patch(f"/v1/topics/{name}", json={"config": config}).status_code == 200
+    assert vended.secured.admin.http.patch(f"/v1/topics/{name}", json={"config": config}).status_code == 200
     assert (
-        vended.secured.admin.post(f"/v1/topics/{name}/records", json={"records": [{"value": "a"}]}).status_code == 200
+        vended.secured.admin.http.post(f"/v1/topics/{name}/records", json={"records": [{"value": "a"}]}).status_code
+        == 200
     )
     answer = vended.ask("read", name)
     assert (answer.status_code, answer.json()["error_code"]) == (409, "VENDING_UNAVAILABLE"), answer.text
     own = {"config": {"commit.mode": "own"}}
-    assert vended.secured.admin.patch(f"/v1/topics/{name}", json=own).status_code == 200
+    assert vended.secured.admin.http.patch(f"/v1/topics/{name}", json=own).status_code == 200
     assert vended.ask("read", name).status_code == 200
 
 
 def test_vending_is_audited_and_shows_no_secret(vended: Vended) -> None:
     """It is known who holds credentials for what; the credentials are nowhere but in the answer."""
-    answer = vended.secured.admin.post(
+    answer = vended.secured.admin.http.post(
         "/v1/credentials",
         json={"topics": [vended.one, vended.other], "access": "append"},
         headers={"x-request-id": "vend-1"},
@@ -217,7 +209,7 @@ def test_vending_is_audited_and_shows_no_secret(vended: Vended) -> None:
         ("vending", "Write", vended.other),
     }
     given = answer.json()
-    everywhere = vended.secured.gateway.log() + str(vended.secured.events())
+    everywhere = vended.gateway.log() + str(vended.secured.events())
     assert given["secret_access_key"] not in everywhere
     assert given["session_token"] not in everywhere
 
@@ -242,8 +234,8 @@ def test_without_a_bucket_or_a_role_there_are_none(minio: Minio, tmp_path: Path)
         (str(tmp_path / "store"), ("--vending-role-arn", ROLE)),
         (f"s3://{minio.create_bucket()}", ()),
     ):
-        with secured_gateway(store, tmp_path, *settings, environment=minio.environment()) as secured:
+        with secured_gateway(tmp_path, *settings, store=store, environment=minio.environment()) as (secured, _):
             name = secured.topic()
-            answer = secured.admin.post("/v1/credentials", json={"topics": [name], "access": "read"})
+            answer = secured.admin.http.post("/v1/credentials", json={"topics": [name], "access": "read"})
             assert (answer.status_code, answer.json()["error_code"]) == (409, "VENDING_UNAVAILABLE")
             assert answer.json()["retryable"] is False

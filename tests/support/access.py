@@ -19,12 +19,18 @@ class Right(NamedTuple):
     pattern: str = "literal"
 
 
-def bootstrap(directory: Path) -> tuple[str, tuple[str, ...]]:
-    """A token for the first steps, and the settings of a gateway that knows it."""
+def bootstrap_file(directory: Path) -> tuple[Path, str]:
+    """A file with a new bootstrap token, and the token."""
     token = f"tl_bootstrap_{secrets.token_urlsafe(32)}"
     file = directory / "bootstrap"
     file.touch(mode=0o600)
     file.write_text(token + "\n")
+    return file, token
+
+
+def bootstrap(directory: Path) -> tuple[str, tuple[str, ...]]:
+    """A token for the first steps, and the settings of a gateway that knows it."""
+    file, token = bootstrap_file(directory)
     return token, ("--auth", "on", "--bootstrap-token-file", str(file))
 
 

@@ -67,7 +67,16 @@ class ShareMember:
             subscribed_topic_names=topics,
         )
 
-    def fetch(
+    def fetch(self, acknowledged: Mapping[int, Sequence[Batch]] | None = None, **more: Any) -> Fetched:
+        """See ``ask_to_fetch``."""
+        self.ask_to_fetch(acknowledged, **more)
+        return self.fetched()
+
+    def fetched(self) -> Fetched:
+        """The answer to the fetch that was asked for last."""
+        return _fetched(self.wire.answer("share_fetch", self.version))
+
+    def ask_to_fetch(
         self,
         acknowledged: Mapping[int, Sequence[Batch]] | None = None,
         *,
@@ -76,11 +85,11 @@ class ShareMember:
         epoch: int | None = None,
         renews: bool = False,
         **more: Any,
-    ) -> Fetched:
+    ) -> None:
         epoch = self._next_epoch(epoch)
         acknowledged = acknowledged or {}
         wanted = self.partitions if epoch == 0 else acknowledged
-        answer = self.wire.call(
+        self.wire.ask(
             "share_fetch",
             self.version,
             **{
@@ -99,7 +108,6 @@ class ShareMember:
             }
             | more,
         )
-        return _fetched(answer)
 
     def acknowledge(
         self, acknowledged: Mapping[int, Sequence[Batch]], *, epoch: int | None = None, renews: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,18 @@ def aws_environment(endpoint_url: str, access_key: str, secret_key: str) -> dict
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
     }
+
+
+def vended_s3(given: Mapping[str, Any]) -> Any:
+    """By the credentials that ``POST /v1/credentials`` gave; to be closed by the caller."""
+    return boto3.client(
+        "s3",
+        endpoint_url=given["endpoint_url"],
+        region_name=given["region"],
+        aws_access_key_id=given["access_key_id"],
+        aws_secret_access_key=given["secret_access_key"],
+        aws_session_token=given["session_token"],
+    )
 
 
 class Minio(ServerProcess):

@@ -55,7 +55,7 @@ async def sasl_authenticate(call: KafkaCall, request: Any) -> Answer:
         return await _refused(call)
     except BackOff as problem:
         raise Refused(f"a credential can't be judged now: {problem.detail}") from problem
-    session.enter(caller, headers)
+    session.enter(caller)
     return call.answer(
         error_code=KafkaError.none,
         error_message=None,

@@ -4,7 +4,8 @@
 2. Records that are visible are committed, so the last stable offset is the high watermark, and both isolation levels are one.
 3. The batches of a partition reach up to where to go on: behind what was compacted (``fetched_batches``).
 4. A client of another zone is told of a broker in its own, and reads there (KIP-392).
-5. A partition gives at most its ``partition_max_bytes``, all together ``max_bytes``; the first record comes whatever its size.
+5. Who has lost the right to a topic while the request waited gets none of its records.
+6. A partition gives at most its ``partition_max_bytes``, all together ``max_bytes``; the first record comes whatever its size.
 
 Source: KIP-98, KIP-227, KIP-392, KIP-516.
 """
@@ -134,14 +135,16 @@ async def _fetched(
     found_from = [one for one in wanted if isinstance(one, FetchFrom)]
     try:
         found = await engine.fetching.fetch(found_from, limits, call.answer_memory, engine.clock.monotonic_ms())
+        call.held.append(found.reservation)
+        lost = await call.unreadable([one.topic for one in found_from])
     except TidelogError as error:
         if call.version >= 7:
             return call.answer(error_code=kafka_error(error), session_id=0, responses=())
         whole_error = kafka_error(error)
         return await _answer(call, session, asked, [whole_error] * len(asked), [()] * len(asked))
-    call.held.append(found.reservation)
     call.spend(FETCH_BYTES, found.size_bytes)
-    results = iter(zip(found.parts, await batches_of(call, found_from, found.parts), strict=True))
+    parts = [lost.get(one.topic) or part for one, part in zip(found_from, found.parts, strict=True)]
+    results = iter(zip(parts, await batches_of(call, found_from, parts), strict=True))
     outcomes: list[_Outcome] = []
     batches: list[Parts] = []
     for one, what in zip(asked, wanted, strict=True):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode as KafkaError
@@ -22,9 +23,11 @@ from gateway.groups.classic.consumer_protocol import PROTOCOL_TYPE
 from gateway.groups.classic.group import ClassicGroup
 from gateway.groups.offsets.committed import NextOffset, unknown_group
 from gateway.groups.offsets.incarnations import Key
+from gateway.kafka.administered import Right, administered
 from gateway.kafka.call import Answer, Calls, KafkaCall, Later, Served
 from gateway.kafka.calls.coordinator import check_group, group_error
 from gateway.kafka.calls.group_topics import TopicIds
+from log_format.access.acls import Operation
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.groups.changes import CommitOffsets
 from log_format.groups.row import OffsetRow, Reader
@@ -254,8 +257,8 @@ async def _named_topics(call: KafkaCall, known: _Known, topics: Iterable[Any]) -
     found = []
     for name, topic in zip(names, topics, strict=True):
         code = KafkaError.unknown_topic_id if name is None else KafkaError.none
-        if name is not None and not call.allows("Describe", "topic", name):
-            code = KafkaError.topic_authorization_failed
+        if name is not None:
+            code = _denial(call, "Describe", name)
         partitions = [
             known.offset((name or "", index)) if code is KafkaError.none else _nothing(index, code)
             for index in topic.partition_indexes
@@ -314,8 +317,8 @@ async def _deleted(call: KafkaCall, request: Any) -> Answer:
             return call.answer(error_code=KafkaError.non_empty_group, topics=())
         subscribed = {topic for member in members for topic in (*member.topics, *member.target)}
         for topic in request.topics:
-            if not call.allows("Read", "topic", topic.name):
-                codes[topic.name] = KafkaError.topic_authorization_failed
+            if (code := _denial(call, "Read", topic.name)) is not KafkaError.none:
+                codes[topic.name] = code
             elif topic.name in subscribed:
                 codes[topic.name] = KafkaError.group_subscribed_to_topic
         keys = [
@@ -324,7 +327,7 @@ async def _deleted(call: KafkaCall, request: Any) -> Answer:
             for one in topic.partitions
             if topic.name not in codes
         ]
-        await groups.erase(name, keys)
+        await administered(call, Right("Delete", "group", name), partial(groups.erase, name, keys))
     except TidelogError as error:
         return call.answer(error_code=group_error(error), topics=())
     topics = [
@@ -338,6 +341,15 @@ async def _deleted(call: KafkaCall, request: Any) -> Answer:
         for topic in request.topics
     ]
     return call.answer(error_code=KafkaError.none, topics=topics)
+
+
+def _denial(call: KafkaCall, operation: Operation, topic: str) -> KafkaError:
+    """Why the caller may not; it is in the audit trail."""
+    try:
+        call.require(operation, "topic", topic)
+    except TidelogError as error:
+        return group_error(error)
+    return KafkaError.none
 
 
 async def _asked(call: KafkaCall, topics: Iterable[Any]) -> list[_Asked]:

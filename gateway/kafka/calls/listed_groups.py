@@ -9,6 +9,7 @@ Source: KIP-518, KIP-848 (types), KIP-1043 (an unknown group is an error from ve
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode as KafkaError
@@ -191,7 +192,7 @@ async def _deleted(call: KafkaCall, request: Any) -> Answer:
         code = KafkaError.none
         try:
             check_group(call, name, "Delete")
-            await _delete(call, name)
+            await administered(call, Right("Delete", "group", name), partial(_delete, call, name))
         except TidelogError as error:
             code = group_error(error)
         results.append({"group_id": name, "error_code": code})
@@ -207,7 +208,7 @@ async def _delete(call: KafkaCall, name: str) -> None:
             raise
         if call.shares.members.group(name, call.engine.clock.monotonic_ms()) is not None:
             raise RequestRefused(f"Share group {name!r} has members.", code=ErrorCode.GROUP_NOT_EMPTY) from refusal
-        await administered(call, Right("Delete", "group", name), lambda: call.engine.queues.delete(name))
+        await call.engine.queues.delete(name)
 
 
 CALLS: Final[Calls] = {

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode as KafkaError
+from msgspec import structs
 
 from gateway.kafka.call import Answer, Calls, Encoded, KafkaCall, Later, Served
 from gateway.kafka.calls.coordinator import InvalidGroup, is_name
@@ -170,6 +171,7 @@ async def _take(call: KafkaCall, request: Any, session: ShareSession, parts: dic
     )
     taken, reservation = await call.shares.queues.take(session.group, wish, call.answer_memory)
     call.held.append(reservation)
+    taken = await _readable_still(call, session, taken, ids, parts)
     call.spend(FETCH_BYTES, taken.size_bytes)
     _give(call, session, taken, ids)
     for one in taken.parts:
@@ -195,6 +197,20 @@ async def _readable(
             ids[name] = topic_id
             only.append((name, partition))
     return ids, frozenset(only)
+
+
+async def _readable_still(
+    call: KafkaCall, session: ShareSession, taken: Taken, ids: Mapping[str, Any], parts: dict[Partition, _Part]
+) -> Taken:
+    """Of the records those that may be read now that the request has waited. Others stay locked until their lock ends, and their
+    partitions have an error in ``parts``. Raises ``Unauthorized`` for the group, ``BackOff``, ``Refused``."""
+    lost = await call.unreadable({one.topic for one in taken.parts}, session.group)
+    for one in taken.parts:
+        if (error := lost.get(one.topic)) is not None:
+            if error.fields.get("resource_type") == "group":
+                raise error
+            parts.setdefault((ids[one.topic], one.partition), _Part()).error = kafka_error(error)
+    return structs.replace(taken, parts=[one for one in taken.parts if one.topic not in lost]) if lost else taken
 
 
 async def _name(call: KafkaCall, topic_id: Any) -> str | KafkaError:

@@ -56,7 +56,7 @@ def stamp_of(call: KafkaCall, transactional_id: str | None, partition: int, head
     if not head.is_transactional or transactional_id is None:
         return Stamped(stamp)
     call.require("Write", "transactional_id", transactional_id)
-    return Stamped(stamp, Producing(transactional_id, head.producer_id, head.producer_epoch))
+    return Stamped(stamp, Producing(transactional_id, head.producer_id, head.producer_epoch, call.owner))
 
 
 def produce_error(error: TidelogError) -> KafkaError:

@@ -60,7 +60,7 @@ async def _init_transactional(call: KafkaCall, request: Any) -> Answer:
     name = request.transactional_id
     timeout_ms = round(request.transaction_timeout.total_seconds() * 1000)
     number = getattr(request, "producer_id", NO_PRODUCER)
-    asked = None if number == NO_PRODUCER else Producing(name, number, request.producer_epoch)
+    asked = None if number == NO_PRODUCER else Producing(name, number, request.producer_epoch, call.owner)
     error, row = KafkaError.none, None
     try:
         if not name:
@@ -86,7 +86,10 @@ async def add_partitions_to_txn(call: KafkaCall, request: Any) -> Later:
 
 async def _add_partitions(call: KafkaCall, request: Any) -> Answer:
     producing = Producing(
-        request.v3_and_below_transactional_id, request.v3_and_below_producer_id, request.v3_and_below_producer_epoch
+        request.v3_and_below_transactional_id,
+        request.v3_and_below_producer_id,
+        request.v3_and_below_producer_epoch,
+        call.owner,
     )
     topics = request.v3_and_below_topics
     try:
@@ -136,7 +139,7 @@ async def _add_offsets(call: KafkaCall, request: Any) -> Answer:
     try:
         call.require("Write", "transactional_id", request.transactional_id)
         call.require("Read", "group", request.group_id)
-        await call.engine.kafka_transactions.begin(_producing(request))
+        await call.engine.kafka_transactions.begin(_producing(call, request))
     except TidelogError as refusal:
         return call.answer(error_code=_error(refusal, is_fencing=call.version >= 2))
     return call.answer(error_code=KafkaError.none)
@@ -157,7 +160,7 @@ async def _stage_offsets(call: KafkaCall, request: Any) -> Answer:
         for topic in request.topics:
             call.require("Read", "topic", topic.name)
         member = await _member(call, request)
-        await call.engine.kafka_transactions.stage_offsets(_producing(request), _offsets(request, *member))
+        await call.engine.kafka_transactions.stage_offsets(_producing(call, request), _offsets(request, *member))
     except TidelogError as refusal:
         code = _error(refusal)
         found = {name: [(partition, code) for partition, _ in many] for name, many in found.items()}
@@ -207,14 +210,14 @@ async def end_txn(call: KafkaCall, request: Any) -> Later:
 async def _end(call: KafkaCall, request: Any) -> Answer:
     try:
         call.require("Write", "transactional_id", request.transactional_id)
-        await call.engine.kafka_transactions.end(_producing(request), is_committed=request.committed)
+        await call.engine.kafka_transactions.end(_producing(call, request), is_committed=request.committed)
     except TidelogError as refusal:
         return call.answer(error_code=_error(refusal, is_fencing=call.version >= 2))
     return call.answer(error_code=KafkaError.none)
 
 
-def _producing(request: Any) -> Producing:
-    return Producing(request.transactional_id, request.producer_id, request.producer_epoch)
+def _producing(call: KafkaCall, request: Any) -> Producing:
+    return Producing(request.transactional_id, request.producer_id, request.producer_epoch, call.owner)
 
 
 def _error(error: TidelogError, *, is_fencing: bool = False) -> KafkaError:

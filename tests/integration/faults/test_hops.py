@@ -6,11 +6,13 @@ import http.client
 import json
 import secrets
 import socket
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from gateway.access.caller import Caller
@@ -135,6 +137,49 @@ def test_what_is_refused_behind_a_hop_tells_where_it_came_from(pair: Pair, clien
 
     assert eventually(lambda: bool(told()), 20)
     assert [(event["kind"], event["source"]) for event in told()] == [("denial", "127.0.0.1")]
+
+
+@pytest.mark.parametrize("how", ["revoked", "rotated"])
+def test_a_wait_at_another_gateway_does_not_outlive_its_secret(
+    pair: Pair, client_of: Callable[..., Client], how: str
+) -> None:
+    """It ends with the one 401, as where the client asked. That says nothing of the hop: the other gateway is asked again."""
+    name = next(name for name in (f"q{number}" for number in range(100)) if preferred(f"queues/{name}", IDS) == "two")
+    one = pair.gateways["one"]
+    one.topic("t")
+    assert one.http.put(f"/v1/queues/{name}", json={"topics": ["t"]}).status_code == 201
+    token_id, token = pair.operator.token("User:worker", [Right("Read", "group", name), Right("Read", "topic", "t")])
+    worker = client_of(one.url, token).http
+    before = pair.passed_on("one", "answered")
+    answers: list[httpx.Response] = []
+    path = f"/v1/queues/{name}:receive"
+    waiting = threading.Thread(target=lambda: answers.append(worker.post(path, json={"max_wait_ms": 20_000})))
+    waiting.start()
+    two = client_of(pair.gateways["two"].url, pair.token).http
+
+    def waits() -> bool:
+        lines = two.get("/metrics").text.splitlines()
+        return any(line.startswith("tidelog_waiting_polls ") and float(line.split()[-1]) >= 1 for line in lines)
+
+    try:
+        assert eventually(waits)
+        if how == "revoked":
+            ended = two.delete(f"/v1/access/tokens/{token_id}")
+        else:
+            ended = two.post(f"/v1/access/tokens/{token_id}:rotate", json={"overlap_ms": 0})
+        assert ended.status_code in (200, 204)
+        assert one.produce("t", "a secret").status_code == 200
+    finally:
+        waiting.join(30)
+    refused = worker.get("/v1/whoami", headers=by("tl_abcdefgh_" + "x" * 43))
+    (answer,) = answers
+    assert answer.status_code == refused.status_code == 401
+    shown = ("content-type", "www-authenticate", "cache-control")
+    assert [answer.headers[one] for one in shown] == [refused.headers[one] for one in shown]
+    assert not [one for one in answer.headers if one.startswith("x-tidelog")]
+    assert answer.json() | {"request_id": ""} == refused.json() | {"request_id": ""}
+    assert pair.passed_on("one", "refused") == 0
+    assert pair.passed_on("one", "answered") > before
 
 
 def sent(url: str, head: bytes, body: bytes) -> tuple[int, Json]:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.access import Client, Right, bootstrap, by
 from tests.support.gateway_process import GatewayProcess
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.processes
 
@@ -70,7 +71,9 @@ def end_of(client: Client, begun: threading.Event) -> Json:
     return {"event": lines[-3].partition(": ")[2], "data": lines[-2].partition(": ")[2]}
 
 
-@pytest.mark.parametrize("how", ["the right is taken away", "the token is revoked", "the token ends"])
+@pytest.mark.parametrize(
+    "how", ["the right is taken away", "the token is revoked", "the token ends", "the token is rotated"]
+)
 def test_an_event_stream_ends_with_its_right(operator: Client, caller: Callable[..., Any], how: str) -> None:
     """``event: end`` with the reason ``unauthorized``, within seconds; and not before."""
     more = {"expires_at": time.time_ns() // 1_000_000 + 3_000} if how == "the token ends" else {}
@@ -90,6 +93,10 @@ def test_an_event_stream_ends_with_its_right(operator: Client, caller: Callable[
             operator.forbid(principal, READ)
         elif how == "the token is revoked":
             assert operator.http.delete(f"/v1/access/tokens/{token_id}").status_code == 204
+        elif how == "the token is rotated":
+            overlap = {"overlap_ms": 2_000}
+            assert operator.http.post(f"/v1/access/tokens/{token_id}:rotate", json=overlap).status_code == 200
+            ended += 2
     finally:
         follower.join(20)
     ((last, at),) = found
@@ -177,6 +184,46 @@ def test_a_poll_of_a_group_needs_the_group_until_it_answers(
     (part,) = answers[0].json()["partitions"]
     assert (part["error"]["resource_type"], part["error"]["resource"]) == ("group", "lost")
     assert "a secret" not in answers[0].text
+
+
+def test_a_revoked_token_ends_polls_and_its_transaction(
+    operator: Client, caller: Callable[..., Any], gateway: tuple[GatewayProcess, str]
+) -> None:
+    """Polls of a partition, of several and of a group that wait are refused, and tell nothing. What was staged never appears."""
+    writes = (Right("Write", "topic", "t"), Right("Write", "transactional_id", "revoked"))
+    client, _, token_id = caller("reader", READ, Right("Read", "group", "revoked"), *writes)
+    begun = client.http.post("/v1/transactions", json={"transactional_id": "revoked", "timeout_ms": 1_000}).json()
+    in_it = {"Tidelog-Transaction": begun["transaction_id"]}
+    staged = client.http.post("/v1/topics/t/records", json={"records": [{"value": "staged"}]}, headers=in_it)
+    assert staged.status_code == 202, staged.text
+    joined = client.http.post("/v1/groups/revoked/poll", json={"topics": ["t"], "auto_offset_reset": "latest"}).json()
+    member = {name: joined[name] for name in ("member_id", "generation")} | {"max_wait_ms": 20_000}
+    many = {"partitions": [{"topic": "t", "partition": 0, "offset": "latest"}], "max_wait_ms": 20_000}
+    one = "/v1/topics/t/partitions/0/records"
+    polls: dict[str, Callable[[], httpx.Response]] = {
+        "one": lambda: client.http.get(f"{one}?offset=latest&max_wait_ms=20000"),
+        "many": lambda: client.http.post("/v1/fetch", json=many),
+        "group": lambda: client.http.post("/v1/groups/revoked/poll", json=member),
+    }
+    answers: dict[str, httpx.Response] = {}
+    waiting = [threading.Thread(target=lambda n=name: answers.update({n: polls[n]()})) for name in polls]  # type: ignore[misc]
+    for thread in waiting:
+        thread.start()
+    time.sleep(1)
+    assert operator.http.delete(f"/v1/access/tokens/{token_id}").status_code == 204
+    assert gateway[0].produce("t", "a secret").status_code == 200
+    for thread in waiting:
+        thread.join(20)
+    refused(answers["one"], 401, "UNAUTHENTICATED")
+    for name in ("many", "group"):
+        assert answers[name].status_code == 200, answers[name].text
+        assert [part["error"]["error_code"] for part in answers[name].json()["partitions"]] == ["UNAUTHENTICATED"]
+    assert not [name for name, answer in answers.items() if "a secret" in answer.text]
+    refused(client.http.post(f"/v1/transactions/{begun['transaction_id']}:commit"), 401, "UNAUTHENTICATED")
+    admin, _, _ = caller("admin", Right("Describe", "transactional_id", "revoked"))
+    listed = "/v1/transactions?transactional_id_prefix=revoked"
+    assert eventually(lambda: [row["state"] for row in admin.http.get(listed).json()["transactions"]] == ["aborted"])
+    assert "staged" not in [value for _, value in gateway[0].read("t")]
 
 
 def test_an_asker_for_transactions_is_judged_again(operator: Client, caller: Callable[..., Any]) -> None:

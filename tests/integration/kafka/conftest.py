@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.access import bootstrap_file
 from tests.support.issuer import AUDIENCE, running_issuer
 from tests.support.kafka_frames import Wire
 from tests.support.kafka_gateway import KafkaGateway, kafka_gateway
 from tests.support.kafka_secured import Service
-from tests.support.secured import Secured, bootstrap_file
+from tests.support.secured import Secured
 
 
 @pytest.fixture(scope="package")

@@ -12,9 +12,9 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from kio.schema.errors import ErrorCode as KafkaError
 
+from tests.support.access import bootstrap_file
 from tests.support.kafka_frames import KEYS, Wire, framed
 from tests.support.kafka_gateway import KafkaGateway, kafka_gateway
-from tests.support.secured import bootstrap_file
 
 PRODUCE, FETCH, METADATA, API_VERSIONS = "produce", "fetch", "metadata", "api_versions"
 

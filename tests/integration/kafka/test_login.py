@@ -17,11 +17,11 @@ from confluent_kafka.admin import (
 )
 from kafka import KafkaAdminClient
 
+from tests.support.access import bootstrap_file
 from tests.support.certificate_authority import Authority
 from tests.support.kafka_frames import Closed, Wire, log_in, plain
 from tests.support.kafka_gateway import kafka_gateway
 from tests.support.kafka_secured import Service
-from tests.support.secured import bootstrap_file
 
 SASL_FAILED, UNSUPPORTED_MECHANISM, ILLEGAL_STATE = 58, 33, 34
 TOPIC_DENIED, CLUSTER_DENIED = 29, 31

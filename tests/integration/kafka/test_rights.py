@@ -340,11 +340,24 @@ def test_the_audit_trail_has_what_kafka_clients_did(service: Service, topic: str
     admin.create_topics([NewTopic(f"{topic}-audited", 1, 1)])[f"{topic}-audited"].result(20)
     with pytest.raises(KafkaException):
         admin.delete_topics([topic])[topic].result(20)
+    group = f"{topic}-audited"
+    committed = {"offsets": [{"topic": topic, "partition": 0, "offset": 0}]}
+    assert service.secured.admin.http.put(f"/v1/groups/{group}/offsets", json=committed).status_code == 200
+    service.secured.allow(principal, "Delete", "group", group)
+    with Wire(service.kafka) as wire:
+        assert log_in(wire, token).error_code == 0
+        erased = [{"name": topic, "partitions": [{"partition_index": 0}]}]
+        (of_topic,) = wire.call("offset_delete", 0, group_id=group, topics=erased).topics
+        assert of_topic.partitions[0].error_code == TOPIC_DENIED
+        assert wire.call("delete_groups", 2, groups_names=[group]).results[0].error_code == 0
     with Wire(service.kafka) as wire:
         assert log_in(wire, "nonsense").error_code == SASL_FAILED
     wanted = {
         ("administration", principal, "Create", f"{topic}-audited", "CreateTopics"),
         ("denial", principal, "Delete", topic, "DeleteTopics"),
+        ("denial", principal, "Read", topic, "OffsetDelete"),
+        ("administration", principal, "Delete", group, "OffsetDelete"),
+        ("administration", principal, "Delete", group, "DeleteGroups"),
         ("failed_login", None, None, None, "SaslAuthenticate"),
     }
     ends = time.monotonic() + 25

@@ -24,8 +24,8 @@ from gateway.settings import Settings, SettingsError
 from log_format import limits
 from log_format.clock import SystemClock
 from log_format.version import __version__
+from tests.support.access import bootstrap_file
 from tests.support.gateway_process import running_gateway
-from tests.support.secured import bootstrap_file
 
 ROOT = Path(__file__).resolve().parents[3]
 INFRA = ROOT / "infra"

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.secured_gateway import SecuredGateway, secured_gateway
+from tests.support.secured import Secured, secured_gateway
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredGateway]:
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     """On an empty directory."""
     directory: Path = tmp_path_factory.mktemp("secured")
-    with secured_gateway(directory / "store", directory) as gateway:
-        yield gateway
+    with secured_gateway(directory) as (made, _):
+        yield made

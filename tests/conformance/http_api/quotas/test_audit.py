@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.support.http_api import Json
-from tests.support.secured_gateway import SecuredGateway, secured_gateway
+from tests.support.secured import Secured, secured_gateway
 
 MEMBERS = {
     *("time", "kind", "principal", "operation", "resource_type", "resource"),
@@ -21,7 +21,7 @@ MEMBERS = {
 SOON_SECONDS = 10
 
 
-def event_of(secured: SecuredGateway, **members: Any) -> Json:
+def event_of(secured: Secured, **members: Any) -> Json:
     """The one event with these members, within 10 seconds."""
     deadline = time.monotonic() + SOON_SECONDS
     while not (found := secured.events(**members)):
@@ -32,9 +32,9 @@ def event_of(secured: SecuredGateway, **members: Any) -> Json:
     return event
 
 
-def test_the_topic_is_there_and_no_caller_creates_writes_or_deletes_it(secured: SecuredGateway) -> None:
+def test_the_topic_is_there_and_no_caller_creates_writes_or_deletes_it(secured: Secured) -> None:
     """Not the super user either, nor one whom ACLs allow all."""
-    _, user = secured.user(("All", "topic", "__audit"))
+    _, user = secured.caller(("All", "topic", "__audit"))
     record = {"records": [{"value": "forged"}]}
     calls: list[tuple[str, Callable[[httpx.Client], httpx.Response]]] = [
         ("Create", lambda client: client.post("/v1/topics", json={"name": "__audit"})),
@@ -49,7 +49,7 @@ def test_the_topic_is_there_and_no_caller_creates_writes_or_deletes_it(secured: 
             ),
         ),
     ]
-    for client in (secured.admin, user):
+    for client in (secured.admin.http, user):
         assert client.get("/v1/topics/__audit").status_code == 200
         for operation, call in calls:
             answer = call(client)
@@ -59,28 +59,28 @@ def test_the_topic_is_there_and_no_caller_creates_writes_or_deletes_it(secured: 
             assert named == (operation, "topic", "__audit")
 
 
-def test_only_patterns_in_the_reserved_names_let_read_it(secured: SecuredGateway) -> None:
+def test_only_patterns_in_the_reserved_names_let_read_it(secured: Secured) -> None:
     """A right to all topics is none to this one: only an ACL that names it lets read who did what."""
     path = "/v1/topics/__audit/partitions/0/records"
-    _, everything = secured.user(("Read", "topic", "*"))
+    _, everything = secured.caller(("Read", "topic", "*"))
     assert everything.get(path, params={"offset": "earliest"}).status_code == 403
-    _, auditor = secured.user(("Read", "topic", "__audit"))
+    _, auditor = secured.caller(("Read", "topic", "__audit"))
     assert auditor.get(path, params={"offset": "earliest"}).status_code == 200
 
 
-def test_what_would_make_it_unwritable_is_not_altered(secured: SecuredGateway) -> None:
+def test_what_would_make_it_unwritable_is_not_altered(secured: Secured) -> None:
     """How long events are kept can be set; what would refuse or rewrite them can not."""
-    kept = secured.admin.patch("/v1/topics/__audit", json={"config": {"retention.ms": 86_400_000}})
+    kept = secured.admin.http.patch("/v1/topics/__audit", json={"config": {"retention.ms": 86_400_000}})
     assert kept.status_code == 200
     for name, value in (("max.message.bytes", 1), ("cleanup.policy", "compact")):
-        answer = secured.admin.patch("/v1/topics/__audit", json={"config": {name: value}})
+        answer = secured.admin.http.patch("/v1/topics/__audit", json={"config": {name: value}})
         assert (answer.status_code, answer.json()["error_code"]) == (400, "INVALID_CONFIG")
         assert answer.json()["errors"][0]["where"] == f"/config/{name}"
 
 
-def test_a_denial(secured: SecuredGateway) -> None:
+def test_a_denial(secured: Secured) -> None:
     """A 403 becomes one event with all members, by the template of the route."""
-    principal, user = secured.user()
+    principal, user = secured.caller()
     before = int(time.time() * 1000) - 1
     user.get("/v1/topics/secret%2dtopic/offsets", headers={"x-request-id": "not-this"})
     answer = user.get("/v1/topics/secret/partitions/0/records", params={"offset": 0}, headers={"x-request-id": "den-1"})
@@ -101,10 +101,10 @@ def test_a_denial(secured: SecuredGateway) -> None:
     }
 
 
-def test_denials_inside_an_answer_and_by_a_body(secured: SecuredGateway) -> None:
+def test_denials_inside_an_answer_and_by_a_body(secured: Secured) -> None:
     """A right that is missing for a part of an answer is recorded once, one that a body needs too."""
     topic = secured.topic()
-    principal, user = secured.user(("Read", "topic", topic))
+    principal, user = secured.caller(("Read", "topic", topic))
     wanted = [{"topic": name, "partition": number, "offset": 0} for name in (topic, "other") for number in (0, 1)]
     assert user.post("/v1/fetch", json={"partitions": wanted}, headers={"x-request-id": "den-2"}).status_code == 200
     event = event_of(secured, request_id="den-2")
@@ -150,11 +150,11 @@ def test_denials_inside_an_answer_and_by_a_body(secured: SecuredGateway) -> None
     ],
 )
 def test_administration(
-    secured: SecuredGateway, method: str, path: str, route: str, body: Json | None, right: tuple[str, str, str]
+    secured: Secured, method: str, path: str, route: str, body: Json | None, right: tuple[str, str, str]
 ) -> None:
     """A change of topics, groups or access becomes an event with the right that it took."""
     identity = f"adm-{method}-{route}"
-    answer = secured.admin.request(method, path, headers={"x-request-id": identity}, json=body)
+    answer = secured.admin.http.request(method, path, headers={"x-request-id": identity}, json=body)
     assert answer.is_success, answer.text
     event = event_of(secured, request_id=identity)
     assert (event["kind"], event["principal"]) == ("administration", "User:bootstrap")
@@ -162,12 +162,12 @@ def test_administration(
     assert (event["method"], event["route"], event["count"]) == (method, route, 1)
 
 
-def test_to_end_what_is_anothers_is_administration(secured: SecuredGateway) -> None:
+def test_to_end_what_is_anothers_is_administration(secured: Secured) -> None:
     """Cluster Alter aborts another's transaction and removes another's member: each is an event. Ending one's own is none."""
     topic, group, name = secured.topic(), f"g-{secrets.token_hex(4)}", f"x-{secrets.token_hex(4)}"
     rights = (("Write", "transactional_id", name), ("Read", "group", group), ("Read", "topic", topic))
-    _, user = secured.user(*rights)
-    principal, cleaner = secured.user(("Alter", "cluster", "cluster"), *rights)
+    _, user = secured.caller(*rights)
+    principal, cleaner = secured.caller(("Alter", "cluster", "cluster"), *rights)
 
     def begun(client: httpx.Client) -> list[tuple[str, str]]:
         transaction = client.post("/v1/transactions", json={"transactional_id": name}).json()["transaction_id"]
@@ -190,24 +190,24 @@ def test_to_end_what_is_anothers_is_administration(secured: SecuredGateway) -> N
         assert secured.events(request_id=f"own-{number}") == []
 
 
-def test_what_changes_nothing_is_no_administration(secured: SecuredGateway) -> None:
+def test_what_changes_nothing_is_no_administration(secured: Secured) -> None:
     """Questions, lists and refused requests leave no such event."""
     question = {"principal": "User:a", "operation": "Read", "resource_type": "topic", "resource": "t"}
     quiet = {"x-request-id": "quiet"}
-    assert secured.admin.post("/v1/access:test", json=question, headers=quiet).status_code == 200
-    assert secured.admin.get("/v1/access/acls", headers=quiet).status_code == 200
-    assert secured.admin.post("/v1/topics", json={"name": "a b"}, headers=quiet).status_code == 400
-    secured.admin.put("/v1/access/roles/last", json={"members": []}, headers={"x-request-id": "behind-quiet"})
+    assert secured.admin.http.post("/v1/access:test", json=question, headers=quiet).status_code == 200
+    assert secured.admin.http.get("/v1/access/acls", headers=quiet).status_code == 200
+    assert secured.admin.http.post("/v1/topics", json={"name": "a b"}, headers=quiet).status_code == 400
+    secured.admin.http.put("/v1/access/roles/last", json={"members": []}, headers={"x-request-id": "behind-quiet"})
     event_of(secured, request_id="behind-quiet")
     assert secured.events(request_id="quiet") == []
 
 
-def test_failed_logins_of_one_source_are_one_event_in_ten_seconds(secured: SecuredGateway) -> None:
+def test_failed_logins_of_one_source_are_one_event_in_ten_seconds(secured: Secured) -> None:
     """Guessing tokens fills no log: one event counts them, and is there within 10 seconds."""
     known = len(secured.events(kind="failed_login"))
     assert known == 0, "the tests before made one"
     headers = {"authorization": "Bearer tl_00000000_" + "A" * 43}
-    with httpx.Client(base_url=secured.gateway.url, trust_env=False) as stranger:
+    with httpx.Client(base_url=secured.url, trust_env=False) as stranger:
         for _ in range(25):
             assert stranger.get("/v1/topics/secret/offsets", headers=headers).status_code == 401
         assert stranger.get("/v1/whoami").status_code == 401
@@ -219,7 +219,7 @@ def test_failed_logins_of_one_source_are_one_event_in_ten_seconds(secured: Secur
     assert (event["source"], event["method"]) == ("127.0.0.1", "GET")
 
 
-def test_no_token_is_in_any_event(secured: SecuredGateway) -> None:
+def test_no_token_is_in_any_event(secured: Secured) -> None:
     """Who reads the events learns no credential."""
     assert "tl_" not in str(secured.events())
     assert "Bearer" not in str(secured.events())
@@ -227,15 +227,15 @@ def test_no_token_is_in_any_event(secured: SecuredGateway) -> None:
 
 def test_audit_off_makes_no_topic(tmp_path: Path) -> None:
     """The setting holds: nothing is made, nothing recorded."""
-    with secured_gateway(tmp_path / "store", tmp_path, "--audit", "off") as secured:
+    with secured_gateway(tmp_path, "--audit", "off") as (secured, _):
         secured.topic()
-        assert secured.admin.get("/v1/topics/__audit").status_code == 404
+        assert secured.admin.http.get("/v1/topics/__audit").status_code == 404
 
 
 def test_with_audit_required_administration_is_recorded_first(tmp_path: Path) -> None:
     """When the answer comes, the event is in the log already."""
-    with secured_gateway(tmp_path / "store", tmp_path, "--audit", "required") as secured:
-        answer = secured.admin.post("/v1/topics", json={"name": "first"}, headers={"x-request-id": "req"})
+    with secured_gateway(tmp_path, "--audit", "required") as (secured, _):
+        answer = secured.admin.http.post("/v1/topics", json={"name": "first"}, headers={"x-request-id": "req"})
         assert answer.status_code == 201
         (event,) = secured.events(request_id="req")
         assert (event["operation"], event["resource_type"], event["resource"]) == ("Create", "topic", "first")

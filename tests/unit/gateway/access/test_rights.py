@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -255,3 +256,83 @@ async def test_a_gateway_that_stood_still_looks_before_it_judges() -> None:
     await other.engine.access_table.decide(AddAcls(acls=(READ,)))
     await rights.renew()
     assert rights.allows(ALICE, "Read", "topic", "t")
+
+
+async def test_what_an_old_state_lacks_refuses_no_one_for_good() -> None:
+    """The right may have been given since: 503 while that can't be known, and the refusal once it is."""
+    clock, store = ManualClock(), FaultyStore()
+    gateway = secured(store, clock)
+    table, rights = gateway.engine.access_table, gateway.engine.rights
+    clock.pass_ms(1)
+    await table.decide(AddAcls(acls=(READ,)))
+    await table.fresh()
+    with pytest.raises(Unauthorized):
+        rights.require(ALICE, "Write", "topic", "t")
+    store.before = down
+    clock.pass_ms(RENEWED_MS + 1)
+    await rights.renew()
+    with pytest.raises(BackOff):
+        rights.require(ALICE, "Write", "topic", "t")
+    rights.require(ALICE, "Read", "topic", "t")
+    store.before = lambda _operation, _key: None
+    await table.fresh()
+    with pytest.raises(Unauthorized):
+        rights.require(ALICE, "Write", "topic", "t")
+
+
+async def test_a_gateway_that_stood_still_amid_its_look_looks_once_more() -> None:
+    """The first look began before it stood still, and fails or brings what was then. Neither is what is."""
+    for fails in (True, False):
+        clock, store = ManualClock(), FaultyStore()
+        one, other = secured(store, clock), secured(FaultyStore(store.objects), clock)
+        rights = one.engine.rights
+        clock.pass_ms(1)
+        await one.engine.access_table.fresh()
+        clock.pass_ms(RENEWED_MS + 1)
+        stood_still: list[bool] = []
+
+        def stands_still(
+            operation: str,
+            key: str,
+            stood_still: list[bool] = stood_still,
+            clock: ManualClock = clock,
+            fails: bool = fails,
+        ) -> None:
+            if not stood_still:
+                stood_still.append(True)
+                clock.pass_ms(60_000)
+                if fails:
+                    down(operation, key)
+
+        await other.engine.access_table.decide(AddAcls(acls=(READ,)))
+        store.before = stands_still
+        await rights.renew()
+        assert rights.is_recent
+        assert rights.allows(ALICE, "Read", "topic", "t")
+
+
+async def test_no_look_waits_while_the_table_is_rewritten() -> None:
+    """A rewrite may take as long as the store likes; changes that others make are seen meanwhile."""
+    store, goes_on = FaultyStore(), threading.Event()
+    one, other = secured(store, table_files_min=5), secured(FaultyStore(store.objects))
+    began = threading.Event()
+
+    def holds_up(operation: str, _key: str) -> None:
+        if operation.startswith("put"):
+            began.set()
+            goes_on.wait(30)
+
+    store.before = holds_up
+    for index in range(6):
+        await other.engine.access_table.decide(AddAcls(acls=(READ._replace(resource=f"t{index}"),)))
+    watch = AccessWatch(one.engine.access_table, WaitingPlaces(1), pause_ms=5)
+    await watch.start()
+    try:
+        assert await asyncio.to_thread(began.wait, 30)
+        await other.engine.access_table.decide(AddAcls(acls=(READ,)))
+        async with asyncio.timeout(10):
+            while not one.engine.rights.allows(ALICE, "Read", "topic", "t"):  # noqa: ASYNC110 - nothing tells of looks
+                await asyncio.sleep(0.01)
+    finally:
+        goes_on.set()
+        watch.stop()

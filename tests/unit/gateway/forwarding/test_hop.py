@@ -14,7 +14,7 @@ from gateway.access.caller import Caller
 from gateway.access.rights import OPEN
 from gateway.cluster.keys import ClusterKeys
 from gateway.cluster.peers import Peer, Peers
-from gateway.forwarding.arrival import ArrivalMiddleware, hop_of, is_refusal
+from gateway.forwarding.arrival import CALLER_ENDED, ArrivalMiddleware, hop_of, is_refusal
 from gateway.forwarding.hop import HEADER, HOP_MS, WINDOW, Hop, HopRefused, Hops, Sealed
 from gateway.problem import problem_bytes
 from log_format.errors import RequestRefused
@@ -224,7 +224,7 @@ async def test_another_body_is_refused_before_its_end(body: list[bytes]) -> None
     """With its last piece: nothing acts on a body before that."""
     with pytest.raises(RequestRefused, match="another body") as refusal:
         await arrive(sent(hops("a1")), body)
-    assert is_refusal(400, problem_bytes(refusal.value))
+    assert is_refusal(400, [], problem_bytes(refusal.value))
 
 
 async def test_a_hop_that_does_not_hold_stays_a_clients_header() -> None:
@@ -236,7 +236,9 @@ async def test_a_hop_that_does_not_hold_stays_a_clients_header() -> None:
 
 def test_a_refusal_is_known_again() -> None:
     """The sender tells it from every other answer."""
-    assert is_refusal(401, b"")
-    assert is_refusal(400, b'{"errors":[{"where":"Tidelog-Hop"}]}')
+    assert is_refusal(401, [], b"")
+    assert is_refusal(400, [], b'{"errors":[{"where":"Tidelog-Hop"}]}')
+    assert not is_refusal(401, [(CALLER_ENDED, b"1")], b"")
+    assert not is_refusal(200, [], b'{"errors":[{"where":"Tidelog-Hop"}]}')
     for other in (b"", b"{", b"[]", b"{}", b'{"errors":[]}', b'{"errors":[{"where":"/records"}]}', b'{"errors":null}'):
-        assert not is_refusal(400, other)
+        assert not is_refusal(400, [], other)
