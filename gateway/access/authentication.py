@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.access.caller import Caller, NotProved
 from gateway.access.rights import BOOTSTRAP, REMEMBERED_MAX, Rights
-from gateway.access.token import BOOTSTRAP_ID, Token, parsed_token
+from gateway.access.token import BOOTSTRAP_ID, TOKEN_BEGINS, Token, parsed_token
 from gateway.certificate import ClientCertificate
 from gateway.tables.access import AccessTable
 from log_format.access.row import CredentialRow, Secret
@@ -83,6 +83,8 @@ class Authentication:
     def known(self, headers: Headers) -> Caller | None:
         """The caller, where that takes no waiting; else None: ``verified`` tells. Raises ``Unauthenticated``, ``BackOff``."""
         credential = _credential(headers)
+        if not credential.startswith(TOKEN_BEGINS):
+            return self._known_jwt(credential)
         seen = self._seen.get(credential)
         rows, now_ms = self._table.state.credentials, self._clock.now_ms()
         if seen is not None and rows.get(seen.row.id) is seen.row and now_ms < seen.expires_at_ms:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 ID_CHARACTERS: Final = 16
 BOOTSTRAP_ID: Final = "bootstrap"
+TOKEN_BEGINS: Final = b"tl_"
 _ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _TOKEN: Final = re.compile(rb"tl_([A-Za-z0-9]{8,32})_([A-Za-z0-9_-]{43})")
 
