@@ -26,6 +26,7 @@ rights, with ``auth=on``         ``access_bytes_max``            then nothing mo
 quotas, with ``auth=on``         ``QUOTAS_BYTES_MAX``            idle principals forgotten; above the 600 MiB
 audit events, with ``audit=on``  ``AUDIT_BYTES_MAX`` x 2         what does not fit is dropped; above the 600 MiB
 answers of readers               ``readers`` x ``HELD_BYTES``    their pieces; each reader's own process is above the 600 MiB
+SQL                              ``answer_bytes_max``            records and answer; a statement's process is above the 600 MiB
 ===============================  ==============================  =====================================================
 
 The manifest of a topic in use grows with its unmerged segments: 50 bytes for each, and 32 for each of its runs
@@ -51,6 +52,7 @@ from gateway.hosts import HOST_NAMES_PATTERN, URL_PATTERN, is_loopback
 from gateway.kafka_settings import KAFKA_KEPT_BYTES, KafkaSettings
 from gateway.own_commits import OWN_COMMITS_BYTES_MAX
 from gateway.quotas.quotas import QUOTAS_BYTES_MAX
+from gateway.sql.settings import SqlSettings
 from gateway.tls_settings import TlsSettings
 from gateway.topic_settings import TopicSettings
 from gateway.vending.settings import VendingSettings
@@ -94,6 +96,7 @@ class Settings(
     ConsoleSettings,
     HistorySettings,
     KafkaSettings,
+    SqlSettings,
     TlsSettings,
     TopicSettings,
     VendingSettings,
@@ -310,7 +313,7 @@ class Settings(
             raise ValueError("tls_client_ca needs tls_cert: only over TLS a client shows a certificate")
         if self.tls_cert is not None and self.advertised_url is not None and self.advertised_url.startswith("http://"):
             raise ValueError(f"advertised_url is {self.advertised_url}, but with tls_cert this gateway speaks https://")
-        reached = [host for host in (self.host, self.kafka_host) if host is not None and not is_loopback(host)]
+        reached = self.reached_hosts
         if self.auth == "off" and not self.insecure and reached:
             raise ValueError(
                 f"host {reached[0]} can be reached from other machines, and auth is off: set auth=on, or insecure=true to let"
@@ -321,6 +324,11 @@ class Settings(
         if self.port and self.operations_port == self.port:
             raise ValueError(f"port and ops_port are both {self.port}: give ops_port another (0: any free one)")
         return self
+
+    @property
+    def reached_hosts(self) -> list[str]:
+        """Where it listens for clients of other machines."""
+        return [host for host in (self.host, self.kafka_host) if host is not None and not is_loopback(host)]
 
     @property
     def scheme(self) -> str:
