@@ -1,7 +1,7 @@
 """A statement's process: ``python -m gateway.process.sql_statement``. A gateway starts it for one statement, and kills it after.
 
 Once its libraries are there it can open no file, no socket and no other process, and write nothing but its standard output: the
-system refuses, whatever DuckDB would do (``_fence``). It has no credential: its environment is what Python needs
+system refuses, whatever DuckDB would do (``fence``). It has no credential: its environment is what Python needs
 (``statement_environment``). It ends by its limits of memory and of a processor's time, and by an alarm if its gateway is gone.
 
 Like a reader of history it ignores SIGTERM and SIGINT, and yields to all other processes.
@@ -62,7 +62,7 @@ def main() -> None:
     pa.set_cpu_count(1)
     statement = Statement()
     source, sink = sys.stdin.buffer, sys.stdout.buffer
-    _fence()
+    fence()
     named = statement.named(_frame(source).decode())
     _say(sink, named)
     if named.error is None:
@@ -76,8 +76,8 @@ def main() -> None:
     os._exit(0)
 
 
-def _fence() -> None:
-    """From here on the system refuses what a statement has no need of."""
+def fence() -> None:
+    """From here on the system refuses this process what a statement has no need of."""
     seconds = int(time.process_time()) + CPU_S_MAX
     for limit, most in (
         (resource.RLIMIT_AS, _address_bytes() + _WORKING_BYTES),

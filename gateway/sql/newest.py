@@ -29,7 +29,7 @@ PARTITIONS_MAX: Final = 1_000
 RECORDS_MAX: Final = 50_000
 """Of a topic."""
 BYTES_MAX: Final = 32 * 1024 * 1024
-"""Keys, values and headers of all topics; each has the same share."""
+"""Keys, values and headers of all topics; each has the same share. The last record of a partition may be beyond."""
 READ_MS_MAX: Final = 10_000
 BLOCK_RECORDS: Final = 10_000
 BLOCK_BYTES: Final = 4 * 1024 * 1024

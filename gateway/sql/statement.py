@@ -76,6 +76,8 @@ class Statement:
             for topic, tables in blocks.items():
                 tables.sort(key=lambda table: (table["partition"][0].as_py(), table["offset"][0].as_py()))
                 self._load(topic, tables)
+        except (duckdb.OutOfMemoryException, MemoryError):
+            return "Its topics take more memory than it may: ask for fewer records."
         except duckdb.Error as error:
             return _said(error)
         return None
@@ -86,10 +88,12 @@ class Statement:
             answer = self._database.execute(self._text)
             columns = tuple(Column(column[0], str(column[1])) for column in answer.description or ())
             return _found(answer, columns)
+        except (duckdb.OutOfMemoryException, MemoryError):
+            return Found(error="It takes more memory than it may.")
+        except RecursionError:
+            return Found(error="An answer is nested too deeply.")
         except duckdb.Error as error:
             return Found(error=_said(error))
-        except (MemoryError, RecursionError):
-            return Found(error="It takes more memory than it may.")
 
     def _load(self, topic: str, tables: list[pa.Table]) -> None:
         raw, database = quoted(f"raw:{topic}"), self._database
