@@ -2,6 +2,7 @@ import { html } from "../vendored/preact.js";
 import { ago, count, time } from "../format.js";
 import { link } from "../router.js";
 
+export const Null = () => html`<span class="tag">null</span>`;
 export const Value = ({ of }) => html`<span class="value">${of ?? "–"}</span>`;
 export const TopicLink = ({ of }) => html`<a class="value" href=${link`/topics/${of}`}>${of}</a>`;
 export const GroupLink = ({ of }) => html`<a class="value" href=${link`/groups/${of}`}>${of}</a>`;

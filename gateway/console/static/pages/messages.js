@@ -1,5 +1,5 @@
 import {
-  count, Dialog, Empty, Field, FormDialog, get, html, Loaded, minor, Pager, path, plural, post, Problem, ProblemBox, replaceQuery,
+  count, Dialog, Empty, Field, FormDialog, get, html, Loaded, minor, Null, Pager, path, plural, post, Problem, ProblemBox, replaceQuery,
   request, Table, text, timeExact, toast, token, TopicLink, useChanges, useEffect, useLoad, useRef, useState,
 } from "../parts.js";
 import { RecordDialog } from "../components/record_view.js";
@@ -8,14 +8,13 @@ import { behind, tail } from "../tail.js";
 
 const PAGE = 100, LOOKED = 2000, LIVE_SHOWN = 500, SINGLY_MAX = 64;
 const FROM = [["latest", "the newest"], ["earliest", "the oldest"], ["offset", "an offset"], ["time", "a time"]];
-const NULL = html`<span class="tag">null</span>`;
 
 const unsorted = { value: null };
 const columns = (open) => [
   text("offset", "Offset", { ...unsorted, cell: (row) => html`<button class="sort row-link" onClick=${() => open(row)}>${row.partition}:${row.offset}</button>` }),
   text("time", "Time", { ...minor, ...unsorted, cell: (row) => html`<span class="nowrap">${timeExact(row.timestamp)}</span>` }),
-  text("key", "Key", { ...unsorted, cell: (row) => html`<span class="value cut short">${preview(row, "key", 60) ?? NULL}</span>` }),
-  text("value", "Value", { ...unsorted, cell: (row) => html`<span class="value cut rest">${preview(row) ?? NULL}</span>` }),
+  text("key", "Key", { ...unsorted, cell: (row) => html`<span class="value cut short">${preview(row, "key", 60) ?? html`<${Null} />`}</span>` }),
+  text("value", "Value", { ...unsorted, cell: (row) => html`<span class="value cut rest">${preview(row) ?? html`<${Null} />`}</span>` }),
 ];
 
 const filterOf = ({ key, header, text }) => ({
