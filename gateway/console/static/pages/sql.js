@@ -4,7 +4,8 @@ const CUT = 2000, NUMBERS = /INT|DOUBLE|FLOAT|DECIMAL/;
 const NEWEST = [1000, 10000, 50000].map((most) => [most, `the newest ${count(most)} records`]);
 
 // Numbers as they were written: this language's own lose digits behind the sixteenth.
-const read = (json) => JSON.parse(json, (_, value, written) => typeof value === "number" ? written?.source ?? value : value);
+const raw = (_, value, written) => typeof value === "number" && JSON.rawJSON ? JSON.rawJSON(written.source) : value;
+const read = (json) => ({ ...JSON.parse(json), rows: JSON.parse(json, raw).rows });
 
 function Cell({ of }) {
   if (of === null) return html`<${Null} />`;
@@ -17,7 +18,7 @@ function Answer({ of: { columns, rows, more, topics } }) {
     name: i, label: html`${name} <small>${type}</small>`, number: NUMBERS.test(type), cell: ({ cells }) => html`<${Cell} of=${cells[i]} />`,
   }));
   return html`<section class="page" aria-labelledby="answer"><h2 id="answer">Answer</h2>
-    <ul class="muted" role="status">${topics.map((one) => html`<li><span class="value">${one.topic}</span>: ${one.whole ? "all of its" : "the newest"} ${plural(Number(one.records), "record")} read, ${bytes(one.bytes)}</li>`)}</ul>
+    <ul class="muted" role="status">${topics.map((one) => html`<li><span class="value">${one.topic}</span>: ${one.whole ? "all of its" : "the newest"} ${plural(one.records, "record")} read, ${bytes(one.bytes)}</li>`)}</ul>
     <${PagedTable} label="Rows" what="row" note=${more ? ", and more that were not sent" : ""} columns=${shown} rows=${rows.map((cells, i) => ({ cells, i }))} rowKey=${(row) => row.i} empty="No row" />
   </section>`;
 }
