@@ -8,7 +8,7 @@ part                             bytes                           bounded by
 interpreter and libraries        ``BASELINE_BYTES``              measured: imports, threads, allocator slack
 produce requests in flight       ``in_flight_bytes_max`` x 2     the body's records, and the segment made of them
 a body being decoded or encoded  ``codec_threads`` x 130 MiB     one request's working set per codec thread
-answers                          ``answer_bytes_max``            records read and the answer made of them
+answers, also to SQL             ``answer_bytes_max``            records read and the answer made of them
 tail of the log                  ``tail_cache_bytes_max``        evicted, oldest first
 delayed records that are due     ``SCHEDULED_CACHE_BYTES``       indexes, evicted; records count as requests in flight
 footers of segments              ``footer_cache_bytes_max``      evicted, least recently used first
@@ -26,7 +26,6 @@ rights, with ``auth=on``         ``access_bytes_max``            then nothing mo
 quotas, with ``auth=on``         ``QUOTAS_BYTES_MAX``            idle principals forgotten; above the 600 MiB
 audit events, with ``audit=on``  ``AUDIT_BYTES_MAX`` x 2         what does not fit is dropped; above the 600 MiB
 answers of readers               ``readers`` x ``HELD_BYTES``    their pieces; each reader's own process is above the 600 MiB
-SQL                              ``answer_bytes_max``            records and answer; a statement's process is above the 600 MiB
 ===============================  ==============================  =====================================================
 
 The manifest of a topic in use grows with its unmerged segments: 50 bytes for each, and 32 for each of its runs
@@ -156,7 +155,6 @@ class Settings(
         60_000,
         "How often this gateway says that it is alive and looks who else is; dead after four. The same in all gateways.",
     )
-
     journals: Literal["on", "off"] = Field(
         default="on",
         description="Whether topics may go to journals. off in one gateway holds them back in all: until every gateway and job"
@@ -313,7 +311,7 @@ class Settings(
             raise ValueError("tls_client_ca needs tls_cert: only over TLS a client shows a certificate")
         if self.tls_cert is not None and self.advertised_url is not None and self.advertised_url.startswith("http://"):
             raise ValueError(f"advertised_url is {self.advertised_url}, but with tls_cert this gateway speaks https://")
-        reached = self.reached_hosts
+        reached = [host for host in (self.host, self.kafka_host) if host is not None and not is_loopback(host)]
         if self.auth == "off" and not self.insecure and reached:
             raise ValueError(
                 f"host {reached[0]} can be reached from other machines, and auth is off: set auth=on, or insecure=true to let"
@@ -324,11 +322,6 @@ class Settings(
         if self.port and self.operations_port == self.port:
             raise ValueError(f"port and ops_port are both {self.port}: give ops_port another (0: any free one)")
         return self
-
-    @property
-    def reached_hosts(self) -> list[str]:
-        """Where it listens for clients of other machines."""
-        return [host for host in (self.host, self.kafka_host) if host is not None and not is_loopback(host)]
 
     @property
     def scheme(self) -> str:

@@ -10,11 +10,8 @@ wait for each other.
 
 from __future__ import annotations
 
-import importlib.util
 import logging
-import os
 import secrets
-import sys
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -50,14 +47,13 @@ from gateway.metrics import Metrics
 from gateway.missing_hints import MissingHints
 from gateway.own_commits import OwnCommits
 from gateway.process.allocator import give_memory_back
-from gateway.process.sql_statement import statement_command, statement_environment
+from gateway.process.sql_offer import statements_of
 from gateway.process.stores import open_counted, open_for_old_records
 from gateway.proven_store import ProvenStore
 from gateway.quotas.quotas import Quotas
 from gateway.quotas.rows import LimitsOf
 from gateway.quotas.sharing import BEATS_UNTIL_OLD, Sharing
 from gateway.settings import Settings, SettingsError
-from gateway.sql.statements import Statements
 from gateway.vending.vending import Vending
 from log_format.clock import Clock, SystemClock
 from log_format.errors import StoreUnavailable
@@ -136,7 +132,6 @@ def assemble(settings: Settings) -> Gateway:
         compression_pool=ThreadPoolExecutor(1, thread_name_prefix="compression"),
         key_file=_key_file(settings.cluster_key_file),
         lane=_lane(settings, requests, metrics),
-        sql=_sql(settings),
     )
 
 
@@ -156,7 +151,6 @@ def put_together(
     compression_pool: Executor,
     key_file: tuple[bytes, ...] | None = None,
     lane: Lane | None = None,
-    sql: Statements | None = None,
 ) -> Gateway:
     """The gateway around its engine. Raises ``SettingsError`` for a certificate that can't be used."""
     quotas = None if settings.auth == "off" else _quotas(settings, engine, clock)
@@ -188,7 +182,7 @@ def put_together(
         rights=engine.rights,
         vending=Vending(store.uri, settings),
         lane=lane,
-        sql=sql,
+        sql=statements_of(settings),
         recording=None if settings.audit_mode == "off" else _recording(settings, engine, clock, metrics),
         quotas=quotas,
         authentication=_authentication(settings, engine, clock),
@@ -225,17 +219,6 @@ def _lane(settings: Settings, requests: StoreRequests, metrics: Metrics) -> Lane
         registry=metrics.registry,
         has_principals=settings.auth == "on",
     )
-
-
-def _sql(settings: Settings) -> Statements | None:
-    """Raises ``SettingsError``."""
-    is_there = sys.platform == "linux" and importlib.util.find_spec("duckdb") is not None
-    if settings.sql == "on" and not is_there:
-        raise SettingsError("TIDELOG_SQL: sql=on needs Linux and DuckDB: pip install 'tidelog[sql]'")
-    may_anyone_ask = settings.auth == "off" and bool(settings.reached_hosts)
-    if settings.sql == "off" or not is_there or (settings.sql == "auto" and may_anyone_ask):
-        return None
-    return Statements(statement_command(), statement_environment(os.environ))
 
 
 def _super_users(settings: Settings) -> tuple[str, ...] | None:

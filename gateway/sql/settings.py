@@ -17,6 +17,6 @@ class SqlSettings(BaseModel):
         default="auto",
         description="Whether POST /v1/sql answers questions about topics. A process of low priority runs one statement after the"
         f" other, in up to {PROCESS_BYTES >> 20} MiB beside the gateway, and ends with it. Each of several workers has its own."
-        " on needs Linux and the extra tidelog[sql]. auto: where these are there, unless anyone may ask: with auth=on, and on"
-        " loopback.",
+        " on needs Linux and the extra tidelog[sql]. auto: where these are there, but not with insecure=true and auth=off, since"
+        " anyone may ask then.",
     )

@@ -195,7 +195,7 @@ def test_a_record_is_produced(console: Console, gateway: GatewayProcess) -> None
 
 
 def test_a_thousand_a_second_are_followed(console: Console, gateway: GatewayProcess) -> None:
-    """For five seconds, of one partition by an event stream and of three by polls: every record is received, and none twice."""
+    """For five seconds, of one partition and of three: every record is received, and none twice."""
     for topic, partition_count in (("busy", 1), ("busy-3", 3)):
         gateway.topic(topic, partition_count)
         page = console.open(f"/topics/{topic}/messages?live=1")

@@ -68,7 +68,7 @@ def test_values_are_text_with_all_their_digits(console: Console) -> None:
         """select value, null, 'null', 9007199254740993, 1e300, [1, 2], {'a': 12345678901234567890}, '' from "odd.name\"""",
     )
     nested = '{"a":12345678901234567890}'
-    assert cells(page) == [[MARKUP, "null", "null", "9007199254740993", "1e300", '[1,2]', nested, ""]]
+    assert cells(page) == [[MARKUP, "null", "null", "9007199254740993", "1e300", "[1,2]", nested, ""]]
     assert page.locator("main td .tag").count() == 1
 
 
