@@ -14,4 +14,4 @@ export const text = column((value) => html`<${Value} of=${value} />`);
 export const number = (name, label, more) => column(count)(name, label, { number: true, ...more });
 export const since = (name, label, more) => column((ms) => html`<span title=${time(ms)}>${ago(ms)}</span>`)(name, label, { number: true, ...more });
 export const Figures = ({ of }) => html`<dl class="card figures">${of.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
-export const minor = { minor: true };
+export const minor = { minor: true }, unsorted = { value: null };

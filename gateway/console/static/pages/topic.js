@@ -1,7 +1,7 @@
 import {
   ago, all, bytes, count, DeleteDialog, duration, Field, Figures, Form, get, go, GroupLink, html, link, Loaded, minor,
   money, number, patch, path, perSecond, plural, post, remove, Table, text, time, toast, sql, useChanges, useLoad, useRef,
-  useRights, useState, withQuery,
+  useRights, unsorted, useState, withQuery,
 } from "../parts.js";
 import { CHOICES, cost, DEFAULTS, plain, rates, records, size } from "../topic.js";
 
@@ -19,7 +19,6 @@ const partitions = (topic) => [
   number("high_watermark", "High watermark"),
   number("size_bytes", "Size", { cell: (row) => bytes(row.size_bytes) }),
 ];
-const unsorted = { value: null };
 const SEGMENTS = [
   text("start", "Offsets", { ...unsorted, cell: (row) => `${count(row.start_offset)} – ${count(row.end_offset - 1)}` }),
   number("records", "Records", { ...minor, ...unsorted, cell: (row) => count(row.end_offset - row.start_offset) }),
