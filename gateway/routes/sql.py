@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 from typing_extensions import TypedDict
 
 from gateway.access.needs import Need, needs
+from gateway.codec.arrow_answer import END_OF_STREAM
 from gateway.codec.media_type import JSON, negotiate
 from gateway.gateway import answer_memory, engine_of, gateway_of, require, standing_of
 from gateway.http import fields
@@ -29,7 +30,7 @@ from gateway.routes import spent
 from gateway.routes.administered import note_denials
 from gateway.routes.typed_route import TypedRoute
 from gateway.sql.newest import RECORDS_MAX, Newest, ReadTopic
-from gateway.sql.statements import Statements
+from gateway.sql.statements import WAITING_MAX, Statements
 from gateway.sql.task import FRAME_BYTES_MAX, STATEMENT_CHARACTERS_MAX, Found
 from log_format.errors import ErrorCode, RequestRefused
 
@@ -37,7 +38,8 @@ router = APIRouter(route_class=TypedRoute, tags=["sql"])
 
 RECORDS_DEFAULT: Final = 10_000
 _ANSWER_WAIT_MS_MAX: Final = 10_000
-_ANSWERS_WAITING_MAX: Final = 32
+_ANSWER_COPIES: Final = 3
+"""As it came from the process, as it was checked, and as it is sent."""
 
 
 class Question(fields.Body, example={"sql": "select count(*), max(timestamp) from flights"}):
@@ -129,26 +131,34 @@ async def _answered(request: Request, statements: Statements, question: Question
         newest = Newest(engine.locating, engine.fetching, memory, engine.clock)
         read = await newest.read(names, records_max=question.max_records, timestamp_ms=question.timestamp, take=give)
         spent.fetched_bytes(request, sum(topic.size_bytes for topic in read))
-        found = await process.found()
-    lost = await standing_of(request).unreadable(names)
+        held = await memory.reserve_in_turn(
+            _ANSWER_COPIES * FRAME_BYTES_MAX, wait_ms=_ANSWER_WAIT_MS_MAX, waiting_max=WAITING_MAX
+        )
+        with held:
+            body = _body(await process.found(), read)
+            await _judge_again(request, names)
+            return RecordsResponse(
+                lambda: iter((body,)),
+                size_bytes=len(body),
+                media_type=JSON,
+                headers={},
+                reservation=held.split(len(body)),
+                pool=pool,
+            )
+
+
+async def _judge_again(request: Request, topics: Sequence[str]) -> None:
+    """Raise for the first topic that the caller lost the right to meanwhile."""
+    lost = await standing_of(request).unreadable(topics)
     note_denials(request, lost.values())
     for error in lost.values():
         raise error
-    body = _body(found, read)
-    reservation = await memory.reserve_in_turn(
-        FRAME_BYTES_MAX + len(body), wait_ms=_ANSWER_WAIT_MS_MAX, waiting_max=_ANSWERS_WAITING_MAX
-    )
-    return RecordsResponse(
-        lambda: iter((body,)), size_bytes=len(body), media_type=JSON, headers={}, reservation=reservation, pool=pool
-    )
 
 
-def _as_stream(records: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, records.schema) as writer:
-        writer.write_table(records)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+def _as_stream(records: pa.Table) -> list[memoryview]:
+    """An Arrow stream, in parts: each byte is there once."""
+    parts = (records.schema.serialize(), *(batch.serialize() for batch in records.to_batches()), END_OF_STREAM)
+    return [memoryview(part) for part in parts]
 
 
 def _body(found: Found, read: Sequence[ReadTopic]) -> bytes:

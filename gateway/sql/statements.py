@@ -14,12 +14,12 @@ import contextlib
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from gateway.problem import overloaded, refused
-from gateway.sql.task import CPU_S_MAX, FRAME_BYTES_MAX, LENGTH, Found, Named, framed
+from gateway.sql.task import CPU_S_MAX, FRAME_BYTES_MAX, LENGTH, Found, Named
 from log_format.errors import BackOff, RequestRefused
 
 TURN_MS_MAX: Final = 20_000
@@ -33,6 +33,7 @@ ANSWER_MS_MAX: Final = 20_000
 
 _NAMED: Final = msgspec.json.Decoder(Named)
 _FOUND: Final = msgspec.json.Decoder(Found)
+T = TypeVar("T")
 _log = logging.getLogger("gateway.sql")
 
 
@@ -97,19 +98,19 @@ class StatementProcess:
         try:
             async with asyncio.timeout(START_MS_MAX / 1000):
                 await self._send(sql.encode())
-                named = _NAMED.decode(await self._frame())
+                named = _decoded(_NAMED, await self._frame())
         except TimeoutError:
             raise BackOff("The process for the statement does not start in time.") from None
         if named.error is not None:
             raise _refused(named.error)
         return named.topics
 
-    async def give(self, topic: str, block: bytes) -> None:
-        """Records of a topic, as an Arrow stream. Raises as ``named``."""
+    async def give(self, topic: str, block: Sequence[bytes | memoryview]) -> None:
+        """Records of a topic, as the parts of an Arrow stream. Raises as ``named``."""
         try:
             async with asyncio.timeout(GIVE_MS_MAX / 1000):
                 await self._send(topic.encode())
-                await self._send(block)
+                await self._send(*block)
         except TimeoutError:
             raise BackOff("The process for the statement does not take its records in time.") from None
 
@@ -118,17 +119,19 @@ class StatementProcess:
         try:
             async with asyncio.timeout(ANSWER_MS_MAX / 1000):
                 await self._send(b"")
-                found = _FOUND.decode(await self._frame())
+                found = _decoded(_FOUND, await self._frame())
         except TimeoutError:
             raise _refused(f"It takes longer than {ANSWER_MS_MAX // 1000} s.") from None
         if found.error is not None:
             raise _refused(found.error)
         return found
 
-    async def _send(self, data: bytes) -> None:
+    async def _send(self, *parts: bytes | memoryview) -> None:
+        """One frame."""
         try:
-            self._sink.write(framed(data))
-            await self._sink.drain()
+            for part in (LENGTH.pack(sum(map(len, parts))), *parts):
+                self._sink.write(part)
+                await self._sink.drain()
         except OSError:
             raise await self._died() from None
 
@@ -136,8 +139,7 @@ class StatementProcess:
         try:
             (length,) = LENGTH.unpack(await self._source.readexactly(LENGTH.size))
             if length > FRAME_BYTES_MAX:
-                _log.warning("the process of a statement says too much: %d bytes", length)
-                raise BackOff("The statement has no answer that can be sent.")
+                raise _senseless(f"{length} bytes")
             return await self._source.readexactly(length)
         except (asyncio.IncompleteReadError, OSError):
             raise await self._died() from None
@@ -152,6 +154,19 @@ class StatementProcess:
 
 def _refused(why: str) -> RequestRefused:
     return refused(f"The statement is not answered. {why}", [("/sql", why)])
+
+
+def _decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
+    try:
+        return decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise _senseless(str(error)) from error
+
+
+def _senseless(what: str) -> RequestRefused:
+    """Of a process that a statement has taken over, perhaps."""
+    _log.error("the process of a statement says what it never should: %s", what)
+    return _refused("It has no answer that can be sent.")
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:

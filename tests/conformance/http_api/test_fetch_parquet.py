@@ -89,7 +89,8 @@ def test_a_file_has_what_the_lines_have(api: Api, filled: str, query: dict[str, 
     assert table.schema.field("timestamp").type == pa.timestamp("us", tz="UTC")
     times = table["timestamp"].cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64()).to_pylist()
     found = [
-        row | {"timestamp": ms, "headers": row["headers"] or []} for row, ms in zip(table.to_pylist(), times, strict=True)
+        row | {"timestamp": ms, "headers": row["headers"] or []}
+        for row, ms in zip(table.to_pylist(), times, strict=True)
     ]
     assert found == rows_of(lines.text)
     for name in ("tidelog-next-offset", "tidelog-high-watermark", "tidelog-log-start-offset"):

@@ -31,7 +31,7 @@ async def asked(process: StatementProcess, *, after_naming: bool) -> None:
     """``after_naming``: it fails later."""
     await process.named("x")
     assert after_naming
-    await process.give("t", bytes(1 << 20))
+    await process.give("t", [bytes(1 << 20)])
     await process.found()
 
 
@@ -58,15 +58,18 @@ async def test_a_process_that_fails_is_a_refusal(program: str, after_naming: boo
 
 
 @pytest.mark.parametrize(
-    "program",
+    "said",
     [
-        f"{SAYS} sys.stdout.buffer.write(struct.pack('<I', {FRAME_BYTES_MAX + 1})); sys.stdout.flush(); time.sleep(60)",
+        f"sys.stdout.buffer.write(struct.pack('<I', {FRAME_BYTES_MAX + 1})); sys.stdout.flush();",
+        "say(b'no JSON');",
+        "say(b'{\"topics\": 1}');",
+        "say(b'\\xff');",
     ],
 )
-async def test_what_a_process_says_is_bounded(program: str) -> None:
-    """Nothing is read of a frame that is too long."""
-    async with statements(program).process() as process:
-        with pytest.raises(BackOff):
+async def test_what_a_process_says_is_bounded_and_checked(said: str) -> None:
+    """A statement may have taken it over: what makes no sense is refused, and nothing is read of a frame that is too long."""
+    async with statements(SAYS + said + "time.sleep(60)").process() as process:
+        with pytest.raises(RequestRefused, match="no answer that can be sent"):
             await process.named("x")
 
 
