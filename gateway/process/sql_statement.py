@@ -23,7 +23,7 @@ import msgspec
 
 from gateway.sql.task import CPU_S_MAX, LENGTH, LIFE_S_MAX, Found, framed
 
-NICE: Final = 19
+NICE: Final = 10
 OUT_OF_MEMORY_SCORE: Final = "1000"
 _KEPT: Final = ("LD_LIBRARY_PATH", "PATH", "PYTHONHOME", "PYTHONPATH")
 

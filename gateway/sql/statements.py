@@ -22,10 +22,10 @@ from gateway.problem import overloaded, refused
 from gateway.sql.task import CPU_S_MAX, FRAME_BYTES_MAX, LENGTH, Found, Named
 from log_format.errors import BackOff, RequestRefused
 
-TURN_MS_MAX: Final = 20_000
+TURN_MS_MAX: Final = 30_000
 WAITING_MAX: Final = 16
-START_MS_MAX: Final = 20_000
-"""Until the process has said which topics the statement names."""
+START_MS_MAX: Final = 30_000
+"""Until the process has said which topics the statement names: a second of a processor, which others may keep busy."""
 GIVE_MS_MAX: Final = 10_000
 """For it to take a block of records."""
 ANSWER_MS_MAX: Final = 20_000

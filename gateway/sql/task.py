@@ -19,7 +19,7 @@ ANSWER_BYTES_MAX: Final = 1024 * 1024
 ROWS_MAX: Final = 1_000
 CPU_S_MAX: Final = 10
 """Of a processor, for all that the process does with a statement."""
-LIFE_S_MAX: Final = 60
+LIFE_S_MAX: Final = 120
 """More than a gateway waits. Then the system ends the process, should its gateway be gone."""
 FRAME_BYTES_MAX: Final = 2 * ANSWER_BYTES_MAX
 """Of what the process says: rows, and names of columns, of which a statement may have many."""

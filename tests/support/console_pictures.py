@@ -35,10 +35,9 @@ TOPICS = {
 READERS = {"orders": ("billing", "warehouse"), "payments": ("billing", "fraud-check"), "shipments": ("mailer",)}
 STATEMENT = """select key, count(*) as orders, sum((value->>'amount')::decimal(9, 2)) as amount
 from orders
-where list_contains(headers, {'key': 'type', 'value': 'order'::blob})
 group by key
 order by amount desc
-limit 5"""
+limit 6"""
 SECONDS = 60
 """How long records come before the first picture: the plots have a point every ten seconds."""
 
