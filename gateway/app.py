@@ -55,6 +55,7 @@ from gateway.routes import (
     records,
     scheduled,
     segments,
+    sql,
     topics,
     transactions,
 )
@@ -70,6 +71,7 @@ ROUTERS: Sequence[APIRouter] = (
     offsets.router,
     segments.router,
     commits.router,
+    sql.router,
     groups.router,
     group_offsets.router,
     group_poll.router,

@@ -28,6 +28,7 @@ from gateway.memory_budget import Memory, MemoryBudget
 from gateway.metrics import Metrics
 from gateway.quotas.quotas import Quotas
 from gateway.settings import Settings
+from gateway.sql.statements import Statements
 from gateway.vending.vending import Vending
 from log_format.access.acls import CLUSTER, Operation, ResourceType
 from log_format.clock import Clock
@@ -65,6 +66,8 @@ class Gateway:
     vending: Vending
     lane: Lane | None
     """Of old records; None: with ``readers=0``."""
+    sql: Statements | None
+    """None: it answers no SQL."""
     certificate: Certificate | None
     """None: HTTP is plain."""
     peer_trust: PeerTrust

@@ -8,7 +8,7 @@ part                             bytes                           bounded by
 interpreter and libraries        ``BASELINE_BYTES``              measured: imports, threads, allocator slack
 produce requests in flight       ``in_flight_bytes_max`` x 2     the body's records, and the segment made of them
 a body being decoded or encoded  ``codec_threads`` x 130 MiB     one request's working set per codec thread
-answers                          ``answer_bytes_max``            records read and the answer made of them
+answers, also to SQL             ``answer_bytes_max``            records read and the answer made of them
 tail of the log                  ``tail_cache_bytes_max``        evicted, oldest first
 delayed records that are due     ``SCHEDULED_CACHE_BYTES``       indexes, evicted; records count as requests in flight
 footers of segments              ``footer_cache_bytes_max``      evicted, least recently used first
@@ -51,6 +51,7 @@ from gateway.hosts import HOST_NAMES_PATTERN, URL_PATTERN, is_loopback
 from gateway.kafka_settings import KAFKA_KEPT_BYTES, KafkaSettings
 from gateway.own_commits import OWN_COMMITS_BYTES_MAX
 from gateway.quotas.quotas import QUOTAS_BYTES_MAX
+from gateway.sql.settings import SqlSettings
 from gateway.tls_settings import TlsSettings
 from gateway.topic_settings import TopicSettings
 from gateway.vending.settings import VendingSettings
@@ -94,6 +95,7 @@ class Settings(
     ConsoleSettings,
     HistorySettings,
     KafkaSettings,
+    SqlSettings,
     TlsSettings,
     TopicSettings,
     VendingSettings,
@@ -153,7 +155,6 @@ class Settings(
         60_000,
         "How often this gateway says that it is alive and looks who else is; dead after four. The same in all gateways.",
     )
-
     journals: Literal["on", "off"] = Field(
         default="on",
         description="Whether topics may go to journals. off in one gateway holds them back in all: until every gateway and job"

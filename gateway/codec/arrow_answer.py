@@ -20,7 +20,7 @@ BATCH_BYTES: Final = 1024 * 1024
 
 
 _SCHEMA_MESSAGE: Final = ANSWER_SCHEMA.serialize().to_pybytes()
-_END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 def arrow_pieces(records: pa.Table) -> Iterator[bytes]:
@@ -29,4 +29,4 @@ def arrow_pieces(records: pa.Table) -> Iterator[bytes]:
     for piece in pieces(records, BATCH_BYTES):
         for batch in piece.cast(ANSWER_SCHEMA).to_batches(max_chunksize=BATCH_ROWS_MAX):
             yield batch.serialize().to_pybytes()
-    yield _END_OF_STREAM
+    yield END_OF_STREAM

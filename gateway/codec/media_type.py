@@ -12,12 +12,13 @@ from log_format.errors import ErrorCode, RequestRefused
 JSON: Final = "application/json"
 NDJSON: Final = "application/x-ndjson"
 ARROW_STREAM: Final = "application/vnd.apache.arrow.stream"
+PARQUET: Final = "application/vnd.apache.parquet"
 OCTET_STREAM: Final = "application/octet-stream"
 TEXT_PLAIN: Final = "text/plain"
 EVENT_STREAM: Final = "text/event-stream"
 
 PRODUCE_TYPES: Final = (JSON, NDJSON, ARROW_STREAM, OCTET_STREAM, TEXT_PLAIN)
-FETCH_TYPES: Final = (JSON, NDJSON, ARROW_STREAM, EVENT_STREAM)
+FETCH_TYPES: Final = (JSON, NDJSON, ARROW_STREAM, EVENT_STREAM, PARQUET)
 """Served first where the client takes any."""
 
 _HEADER_CHARACTERS_MAX: Final = 4096

@@ -68,10 +68,11 @@ class ConsoleLogin:
     scope: str
 
 
-def index_page(console: str, login: ConsoleLogin | None) -> bytes:
+def index_page(console: str, login: ConsoleLogin | None, *, has_sql: bool) -> bytes:
     """The page at ``/``; it names the release's files and says how the console is set."""
     issuer, client, scope = ("", "", "") if login is None else (login.issuer, login.client, login.scope)
     values = {"release": RELEASE, "console": console, "issuer": issuer, "client": client, "scope": scope}
+    values["sql"] = "on" if has_sql else "off"
     return _PLACE.sub(lambda found: html.escape(values[found[1]]), INDEX).encode()
 
 

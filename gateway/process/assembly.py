@@ -47,6 +47,7 @@ from gateway.metrics import Metrics
 from gateway.missing_hints import MissingHints
 from gateway.own_commits import OwnCommits
 from gateway.process.allocator import give_memory_back
+from gateway.process.sql_offer import statements_of
 from gateway.process.stores import open_counted, open_for_old_records
 from gateway.proven_store import ProvenStore
 from gateway.quotas.quotas import Quotas
@@ -181,6 +182,7 @@ def put_together(
         rights=engine.rights,
         vending=Vending(store.uri, settings),
         lane=lane,
+        sql=statements_of(settings),
         recording=None if settings.audit_mode == "off" else _recording(settings, engine, clock, metrics),
         quotas=quotas,
         authentication=_authentication(settings, engine, clock),

@@ -47,7 +47,8 @@ async def home(request: Request, query: Annotated[IssuerAnswer, Query()]) -> Res
     login = None
     if settings.oidc_issuer is not None and settings.oidc_client_id is not None:
         login = ConsoleLogin(issuer=settings.oidc_issuer, client=settings.oidc_client_id, scope=settings.oidc_scope)
-    return Response(index_page(settings.console, login), headers=index_headers(login), media_type=HTML)
+    page = index_page(settings.console, login, has_sql=gateway.sql is not None)
+    return Response(page, headers=index_headers(login), media_type=HTML)
 
 
 @router.get("/console/{release}/{file:path}", include_in_schema=False)

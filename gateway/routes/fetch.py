@@ -76,7 +76,7 @@ async def fetch(
         return events_response(request, engine.following, start, answer_memory(request), spending)
     limits = query.limits()
     is_at_end = engine.locating.at_known_ends([wanted]) is not None
-    if gateway.lane is not None and not is_at_end and may_be_history(request, wanted, limits):
+    if gateway.lane is not None and not is_at_end and may_be_history(request, wanted, limits, kind):
         start = await engine.locating.start_of(wanted, arrival_ms)
         if (response := await history_response(request, gateway.lane, start, limits, kind)) is not None:
             return response

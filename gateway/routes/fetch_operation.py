@@ -7,7 +7,7 @@ from typing import Annotated, Final, Self
 from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 from typing_extensions import TypedDict
 
-from gateway.codec.media_type import ARROW_STREAM, EVENT_STREAM, NDJSON
+from gateway.codec.media_type import ARROW_STREAM, EVENT_STREAM, NDJSON, PARQUET
 from gateway.engine.fetch_answer import FetchFrom, FetchLimits, StartWord
 from gateway.http import fields
 from gateway.openapi.problems import Problem, problems
@@ -150,6 +150,7 @@ FETCHED: Final = problems(
         "content": {
             NDJSON: text("A record a line"),
             ARROW_STREAM: binary("The table's columns"),
+            PARQUET: binary("A file with the table's columns"),
             EVENT_STREAM: text("Events `record` and `end`"),
         },
         "headers": integer_headers(

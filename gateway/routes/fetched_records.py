@@ -13,7 +13,8 @@ from gateway.access.standing import Standing
 from gateway.codec.arrow_answer import arrow_pieces
 from gateway.codec.event_stream import PING, end_event, ping_at, record_events
 from gateway.codec.json_answer import Positions, failed_partition, json_pieces, ndjson_pieces
-from gateway.codec.media_type import ARROW_STREAM, JSON, NDJSON
+from gateway.codec.media_type import ARROW_STREAM, JSON, NDJSON, PARQUET
+from gateway.codec.parquet_answer import parquet_pieces
 from gateway.engine.answer_memory import AROUND_BYTES
 from gateway.engine.bounds import EVENTS_BYTES_MAX, PING_MS
 from gateway.engine.fetch_answer import FetchAnswer, Fetched
@@ -55,6 +56,7 @@ def one_response(gateway: Gateway, kind: str, found: FetchAnswer) -> RecordsResp
         JSON: lambda: json_pieces(part.topic, part.partition, table, positions),
         NDJSON: lambda: ndjson_pieces(table),
         ARROW_STREAM: lambda: arrow_pieces(table),
+        PARQUET: lambda: parquet_pieces(table),
     }
     return RecordsResponse(
         makers[kind],

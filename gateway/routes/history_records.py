@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.asgi.compression import AS_IT_IS
 from gateway.codec.answer_compression import encoding_of
+from gateway.codec.media_type import PARQUET
 from gateway.engine.fetch_answer import FetchFrom, FetchLimits
 from gateway.engine.history import is_far_behind, old_runs
 from gateway.engine.locating import ReadFrom
@@ -58,10 +59,11 @@ async def history_response(
     return None
 
 
-def may_be_history(request: Request, wanted: FetchFrom, limits: FetchLimits) -> bool:
+def may_be_history(request: Request, wanted: FetchFrom, limits: FetchLimits, kind: str) -> bool:
     """Whether a reader could answer it, if its records are old."""
     return (
         request.method == "GET"
+        and kind != PARQUET
         and wanted.filter is None
         and wanted.timestamp_ms is None
         and wanted.offset != "latest"

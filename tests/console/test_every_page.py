@@ -22,6 +22,7 @@ ROUTES = [
     "/queues",
     "/queues/emails",
     "/transactions?state=all",
+    "/sql",
     "/access",
     "/no/such/page",
 ]

@@ -25,7 +25,7 @@ from tests.simulation.simulated_service.service import Code
 
 SEEDS = Seeds("CALLS", 24, at_once=8)
 PLANTED_SEEDS_MAX = 40
-READS_ONLY = {"POST /v1/credentials", "POST /v1/fetch", "POST /v1/whoami:test"}
+READS_ONLY = {"POST /v1/credentials", "POST /v1/fetch", "POST /v1/sql", "POST /v1/whoami:test"}
 
 
 @pytest.mark.parametrize("part", SEEDS.parts)

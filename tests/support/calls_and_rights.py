@@ -81,6 +81,12 @@ CALLS = (
     Call(method="GET", template=_PARTITION + "/offsets", rights=(_DESCRIBE,)),
     Call(method="GET", template=_PARTITION + "/segments", rights=(_READ,)),
     Call(method="GET", template=_TOPIC + "/commits", rights=(_DESCRIBE,)),
+    Call(
+        method="POST",
+        template="/v1/sql",
+        rights=(("Read", "topic", "{other}"), _READ),
+        body={"sql": 'select * from "{other}" positional join "{topic}"'},
+    ),
     Call(method="POST", template="/v1/producers", rights=(_TRANSACTING,), body={"transactional_id": "{tid}"}),
     Call(method="POST", template="/v1/transactions", rights=(_TRANSACTING,), body={"transactional_id": "{tid}"}),
     Call(method="GET", template=_TRANSACTION, rights=(_DESCRIBE_TRANSACTIONS,), in_transaction=True),

@@ -33,6 +33,11 @@ TOPICS = {
     "shipments": 1,
 }
 READERS = {"orders": ("billing", "warehouse"), "payments": ("billing", "fraud-check"), "shipments": ("mailer",)}
+STATEMENT = """select key, count(*) as orders, sum((value->>'amount')::decimal(9, 2)) as amount
+from orders
+group by key
+order by amount desc
+limit 6"""
 SECONDS = 60
 """How long records come before the first picture: the plots have a point every ten seconds."""
 
@@ -115,6 +120,11 @@ def take_all(console: Console) -> None:
     group.get_by_role("button", name="Preview").click()
     taken(group, "reset", after_ms=2_000)
     taken(console.open("/topics/orders/messages?live=1"), "live", after_ms=3_000)
+    asked = console.open("/sql", height=640)
+    asked.get_by_label("Statement").fill(STATEMENT)
+    asked.get_by_role("button", name="Run").click()
+    asked.get_by_role("heading", name="Answer").wait_for()
+    taken(asked, "sql")
     taken(console.open("/topics", width=320, height=640), "narrow")
 
 

@@ -1,5 +1,7 @@
 // In the order of the navigation. `nav`: a page's name there; one without is reached by links, and its `under` is marked there.
 
+import { sql } from "./session.js";
+
 export const pages = [
   { path: "/", nav: "Overview", load: () => import("./pages/overview.js") },
   { path: "/topics", nav: "Topics", load: () => import("./pages/topics.js") },
@@ -10,5 +12,6 @@ export const pages = [
   { path: "/queues", nav: "Queues", load: () => import("./pages/queues.js") },
   { path: "/queues/:queue", under: "/queues", load: () => import("./pages/queue.js") },
   { path: "/transactions", nav: "Transactions", load: () => import("./pages/transactions.js") },
+  ...(sql ? [{ path: "/sql", nav: "SQL", load: () => import("./pages/sql.js") }] : []),
   { path: "/access", nav: "Access", load: () => import("./pages/access.js") },
 ];

@@ -11,7 +11,8 @@ const change = (next) => {
 };
 
 export const token = () => state.token;
-export const readonly = document.documentElement.dataset.console === "readonly";
+const { dataset } = document.documentElement;
+export const readonly = dataset.console === "readonly", sql = dataset.sql === "on";
 
 export function signIn(text) {
   try { sessionStorage.setItem(KEY, text); } catch { /* as above */ }

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import msgspec
 import typer
 from rich.table import Table
 
+from log_format.records.as_sql import COLUMNS, parsed, plain, quoted, topics_named
 from tidelog.admin import Admin
 from tidelog.cli.commands.consume import FromOption, UntilOption
 from tidelog.cli.sinks.record_text import visible
@@ -39,11 +39,6 @@ NEEDED: Final = ("duckdb", "numpy", "pyarrow")
 ROWS_SHOWN_MAX: Final = 1_000
 """In a terminal's table: more is for a program."""
 _ROWS_AT_ONCE: Final = 1_000
-_TEXT: Final = """
-    select topic, partition, "offset", timestamp, try(decode("key")) as "key", try(decode("value")) as "value", headers,
-           "key" as key_bytes, "value" as value_bytes
-    from {raw}
-"""
 
 
 def sql(
@@ -112,24 +107,10 @@ def _database(memory: str, directory: Path) -> duckdb.DuckDBPyConnection:
 
 
 def _topics(database: duckdb.DuckDBPyConnection, query: str) -> list[str]:
-    """The tables that the query names, but for its own (``with``): there are no others than topics."""
-    ((found,),) = database.execute("select json_serialize_sql(?)", [query]).fetchall()
-    parsed = msgspec.json.decode(found)
-    if parsed.get("error"):  # no query, such as a pivot; or none at all, which executing it says
-        names = database.get_table_names(query)
-        return sorted(name.strip('"') for name in names)
-    tables, own = set[str](), set[str]()
-    left: list[Any] = [parsed]
-    while left:
-        node = left.pop()
-        if isinstance(node, dict):
-            if node.get("type") == "BASE_TABLE":
-                tables.add(node["table_name"])
-            own |= {entry["key"] for entry in node.get("cte_map", {}).get("map", ())}
-            left += node.values()
-        elif isinstance(node, list):
-            left += node
-    return sorted(tables - own)
+    tree = parsed(database, query)
+    if tree.get("error"):  # no query, such as a pivot; or none at all, which executing it says
+        return sorted(name.strip('"') for name in database.get_table_names(query))
+    return topics_named(tree)
 
 
 def _load(
@@ -138,7 +119,7 @@ def _load(
     """Copy the topic into a table, and put a view with its name over it."""
     from tidelog.bodies.fetched_table import FETCHED_SCHEMA  # noqa: PLC0415 - needs pyarrow
 
-    raw, name = _quoted(f"raw:{topic}"), _quoted(topic)
+    raw, name = quoted(f"raw:{topic}"), quoted(topic)
     database.register("fetched", FETCHED_SCHEMA.empty_table())
     database.execute(f"create temp table {raw} as select * from fetched")  # noqa: S608 - a quoted name
     with (
@@ -150,7 +131,7 @@ def _load(
             _insert(database, raw, table)
             bar.advance(task, table.num_rows)
     database.unregister("fetched")
-    database.execute(f"create temp view {name} as {_TEXT.format(raw=raw)}")
+    database.execute(f"create temp view {name} as {COLUMNS.format(raw=raw)}")
 
 
 def _insert(database: duckdb.DuckDBPyConnection, raw: str, table: pa.Table) -> None:
@@ -162,7 +143,7 @@ def _rows(answer: duckdb.DuckDBPyConnection) -> Iterator[dict[str, Any]]:
     names = [column[0] for column in answer.description or ()]
     while found := answer.fetchmany(_ROWS_AT_ONCE):
         for row in found:
-            yield {name: _plain(value) for name, value in zip(names, row, strict=True)}
+            yield {name: plain(value) for name, value in zip(names, row, strict=True)}
 
 
 def _show(answer: duckdb.DuckDBPyConnection) -> None:
@@ -177,25 +158,8 @@ def _show(answer: duckdb.DuckDBPyConnection) -> None:
         note(f"There are more than {ROWS_SHOWN_MAX:,} rows: --json writes all of them.")
 
 
-def _plain(value: Any) -> Any:
-    """As JSON has it: bytes as text where they are UTF-8, what JSON has no word for as text."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, bytes | bytearray):
-        return value.decode("utf-8", "backslashreplace")
-    if isinstance(value, dict):
-        return {str(name): _plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)
-
-
 def _shown(value: Any) -> str:
-    return "" if value is None else visible(str(_plain(value)).encode())
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    return "" if value is None else visible(str(plain(value)).encode())
 
 
 def _duckdb() -> Any:

@@ -26,6 +26,7 @@ export function Form({ onSend, action, danger, disabled, onCancel, children, cla
   const [state, set] = useState({ sending: false, problem: null });
   const send = async (event) => {
     event.preventDefault();
+    if (state.sending) return;
     const values = Object.fromEntries(new FormData(event.target));
     set({ sending: true, problem: null });
     try {

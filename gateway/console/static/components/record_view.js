@@ -3,6 +3,7 @@ import { get, path } from "../api.js";
 import { bytes as size, count, timeExact } from "../format.js";
 import { useLoad } from "../load.js";
 import { bytesOf, hex, preview, pretty, text } from "../record.js";
+import { Null } from "./columns.js";
 import { Dialog } from "./dialog.js";
 import { Loaded } from "./states.js";
 
@@ -17,7 +18,7 @@ const forms = {
 function Value({ record }) {
   const bytes = bytesOf(record);
   const [chosen, choose] = useState(null);
-  if (bytes === null) return html`<p><span class="tag">null</span> a tombstone</p>`;
+  if (bytes === null) return html`<p><${Null} /> a tombstone</p>`;
   const found = Object.keys(forms).filter((name) => name === "Hex" || forms[name](record) !== null);
   const name = chosen || found[0];
   const cut = bytes.length > (name === "Hex" ? HEX_MAX : TEXT_MAX);
@@ -35,8 +36,8 @@ export function RecordDialog({ topic, partition, offset, onClose }) {
     <${Loaded} from=${load} lines=${8}>${(record) => record === null ? html`<p>This record is there no more: a newer one of its key has replaced it.</p>` : html`
       <div class="page">
         <dl class="facts"><dt>Time</dt><dd>${timeExact(record.timestamp)}</dd>
-          <dt>Key</dt><dd class="value">${preview(record, "key", 2000) ?? html`<span class="tag">null</span>`}</dd>
-          ${record.headers.map((one) => html`<dt class="value">${one.key}</dt><dd class="value">${preview(one, "value", 2000) ?? html`<span class="tag">null</span>`}</dd>`)}</dl>
+          <dt>Key</dt><dd class="value">${preview(record, "key", 2000) ?? html`<${Null} />`}</dd>
+          ${record.headers.map((one) => html`<dt class="value">${one.key}</dt><dd class="value">${preview(one, "value", 2000) ?? html`<${Null} />`}</dd>`)}</dl>
         <div><${Value} record=${record} /></div>
       </div>`}<//>
   <//>`;

@@ -1,6 +1,7 @@
 import {
-  count, Dialog, Empty, Field, FormDialog, get, html, Loaded, minor, Pager, path, plural, post, Problem, ProblemBox, replaceQuery,
+  count, Dialog, Empty, Field, FormDialog, get, html, Loaded, minor, Null, Pager, path, plural, post, Problem, ProblemBox, replaceQuery,
   request, Table, text, timeExact, toast, token, TopicLink, useChanges, useEffect, useLoad, useRef, useState,
+  unsorted,
 } from "../parts.js";
 import { RecordDialog } from "../components/record_view.js";
 import { code, preview } from "../record.js";
@@ -8,14 +9,13 @@ import { behind, tail } from "../tail.js";
 
 const PAGE = 100, LOOKED = 2000, LIVE_SHOWN = 500, SINGLY_MAX = 64;
 const FROM = [["latest", "the newest"], ["earliest", "the oldest"], ["offset", "an offset"], ["time", "a time"]];
-const NULL = html`<span class="tag">null</span>`;
+const FORMATS = [["NDJSON", "application/x-ndjson", "ndjson"], ["Arrow", "application/vnd.apache.arrow.stream", "arrows"], ["Parquet", "application/vnd.apache.parquet", "parquet"]];
 
-const unsorted = { value: null };
 const columns = (open) => [
   text("offset", "Offset", { ...unsorted, cell: (row) => html`<button class="sort row-link" onClick=${() => open(row)}>${row.partition}:${row.offset}</button>` }),
   text("time", "Time", { ...minor, ...unsorted, cell: (row) => html`<span class="nowrap">${timeExact(row.timestamp)}</span>` }),
-  text("key", "Key", { ...unsorted, cell: (row) => html`<span class="value cut short">${preview(row, "key", 60) ?? NULL}</span>` }),
-  text("value", "Value", { ...unsorted, cell: (row) => html`<span class="value cut rest">${preview(row) ?? NULL}</span>` }),
+  text("key", "Key", { ...unsorted, cell: (row) => html`<span class="value cut short">${preview(row, "key", 60) ?? html`<${Null} />`}</span>` }),
+  text("value", "Value", { ...unsorted, cell: (row) => html`<span class="value cut rest">${preview(row) ?? html`<${Null} />`}</span>` }),
 ];
 
 const filterOf = ({ key, header, text }) => ({
@@ -162,7 +162,7 @@ function Take({ topic, query, onClose }) {
       <div class="bar"><${Field} label="Until" options=${[["", "64 MiB or the end"], ...FROM.slice(2)]} value=${until.kind} onChange=${(event) => bound({ kind: event.target.value })} />
         ${until.kind && html`<${Field} key=${until.kind} label="Without it and what follows" type=${until.kind === "time" ? "datetime-local" : "number"} min="0" step="1"
           onChange=${(event) => bound({ kind: until.kind, [until.kind]: event.target.value })} />`}</div>
-      <div class="actions"><button onClick=${() => save("application/x-ndjson", "ndjson")}>NDJSON</button><button onClick=${() => save("application/vnd.apache.arrow.stream", "arrows")}>Arrow</button></div>
+      <div class="actions">${FORMATS.map(([name, ...kind]) => html`<button onClick=${() => save(...kind)}>${name}</button>`)}</div>
       ${problem && html`<${ProblemBox} problem=${problem} />`}</section>
     ${Object.entries(texts).map(([name, text]) => html`<section><div class="head"><h3>${name}</h3><button class="quiet" onClick=${() => navigator.clipboard?.writeText(text).then(() => toast("Copied."))}>Copy</button></div><pre class="box" tabindex="0">${text}</pre></section>`)}
   </div>`}<//><//>`;

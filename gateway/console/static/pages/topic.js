@@ -1,7 +1,7 @@
 import {
   ago, all, bytes, count, DeleteDialog, duration, Field, Figures, Form, get, go, GroupLink, html, link, Loaded, minor,
-  money, number, patch, path, perSecond, plural, post, remove, Table, text, time, toast, useChanges, useLoad, useRef,
-  useState, withQuery,
+  money, number, patch, path, perSecond, plural, post, remove, Table, text, time, toast, sql, useChanges, useLoad, useRef,
+  useRights, unsorted, useState, withQuery,
 } from "../parts.js";
 import { CHOICES, cost, DEFAULTS, plain, rates, records, size } from "../topic.js";
 
@@ -19,7 +19,6 @@ const partitions = (topic) => [
   number("high_watermark", "High watermark"),
   number("size_bytes", "Size", { cell: (row) => bytes(row.size_bytes) }),
 ];
-const unsorted = { value: null };
 const SEGMENTS = [
   text("start", "Offsets", { ...unsorted, cell: (row) => `${count(row.start_offset)} – ${count(row.end_offset - 1)}` }),
   number("records", "Records", { ...minor, ...unsorted, cell: (row) => count(row.end_offset - row.start_offset) }),
@@ -133,6 +132,7 @@ function Dialogs({ asked, topic, onClose, reload }) {
 export default function Topic({ params }) {
   const [asked, ask] = useState(null);
   const [mayAlter, mayDelete] = useChanges(["Alter", "topic", params.topic], ["Delete", "topic", params.topic]);
+  const [mayRead] = useRights(["Read", "topic", params.topic]);
   const [more, showMore] = useState(false);
   const [changes, noteChange] = useState(0);
   const looks = useRef(new Map());
@@ -144,6 +144,7 @@ export default function Topic({ params }) {
   return html`<div class="page">
     <div class="head"><div><p class="crumbs"><a href="#/topics">Topics</a></p><h1 class="value">${params.topic}</h1></div>
       <div class="actions"><a class="button" href=${messages(params.topic)}>Messages</a>
+        ${sql && mayRead && html`<a class="button" href=${withQuery("#/sql", { topic: params.topic })}>SQL</a>`}
         ${mayDelete && load.data && html`<button onClick=${() => ask("empty")}>Empty…</button><button onClick=${() => ask("delete")}>Delete…</button>`}</div></div>
     <${Loaded} from=${load} lines=${12}>${({ topic, read, rate, commits }) => {
       const price = cost(topic, commits);

@@ -1,0 +1,22 @@
+"""Whether a gateway answers SQL: its setting, and what is installed here."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+
+from gateway.process.sql_statement import statement_command, statement_environment
+from gateway.settings import Settings, SettingsError
+from gateway.sql.statements import Statements
+
+
+def statements_of(settings: Settings) -> Statements | None:
+    """Where statements are answered; None: nowhere. Raises ``SettingsError`` for ``on`` without what it needs."""
+    is_there = sys.platform == "linux" and importlib.util.find_spec("duckdb") is not None
+    if settings.sql == "on" and not is_there:
+        raise SettingsError("TIDELOG_SQL: sql=on needs Linux and DuckDB: pip install 'tidelog[sql]'")
+    may_anyone_ask = settings.auth == "off" and settings.insecure
+    if not is_there or settings.sql == "off" or (settings.sql == "auto" and may_anyone_ask):
+        return None
+    return Statements(statement_command(), statement_environment(os.environ))

@@ -1,0 +1,116 @@
+"""A statement's process: ``python -m gateway.process.sql_statement``. A gateway starts it for one statement, and kills it after.
+
+Once its libraries are there it can open no file, no socket and no other process, and write nothing but its standard output: the
+system refuses, whatever DuckDB would do (``fence``). It has no credential: its environment is what Python needs
+(``statement_environment``). It ends by its limits of memory and of a processor's time, and by an alarm if its gateway is gone.
+
+Like a reader of history it ignores SIGTERM and SIGINT, and yields to all other processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import msgspec
+
+from gateway.sql.task import CPU_S_MAX, LENGTH, LIFE_S_MAX, Found, framed
+
+NICE: Final = 10
+OUT_OF_MEMORY_SCORE: Final = "1000"
+_KEPT: Final = ("LD_LIBRARY_PATH", "PATH", "PYTHONHOME", "PYTHONPATH")
+
+_FRUGAL: Final = {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "MALLOC_ARENA_MAX": "1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
+_WORKING_BYTES: Final = 320 * 1024 * 1024
+"""Of address space for records and answer, above what interpreter and libraries have: 425 MiB, of which 165 are resident."""
+
+
+def statement_command() -> list[str]:
+    """This Python with this program; the modules are looked for where this process found them."""
+    return [sys.executable, *(["-P"] if sys.flags.safe_path else []), "-m", "gateway.process.sql_statement"]
+
+
+def statement_environment(own: Mapping[str, str]) -> dict[str, str]:
+    """What of the gateway's own environment a statement's process gets; and its libraries set no memory aside."""
+    return {name: own[name] for name in _KEPT if name in own} | _FRUGAL
+
+
+def main() -> None:
+    """Answer one statement."""
+    os.nice(NICE)
+    signal.alarm(LIFE_S_MAX)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(OUT_OF_MEMORY_SCORE)
+    import pyarrow as pa  # noqa: PLC0415 - what takes long comes behind the lower priority
+
+    from gateway.sql.statement import Statement  # noqa: PLC0415
+
+    pa.set_cpu_count(1)
+    statement = Statement()
+    source, sink = sys.stdin.buffer, sys.stdout.buffer
+    fence()
+    named = statement.named(_frame(source).decode())
+    _say(sink, named)
+    if named.error is None:
+        blocks: dict[str, list[pa.Table]] = {topic: [] for topic in named.topics}
+        while name := _frame(source):
+            with pa.ipc.open_stream(_frame(source)) as stream:
+                blocks[name.decode()].append(stream.read_all())
+        error = statement.load(blocks)
+        _say(sink, statement.found() if error is None else Found(error=error))
+    # The gateway has it, and kills: nothing is left to be tidied up.
+    os._exit(0)
+
+
+def fence() -> None:
+    """From here on the system refuses this process what a statement has no need of."""
+    seconds = int(time.process_time()) + CPU_S_MAX
+    for limit, most in (
+        (resource.RLIMIT_AS, _address_bytes() + _WORKING_BYTES),
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_NPROC, 0),
+        (resource.RLIMIT_NOFILE, 0),
+    ):
+        resource.setrlimit(limit, (most, most))
+
+
+def _address_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    return pages * resource.getpagesize()
+
+
+def _frame(source: BinaryIO) -> bytes:
+    (length,) = LENGTH.unpack(_exactly(source, LENGTH.size))
+    return _exactly(source, length)
+
+
+def _exactly(source: BinaryIO, size: int) -> bytes:
+    data = source.read(size)
+    if len(data) < size:
+        os._exit(1)  # the gateway needs it no more
+    return data
+
+
+def _say(sink: BinaryIO, message: msgspec.Struct) -> None:
+    sink.write(framed(msgspec.json.encode(message)))
+    sink.flush()
+
+
+if __name__ == "__main__":
+    main()

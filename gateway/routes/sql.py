@@ -1,0 +1,179 @@
+"""``POST /v1/sql``: a question about topics, answered by DuckDB in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+import pyarrow as pa
+from fastapi import APIRouter
+from pydantic import Field
+from starlette.requests import Request
+from starlette.types import ASGIApp
+from typing_extensions import TypedDict
+
+from gateway.access.needs import Need, needs
+from gateway.codec.arrow_answer import END_OF_STREAM
+from gateway.codec.media_type import JSON, negotiate
+from gateway.gateway import answer_memory, engine_of, gateway_of, require, standing_of
+from gateway.http import fields
+from gateway.http.disconnect import unless_disconnected
+from gateway.http.fetch_response import RecordsResponse
+from gateway.http.parameters import accepted
+from gateway.openapi.problems import BODY_ERRORS, problems
+from gateway.problem import refused
+from gateway.quotas.limits import FETCH_BYTES
+from gateway.quotas.spending import spends
+from gateway.routes import spent
+from gateway.routes.administered import note_denials
+from gateway.routes.typed_route import TypedRoute
+from gateway.sql.newest import RECORDS_MAX, Newest, ReadTopic
+from gateway.sql.statements import WAITING_MAX, Statements
+from gateway.sql.task import FRAME_BYTES_MAX, STATEMENT_CHARACTERS_MAX, Found
+from log_format.errors import ErrorCode, RequestRefused
+
+router = APIRouter(route_class=TypedRoute, tags=["sql"])
+
+RECORDS_DEFAULT: Final = 10_000
+_ANSWER_WAIT_MS_MAX: Final = 10_000
+_ANSWER_COPIES: Final = 3
+"""As it came from the process, as it was checked, and as it is sent."""
+
+
+class Question(fields.Body, example={"sql": "select count(*), max(timestamp) from flights"}):
+    """A statement, and how much of each topic that it names it is about."""
+
+    sql: Annotated[str, Field(min_length=1, max_length=STATEMENT_CHARACTERS_MAX, description="One SELECT of DuckDB's")]
+    max_records: Annotated[
+        int,
+        fields.Between(1, RECORDS_MAX),
+        Field(description="Of each topic: its newest; each partition gives one at least"),
+    ] = RECORDS_DEFAULT
+    timestamp: Annotated[
+        fields.Timestamp | None,
+        fields.NotNull(),
+        Field(description="Only records from the first of this time or later on"),
+    ] = None
+
+
+class SqlColumn(TypedDict):
+    """A column of the answer."""
+
+    name: str
+    type: str
+
+
+class SqlSpan(TypedDict):
+    """Offsets of a partition: from `offset` up to `next_offset`, which is left out."""
+
+    partition: fields.Partition
+    offset: fields.Offset
+    next_offset: fields.Offset
+
+
+class SqlTopic(TypedDict):
+    """How much of a topic was read; `whole`: all that it has."""
+
+    topic: fields.TopicName
+    records: fields.Count
+    bytes: fields.Count
+    whole: bool
+    partitions: list[SqlSpan]
+
+
+class SqlAnswer(TypedDict):
+    """Rows, each a list in the order of the columns. `more`: there are more of them."""
+
+    columns: list[SqlColumn]
+    rows: list[list[Any]]
+    more: bool
+    topics: list[SqlTopic]
+
+
+@router.post(
+    "/v1/sql",
+    response_model=SqlAnswer,
+    responses=problems(
+        ErrorCode.NOT_FOUND,
+        ErrorCode.UNKNOWN_TOPIC,
+        ErrorCode.NOT_ACCEPTABLE,
+        ErrorCode.CORRUPT_SEGMENT,
+        ErrorCode.UNSUPPORTED_TABLE,
+        *BODY_ERRORS,
+    ),
+)
+@needs(Need("Read", "topic"))
+@spends(FETCH_BYTES)
+async def ask(request: Request, question: Question) -> ASGIApp:
+    """Answer a question about the newest records of some topics in SQL."""
+    statements = gateway_of(request).sql
+    if statements is None:
+        raise RequestRefused("This gateway answers no SQL: see its setting sql.", code=ErrorCode.NOT_FOUND)
+    negotiate(accepted(request), (JSON,))
+    return await unless_disconnected(request, _answered(request, statements, question))
+
+
+async def _answered(request: Request, statements: Statements, question: Question) -> ASGIApp:
+    async with statements.process() as process:
+        names = await process.named(question.sql)
+        if not names:
+            what = "names no topic"
+            raise refused(f"The statement {what}.", [("/sql", what)])
+        require(request, "Read", "topic", *names)
+        pool, loop = gateway_of(request).codec_pool, asyncio.get_running_loop()
+
+        async def give(topic: str, records: pa.Table) -> None:
+            await process.give(topic, await loop.run_in_executor(pool, _as_stream, records))
+
+        engine, memory = engine_of(request), answer_memory(request)
+        newest = Newest(engine.locating, engine.fetching, memory, engine.clock)
+        read = await newest.read(names, records_max=question.max_records, timestamp_ms=question.timestamp, take=give)
+        spent.fetched_bytes(request, sum(topic.size_bytes for topic in read))
+        held = await memory.reserve_in_turn(
+            _ANSWER_COPIES * FRAME_BYTES_MAX, wait_ms=_ANSWER_WAIT_MS_MAX, waiting_max=WAITING_MAX
+        )
+        with held:
+            body = _body(await process.found(), read)
+            await _judge_again(request, names)
+            return RecordsResponse(
+                lambda: iter((body,)),
+                size_bytes=len(body),
+                media_type=JSON,
+                headers={},
+                reservation=held.split(len(body)),
+                pool=pool,
+            )
+
+
+async def _judge_again(request: Request, topics: Sequence[str]) -> None:
+    """Raise for the first topic that the caller lost the right to meanwhile."""
+    lost = await standing_of(request).unreadable(topics)
+    note_denials(request, lost.values())
+    for error in lost.values():
+        raise error
+
+
+def _as_stream(records: pa.Table) -> list[memoryview]:
+    """An Arrow stream, in parts: each byte is there once."""
+    parts = (records.schema.serialize(), *(batch.serialize() for batch in records.to_batches()), END_OF_STREAM)
+    return [memoryview(part) for part in parts]
+
+
+def _body(found: Found, read: Sequence[ReadTopic]) -> bytes:
+    topics = [
+        {
+            "topic": topic.name,
+            "records": topic.record_count,
+            "bytes": topic.size_bytes,
+            "whole": topic.is_whole,
+            "partitions": [
+                {"partition": span.partition, "offset": span.offset, "next_offset": span.next_offset}
+                for span in topic.spans
+            ],
+        }
+        for topic in read
+    ]
+    members = {"columns": found.columns, "rows": found.rows, "more": found.more, "topics": topics}
+    return msgspec.json.encode(members)

@@ -1,0 +1,146 @@
+"""A statement as its process has it: which topics it names, their records as tables, its answer. DuckDB is used here only.
+
+1. It is one SELECT, or it is refused. It names topics and its own tables; of functions that make tables it has those of
+   ``TABLE_FUNCTIONS`` only. So it names no file, no setting, no other database, and no address of memory.
+2. DuckDB has no access to anything outside, loads nothing, and can't be set otherwise.
+3. Both would do alone. The process's limits (``gateway.process.sql_statement``) are the fence that does not rely on DuckDB.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import duckdb
+import msgspec
+import pyarrow as pa
+
+from gateway.sql.task import ANSWER_BYTES_MAX, FRAME_BYTES_MAX, ROWS_MAX, Column, Found, Named
+from log_format.records.as_sql import COLUMNS, nodes, parsed, plain, quoted, topics_named
+from log_format.records.schema import RECORD_SCHEMA
+
+DATABASE_MEMORY: Final = "224MiB"
+TABLE_FUNCTIONS: Final = frozenset(("generate_series", "json_each", "json_tree", "range", "unnest"))
+ERROR_CHARACTERS_MAX: Final = 2_000
+_SCHEMA: Final = RECORD_SCHEMA.insert(0, pa.field("topic", pa.string()))
+_ROWS_AT_ONCE: Final = 64
+_HEAD_BYTES: Final = 64 * 1024
+"""Of an answer beside its rows and the columns' names."""
+_WARM: Final = """
+    select 1.5::decimal(4, 2), 1::hugeint, 1.0::double, uuid(), 'a'::blob, '{}'::json, [1], {'a': 1}, map {'a': 1}, '101'::bit,
+        date '2000-01-01', time '01:00', time '01:00'::timetz, timestamp '2000-01-01', timestamptz '2000-01-01', interval 1 day,
+        timestamp_s '2000-01-01', timestamp_ms '2000-01-01', timestamp_ns '2000-01-01', 'a'::enum('a')
+"""
+"""Has all libraries that values need loaded: later no file can be opened."""
+
+
+class Statement:
+    """The only one of its process."""
+
+    def __init__(self) -> None:
+        config: dict[str, str | bool | int | float | list[str]] = {
+            "threads": "1",
+            "memory_limit": DATABASE_MEMORY,
+            "temp_directory": "",
+            "autoinstall_known_extensions": "false",
+            "python_enable_replacements": "false",
+            "TimeZone": "UTC",
+        }
+        self._database = duckdb.connect(":memory:", config=config)
+        for setting in ("autoload_known_extensions", "allow_community_extensions", "enable_external_access"):
+            self._database.execute(f"set {setting} = false")
+        self._load("warm", [])
+        self._database.execute(_WARM + " from warm").fetchall()
+        self._database.execute(_WARM).fetchall()
+        self._database.execute("set lock_configuration = true")
+        self._text = ""
+
+    def named(self, text: str) -> Named:
+        """The topics that it names."""
+        self._text = text
+        try:
+            tree = parsed(self._database, text)
+        except duckdb.Error as error:
+            return Named(error=_said(error))
+        except RecursionError:
+            return Named(error="It is nested too deeply.")
+        if tree.get("error"):
+            what = tree.get("error_message", "")
+            return Named(
+                error=what[:ERROR_CHARACTERS_MAX] if tree.get("error_type") == "parser" else "Only SELECT is answered."
+            )
+        return Named(error=what) if (what := _fault(tree)) else Named(tuple(topics_named(tree)))
+
+    def load(self, blocks: dict[str, list[pa.Table]]) -> str | None:
+        """Make a table of each topic; its blocks may come in any order. Returns why that can't be."""
+        try:
+            for topic, tables in blocks.items():
+                tables.sort(key=lambda table: (table["partition"][0].as_py(), table["offset"][0].as_py()))
+                self._load(topic, tables)
+        except (duckdb.OutOfMemoryException, MemoryError):
+            return "Its topics take more memory than it may: ask for fewer records."
+        except duckdb.Error as error:
+            return _said(error)
+        return None
+
+    def found(self) -> Found:
+        """Run it."""
+        try:
+            answer = self._database.execute(self._text)
+            columns = tuple(Column(column[0], str(column[1])) for column in answer.description or ())
+            return _found(answer, columns)
+        except (duckdb.OutOfMemoryException, MemoryError):
+            return Found(error="It takes more memory than it may.")
+        except RecursionError:
+            return Found(error="An answer is nested too deeply.")
+        except duckdb.Error as error:
+            return Found(error=_said(error))
+
+    def _load(self, topic: str, tables: list[pa.Table]) -> None:
+        raw, database = quoted(f"raw:{topic}"), self._database
+        database.register("fetched", _SCHEMA.empty_table())
+        database.execute(f"create temp table {raw} as select * from fetched")  # noqa: S608 - a quoted name
+        while tables:
+            table = tables.pop(0)
+            topics = pa.repeat(pa.scalar(topic), table.num_rows)
+            database.register("fetched", table.add_column(0, _SCHEMA.field(0), topics))
+            database.execute(f"insert into {raw} select * from fetched")  # noqa: S608 - a quoted name
+        database.unregister("fetched")
+        database.execute(f"create temp view {quoted(topic)} as {COLUMNS.format(raw=raw)}")
+
+
+def _fault(tree: Any) -> str | None:
+    """Why a parsed statement is not answered."""
+    if len(tree["statements"]) != 1:
+        return "One SELECT is answered, and no more."
+    for node in nodes(tree):
+        if node.get("type") == "BASE_TABLE" and (node["schema_name"] or node["catalog_name"]):
+            return "Tables are topics, without a schema. A name with dots is quoted."
+        if (
+            node.get("type") == "TABLE_FUNCTION"
+            and node["function"].get("function_name", "").lower() not in TABLE_FUNCTIONS
+        ):
+            return f"Of functions that make a table these may be used: {', '.join(sorted(TABLE_FUNCTIONS))}."
+    return None
+
+
+def _found(answer: duckdb.DuckDBPyConnection, columns: tuple[Column, ...]) -> Found:
+    kept: list[bytes] = []
+    size = 0
+    while rows := answer.fetchmany(_ROWS_AT_ONCE):
+        for row in rows:
+            data = msgspec.json.encode([plain(value) for value in row])
+            size += len(data) + 1
+            if len(kept) == ROWS_MAX or size > ANSWER_BYTES_MAX:
+                return _cut(columns, kept, more=True)
+            kept.append(data)
+    return _cut(columns, kept, more=False)
+
+
+def _cut(columns: tuple[Column, ...], rows: list[bytes], *, more: bool) -> Found:
+    if len(msgspec.json.encode(columns)) > FRAME_BYTES_MAX - ANSWER_BYTES_MAX - _HEAD_BYTES:
+        return Found(error="The names of its columns are longer than an answer may be.")
+    return Found(columns, msgspec.Raw(b"[" + b",".join(rows) + b"]"), more)
+
+
+def _said(error: Exception) -> str:
+    return str(error)[:ERROR_CHARACTERS_MAX]

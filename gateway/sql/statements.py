@@ -1,0 +1,175 @@
+"""Statements, one after the other, each in a process of its own.
+
+1. A statement has its turn from the start of its process to its end. Others wait for ``TURN_MS_MAX``, ``WAITING_MAX`` of them.
+2. Whatever becomes of a statement, its process is killed behind it, by its id, and waited for.
+3. What the process says is bounded, checked, and told to its caller alone. Which topics it names is a question, not a permission.
+
+Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, TypeVar
+
+import msgspec
+
+from gateway.problem import overloaded, refused
+from gateway.sql.task import CPU_S_MAX, FRAME_BYTES_MAX, LENGTH, Found, Named
+from log_format.errors import BackOff, RequestRefused
+
+TURN_MS_MAX: Final = 30_000
+WAITING_MAX: Final = 16
+START_MS_MAX: Final = 30_000
+"""Until the process has said which topics the statement names: a second of a processor, which others may keep busy."""
+GIVE_MS_MAX: Final = 10_000
+"""For it to take a block of records."""
+ANSWER_MS_MAX: Final = 20_000
+"""From the last record to the answer: a machine with other work gives the process little."""
+
+_NAMED: Final = msgspec.json.Decoder(Named)
+_FOUND: Final = msgspec.json.Decoder(Found)
+T = TypeVar("T")
+_log = logging.getLogger("gateway.sql")
+
+
+class Statements:
+    """``command`` is started with ``environment`` for each statement."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self._command = command
+        self._environment = environment
+        self._turn = asyncio.Lock()
+        self._waiting_count = 0
+
+    @asynccontextmanager
+    async def process(self) -> AsyncGenerator[StatementProcess, None]:
+        """A process for one statement, when it is its turn. Raises ``BackOff``."""
+        await self._wait()
+        try:
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *self._command,
+                    env=self._environment,
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.DEVNULL,
+                    # A terminal's Ctrl-C is for the gateway.
+                    start_new_session=True,
+                )
+            except OSError as error:
+                _log.warning("the process of a statement can't be started: %s", error)
+                raise BackOff("The gateway can't start a process for the statement now.") from error
+            try:
+                yield StatementProcess(process)
+            finally:
+                await asyncio.shield(asyncio.ensure_future(_ended(process)))
+        finally:
+            self._turn.release()
+
+    async def _wait(self) -> None:
+        if self._waiting_count >= WAITING_MAX:
+            raise overloaded("Too many statements wait for their turn.")
+        self._waiting_count += 1
+        try:
+            async with asyncio.timeout(TURN_MS_MAX / 1000):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise overloaded("Other statements take long: this one did not have its turn.") from None
+        finally:
+            self._waiting_count -= 1
+
+
+class StatementProcess:
+    """Use ``Statements.process``. First ``named``, then ``give`` for each block of records, then ``found``."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._process = process
+        self._sink, self._source = process.stdin, process.stdout
+
+    async def named(self, sql: str) -> tuple[str, ...]:
+        """The topics that a statement names. Raises ``RequestRefused`` where it is none that is answered, ``BackOff``."""
+        try:
+            async with asyncio.timeout(START_MS_MAX / 1000):
+                await self._send(sql.encode())
+                named = _decoded(_NAMED, await self._frame())
+        except TimeoutError:
+            raise BackOff("The process for the statement does not start in time.") from None
+        if named.error is not None:
+            raise _refused(named.error)
+        return named.topics
+
+    async def give(self, topic: str, block: Sequence[bytes | memoryview]) -> None:
+        """Records of a topic, as the parts of an Arrow stream. Raises as ``named``."""
+        try:
+            async with asyncio.timeout(GIVE_MS_MAX / 1000):
+                await self._send(topic.encode())
+                await self._send(*block)
+        except TimeoutError:
+            raise BackOff("The process for the statement does not take its records in time.") from None
+
+    async def found(self) -> Found:
+        """The answer. Raises as ``named``."""
+        try:
+            async with asyncio.timeout(ANSWER_MS_MAX / 1000):
+                await self._send(b"")
+                found = _decoded(_FOUND, await self._frame())
+        except TimeoutError:
+            raise _refused(f"It takes longer than {ANSWER_MS_MAX // 1000} s.") from None
+        if found.error is not None:
+            raise _refused(found.error)
+        return found
+
+    async def _send(self, *parts: bytes | memoryview) -> None:
+        """One frame."""
+        try:
+            for part in (LENGTH.pack(sum(map(len, parts))), *parts):
+                self._sink.write(part)
+                await self._sink.drain()
+        except OSError:
+            raise await self._died() from None
+
+    async def _frame(self) -> bytes:
+        try:
+            (length,) = LENGTH.unpack(await self._source.readexactly(LENGTH.size))
+            if length > FRAME_BYTES_MAX:
+                raise _senseless(f"{length} bytes")
+            return await self._source.readexactly(length)
+        except (asyncio.IncompleteReadError, OSError):
+            raise await self._died() from None
+
+    async def _died(self) -> RequestRefused:
+        status = await self._process.wait()
+        _log.warning("the process of a statement ended with status %d", status)
+        return _refused(
+            f"It took more memory, or more than {CPU_S_MAX} s of a processor, and was ended (status {status})."
+        )
+
+
+def _refused(why: str) -> RequestRefused:
+    return refused(f"The statement is not answered. {why}", [("/sql", why)])
+
+
+def _decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
+    try:
+        return decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise _senseless(str(error)) from error
+
+
+def _senseless(what: str) -> RequestRefused:
+    """Of a process that a statement has taken over, perhaps."""
+    _log.error("the process of a statement says what it never should: %s", what)
+    return _refused("It has no answer that can be sent.")
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()

@@ -1,0 +1,141 @@
+"""Questions in SQL on the console: where they are offered, what an answer looks like, and errors in words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.support.accessibility import faults, overflow
+from tests.support.browser import Visits
+from tests.support.console import Console
+from tests.support.gateway_process import GatewayProcess, running_gateway
+from tests.support.secured import Secured
+
+MARKUP = "<img src=x onerror=alert(1)><script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def data(gateway: GatewayProcess) -> None:
+    """Three hundred records in three partitions, and one of markup."""
+    gateway.topic("orders", 3)
+    gateway.topic("odd.name")
+    for partition in range(3):
+        gateway.produce("orders", *(json.dumps({"n": number}) for number in range(100)), partition=partition)
+    gateway.produce("odd.name", MARKUP)
+
+
+@pytest.fixture
+def console(visits: Visits, gateway: GatewayProcess) -> Console:
+    return Console(visits, gateway.url)
+
+
+def run(page: Page, sql: str) -> None:
+    page.get_by_label("Statement").fill(sql)
+    page.get_by_label("Statement").press("Control+Enter")
+
+
+def cells(page: Page) -> list[list[str]]:
+    """Of the answer, as soon as it is there."""
+    expect(page.get_by_role("heading", name="Answer")).to_be_visible()
+    rows: list[Locator] = page.locator("main tbody tr").all()
+    return [[text.strip() for text in row.locator("th, td").all_inner_texts()] for row in rows]
+
+
+def test_a_question_is_asked_and_answered(console: Console) -> None:
+    """By the button and by the keyboard; how much was read stands beside it. What was typed stays."""
+    page = console.open("/sql")
+    sql = "select partition, count(*), max((value->>'n')::int) from orders group by 1 order by 1"
+    page.get_by_label("Statement").fill(sql)
+    page.get_by_role("button", name="Run").click()
+    assert cells(page) == [["0", "100", "99"], ["1", "100", "99"], ["2", "100", "99"]]
+    expect(page.get_by_role("status").filter(has_text="orders")).to_have_text(
+        "orders: all of its 300 records read, 2.61 KiB"
+    )
+    expect(page.get_by_label("Statement")).to_have_value(sql)
+    assert faults(page) + overflow(page) == []
+    run(page, "select count(*) from orders a, orders b")
+    expect(page.locator("main tbody")).to_have_text("90000")
+
+
+def test_values_are_text_with_all_their_digits(console: Console) -> None:
+    """Markup stays text, null is told from a text, numbers are not rounded, and what is nested is JSON."""
+    page = console.open("/sql")
+    run(
+        page,
+        """select value, null, 'null', 9007199254740993, 1e300, [1, 2], {'a': 12345678901234567890}, '' from "odd.name\"""",
+    )
+    nested = '{"a":12345678901234567890}'
+    assert cells(page) == [[MARKUP, "null", "null", "9007199254740993", "1e300", "[1,2]", nested, ""]]
+    assert page.locator("main td .tag").count() == 1
+
+
+def test_many_rows_come_in_parts_and_long_values_are_cut(console: Console) -> None:
+    """A thousand rows, a hundred at a time, and word of those that were not sent."""
+    page = console.open("/sql")
+    run(page, "select a.\"offset\", repeat('x', 5000) as long, b.* from orders a, orders b limit 150")
+    assert len(cells(page)) == 100
+    assert len(page.locator("main tbody td").first.inner_text().strip()) == 2_001
+    run(page, "select a.value from orders a, orders b")
+    expect(page.get_by_text("1,000 rows, and more that were not sent")).to_be_visible()
+    page.set_viewport_size({"width": 320, "height": 640})
+    assert overflow(page) == []
+
+
+def test_what_is_wrong_is_said(console: Console) -> None:
+    """In the words of DuckDB, or the gateway's; the answer before is gone."""
+    console.visits.expect(400, 404)
+    page = console.open("/sql")
+    run(page, "select 1 from orders")
+    assert len(cells(page)) == 100
+    for sql, said in (
+        ("select nothing from orders", "Binder Error"),
+        ("selec", "syntax error"),
+        ("select * from nope", "'nope' does not exist"),
+        ("select * from read_csv('/etc/passwd')", "functions that make a table"),
+        ("delete from orders", "Only SELECT"),
+    ):
+        run(page, sql)
+        expect(page.get_by_role("alert")).to_contain_text(said)
+        expect(page.get_by_role("heading", name="Answer")).to_have_count(0)
+
+
+def test_a_topic_leads_to_its_question(console: Console) -> None:
+    """With a statement that runs as it stands, also where the name has to be quoted."""
+    page = console.open("/topics/odd.name")
+    page.get_by_role("link", name="SQL", exact=True).last.click()
+    expect(page.get_by_label("Statement")).to_have_value('select * from "odd.name" order by timestamp desc limit 20')
+    page.get_by_role("button", name="Run").click()
+    assert cells(page)[0][0] == "odd.name"
+
+
+def test_it_is_offered_where_the_gateway_answers(visits: Visits, tmp_path: Path) -> None:
+    """With ``sql=off`` no page leads there, and the page is not there."""
+    with running_gateway(tmp_path / "store", tmp_path / "log", "--sql", "off") as started:
+        started.topic("orders")
+        console = Console(visits, started.url)
+        for route in ("/", "/topics/orders", "/sql"):
+            page = console.open(route)
+            expect(page.get_by_role("link", name="SQL", exact=True)).to_have_count(0)
+        expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+
+
+def test_only_who_may_read_is_led_there(visits: Visits, secured: Secured) -> None:
+    """A topic that the caller may only describe does not lead to it; a question about it is refused with the right it needs."""
+    visits.expect(403)
+    for topic in ("mine", "theirs"):
+        secured.admin.http.post("/v1/topics", json={"name": topic})
+    principal, _ = secured.user()
+    token = secured.token(principal)["token"]
+    for topic, operation in (("mine", "Read"), ("mine", "Describe"), ("theirs", "Describe")):
+        secured.allow(principal, operation, "topic", topic)
+    console = Console(visits, secured.url, token)
+    expect(console.open("/topics/mine").locator("main").get_by_role("link", name="SQL")).to_have_count(1)
+    expect(console.open("/topics/theirs").locator("main").get_by_role("link", name="SQL")).to_have_count(0)
+    page = console.open("/sql")
+    run(page, "select * from mine, theirs")
+    expect(page.get_by_role("alert")).to_contain_text("You need the right Read on topic theirs.")
+    run(page, "select count(*) from mine")
+    assert cells(page) == [["0"]]
