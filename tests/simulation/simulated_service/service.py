@@ -20,6 +20,7 @@ from gateway.forwarding.breaker import Breaker
 from gateway.forwarding.connections import PeerConnections
 from gateway.forwarding.hop import Hops
 from gateway.groups.bounds import GroupBounds
+from gateway.kafka.listener import KafkaListener
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
 from gateway.metrics import Metrics
@@ -83,7 +84,7 @@ class Exchange:
 
 class Service:
     """One gateway process. ``with_groups``, ``with_queues``, ``with_publishing`` (of delayed records): also its work beside
-    requests, which never comes to rest.
+    requests, which never comes to rest. ``with_kafka``: ``connect`` takes connections by Kafka's protocol.
 
     ``cluster``: with it, it passes requests on to others; and at its start it looks after transactions, once. ``ownership``: what
     it believes to own, without ``cluster``; else everything.
@@ -102,6 +103,7 @@ class Service:
         with_groups: bool = False,
         with_queues: bool = False,
         with_publishing: bool = False,
+        with_kafka: bool = False,
         cluster: Cluster | None = None,
         ownership: Ownership | None = None,
     ) -> None:
@@ -116,7 +118,9 @@ class Service:
         def make_executor(_threads: int, name: str) -> SimulatedExecutor:
             return SimulatedExecutor(scheduler, machine, name)
 
-        settings = Settings(store=client.uri, gateway_id=machine.name, log_level="error")
+        self.loop.use_threads(make_executor(1, "threads"))
+        address = "127.0.0.1:9092" if with_kafka else None
+        settings = Settings(store=client.uri, gateway_id=machine.name, log_level="error", kafka_listen=address)
         metrics = Metrics()
         request_memory = MemoryBudget(settings.in_flight_bytes_max, "request bodies")
         connections: Any
@@ -156,6 +160,7 @@ class Service:
             compression_pool=make_executor(1, "compression"),
         )
         self.app: GatewayApplication = create_app(whole)
+        self.kafka = KafkaListener(whole) if with_kafka else None
         scheduler.start(f"{machine.name} loop", machine, self.loop.live)
         self.loop.call_soon_threadsafe(self._start)
 
@@ -213,6 +218,18 @@ class Service:
 
         self.loop.call_soon_threadsafe(begin)
         return exchange
+
+    def connect(self, transport: asyncio.Transport) -> None:
+        """A connection by Kafka's protocol stands; its bytes come behind this by the loop's ``call_soon_threadsafe``."""
+
+        def begin() -> None:
+            assert self.kafka is not None
+            if self._ready:
+                self.kafka.protocol().connection_made(transport)
+            else:
+                transport.abort()  # it does not listen yet
+
+        self.loop.call_soon_threadsafe(begin)
 
     async def _serve(self, request: HttpRequest, exchange: Exchange, on_answer: Callable[[HttpAnswer], None]) -> None:
         gone = asyncio.Event()
