@@ -8,16 +8,18 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode as KafkaError
 
-from gateway.kafka.calls import fetched_batches, group_offsets, stamps, transactions
+from gateway.kafka.calls import group_offsets, stamps, transactions
+from gateway.kafka.known_topics import KnownTopics
+from gateway.kafka.wire import batch_head
 from gateway.transactions.of_kafka import KafkaTransactions
 from log_format.errors import BackOff
-from tests.simulation.simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, STORMY, Profile
+from tests.simulation.simulated.faults import CALM, FAULTY, HOSTILE, STORMY, Profile
 from tests.simulation.simulated.seeds import seed_that_shows
 from tests.simulation.simulated_kafka.world import simulate_kafka
 from tests.simulation.simulated_service.service import Code
 
 SEEDS_MAX = 200
-_moved = fetched_batches.moved
+_moved = batch_head.moved
 _begin = KafkaTransactions.begin
 _writable = transactions._writable
 _commit_answer = group_offsets._commit_answer
@@ -66,9 +68,12 @@ class Planted:
 PLANTED: dict[str, Planted] = {
     "moves a producer's batch too far": Planted("gateway.kafka.calls.fetched_batches.moved", _one_further, CALM),
     "appends a batch that comes again": Planted("gateway.kafka.calls.produce.stamp_of", _nameless, FAULTY),
-    "takes any id for the topic's": Planted("gateway.kafka.known_topics.KnownTopics.is_of", lambda *_: True, CROWDED),
+    "takes any id for the topic's": Planted("gateway.kafka.known_topics.KnownTopics.is_of", lambda *_: True, FAULTY),
+    "does not bear that a topic can't be looked up": Planted(
+        "gateway.kafka.known_topics.KnownTopics.name", KnownTopics.looked_up, FAULTY
+    ),
     "believes its memory of a transaction": Planted(
-        "gateway.transactions.of_kafka.KafkaTransactions.begin", _by_memory, STORMY
+        "gateway.transactions.of_kafka.KafkaTransactions.begin", _by_memory, STORMY, first_seed=14
     ),
     "tells a transaction's client of leaders": Planted(
         "gateway.kafka.calls.transactions._writable", _of_a_leader, HOSTILE

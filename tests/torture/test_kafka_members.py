@@ -18,6 +18,7 @@ from tests.torture.tortured.kafka_members import PROTOCOLS, KafkaMember
 PARTITIONS = 3
 RECORDS = 40
 """Of each partition, before the kill and after it."""
+AT_ONCE = 8
 
 pytestmark = [pytest.mark.processes]
 
@@ -50,9 +51,9 @@ def test_members_of_both_protocols_bear_a_kill(tmp_path: Path) -> None:
             return all(_known(other.url, group) == end for group in PROTOCOLS)
 
         def send() -> None:
-            for number in range(RECORDS):
+            for _ in range(RECORDS // AT_ONCE):
                 for partition in range(PARTITIONS):
-                    other.produce(topic, str(number), partition=partition)
+                    other.produce(topic, *map(str, range(AT_ONCE)), partition=partition)
 
         try:
             for member in members:

@@ -68,6 +68,7 @@ class KafkaClient:
     judge: KafkaJudge
     name: str
     _line: Line | None = field(default=None, init=False)
+    _ids: dict[str, UUID] = field(default_factory=dict, init=False)
 
     @property
     def rng(self) -> random.Random:
@@ -96,12 +97,18 @@ class KafkaClient:
         self.around.scheduler.sleep_ms(self.rng.randrange(50, 2 * SECOND_MS))
 
     def topic_id(self, line: Line, topic: str) -> UUID | None:
-        """What the gateway says it is."""
+        """What a gateway said it is, until one says that there is no such topic."""
+        if topic in self._ids:
+            return self._ids[topic]
         told = line.call("metadata", 12, **_METADATA, topics=[{"topic_id": _NO_ID, "name": topic}])
         if told is Lost.NO_ANSWER or told.topics[0].error_code is not KafkaError.none:
             return None
-        found: UUID = told.topics[0].topic_id
-        return found
+        self._ids[topic] = told.topics[0].topic_id
+        return self._ids[topic]
+
+    def forget_ids(self) -> None:
+        """Ask anew."""
+        self._ids.clear()
 
     def values(self) -> dict[int, list[bytes]]:
         """New ones for some partitions; now and then so many that consumers at the tail get the batch as it was sent."""
@@ -122,13 +129,14 @@ class KafkaClient:
 
     def outcomes(self, line: Line, asked: Asked | None) -> dict[int, Any] | None:
         """Of each partition of a Produce; None: there is no answer."""
-        answer = Lost.NO_ANSWER if asked is None else line.answer(asked)
-        if answer is Lost.NO_ANSWER:
+        if asked is None or (answer := line.answer(asked)) is Lost.NO_ANSWER:
             return None
         (topic,) = answer.responses
         for one in topic.partition_responses:
             if one.error_code is KafkaError.unknown_server_error:
                 raise Violation(f"{self.name} met an unforeseen error")
+            if one.error_code is KafkaError.unknown_topic_id:
+                self.forget_ids()
         return {one.index: one for one in topic.partition_responses}
 
     def acknowledged(self, name: str, topic: str, index: int, values: list[bytes], base_offset: int) -> None:
@@ -311,6 +319,8 @@ def poll(client: KafkaClient, line: Line, topic: str, positions: dict[int, int])
             positions[index] = found.next_offset
         elif one.error_code is KafkaError.offset_out_of_range:
             positions[index] = max(0, _log_start(line, topic, index))
+        elif one.error_code is KafkaError.unknown_topic_id:
+            client.forget_ids()
         elif one.error_code is KafkaError.unknown_server_error:
             raise Violation(f"a fetch of {topic}/{index} met an unforeseen error")
     return True
