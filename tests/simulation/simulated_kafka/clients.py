@@ -1,4 +1,4 @@
-"""Clients by Kafka's protocol: plain and idempotent producers, readers, and one that commits a group's offsets."""
+"""Clients by Kafka's protocol: what each of them does, a producer that sends and never repeats, and readers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kio.schema.errors import ErrorCode as KafkaError
 from gateway.kafka.calls.produce import ORIGINAL_RECORDS_MIN
 from tests.simulation.simulated.faults import SECOND_MS, Faults
 from tests.simulation.simulated.truth import Violation
-from tests.simulation.simulated_kafka.batches import NOBODY, Identity, batch, read
+from tests.simulation.simulated_kafka.batches import batch, read
 from tests.simulation.simulated_kafka.judge import KafkaJudge
 from tests.simulation.simulated_kafka.line import Asked, Line
 from tests.simulation.simulated_service.clients import Surroundings, values_of_turn
-from tests.simulation.simulated_service.network import Lost, Reply
+from tests.simulation.simulated_service.network import Lost
 from tests.simulation.simulated_service.service import Service
 
 TRIES_MAX: Final = 40
@@ -170,111 +170,6 @@ def plain_producer(client: KafkaClient) -> None:
     client.leave()
 
 
-@dataclass(slots=True)
-class _Batch:
-    """On its way, until its outcome is known."""
-
-    sequence: int
-    values: list[bytes]
-    is_in_doubt: bool = False
-    base_offset: int | None = None
-    """Once it is acknowledged, which the judge hears in the order of sequences."""
-
-
-class IdempotentProducer:
-    """Numbers its batches for each partition, has several under way, and repeats each until it knows, in their order."""
-
-    def __init__(self, client: KafkaClient) -> None:
-        self._client = client
-        self._topic = client.rng.choice(client.around.topics)
-        self._identity = NOBODY
-        self._next: dict[int, int] = {}
-        self._waiting: dict[int, list[_Batch]] = {}
-
-    def run(self) -> None:
-        """Live."""
-        for _ in range(self._client.around.turns):
-            self._client.around.think()
-            if self._identity is NOBODY and not self._begin():
-                break
-            for _ in range(self._client.rng.randrange(1, 4)):
-                for index, values in self._client.values().items():
-                    self._waiting.setdefault(index, []).append(_Batch(self._next.get(index, 0), values))
-                    self._next[index] = self._next.get(index, 0) + len(values)
-            self._until_known()
-        self._client.leave()
-
-    def _begin(self) -> bool:
-        for _ in range(TRIES_MAX):
-            told = self._client.line().call(
-                "init_producer_id", 4, transactional_id=None, transaction_timeout=0, producer_id=-1, producer_epoch=-1
-            )
-            if told is not Lost.NO_ANSWER and told.error_code is KafkaError.none:
-                self._identity = Identity(told.producer_id, told.producer_epoch)
-                self._next.clear()
-                return True
-            self._client.pause()
-        return False
-
-    def _until_known(self) -> None:
-        for _ in range(TRIES_MAX):
-            self._round()
-            if not any(self._waiting.values()):
-                return
-            self._client.pause()
-        self._give_up()
-
-    def _round(self) -> None:
-        """Send what waits, one batch of each partition a request, all at once; then hear the answers."""
-        line = self._client.line()
-        rounds: list[tuple[Asked | None, dict[int, _Batch]]] = []
-        open_ones = {index: [one for one in some if one.base_offset is None] for index, some in self._waiting.items()}
-        for number in range(max(map(len, open_ones.values()), default=0)):
-            sent = {index: some[number] for index, some in open_ones.items() if number < len(some)}
-            batches = {index: batch(one.values, self._identity, one.sequence) for index, one in sent.items()}
-            rounds.append((self._client.produce(line, self._topic, batches), sent))
-        for asked, sent in rounds:
-            if asked is None:
-                continue
-            told = self._client.outcomes(line, asked)
-            for index, one in sent.items():
-                if told is None:
-                    one.is_in_doubt = True
-                elif one in self._waiting.get(index, ()):
-                    self._known(index, one, told[index])
-
-    def _known(self, index: int, one: _Batch, told: Any) -> None:
-        error, judge = told.error_code, self._client.judge
-        if error is KafkaError.none:
-            one.base_offset = told.base_offset
-            if one.is_in_doubt:
-                judge.unknown("known to Kafka's client after doubt")
-            some = self._waiting[index]
-            while some and some[0].base_offset is not None:
-                self._judged(index, some.pop(0))
-        elif error in UNSURE:
-            one.is_in_doubt = True
-        elif error not in PASSING:
-            judge.told[f"Kafka: {error.name}"] += 1
-            self._give_up()
-
-    def _judged(self, index: int, one: _Batch) -> None:
-        name = f"{self._client.name}.{self._identity.producer_id}"
-        assert one.base_offset is not None
-        self._client.acknowledged(name, self._topic, index, one.values, one.base_offset)
-
-    def _give_up(self) -> None:
-        """Go on under another id. What is not known never will be."""
-        for index, some in self._waiting.items():
-            for one in some:
-                if one.base_offset is None:
-                    self._client.judge.unknown("given up by Kafka's client")
-                else:
-                    self._judged(index, one)
-        self._waiting.clear()
-        self._identity = NOBODY
-
-
 def reader(client: KafkaClient, topic: str, busy: Callable[[], bool]) -> None:
     """Polls all partitions of a topic at once, from where it is."""
     positions = dict.fromkeys(range(client.around.partitions_max), 0)
@@ -332,72 +227,3 @@ def _log_start(line: Line, topic: str, index: int) -> int:
     told = line.call("list_offsets", 7, replica_id=-1, isolation_level=0, topics=wanted)
     found: int = -1 if told is Lost.NO_ANSWER else told.topics[0].partitions[0].offset
     return found
-
-
-class Committer:
-    """Commits offsets of a group without members, and reads what is committed, by either door."""
-
-    def __init__(self, client: KafkaClient, group: str) -> None:
-        self._client = client
-        self._group = group
-        self._last: dict[tuple[str, int], int] = {}
-
-    def run(self) -> None:
-        """Live."""
-        around = self._client.around
-        for _ in range(2 * around.turns):
-            around.think()
-            key = (around.rng.choice(around.topics), around.rng.randrange(around.partitions_made))
-            self._last[key] = self._last.get(key, 0) + around.rng.randrange(1, 4)
-            started_ms = around.scheduler.now_ms
-            outcome = (self._by_kafka if around.rng.random() < 0.6 else self._by_http)(*key, self._last[key])
-            if outcome is None:
-                self._client.judge.offset_in_doubt((self._group, *key), self._last[key])
-            elif outcome:
-                self._client.judge.offset_committed(
-                    (self._group, *key), self._last[key], started_ms, around.scheduler.now_ms
-                )
-            self.look(self._client.line(), self._client.line().service, key)
-        self._client.leave()
-
-    def look(self, line: Line, service: Service, key: tuple[str, int]) -> None:
-        """Read by both doors of a gateway."""
-        clock, judge = self._client.around.scheduler, self._client.judge
-        started_ms = clock.now_ms
-        topics = [{"name": key[0], "partition_indexes": [key[1]]}]
-        told = line.call("offset_fetch", 7, group_id=self._group, topics=topics, require_stable=True)
-        if told is not Lost.NO_ANSWER and told.error_code is KafkaError.none:
-            (one,) = told.topics[0].partitions
-            if one.error_code is KafkaError.none:
-                found = None if one.committed_offset < 0 else one.committed_offset
-                judge.offset_read((self._group, *key), found, "Kafka", started_ms, clock.now_ms)
-        started_ms = clock.now_ms
-        reply = self._client.around.ask(service, "GET", f"/v1/groups/{self._group}/offsets")
-        if isinstance(reply, Reply) and (reply.status == 200 or reply.error_code == "UNKNOWN_GROUP"):
-            offsets = {(one["topic"], one["partition"]): one["offset"] for one in reply.body.get("offsets", ())}
-            judge.offset_read((self._group, *key), offsets.get(key), "HTTP", started_ms, clock.now_ms)
-
-    def _by_kafka(self, topic: str, partition: int, offset: int) -> bool | None:
-        """Whether it is committed; None: that is not known."""
-        one = {"partition_index": partition, "committed_offset": offset, "committed_metadata": ""}
-        told = self._client.line().call(
-            "offset_commit",
-            self._client.rng.choice((2, 8)),
-            group_id=self._group,
-            generation_id_or_member_epoch=-1,
-            member_id="",
-            retention_time=-1,
-            topics=[{"name": topic, "partitions": [one]}],
-        )
-        if told is Lost.NO_ANSWER:
-            return None
-        error = told.topics[0].partitions[0].error_code
-        # An outcome that is not known is told as what a client repeats, as a broker does.
-        return None if error is KafkaError.coordinator_not_available else error is KafkaError.none
-
-    def _by_http(self, topic: str, partition: int, offset: int) -> bool | None:
-        body = {"offsets": [{"topic": topic, "partition": partition, "offset": offset}]}
-        reply = self._client.around.call("PUT", f"/v1/groups/{self._group}/offsets", body)
-        if isinstance(reply, Lost):
-            return None if reply is Lost.NO_ANSWER else False
-        return None if reply.status >= 400 and reply.may_have_happened else reply.status == 200

@@ -13,14 +13,9 @@ from functools import partial
 from tests.simulation.simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, STORMY, Profile
 from tests.simulation.simulated.truth import Violation
 from tests.simulation.simulated.world import History, ignore
-from tests.simulation.simulated_kafka.clients import (
-    Committer,
-    IdempotentProducer,
-    KafkaClient,
-    plain_producer,
-    poll,
-    reader,
-)
+from tests.simulation.simulated_kafka.clients import KafkaClient, plain_producer, poll, reader
+from tests.simulation.simulated_kafka.committer import Committer
+from tests.simulation.simulated_kafka.idempotent import IdempotentProducer
 from tests.simulation.simulated_kafka.judge import KafkaJudge
 from tests.simulation.simulated_kafka.line import Line
 from tests.simulation.simulated_kafka.transactor import Transactor

@@ -123,13 +123,7 @@ class Service:
         settings = Settings(store=client.uri, gateway_id=machine.name, log_level="error", kafka_listen=address)
         metrics = Metrics()
         request_memory = MemoryBudget(settings.in_flight_bytes_max, "request bodies")
-        connections: Any
-        if cluster is None:
-            ownership, connections = ownership or alone(machine.name, clock), PeerConnections(1)
-        else:
-            ownership, connections = owners_of(cluster, machine.name, clock, chance), Connections(cluster, self)
-            if cluster.mode != "off":
-                cluster.services[cluster.url(machine.name)] = self
+        ownership, connections = self._among(cluster, ownership or alone(machine.name, clock), clock, chance)
         self.hops = Hops(ownership.peers, clock, instance=new_id())
         self.engine = LogEngine(
             _as_store(client),
@@ -163,6 +157,16 @@ class Service:
         self.kafka = KafkaListener(whole) if with_kafka else None
         scheduler.start(f"{machine.name} loop", machine, self.loop.live)
         self.loop.call_soon_threadsafe(self._start)
+
+    def _among(
+        self, cluster: Cluster | None, ownership: Ownership, clock: MachineClock, chance: random.Random
+    ) -> tuple[Ownership, Any]:
+        """What it believes to own, and its connections to others."""
+        if cluster is None:
+            return ownership, PeerConnections(1)
+        if cluster.mode != "off":
+            cluster.services[cluster.url(self.machine.name)] = self
+        return owners_of(cluster, self.machine.name, clock, chance), Connections(cluster, self)
 
     def _start(self) -> None:
         async def start() -> None:
