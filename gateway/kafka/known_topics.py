@@ -11,6 +11,7 @@ from collections import OrderedDict
 from typing import Final
 
 from gateway.log_engine import LogEngine
+from log_format.errors import BackOff
 from log_format.topic.state import TopicState
 
 KNOWN_MAX: Final = 100_000
@@ -42,6 +43,14 @@ class KnownTopics:
         return False
 
     async def name(self, topic_id: uuid.UUID | None) -> str | None:
+        """The topic's name; None where no topic is known to have the id, or that can't be looked up now: clients then ask for
+        metadata, and again."""
+        try:
+            return await self.looked_up(topic_id)
+        except BackOff:
+            return None
+
+    async def looked_up(self, topic_id: uuid.UUID | None) -> str | None:
         """The topic's name; None where no topic is known to have the id. Raises as ``Administration.page``."""
         if topic_id is None:
             return None

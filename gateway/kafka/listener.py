@@ -75,7 +75,7 @@ class KafkaListener:
     async def bind(self, *, is_shared: bool = False) -> None:
         """Take the address, without listening yet. ``is_shared``: a worker's successor takes it beside it. Raises ``OSError``."""
         self._server = await asyncio.get_running_loop().create_server(
-            self._protocol,
+            self.protocol,
             self._listen.host,
             self._listen.port,
             backlog=_BACKLOG,
@@ -115,7 +115,8 @@ class KafkaListener:
         for task in tasks:
             task.cancel()
 
-    def _protocol(self) -> asyncio.BaseProtocol:
+    def protocol(self) -> asyncio.BaseProtocol:
+        """Of one more connection."""
         return Counted(self._admission, self._frames, self._gateway.certificate, self._gateway.settings.head_ms)
 
     def _frames(self, leave: Callable[[], None]) -> Frames:

@@ -13,6 +13,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
 from gateway.engine.bounds import PUTS_AT_ONCE
 from gateway.engine.producer_ids import ProducerIds
 from gateway.finishing.finishing import Finishing
@@ -75,9 +77,11 @@ class KafkaTransactions:
 
     async def begin(self, producing: Producing) -> TransactionRow:
         """The epoch's open transaction; begun where none is open. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
-        row = self._table.state.producers.get(producing.transactional_id)
-        if row is not None and _is_open(row, producing, self._clock.now_ms()):
-            return await self.open(producing)  # refused where it is another's
+        known = self._table.state.producers.get(producing.transactional_id)
+        if known is not None and _is_open(known, producing, self._clock.now_ms()):
+            row = await self.newest(producing)  # refused where it is another's
+            if _is_open(row, producing, self._clock.now_ms()):
+                return row  # else another gateway has ended it since
         return await self._transactions.begun(
             BeginNext(
                 transactional_id=producing.transactional_id,
@@ -112,9 +116,7 @@ class KafkaTransactions:
         row = await self.newest(producing)
         if _is_open(row, producing, self._clock.now_ms()):
             return row
-        if row.state == "open" or row.reason not in ("", "asked"):
-            raise given_up(row)
-        raise _none_open(producing)
+        raise _given_up(row, self._clock.now_ms()) or _none_open(producing)
 
     async def stage(self, producing: Producing, batches: Sequence[tuple[str, Batch]]) -> list[TidelogError | None]:
         """Put each batch beside its topic, which it comes with. Its stamp has its partition and sequence.
@@ -148,27 +150,44 @@ class KafkaTransactions:
         """Make a group's offsets pending: a rebalance before the commit changes nothing. Raises as ``open``, and as
         ``Transactions.stage_offsets``."""
         row = await self.open(producing)
-        await self._transactions.stage_offsets(row.transaction_id, offsets, judged_now=True)
+        try:
+            await self._transactions.stage_offsets(row.transaction_id, offsets, judged_now=True)
+        except RequestRefused as refusal:
+            raise await self._why_not(producing, refusal) from refusal
 
     async def end(self, producing: Producing, *, is_committed: bool) -> None:
         """Commit or abort the epoch's transaction; again: nothing more. Raises as ``open``, ``SEQUENCE_OUT_OF_ORDER`` where a
         staged batch is missing, and what a group refuses its offsets with."""
         row = await self.newest(producing)
         is_other = row.state == ("aborted" if is_committed else "committed")
-        if is_other and row.reason not in ("", "asked"):
-            raise given_up(row)
         if is_other or row.state == "producer":
-            raise _none_open(producing)
-        if is_committed:
-            await self._transactions.commit(row.transaction_id)
-        elif row.state != "aborted":
-            await self._transactions.abort_lanes(row)
+            raise _given_up(row, self._clock.now_ms()) or _none_open(producing)
+        try:
+            if is_committed and row.state != "committed":
+                await self._transactions.commit(row.transaction_id)
+            elif not is_committed and row.state != "aborted":
+                await self._transactions.abort_lanes(row)
+        except RequestRefused as refusal:
+            raise await self._why_not(producing, refusal) from refusal
+
+    async def _why_not(self, producing: Producing, refusal: RequestRefused) -> TidelogError:
+        """The refusal; where the transaction was given up meanwhile, the one that says so. Raises as ``newest``."""
+        if refusal.code is not ErrorCode.TRANSACTION_NOT_OPEN:
+            return refusal
+        return _given_up(await self.newest(producing), self._clock.now_ms()) or refusal
 
 
 def _none_open(producing: Producing) -> RequestRefused:
     return RequestRefused(
         f"No transaction of {producing.transactional_id!r} is open.", code=ErrorCode.TRANSACTION_NOT_OPEN
     )
+
+
+def _given_up(row: TransactionRow, now_ms: int) -> TidelogError | None:
+    """The refusal to go on in the row's epoch, where its transaction was aborted without being asked for, or is to be."""
+    if row.state == "open" and now_ms > row.expires_at_ms:
+        return given_up(msgspec.structs.replace(row, reason="expired"))
+    return None if row.reason in ("", "asked") else given_up(row)
 
 
 def _is_open(row: TransactionRow, producing: Producing, now_ms: int) -> bool:

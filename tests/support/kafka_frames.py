@@ -59,12 +59,8 @@ class Wire:
 
     def answer(self, name: str, version: int) -> Any:
         """The next answer. Raises ``Closed``."""
-        body = self.frame()
-        kind: Any = load_response_schema(KEYS[name], version)
-        header, size = entity_reader(kind.__header_schema__)(body, 0)
-        assert header.correlation_id == self._correlation_id
-        answer, more = entity_reader(kind)(body, size)
-        assert size + more == len(body), "bytes behind the answer"
+        correlation_id, answer = answered(name, version, self.frame())
+        assert correlation_id == self._correlation_id
         return answer
 
     def frame(self) -> bytes:
@@ -118,6 +114,15 @@ def framed(name: str, version: int, correlation_id: int, /, client_id: str | Non
     entity_writer(kind)(buffer, made(kind, values))
     body = buffer.getvalue()
     return struct.pack(">i", len(body)) + body
+
+
+def answered(name: str, version: int, frame: bytes) -> tuple[int, Any]:
+    """An answer's frame: whose it is, and what it says."""
+    kind: Any = load_response_schema(KEYS[name], version)
+    header, size = entity_reader(kind.__header_schema__)(frame, 0)
+    answer, more = entity_reader(kind)(frame, size)
+    assert size + more == len(frame), "bytes behind the answer"
+    return header.correlation_id, answer
 
 
 def plain(token: str, user: str = "") -> bytes:

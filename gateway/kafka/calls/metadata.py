@@ -64,7 +64,10 @@ async def metadata(call: KafkaCall, request: Any) -> Answer:
     wants_operations = getattr(request, "include_topic_authorized_operations", False)
     leaders = Leaders(call.engine.groups.ownership, brokers := brokers_here(call), _here(call))
     if request.topics is None or (call.version == 0 and not request.topics):
-        states = await _all(call)
+        try:
+            states = await _all(call)
+        except BackOff as problem:  # the answer has no place for it
+            raise Refused(f"topics can't be listed: {problem.detail}") from problem
         told: list[_Told] = [_described(call, state, leaders, operations=wants_operations) for state in states]
     else:
         names = [(getattr(one, "topic_id", None), one.name) for one in request.topics]

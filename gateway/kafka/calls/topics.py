@@ -72,7 +72,7 @@ async def delete_topics(call: KafkaCall, request: Any) -> Answer:
         if one in twice:
             return _twice("topic")
         if name is None:
-            name = await call.known_topics.name(topic_id)
+            name = await call.known_topics.looked_up(topic_id)
             if name is None or not call.allows("Describe", "topic", name):
                 raise RequestRefused(f"No topic has the id {topic_id}.", code=ErrorCode.UNKNOWN_TOPIC)
         elif topic_id is not None:

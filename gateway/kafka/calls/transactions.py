@@ -26,7 +26,7 @@ from gateway.kafka.calls.transactions_seen import (
 from gateway.kafka.errors import COORDINATOR, kafka_error
 from gateway.transactions.of_kafka import NO_PRODUCER, Producing
 from log_format import limits
-from log_format.errors import ErrorCode, TidelogError
+from log_format.errors import BackOff, ErrorCode, TidelogError
 from log_format.topic.producer_id import number_of
 from log_format.transactions.changes import NotFinished
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
@@ -118,10 +118,14 @@ async def _add_partitions(call: KafkaCall, request: Any) -> Answer:
 
 
 async def _writable(call: KafkaCall, topic: str, partitions: tuple[int, ...]) -> dict[int, KafkaError]:
+    """What is wrong with each partition. Raises ``BackOff`` where that is not known: then nothing is said of any partition, since
+    clients give the transaction up at an error that only leaders have."""
     found = dict.fromkeys(partitions, KafkaError.none)
     try:
         call.require("Write", "topic", topic)
         count = (await call.engine.open_topic(topic, max(partitions, default=0))).state.partition_count
+    except BackOff:
+        raise
     except TidelogError as refusal:
         return dict.fromkeys(partitions, kafka_error(refusal))
     for partition in partitions:

@@ -61,7 +61,8 @@ class Surroundings:
         return reply
 
 
-def _values(around: Surroundings) -> dict[int, list[bytes]]:
+def values_of_turn(around: Surroundings) -> dict[int, list[bytes]]:
+    """New values for some partitions."""
     count = around.partitions_made
     if around.partitions_max > count and around.rng.random() < 0.15:
         count = around.partitions_max
@@ -81,7 +82,7 @@ def plain_producer(around: Surroundings, name: str) -> None:
     """Sends, and never repeats what may have happened."""
     for _ in range(around.turns):
         around.think()
-        topic, values = around.rng.choice(around.topics), _values(around)
+        topic, values = around.rng.choice(around.topics), values_of_turn(around)
         reply = around.call("POST", f"/v1/topics/{topic}/records", _records(values))
         if reply is Lost.NO_ANSWER:
             around.judge.unknown("answer lost")
@@ -112,7 +113,7 @@ class IdempotentProducer:
             around.think()
             if not self._identity and not self._begin():
                 return
-            self._send(_values(around))
+            self._send(values_of_turn(around))
 
     def _begin(self) -> bool:
         for _ in range(RETRIES_MAX):
@@ -175,7 +176,7 @@ class AtOnceProducer:
             if not self._identity:
                 self._begin()
             topics = around.rng.sample(around.topics, around.rng.randrange(1, len(around.topics) + 1))
-            sent = {topic: _values(around) for topic in topics}
+            sent = {topic: values_of_turn(around) for topic in topics}
             if turn % UNNUMBERED_EVERY:
                 self._send(sent)
             else:
@@ -260,7 +261,7 @@ class TransactionalLoop:
         }
         sent: dict[str, dict[int, list[bytes]]] = {}
         for topic in around.rng.sample(around.topics, around.rng.randrange(1, len(around.topics) + 1)):
-            values = _values(around)
+            values = values_of_turn(around)
             reply = self._insist(f"/v1/topics/{topic}/records", _records(values), headers)
             sent[topic] = values
             if reply is None or reply.status != 202:
@@ -295,7 +296,7 @@ def last_words(around: Surroundings, service: Service, rounds: int) -> None:
 
     def say(topic: str, said: list[str]) -> None:
         around.scheduler.sleep_ms(around.rng.randrange(CLOSE_MS))
-        around.ask(service, "POST", f"/v1/topics/{topic}/records", _records(_values(around)))
+        around.ask(service, "POST", f"/v1/topics/{topic}/records", _records(values_of_turn(around)))
         said.append(topic)
 
     for topic in around.topics:

@@ -74,6 +74,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """Errors that no code caught."""
         self.set_exception_handler(lambda _loop, context: self.failures.append(context))
 
+    def use_threads(self, threads: Executor) -> None:
+        """For what runs in threads of the loop's own (``asyncio.to_thread``)."""
+        self._default_executor = threads
+
     def time(self) -> float:
         """Virtual seconds."""
         return self._scheduler.now_ms / 1000

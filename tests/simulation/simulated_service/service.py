@@ -20,6 +20,7 @@ from gateway.forwarding.breaker import Breaker
 from gateway.forwarding.connections import PeerConnections
 from gateway.forwarding.hop import Hops
 from gateway.groups.bounds import GroupBounds
+from gateway.kafka.listener import KafkaListener
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
 from gateway.metrics import Metrics
@@ -83,7 +84,7 @@ class Exchange:
 
 class Service:
     """One gateway process. ``with_groups``, ``with_queues``, ``with_publishing`` (of delayed records): also its work beside
-    requests, which never comes to rest.
+    requests, which never comes to rest. ``with_kafka``: ``connect`` takes connections by Kafka's protocol.
 
     ``cluster``: with it, it passes requests on to others; and at its start it looks after transactions, once. ``ownership``: what
     it believes to own, without ``cluster``; else everything.
@@ -102,6 +103,7 @@ class Service:
         with_groups: bool = False,
         with_queues: bool = False,
         with_publishing: bool = False,
+        with_kafka: bool = False,
         cluster: Cluster | None = None,
         ownership: Ownership | None = None,
     ) -> None:
@@ -116,16 +118,12 @@ class Service:
         def make_executor(_threads: int, name: str) -> SimulatedExecutor:
             return SimulatedExecutor(scheduler, machine, name)
 
-        settings = Settings(store=client.uri, gateway_id=machine.name, log_level="error")
+        self.loop.use_threads(make_executor(1, "threads"))
+        address = "127.0.0.1:9092" if with_kafka else None
+        settings = Settings(store=client.uri, gateway_id=machine.name, log_level="error", kafka_listen=address)
         metrics = Metrics()
         request_memory = MemoryBudget(settings.in_flight_bytes_max, "request bodies")
-        connections: Any
-        if cluster is None:
-            ownership, connections = ownership or alone(machine.name, clock), PeerConnections(1)
-        else:
-            ownership, connections = owners_of(cluster, machine.name, clock, chance), Connections(cluster, self)
-            if cluster.mode != "off":
-                cluster.services[cluster.url(machine.name)] = self
+        ownership, connections = self._among(cluster, ownership or alone(machine.name, clock), clock, chance)
         self.hops = Hops(ownership.peers, clock, instance=new_id())
         self.engine = LogEngine(
             _as_store(client),
@@ -156,8 +154,19 @@ class Service:
             compression_pool=make_executor(1, "compression"),
         )
         self.app: GatewayApplication = create_app(whole)
+        self.kafka = KafkaListener(whole) if with_kafka else None
         scheduler.start(f"{machine.name} loop", machine, self.loop.live)
         self.loop.call_soon_threadsafe(self._start)
+
+    def _among(
+        self, cluster: Cluster | None, ownership: Ownership, clock: MachineClock, chance: random.Random
+    ) -> tuple[Ownership, Any]:
+        """What it believes to own, and its connections to others."""
+        if cluster is None:
+            return ownership, PeerConnections(1)
+        if cluster.mode != "off":
+            cluster.services[cluster.url(self.machine.name)] = self
+        return owners_of(cluster, self.machine.name, clock, chance), Connections(cluster, self)
 
     def _start(self) -> None:
         async def start() -> None:
@@ -213,6 +222,18 @@ class Service:
 
         self.loop.call_soon_threadsafe(begin)
         return exchange
+
+    def connect(self, transport: asyncio.Transport) -> None:
+        """A connection by Kafka's protocol stands; its bytes come behind this by the loop's ``call_soon_threadsafe``."""
+
+        def begin() -> None:
+            assert self.kafka is not None
+            if self._ready:
+                self.kafka.protocol().connection_made(transport)
+            else:
+                transport.abort()  # it does not listen yet
+
+        self.loop.call_soon_threadsafe(begin)
 
     async def _serve(self, request: HttpRequest, exchange: Exchange, on_answer: Callable[[HttpAnswer], None]) -> None:
         gone = asyncio.Event()

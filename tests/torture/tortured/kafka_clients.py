@@ -17,12 +17,13 @@ from tests.torture.tortured.checker import Log
 from tests.torture.tortured.clients import GIVE_UP_SECONDS, TIMEOUT_SECONDS, Client
 from tests.torture.tortured.history import Place, Read, Write, key_of
 
-_QUICK: Final[dict[str, Any]] = {
+QUICK: Final[dict[str, Any]] = {
     "retry.backoff.ms": 50,
     "reconnect.backoff.max.ms": 500,
     "socket.timeout.ms": int(TIMEOUT_SECONDS * 1000),
     "log_level": 0,
 }
+"""Settings of all of them: they find out soon that a gateway is gone."""
 Line = tuple[str, int]
 
 
@@ -50,7 +51,7 @@ class _Sent:
 
 def produce_by_kafka(client: Client, servers: str, topics: dict[str, int], pace_seconds: float) -> None:
     """An idempotent producer. Each record is a write of its own: a request holds what librdkafka puts into it."""
-    made = partial(Producer, {**_QUICK, "bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 5})
+    made = partial(Producer, {**QUICK, "bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 5})
     producer = made()
     while not client.stopping.is_set():
         sent = _sent(client, producer, topics, 20)
@@ -106,7 +107,7 @@ def transact_by_kafka(client: Client, servers: str, topics: dict[str, int], pace
 
 def _initialized(client: Client, servers: str) -> Producer | None:
     """None where the gateways did not answer in time."""
-    producer = Producer({**_QUICK, "bootstrap.servers": servers, "transactional.id": client.name})
+    producer = Producer({**QUICK, "bootstrap.servers": servers, "transactional.id": client.name})
     try:
         producer.init_transactions(TIMEOUT_SECONDS)
     except KafkaException:
@@ -181,7 +182,7 @@ def read_by_kafka(client: Client, servers: str, topics: dict[str, int]) -> None:
     consumer = _consumer(servers, topics)
     try:
         while not client.stopping.is_set():
-            for message in _messages(consumer, 0.5):
+            for message in messages(consumer, 0.5):
                 position = positions[str(message.topic()), int(message.partition() or 0)]
                 position.values.append((message.value() or b"").decode())
                 position.offsets.append(int(message.offset() or 0))
@@ -220,7 +221,7 @@ def by_kafka(servers: str, topics: dict[str, int]) -> Log:
         while any(len(log[line]) < end for line, end in ends.items()):
             if time.monotonic() > deadline:
                 raise AssertionError(f"the records up to {ends} do not come")
-            for message in _messages(consumer, 1.0):
+            for message in messages(consumer, 1.0):
                 held = log[str(message.topic()), int(message.partition() or 0)]
                 if message.offset() != len(held):
                     raise AssertionError(f"{message.topic()} has {message.offset()} where {len(held)} should be")
@@ -234,7 +235,7 @@ def _consumer(servers: str, topics: dict[str, int]) -> Consumer:
     """At the beginning of all partitions. An offset that is out of range is an error."""
     consumer = Consumer(
         {
-            **_QUICK,
+            **QUICK,
             "bootstrap.servers": servers,
             "group.id": "no group",
             "enable.auto.commit": False,
@@ -246,7 +247,7 @@ def _consumer(servers: str, topics: dict[str, int]) -> Consumer:
     return consumer
 
 
-def _messages(consumer: Consumer, seconds: float) -> list[Message]:
+def messages(consumer: Consumer, seconds: float) -> list[Message]:
     """What has come. Raises ``KafkaException`` for an error that a client can't go past by itself."""
     found = []
     for message in consumer.consume(500, seconds):

@@ -21,6 +21,7 @@ from tests.torture.tortured.group_members import GroupMember
 from tests.torture.tortured.group_offsets import OffsetsClient, committed_offsets, ever_committed
 from tests.torture.tortured.history import History
 from tests.torture.tortured.kafka_clients import by_kafka, produce_by_kafka, read_by_kafka, transact_by_kafka
+from tests.torture.tortured.kafka_members import PROTOCOLS, KafkaMember
 from tests.torture.tortured.misfortune import Misfortune
 from tests.torture.tortured.mode_changer import ModeChanger
 from tests.torture.tortured.service import STORE, Service, service
@@ -47,7 +48,8 @@ class Plan:
     committers: int = 2
     """Of offsets without members, each for a group of its own."""
     kafka_clients: int = 0
-    """So many producers, transactional loops and readers by Kafka's protocol, beside those over HTTP."""
+    """So many producers, transactional loops, readers, and members of a group of each kind by Kafka's protocol, beside those
+    over HTTP."""
     pace_seconds: float = 0.1
     freeze_seconds: float = 20.0
     mode_seconds: float | None = None
@@ -93,7 +95,7 @@ def torture(
             return clients.Client(name, running.urls, history, until, plan.seed)
 
         writing = _start_writing(plan, lambda name: make(name, stopping), kafka, failures)
-        groups = _Groups(running, plan, stopping)
+        groups = _Groups(running, plan, kafka, stopping)
         groups.start()
         changer = _start_moving(plan, make("operator", stopping), failures)
         ended = threading.Event()
@@ -186,10 +188,15 @@ def _start_moving(plan: Plan, client: clients.Client, failures: list[str]) -> Mo
 
 
 class _Groups:
-    """The consumers of a run: a group of members that poll, and committers of offsets."""
+    """The consumers of a run: a group of members that poll, committers of offsets, and a group of each of Kafka's protocols."""
 
-    def __init__(self, running: Service, plan: Plan, stopping: threading.Event) -> None:
+    def __init__(self, running: Service, plan: Plan, kafka: str, stopping: threading.Event) -> None:
         self._running = running
+        self._by_kafka = [
+            KafkaMember(f"kafka-{one}-{i}", kafka, f"kafka-{one}", "orders", protocol=one, stopping=stopping)
+            for one in PROTOCOLS
+            for i in range(plan.kafka_clients)
+        ]
         self._members = [
             GroupMember(
                 f"member-{i}",
@@ -209,18 +216,25 @@ class _Groups:
 
     def start(self) -> None:
         """From now on poll and commit."""
-        for thread in (*self._members, *self._committers):
+        for thread in (*self._members, *self._committers, *self._by_kafka):
             thread.start()
 
     def judged(self) -> list[str]:
         """Wait for the last answers; what the histories say against each other and against the table."""
-        for thread in (*self._members, *self._committers):
+        everybody = (*self._members, *self._committers, *self._by_kafka)
+        for thread in everybody:
             thread.join(REST_SECONDS_MAX)
         with mock.patch.dict(os.environ, self._running.environment):
             store = open_store(STORE)
-        histories = [history for member in self._members for history in member.histories]
-        found = group_contradictions(histories, committed_offsets(self._running.urls[0], "consumers"))
-        found += unlike_the_table(histories, ever_committed(store, "consumers"))
+        groups = {"consumers": [history for member in self._members for history in member.histories]}
+        for member in self._by_kafka:
+            groups.setdefault(member.group, []).extend(member.histories)
+        found = [f"{thread.name} hangs" for thread in everybody if thread.is_alive()]
+        for group, histories in groups.items():
+            has_any = any(commit.ended is not None for history in histories for commit in history.commits)
+            offsets = committed_offsets(self._running.urls[0], group) if has_any else {}
+            found += group_contradictions(histories, offsets)
+            found += unlike_the_table(histories, ever_committed(store, group))
         for committer in self._committers:
             found += unlike_the_table([committer.history], ever_committed(store, committer.group))
         return found
@@ -228,12 +242,16 @@ class _Groups:
     def counts(self) -> dict[str, int]:
         """How much of it there was."""
         histories = [history for member in self._members for history in member.histories]
+        by_kafka = [history for member in self._by_kafka for history in member.histories]
         alone = [committer.history for committer in self._committers]
         return {
             "polls": sum(member.polls for member in self._members),
             "polls: commit acknowledged": sum(one.ended is not None for h in histories for one in h.commits),
             "polls: commit in doubt": sum(one.ended is None for h in histories for one in h.commits),
             "polls: commit refused": sum(len(h.refused) for h in histories),
+            "Kafka's members: records": sum(len(h.processed) for h in by_kafka),
+            "Kafka's members: commit acknowledged": sum(one.ended is not None for h in by_kafka for one in h.commits),
+            "Kafka's members: commit in doubt": sum(one.ended is None for h in by_kafka for one in h.commits),
             "offsets: acknowledged": sum(one.ended is not None for h in alone for one in h.commits),
             "offsets: in doubt": sum(one.ended is None for h in alone for one in h.commits),
             "offsets: refused": sum(len(h.refused) for h in alone),

@@ -20,6 +20,15 @@ from tests.support.records import batch_of
 MINE = "mine"
 
 
+class LaterClock(SystemClock):
+    """The system's, some time later."""
+
+    ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead_ms
+
+
 async def begun(gateway: Gateway, timeout_ms: int = 60_000) -> Producing:
     """A topic with two partitions, and an epoch whose first transaction is open."""
     await gateway.topic("t", 2, flush_ms=0)
@@ -148,10 +157,62 @@ async def test_a_commit_is_refused_once_the_time_out_has_passed() -> None:
     producing = await begun(gateway, timeout_ms=1)
 
     await asyncio.sleep(0.01)
-    assert await refusal(gateway, producing) is ErrorCode.TRANSACTION_NOT_OPEN
+    kafka = gateway.engine.kafka_transactions
+    offsets = (StagedOffset(topic="t", partition=0, offset=1),)
+    of_group = StagedOffsets(group="g", member_id=None, generation=None, offsets=offsets)
+    for call in (
+        lambda: kafka.stage_offsets(producing, of_group),
+        lambda: kafka.end(producing, is_committed=True),
+        lambda: kafka.begin(producing),
+    ):
+        with pytest.raises(TidelogError) as caught:
+            await call()
+        assert (caught.value.code, caught.value.fields["reason"]) == (ErrorCode.TRANSACTION_NOT_OPEN, "expired")
+
+
+async def test_a_commit_that_meets_the_time_out_says_so() -> None:
+    """The time-out passes while its decision is on its way: the client is told that the epoch is over, not of a wrong state."""
+    clock = LaterClock()
+    gateway = make_gateway(clock=clock)
+    producing = await begun(gateway)
+    await stage(gateway, producing, 0, b"x")
+    with Gate(gateway.store, "get", ".arrow") as gate:
+        ending = asyncio.create_task(gateway.engine.kafka_transactions.end(producing, is_committed=True))
+        await gate.wait_until_reached()
+        clock.ahead_ms = 61_000
     with pytest.raises(TidelogError) as caught:
-        await gateway.engine.kafka_transactions.begin(producing)
-    assert caught.value.fields["reason"] == "expired"
+        await ending
+    assert (caught.value.code, caught.value.fields["reason"]) == (ErrorCode.TRANSACTION_NOT_OPEN, "expired")
+
+
+async def test_a_commit_that_is_asked_for_again_is_known_as_long_as_its_transactional_id() -> None:
+    """The transaction itself is forgotten after a day."""
+    clock = LaterClock()
+    gateway = make_gateway(clock=clock)
+    producing = await begun(gateway)
+    kafka = gateway.engine.kafka_transactions
+    row = await kafka.open(producing)
+    await kafka.end(producing, is_committed=True)
+    clock.ahead_ms = 2 * 86_400_000
+    await kafka.init_producer("another", 60_000)
+    with pytest.raises(TidelogError) as caught:
+        await gateway.engine.transactions.look(row.transaction_id)
+    assert caught.value.code is ErrorCode.UNKNOWN_TRANSACTION
+    await kafka.end(producing, is_committed=True)
+
+
+async def test_the_next_transaction_begins_where_the_one_before_is_remembered_as_open() -> None:
+    """The client ended it at another gateway, and comes back to the first one."""
+    gateway = make_gateway()
+    other = make_gateway(objects=gateway.store.objects)
+    producing = await begun(gateway)
+    await stage(gateway, producing, 0, b"a")
+    await other.engine.kafka_transactions.end(producing, is_committed=True)
+    row = await gateway.engine.kafka_transactions.begin(producing)
+    assert row.state == "open"
+    await stage(gateway, producing, 1, b"b")
+    await gateway.engine.kafka_transactions.end(producing, is_committed=True)
+    assert await values(gateway) == [b"a", b"b"]
 
 
 async def test_an_idempotent_batch_is_in_the_log_once_and_waits_for_the_one_before() -> None:

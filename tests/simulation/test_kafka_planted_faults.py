@@ -1,0 +1,100 @@
+"""The simulation of both doors can fail: each of these defects of Kafka's door, planted into a gateway, breaks a promise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode as KafkaError
+
+from gateway.kafka.calls import group_offsets, stamps, transactions
+from gateway.kafka.known_topics import KnownTopics
+from gateway.kafka.wire import batch_head
+from gateway.transactions.of_kafka import KafkaTransactions
+from log_format.errors import BackOff
+from tests.simulation.simulated.faults import CALM, FAULTY, HOSTILE, STORMY, Profile
+from tests.simulation.simulated.seeds import seed_that_shows
+from tests.simulation.simulated_kafka.world import simulate_kafka
+from tests.simulation.simulated_service.service import Code
+
+SEEDS_MAX = 200
+_moved = batch_head.moved
+_begin = KafkaTransactions.begin
+_writable = transactions._writable
+_commit_answer = group_offsets._commit_answer
+
+
+def _one_further(batch: memoryview, base_offset: int) -> Any:
+    return _moved(batch, base_offset + 1)
+
+
+def _nameless(*_: Any) -> stamps.Stamped:
+    """Batches are appended as often as they come."""
+    return stamps.PLAIN
+
+
+async def _by_memory(self: KafkaTransactions, producing: Any) -> Any:
+    """What this gateway remembers as open is open."""
+    row = self._table.state.producers.get(producing.transactional_id)
+    if row is not None and row.state == "open":
+        return await self.open(producing)
+    return await _begin(self, producing)
+
+
+async def _of_a_leader(call: Any, topic: str, partitions: tuple[int, ...]) -> Any:
+    """Says of partitions that it can't look at what their leader would say."""
+    try:
+        return await _writable(call, topic, partitions)
+    except BackOff:
+        return dict.fromkeys(partitions, KafkaError.not_leader_or_follower)
+
+
+async def _answers_before(call: Any, request: Any, *_: Any) -> Any:
+    """Says that offsets are committed, and commits none."""
+    return _commit_answer(call, request, {})
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A defect, and the histories in which it shows soon: a profile, and where to begin."""
+
+    target: str
+    replacement: Any
+    profile: Profile
+    first_seed: int = 0
+
+
+PLANTED: dict[str, Planted] = {
+    "moves a producer's batch too far": Planted("gateway.kafka.calls.fetched_batches.moved", _one_further, CALM),
+    "appends a batch that comes again": Planted("gateway.kafka.calls.produce.stamp_of", _nameless, FAULTY),
+    "takes any id for the topic's": Planted("gateway.kafka.known_topics.KnownTopics.is_of", lambda *_: True, FAULTY),
+    "does not bear that a topic can't be looked up": Planted(
+        "gateway.kafka.known_topics.KnownTopics.name", KnownTopics.looked_up, FAULTY
+    ),
+    "believes its memory of a transaction": Planted(
+        "gateway.transactions.of_kafka.KafkaTransactions.begin", _by_memory, STORMY, first_seed=14
+    ),
+    "tells a transaction's client of leaders": Planted(
+        "gateway.kafka.calls.transactions._writable", _of_a_leader, HOSTILE
+    ),
+    "acknowledges offsets that it does not commit": Planted(
+        "gateway.kafka.calls.group_offsets._committed", _answers_before, CALM
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_fault_is_found(name: str) -> None:
+    """The simulation sees every one of these defects."""
+    planted = PLANTED[name]
+    seeds = range(planted.first_seed, planted.first_seed + SEEDS_MAX)
+    assert (
+        seed_that_shows(
+            seeds,
+            lambda seed: simulate_kafka(
+                seed, profile=planted.profile, code=Code(planted=((planted.target, planted.replacement),))
+            ),
+        )
+        is not None
+    )

@@ -1,0 +1,64 @@
+"""Gateways whose clients come by both doors, under misfortune: histories from one seed each (docs/guarantees.md, G1 to G8).
+
+The real listener, behind a connection that stands in for asyncio's transport. What HTTP's clients and Kafka's are told is judged
+by one truth: so what came in by one door is read by the other, at the same offsets. ``make simulate SEEDS=10000`` runs more
+histories; ``TIDELOG_KAFKA_SEED=123`` runs that one alone and prints what happened in it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.simulation.simulated.replay import assert_replays
+from tests.simulation.simulated.seeds import Seeds
+from tests.simulation.simulated_kafka.world import PROFILES, simulate_kafka
+
+SEEDS = Seeds("KAFKA", 6, at_once=2)
+EVENTFUL_SEEDS = 4
+"""Of each profile, at most."""
+
+
+@pytest.mark.parametrize("part", SEEDS.parts)
+def test_both_doors_keep_the_guarantees(part: int) -> None:
+    """Whatever happens to gateways, connections, requests and answers, what Kafka's clients are told is true, too.
+
+    What is acknowledged is in the log once, in order and at the told offset; what is refused is not. Transactions are whole.
+    Records and committed offsets are the same by both doors.
+    """
+    for seed in SEEDS.of(part):
+        simulate_kafka(seed, on_note=SEEDS.on_note)
+
+
+def test_the_histories_are_eventful() -> None:
+    """The simulation is not empty: within a few histories of each profile Kafka's clients meet every outcome."""
+    outcomes = [
+        "acknowledged by Kafka",
+        "read by Kafka",
+        "Kafka's answer lost",
+        "known to Kafka's client after doubt",
+        "given up by Kafka's client",
+        "Kafka's transaction committed",
+        "Kafka's transaction given up",
+        "offset committed",
+        "offset in doubt",
+        "offset read by HTTP",
+        "offset read by Kafka",
+        "crash",
+        "pause",
+    ]
+    seen: Counter[str] = Counter()
+    for seed in range(EVENTFUL_SEEDS):
+        for profile in PROFILES:
+            seen += simulate_kafka(seed, profile=profile).seen
+        missing = [name for name in outcomes if not seen[name]]
+        if not missing:
+            break
+    assert missing == []
+
+
+@pytest.mark.parametrize("seed", [5])
+def test_a_seed_is_a_history(seed: int) -> None:
+    """The same seed gives the same history byte for byte, also in another process with other hashes."""
+    assert_replays(simulate_kafka, seed)
