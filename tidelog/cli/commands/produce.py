@@ -33,6 +33,7 @@ from tidelog.cli.terminal.console import (
     progress,
     reporting,
 )
+from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.cli.terminal.names import TopicArgument
 
@@ -94,7 +95,9 @@ HeaderOption = Annotated[
 DeliverAfterOption = Annotated[
     float | None,
     typer.Option(
-        metavar="SECONDS", min=0, help="The records appear so long after their receipt. Not for --format ndjson."
+        metavar="DURATION",
+        parser=in_seconds(least=0),
+        help="The records appear so long (90s, 1h) after their receipt. Not for --format ndjson.",
     ),
 ]
 
