@@ -31,6 +31,8 @@ from gateway.process.worker import Worker
 from gateway.settings import ENVIRONMENT_PREFIX, Settings, SettingsError
 from log_format.version import __version__
 
+PROGRAM: Final = "tidelog serve"
+"""What a user types, who needs not know which module it becomes."""
 EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - compared with, not listened on
 
 _log = logging.getLogger("gateway")
@@ -81,7 +83,7 @@ def _serve(settings: Settings) -> int:
 
 
 def _refuse(error: Exception, status: int) -> int:
-    sys.stderr.write(f"python -m gateway: {error}\n")
+    sys.stderr.write(f"{PROGRAM}: {error}\n")
     return status
 
 
@@ -134,7 +136,8 @@ def _next_steps(url: str) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m gateway",
+        prog=PROGRAM,
+        usage="%(prog)s --store STORE [--SETTING VALUE …]",  # all settings would hide what an error says
         description="Serve a Tidelog store over HTTP.",
         epilog=f"Each option may also be given as {ENVIRONMENT_PREFIX}<NAME> in the environment.",
     )
