@@ -10,6 +10,8 @@ from pyspark.sql.functions import col
 
 from spark_pipeline import session, stream_topic
 
+if len(sys.argv) < 3:
+    sys.exit(__doc__)
 STORE, TOPIC = sys.argv[1:3]
 
 spark = session(STORE, app_name="spark_stream")
