@@ -78,8 +78,10 @@ def maintain(
         # Without Spark there is less to install; what collects files has Prometheus' client, too.
         without_spark = "arrow" if metrics_port is None else "collect"
         extra = "spark" if workers is Workers.SPARK else without_spark
+        without = ", or --workers local, which needs no Spark" if workers is Workers.SPARK else ""
         note(
             f"Maintenance needs {', '.join(missing)}: pip install 'tidelog[{extra}]' (with s3 too: 'tidelog[{extra},s3]')"
+            f"{without}"
         )
         raise typer.Exit(ExitCode.FAILED)
     arguments = ["--store", store, "--workers", workers.value]

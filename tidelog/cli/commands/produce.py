@@ -245,7 +245,7 @@ def _report(tally: Tally, elapsed_s: float, *, as_json: bool, ended: bool) -> No
     if tally.scheduled_count:
         note(f"{tally.scheduled_count:,} of them are delayed: tidelog topic scheduled list {tally.topic}")
     if tally.failed_count:
-        note(f"{tally.failed_count:,} more were sent and not acknowledged.")
+        note(f"{tally.failed_count:,} more {'was' if tally.failed_count == 1 else 'were'} sent and not acknowledged.")
     if tally.failed_at is not None:
         note(f"The first that failed: {tally.failed_at}.")
     if not ended and through is not None:
