@@ -38,6 +38,9 @@ def tail(
     from_: Annotated[
         str | None, typer.Option("--from", metavar="WHERE", help="Begin there, as consume --from.")
     ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="It follows anyway, unless --until ends it: for fingers that type tail -f.")
+    ] = False,
     until: UntilOption = None,
     filter_: FilterOption = None,
     key: OnlyKeyOption = None,
@@ -59,6 +62,7 @@ def tail(
       tidelog tail orders --from 2h --until 1h
       tidelog tail orders --max 3 --json
     """
+    del follow
     api_timeout_ms = timeout * 1000
     with (
         reporting(as_json=as_json),
