@@ -243,7 +243,8 @@ def _report(tally: Tally, elapsed_s: float, *, as_json: bool, ended: bool) -> No
     rate = f", {count / elapsed_s:,.0f}/s" if elapsed_s > 0 else ""
     note(f"{count:,} record{'' if count == 1 else 's'} stored in {tally.topic}{rate}.")
     if tally.scheduled_count:
-        note(f"{tally.scheduled_count:,} of them are delayed: tidelog topic scheduled list {tally.topic}")
+        delayed = f"{tally.scheduled_count:,} of them {'is' if tally.scheduled_count == 1 else 'are'} delayed"
+        note(f"{delayed}: tidelog topic scheduled list {tally.topic}")
     if tally.failed_count:
         note(f"{tally.failed_count:,} more {'was' if tally.failed_count == 1 else 'were'} sent and not acknowledged.")
     if tally.failed_at is not None:

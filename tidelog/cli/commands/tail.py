@@ -27,20 +27,24 @@ from tidelog.cli.terminal.wanted import FilterOption, OnlyKeyOption, filter_of
 from tidelog.cli.terminal.where import Range, Where, find, parse_where
 from tidelog.consumer.consumer import Consumer
 
+FollowOption = Annotated[
+    bool,
+    typer.Option("--follow", "-f", help="It follows anyway, unless --until ends it: for fingers that type tail -f."),
+]
+LinesOption = Annotated[
+    int | None,
+    typer.Option("--lines", "-l", min=0, help="Begin with so many of each partition's last records. Default: 10."),
+]
+
 
 def tail(
     topics: TopicsArgument,
     *,
-    lines: Annotated[
-        int | None,
-        typer.Option("--lines", "-l", min=0, help="Begin with so many of each partition's last records. Default: 10."),
-    ] = None,
+    lines: LinesOption = None,
     from_: Annotated[
         str | None, typer.Option("--from", metavar="WHERE", help="Begin there, as consume --from.")
     ] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="It follows anyway, unless --until ends it: for fingers that type tail -f.")
-    ] = False,
+    follow: FollowOption = False,
     until: UntilOption = None,
     filter_: FilterOption = None,
     key: OnlyKeyOption = None,
