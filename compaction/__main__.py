@@ -140,7 +140,7 @@ def _port(text: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m compaction", description="Maintain the topics of a store.")
+    parser = argparse.ArgumentParser(prog="tidelog maintain", description="Maintain the topics of a store.")
     parser.add_argument("--store", required=True, help="a directory, file:///directory or s3://bucket/prefix")
     parser.add_argument("--topic", action="append", default=[], help="only this topic; may be given several times")
     often = parser.add_mutually_exclusive_group()

@@ -38,4 +38,6 @@ def write_down(file: FileIO, record: Record) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
     main(sys.argv[1], *map(int, sys.argv[2:]))

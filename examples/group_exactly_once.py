@@ -41,4 +41,6 @@ def main(name: str, session_timeout_ms: int = 45_000) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
     main(sys.argv[1], *map(int, sys.argv[2:]))

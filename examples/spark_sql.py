@@ -7,6 +7,8 @@ import sys
 
 from spark_pipeline import read_topic, session
 
+if len(sys.argv) < 3:
+    sys.exit(__doc__)
 STORE, TOPIC = sys.argv[1:3]
 QUERY = (
     sys.argv[3]

@@ -3,13 +3,17 @@
 Prints each record as it arrives, from the topic's beginning. A real query names a permanent checkpoint, and goes on from there.
 """
 
+import signal
 import sys
 import tempfile
+import threading
 
 from pyspark.sql.functions import col
 
 from spark_pipeline import session, stream_topic
 
+if len(sys.argv) < 3:
+    sys.exit(__doc__)
 STORE, TOPIC = sys.argv[1:3]
 
 spark = session(STORE, app_name="spark_stream")
@@ -18,8 +22,10 @@ records = stream_topic(spark, STORE, TOPIC).select(
 )
 with tempfile.TemporaryDirectory() as checkpoint:
     query = records.writeStream.format("console").option("checkpointLocation", checkpoint).start()
-    try:
-        query.awaitTermination()
-    except KeyboardInterrupt:
-        query.stop()
+    stopped = threading.Event()
+    signal.signal(signal.SIGINT, lambda *_: stopped.set())  # instead of pyspark's own, which ends in a traceback
+    while query.isActive and not stopped.wait(1):
+        pass
+    query.stop()
+    query.awaitTermination()  # raises what the query itself ended by
 spark.stop()

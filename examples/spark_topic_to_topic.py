@@ -10,6 +10,8 @@ from pyspark.sql.functions import col
 
 from spark_pipeline import session
 
+if len(sys.argv) < 6:
+    sys.exit(__doc__)
 STORE, FROM, TO, TEXT, CHECKPOINT = sys.argv[1:6]
 
 spark = session(STORE, app_name="spark_topic_to_topic")

@@ -31,6 +31,8 @@ from gateway.process.worker import Worker
 from gateway.settings import ENVIRONMENT_PREFIX, Settings, SettingsError
 from log_format.version import __version__
 
+PROGRAM: Final = "tidelog serve"
+"""What a user types, who needs not know which module it becomes."""
 EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - compared with, not listened on
 
 _log = logging.getLogger("gateway")
@@ -48,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _serve(settings)
     _warn(settings)
     passed_on = sys.argv[1:] if arguments is None else arguments
-    supervisor = Supervisor(settings, passed_on, partial(_announce, settings.store))
+    supervisor = Supervisor(settings, passed_on, partial(announce, settings.store))
     status = asyncio.run(supervisor.run())
     structured_log.WRITER.flush()
     return status
@@ -71,7 +73,7 @@ def _serve(settings: Settings) -> int:
     if worker is None:
         _warn(settings)
     config = server_config(create_app(gateway), gateway)
-    server = GatewayServer(config, gateway, partial(_announce, gateway.store_uri), worker=worker)
+    server = GatewayServer(config, gateway, partial(announce, gateway.store_uri), worker=worker)
     server.run(None if worker is None else [worker.shared, worker.own])
     structured_log.WRITER.flush()
     if not server.drained_whole:
@@ -81,7 +83,7 @@ def _serve(settings: Settings) -> int:
 
 
 def _refuse(error: Exception, status: int) -> int:
-    sys.stderr.write(f"python -m gateway: {error}\n")
+    sys.stderr.write(f"{PROGRAM}: {error}\n")
     return status
 
 
@@ -111,7 +113,8 @@ def _warn_of_address(settings: Settings) -> None:
         )
 
 
-def _announce(store_uri: str, url: str, operations_url: str | None) -> None:
+def announce(store_uri: str, url: str, operations_url: str | None) -> None:
+    """Write that the gateway is ready to standard output, where tests and programs wait for it."""
     more = "" if operations_url is None else f", operations on {operations_url}"
     with contextlib.suppress(OSError):
         sys.stdout.write(f"Tidelog {__version__} listens on {url} (store {store_uri}){more}\n")
@@ -123,7 +126,7 @@ def _announce(store_uri: str, url: str, operations_url: str | None) -> None:
 def _next_steps(url: str) -> str:
     """What to do next, for the person that started it."""
     return (
-        f"  The API, to try in a browser: {url}/docs\n"
+        f"  In a browser:                 {url}/ shows topics, messages and groups, {url}/docs the API\n"
         f"  In another terminal:          export TIDELOG_URL={url}\n"
         "                                tidelog topic create orders --partitions 4\n"
         "                                echo hello | tidelog produce orders\n"
@@ -134,7 +137,8 @@ def _next_steps(url: str) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m gateway",
+        prog=PROGRAM,
+        usage="%(prog)s --store STORE [--SETTING VALUE …]",  # all settings would hide what an error says
         description="Serve a Tidelog store over HTTP.",
         epilog=f"Each option may also be given as {ENVIRONMENT_PREFIX}<NAME> in the environment.",
     )

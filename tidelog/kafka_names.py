@@ -157,6 +157,8 @@ def refused_argument(name: str) -> str:
     instead = INSTEAD.get(name)
     if instead is not None:
         return f"there is no argument {name!r}: {instead}"
+    if "." in name:
+        return f"there is no argument {name!r}: names have underscores here, as in {name.replace('.', '_')}"
     return f"there is no argument {name!r}: see the class's documentation for those that there are"
 
 
@@ -164,4 +166,4 @@ def refused_method(of: object, name: str) -> AttributeError:
     """The error for a method that there is not."""
     said = f"{type(of).__name__!r} object has no attribute {name!r}"
     instead = METHODS.get(name)
-    return AttributeError(said if instead is None else f"{said}: write {instead}", name=name, obj=of)
+    return AttributeError(said if instead is None else f"{said}; here: {instead}", name=name, obj=of)

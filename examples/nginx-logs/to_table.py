@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
+import signal
+import threading
 from pathlib import Path
 
 from pyspark.sql import DataFrame
@@ -69,9 +70,12 @@ def main() -> None:
         spark.read.format("delta").load(table).groupBy("path").count().orderBy("count", ascending=False).show(20)
     else:
         query = writer.trigger(processingTime="5 seconds").start(table)
-        with contextlib.suppress(KeyboardInterrupt):
-            query.awaitTermination()
+        stopped = threading.Event()
+        signal.signal(signal.SIGINT, lambda *_: stopped.set())  # instead of pyspark's own, which ends in a traceback
+        while query.isActive and not stopped.wait(1):
+            pass
         query.stop()
+        query.awaitTermination()  # raises what the query itself ended by
     spark.stop()
 
 

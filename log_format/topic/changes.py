@@ -48,14 +48,22 @@ class CreateTopic:
             if (state.partition_count, state.config.effective()) == (self.partition_count, self.config.effective()):
                 return Proposal(operation="CREATE TOPIC", actions=(), result=state.topic_id == self.topic_id)
             raise RequestRefused(
-                f"Topic {self.name!r} exists with {state.partition_count} partitions and another configuration "
-                "than asked for. Use PATCH to change it.",
+                f"Topic {self.name!r} exists with {self._difference(state)}. Use PATCH to change it.",
                 code=ErrorCode.TOPIC_ALREADY_EXISTS,
                 topic=self.name,
             )
         metadata = _metadata(self.topic_id, self.name, self.partition_count, self.config, now_ms, self.attachment, None)
         protocol = _protocol(self.attachment) or ([] if state.version >= 0 else [Protocol()])
         return Proposal(operation="CREATE TOPIC", actions=[*protocol, metadata], result=True)
+
+    def _difference(self, state: TopicState) -> str:
+        """What the topic has otherwise, by name."""
+        has, asked = state.config.effective(), self.config.effective()
+        differ = [name for name in {**has, **asked} if has.get(name) != asked.get(name)]
+        found = [f"{name}={has[name]}" if name in has else f"no {name}" for name in differ]
+        if state.partition_count != self.partition_count:
+            found.insert(0, f"{state.partition_count} partitions")
+        return " and ".join(found[:3]) + (" and more" if len(found) > 3 else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

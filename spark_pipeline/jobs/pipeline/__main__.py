@@ -94,7 +94,7 @@ def _options(chosen: argparse.Namespace) -> dict[str, object]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="pipeline",
+        prog="tidelog pipeline",
         description="A topic of JSON to a typed Delta table and aggregates, each record once; what does not fit goes to a "
         "dead-letter topic. Options win over the file.",
         epilog=_EXAMPLES,

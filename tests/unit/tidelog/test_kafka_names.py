@@ -118,6 +118,7 @@ def test_a_failed_record_calls_the_errback(gateway: FakeGateway) -> None:
         (tidelog.Consumer, {"isolation_level": "read_uncommitted"}, "always 'read_committed'"),
         (tidelog.Admin, {"client_id": "x"}, "only Consumer"),
         (tidelog.Admin, {"nonsense": 1}, "documentation"),
+        (tidelog.Admin, {"bootstrap.servers": "x"}, "as in bootstrap_servers"),
     ],
 )
 def test_a_name_that_means_something_else_is_translated(client: Any, given: dict[str, Any], said: str) -> None:
@@ -129,9 +130,9 @@ def test_a_name_that_means_something_else_is_translated(client: Any, given: dict
 def test_a_method_that_is_not_there_is_translated(dead_url: str) -> None:
     """By an AttributeError, so that ``hasattr`` and Python's own words go on working."""
     with tidelog.Producer(dead_url) as producer, tidelog.Consumer(bootstrap_servers=dead_url) as consumer:
-        with pytest.raises(AttributeError, match="write send"):
+        with pytest.raises(AttributeError, match="here: send"):
             producer.produce  # type: ignore[attr-defined]  # noqa: B018
-        with pytest.raises(AttributeError, match=r"write Consumer\(\*topics"):
+        with pytest.raises(AttributeError, match=r"here: Consumer\(\*topics"):
             consumer.subscribe  # type: ignore[attr-defined]  # noqa: B018
         assert not hasattr(consumer, "nonsense")
 

@@ -22,6 +22,7 @@ from tidelog.cli.terminal.console import (
     progress,
     reporting,
 )
+from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import TopicArgument
 from tidelog.cli.terminal.where import Where, find
@@ -29,7 +30,12 @@ from tidelog.cli.terminal.where import Where, find
 app = Commands(help="Measure how fast a gateway takes and gives records. Ends by itself.")
 
 RecordsOption = Annotated[int, typer.Option("--records", "-n", min=1, help="End after so many records.")]
-SecondsOption = Annotated[float, typer.Option("--seconds", min=0.1, help="End after so long, whatever is done.")]
+SecondsOption = Annotated[
+    float,
+    typer.Option(
+        "--seconds", metavar="DURATION", parser=in_seconds(least=0.1), help="End after so long, whatever is done."
+    ),
+]
 TablesOption = Annotated[bool, typer.Option("--tables", help="Arrow tables instead of records one by one.")]
 
 

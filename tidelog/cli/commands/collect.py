@@ -19,6 +19,7 @@ from rich.console import Console
 
 from tidelog.bodies.encode import Compression
 from tidelog.cli.terminal.console import CommandFailed, JsonOption, TokenFileOption, UrlOption, reporting
+from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.cli.terminal.names import complete_topics
 
@@ -71,7 +72,11 @@ KeyOption = Annotated[
 ]
 UnfinishedOption = Annotated[
     float,
-    typer.Option(metavar="SECONDS", min=0, help="How long a last line without its end waits before it is sent."),
+    typer.Option(
+        metavar="DURATION",
+        parser=in_seconds(least=0),
+        help="How long a last line without its end waits before it is sent.",
+    ),
 ]
 HeadersOption = Annotated[bool, typer.Option(help="Send the headers 'file' and 'line' with each record.")]
 CompressionOption = Annotated[Compression | None, typer.Option(help="Of requests. Default: none.")]

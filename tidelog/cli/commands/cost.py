@@ -21,6 +21,7 @@ from tidelog.cli.terminal.console import (
     output,
     print_json,
 )
+from tidelog.cli.terminal.durations import in_seconds
 from tidelog.deadline import Deadline
 from tidelog.http.transport import Transport
 from tidelog.types.topic import Topic
@@ -31,7 +32,10 @@ def cost(
     *,
     all_: Annotated[bool, typer.Option("--all", help="All topics, and what gateways ask for by themselves.")] = False,
     seconds: Annotated[
-        float, typer.Option("--seconds", metavar="SECONDS", min=1, help="How long to count requests for.")
+        float,
+        typer.Option(
+            "--seconds", metavar="DURATION", parser=in_seconds(least=1), help="How long to count requests for."
+        ),
     ] = 10.0,
     call: AdminCall,
 ) -> None:

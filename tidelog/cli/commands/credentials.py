@@ -15,6 +15,7 @@ from tidelog.cli.terminal.console import (
     note,
     print_json,
 )
+from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.names import TopicsArgument
 
 
@@ -24,7 +25,14 @@ def credentials(
     access: Annotated[
         Literal["read", "append"], typer.Option(help="append may also write segments; gateways commit them.")
     ] = "read",
-    duration: Annotated[int, typer.Option(metavar="SECONDS", min=900, max=3600, help="How long they work.")] = 900,
+    duration: Annotated[
+        float,
+        typer.Option(
+            metavar="DURATION",
+            parser=in_seconds(least=900, most=3600),
+            help="How long they work: 15m to 1h.",
+        ),
+    ] = 900,
     call: AdminCall,
 ) -> None:
     """Ask for temporary credentials of the store for the tables of 1 to 20 topics, as a shell's exports.
@@ -32,10 +40,10 @@ def credentials(
     \b
     Examples:
       eval "$(tidelog credentials orders clicks)"
-      tidelog credentials orders --access append --duration 3600 --json
+      tidelog credentials orders --access append --duration 1h --json
     """
     with call.admin() as admin:
-        given = admin.store_credentials(topics, access=access, duration_s=duration)
+        given = admin.store_credentials(topics, access=access, duration_s=round(duration))
         if call.as_json:
             print_json(given)
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,9 +19,11 @@ def help_(
       tidelog help topic create
     """
     shown = context.find_root()
-    for word in words or ():
-        commands = getattr(shown.command, "commands", {})
-        if word not in commands:
-            raise typer.BadParameter(f"{shown.command_path} has no command {word!r}; it has {', '.join(commands)}")
-        shown = typer.Context(commands[word], info_name=word, parent=shown)
+    left = list(words or ())
+    while left:
+        group: Any = shown.command
+        if not hasattr(group, "commands"):
+            raise typer.BadParameter(f"{shown.command_path} has no command {left[0]!r}: it has none below it")
+        name, command, left = group.resolve_command(shown, left)
+        shown = typer.Context(command, info_name=name, parent=shown)
     typer.echo(shown.get_help())

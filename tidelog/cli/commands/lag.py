@@ -17,6 +17,7 @@ from tidelog.cli.terminal.console import (
     output,
     print_json,
 )
+from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.cli.terminal.names import GroupArgument
 from tidelog.types.group import GroupLag
@@ -26,7 +27,15 @@ def lag(
     group: GroupArgument,
     *,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again and again, until Ctrl-C.")] = False,
-    every: Annotated[float, typer.Option("--every", metavar="SECONDS", min=0.1, help="With --watch: how often.")] = 2.0,
+    every: Annotated[
+        float,
+        typer.Option(
+            "--every",
+            metavar="DURATION",
+            parser=in_seconds(least=0.1),
+            help="With --watch: how often.",
+        ),
+    ] = 2.0,
     call: AdminCall,
 ) -> None:
     """Show how far a group is behind: in records, and in time since the first record that it has not committed.
@@ -37,7 +46,7 @@ def lag(
     Examples:
       tidelog lag billing
       tidelog lag billing --json
-      tidelog lag billing --watch --every 1
+      tidelog lag billing --watch --every 500ms
     """
     with call.admin() as admin:
         if not watch:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from tidelog.cli.terminal.console import note
+from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.programs import become
 
@@ -37,7 +38,14 @@ def maintain(
         list[str] | None, typer.Option(help="Only this topic; may be given several times.", metavar="NAME")
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="One round, then end. The default.")] = False,
-    every: Annotated[str | None, typer.Option(help="A round so often, until Ctrl-C or SIGTERM.", metavar="60s")] = None,
+    every: Annotated[
+        float | None,
+        typer.Option(
+            metavar="DURATION",
+            parser=in_seconds(least=1),
+            help="A round so often (60s, 5m), until Ctrl-C or SIGTERM.",
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
     workers: Annotated[
         Workers, typer.Option(help="Who rewrites segments: Spark's executors, or this process alone.")
@@ -70,13 +78,15 @@ def maintain(
         # Without Spark there is less to install; what collects files has Prometheus' client, too.
         without_spark = "arrow" if metrics_port is None else "collect"
         extra = "spark" if workers is Workers.SPARK else without_spark
+        without = ", or --workers local, which needs no Spark" if workers is Workers.SPARK else ""
         note(
             f"Maintenance needs {', '.join(missing)}: pip install 'tidelog[{extra}]' (with s3 too: 'tidelog[{extra},s3]')"
+            f"{without}"
         )
         raise typer.Exit(ExitCode.FAILED)
     arguments = ["--store", store, "--workers", workers.value]
     arguments += [argument for name in topic or () for argument in ("--topic", name)]
-    arguments += ["--every", every] if every is not None else ["--once"]
+    arguments += ["--every", f"{round(every)}s"] if every is not None else ["--once"]
     arguments += ["--dry-run"] if dry_run else []
     arguments += ["--json"] if as_json else []
     if metrics_port is not None:

@@ -33,6 +33,7 @@ from tidelog.cli.terminal.console import (
     progress,
     reporting,
 )
+from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.cli.terminal.names import TopicArgument
 
@@ -94,7 +95,9 @@ HeaderOption = Annotated[
 DeliverAfterOption = Annotated[
     float | None,
     typer.Option(
-        metavar="SECONDS", min=0, help="The records appear so long after their receipt. Not for --format ndjson."
+        metavar="DURATION",
+        parser=in_seconds(least=0),
+        help="The records appear so long (90s, 1h) after their receipt. Not for --format ndjson.",
     ),
 ]
 
@@ -240,9 +243,10 @@ def _report(tally: Tally, elapsed_s: float, *, as_json: bool, ended: bool) -> No
     rate = f", {count / elapsed_s:,.0f}/s" if elapsed_s > 0 else ""
     note(f"{count:,} record{'' if count == 1 else 's'} stored in {tally.topic}{rate}.")
     if tally.scheduled_count:
-        note(f"{tally.scheduled_count:,} of them are delayed: tidelog topic scheduled list {tally.topic}")
+        delayed = f"{tally.scheduled_count:,} of them {'is' if tally.scheduled_count == 1 else 'are'} delayed"
+        note(f"{delayed}: tidelog topic scheduled list {tally.topic}")
     if tally.failed_count:
-        note(f"{tally.failed_count:,} more were sent and not acknowledged.")
+        note(f"{tally.failed_count:,} more {'was' if tally.failed_count == 1 else 'were'} sent and not acknowledged.")
     if tally.failed_at is not None:
         note(f"The first that failed: {tally.failed_at}.")
     if not ended and through is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal
@@ -23,8 +24,10 @@ from tidelog.cli.terminal.console import (
     print_json,
     reporting,
 )
+from tidelog.cli.terminal.durations import in_milliseconds
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import QueueArgument, TopicsArgument, complete_topics
+from tidelog.cli.terminal.units import duration_ms
 from tidelog.cli.terminal.wanted import FilterOption, OnlyKeyOption, filter_of
 from tidelog.cli.terminal.where import milliseconds
 from tidelog.deadline import Deadline
@@ -35,6 +38,7 @@ app = Commands(help="Create, list, describe and delete queues; receive, settle a
 
 NameArgument = Annotated[str, typer.Argument(help="The queue's name.")]
 _BYTES_MAX = 8 * 1024 * 1024
+_PAUSE_MS = in_milliseconds(least=0)
 
 
 @app.command()
@@ -44,15 +48,23 @@ def create(
     *,
     start: Annotated[
         str | None,
-        typer.Option(metavar="WHERE", help="Where a new queue begins: latest, earliest, a time, @milliseconds."),
+        typer.Option(
+            metavar="WHERE", help="Where a new queue begins: latest, earliest, a span (1h), a time, @milliseconds."
+        ),
     ] = None,
-    lock_ms: Annotated[int | None, typer.Option("--lock-ms", help="How long a record is locked: 30000.")] = None,
+    lock_ms: Annotated[
+        int | None,
+        typer.Option(
+            "--lock-ms", metavar="MS", parser=in_milliseconds(least=0), help="How long a record is locked: 30s."
+        ),
+    ] = None,
     max_deliveries: Annotated[int | None, typer.Option("--max-deliveries", help="Then it is a dead letter: 5.")] = None,
     dead_letter_topic: Annotated[
         str | None, typer.Option("--dead-letter-topic", help="Where those go.", autocompletion=complete_topics)
     ] = None,
     backoff_ms: Annotated[
-        str, typer.Option("--backoff-ms", metavar="MS,…", help="Pauses before the second delivery, the third, …")
+        str,
+        typer.Option("--backoff-ms", metavar="MS,…", help="Pauses before the second delivery, the third, …: 1s,10s"),
     ] = "",
     max_in_flight: Annotated[int | None, typer.Option("--max-in-flight", help="Locked at once: 2000.")] = None,
     order: Annotated[Literal["none", "key"], typer.Option(help="key: one record of a key at a time.")] = "none",
@@ -66,7 +78,7 @@ def create(
     \b
     Examples:
       tidelog queue create work orders --start earliest
-      tidelog queue create work orders clicks --lock-ms 60000 --max-deliveries 3 --dead-letter-topic scratch
+      tidelog queue create work orders clicks --lock-ms 1m --max-deliveries 3 --dead-letter-topic scratch
       tidelog queue create work orders --order key --backoff-ms 1000,10000 --filter type=refund --json
     """
     with call.admin() as admin:
@@ -77,7 +89,7 @@ def create(
             lock_ms=lock_ms,
             max_deliveries=max_deliveries,
             dead_letter_topic=dead_letter_topic,
-            backoff_ms=[_number(text) for text in backoff_ms.split(",") if text],
+            backoff_ms=[_PAUSE_MS(text) for text in backoff_ms.split(",") if text],
             max_in_flight=max_in_flight,
             order=order,
             expired=expired,
@@ -135,9 +147,20 @@ def receive(
     queue: QueueArgument,
     *,
     max_: Annotated[int, typer.Option("--max", "-n", min=1, help="At most so many records.")] = 10,
-    wait_ms: Annotated[int, typer.Option("--wait-ms", min=0, max=60_000, help="Wait so long for the first.")] = 0,
+    wait_ms: Annotated[
+        int,
+        typer.Option(
+            "--wait-ms", metavar="MS", parser=in_milliseconds(least=0, most=60_000), help="Wait so long for the first."
+        ),
+    ] = 0,
     lock_ms: Annotated[
-        int | None, typer.Option("--lock-ms", help="How long they are locked; else as the queue says.")
+        int | None,
+        typer.Option(
+            "--lock-ms",
+            metavar="MS",
+            parser=in_milliseconds(least=0),
+            help="How long they are locked; else as the queue says.",
+        ),
     ] = None,
     accept: Annotated[bool, typer.Option("--accept", help="Accept them once they are written.")] = False,
     call: AdminCall,
@@ -171,7 +194,8 @@ def receive(
             wanted = [_settlement(_as_json(record), "accept") for record in records]
             _tell(wanted, calls.settle(wanted, deadline), as_json=call.as_json, quiet=True)
         elif not call.as_json:
-            note(f"{len(records)} records, locked for {lock_ms:,} ms." if records else "There is nothing to do.")
+            counted = f"{len(records)} {'record' if len(records) == 1 else 'records'}"
+            note(f"{counted}, locked for {lock_ms:,} ms." if records else "There is nothing to do.")
 
 
 @app.command()
@@ -182,9 +206,17 @@ def settle(
     ],
     *,
     delay_ms: Annotated[
-        int | None, typer.Option("--delay-ms", min=0, help="release: come again after so long.")
+        int | None,
+        typer.Option(
+            "--delay-ms", metavar="MS", parser=in_milliseconds(least=0), help="release: come again after so long."
+        ),
     ] = None,
-    lock_ms: Annotated[int | None, typer.Option("--lock-ms", min=1, help="renew: locked for so long from now.")] = None,
+    lock_ms: Annotated[
+        int | None,
+        typer.Option(
+            "--lock-ms", metavar="MS", parser=in_milliseconds(least=1), help="renew: locked for so long from now."
+        ),
+    ] = None,
     reason: Annotated[str, typer.Option(help="reject: why; a header of the dead letter.")] = "",
     call: AdminCall,
 ) -> None:
@@ -265,7 +297,10 @@ def _start(text: str | None) -> str | int | None:
     if text in (None, "latest", "earliest"):
         return text
     assert text is not None
-    return _number(text[1:]) if text.startswith("@") else milliseconds(text)
+    if text.startswith("@"):
+        return _number(text[1:])
+    span_ms = duration_ms(text)
+    return milliseconds(text) if span_ms is None else max(0, time.time_ns() // 1_000_000 - span_ms)
 
 
 def _number(text: str) -> int:

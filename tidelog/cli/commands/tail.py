@@ -27,17 +27,24 @@ from tidelog.cli.terminal.wanted import FilterOption, OnlyKeyOption, filter_of
 from tidelog.cli.terminal.where import Range, Where, find, parse_where
 from tidelog.consumer.consumer import Consumer
 
+FollowOption = Annotated[
+    bool,
+    typer.Option("--follow", "-f", help="It follows anyway, unless --until ends it: for fingers that type tail -f."),
+]
+LinesOption = Annotated[
+    int | None,
+    typer.Option("--lines", "-l", min=0, help="Begin with so many of each partition's last records. Default: 10."),
+]
+
 
 def tail(
     topics: TopicsArgument,
     *,
-    lines: Annotated[
-        int | None,
-        typer.Option("--lines", "-l", min=0, help="Begin with so many of each partition's last records. Default: 10."),
-    ] = None,
+    lines: LinesOption = None,
     from_: Annotated[
         str | None, typer.Option("--from", metavar="WHERE", help="Begin there, as consume --from.")
     ] = None,
+    follow: FollowOption = False,
     until: UntilOption = None,
     filter_: FilterOption = None,
     key: OnlyKeyOption = None,
@@ -59,6 +66,7 @@ def tail(
       tidelog tail orders --from 2h --until 1h
       tidelog tail orders --max 3 --json
     """
+    del follow
     api_timeout_ms = timeout * 1000
     with (
         reporting(as_json=as_json),

@@ -27,11 +27,9 @@ def whoami(
             print_json(caller)
             return
         rights = "super user: may do everything" if caller.super_user else "as the ACLs say"
-        proof = (
-            "none: the gateway runs without authentication"
-            if caller.authentication == "none"
-            else caller.authentication
-        )
+        proof = caller.authentication
+        if proof == "none":
+            rights, proof = "everything, as everyone", "none: the gateway runs without authentication"
         lines = {
             "principal": caller.principal,
             "groups": " ".join(caller.groups),

@@ -20,6 +20,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.text import Text
 
 from log_format.errors import TidelogError
+from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.error_words import places, sentence
 from tidelog.cli.terminal.exit_code import ExitCode, exit_code_for
 from tidelog.cli.terminal.names import alike
@@ -45,10 +46,10 @@ TimeoutOption = Annotated[
     float,
     typer.Option(
         "--timeout",
-        metavar="SECONDS",
-        min=0.1,
+        metavar="DURATION",
+        parser=in_seconds(least=0.1),
         envvar="TIDELOG_TIMEOUT",
-        help="How long to go on trying while no gateway can be reached, or it asks to come back later.",
+        help="How long to go on trying while no gateway can be reached, or it asks to come back later. Also 500ms, 3s, 1h.",
     ),
 ]
 ADMIN_TIMEOUT_S = 10.0

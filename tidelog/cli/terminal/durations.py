@@ -1,11 +1,55 @@
-"""Spans and times as they are typed: ``30d``, ``12h``, or a time in ISO 8601."""
+"""Spans and times as they are typed: ``30d``, ``12h``, or a time in ISO 8601.
+
+Every option that is a duration takes a span. Where it also takes a number alone, its metavar says what that counts.
+"""
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Callable
+from typing import Any
 
-from tidelog.cli.terminal.units import setting_value
+import typer
+
+from tidelog.cli.terminal.units import duration_ms, setting_value
 from tidelog.cli.terminal.where import milliseconds
+
+
+def in_seconds(*, least: float, most: float = math.inf) -> Callable[[Any], float]:
+    """The ``parser`` of an option in seconds: ``3s``, ``500ms``, ``1h``, or a number of seconds.
+
+    The parser raises ``typer.BadParameter`` for other text and outside ``[least, most]``.
+    """
+
+    def read(given: Any) -> float:
+        span = duration_ms(str(given))
+        try:
+            found = float(given) if span is None else span / 1000
+        except (TypeError, ValueError):
+            found = math.nan
+        # Also false of NaN.
+        if least <= found <= most and math.isfinite(found):
+            return found
+        raise _refused(given, "seconds", f"{least:g} s", f"{most:g} s")
+
+    return read
+
+
+def in_milliseconds(*, least: int, most: float = math.inf) -> Callable[[Any], int]:
+    """The ``parser`` of an option in milliseconds: ``3s``, ``500ms``, ``1h``, or a number of milliseconds.
+
+    The parser raises ``typer.BadParameter`` for other text and outside ``[least, most]``.
+    """
+
+    def read(given: Any) -> int:
+        text = str(given)
+        span = int(text) if text.isdecimal() else duration_ms(text)
+        if span is not None and least <= span <= most:
+            return span
+        raise _refused(given, "milliseconds", f"{least} ms", f"{most:g} ms")
+
+    return read
 
 
 def span_ms(text: str, option: str) -> int:
@@ -28,3 +72,8 @@ def time_ms(text: str, option: str) -> int:
         raise ValueError(
             f"{option} {text!r} is neither a span (30d, 12h) nor a time such as 2026-12-31T12:00:00Z"
         ) from None
+
+
+def _refused(given: Any, unit: str, least: str, most: str) -> typer.BadParameter:
+    ends = f"at least {least}" if most.startswith("inf") else f"{least} to {most}"
+    return typer.BadParameter(f"{str(given)!r} is no duration of {ends} (500ms, 3s, 1h, or a number of {unit})")

@@ -7,7 +7,7 @@ first. Here a switch stands alone, and a paragraph is as wide as the terminal, u
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import typer
@@ -22,7 +22,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 """Click's, which Typer does not hand on."""
 _ALIASES: Final = {"ls": ("list",), "rm": ("delete", "remove", "revoke")}
-"""What fingers type, by the commands that it means where a group has one."""
+"""What fingers type, by the commands that it means where a group has one. Without a group it is said of topics."""
+_TOPICS: Final = "topic"
 _TRUTH: Final = frozenset({"true", "false", "yes", "no", "1", "0"})
 
 
@@ -62,10 +63,16 @@ class Group(TyperGroup):
         """All parameters, ``--help`` among them."""
         return _without_types(super().get_params(ctx))
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command by its name, or by what fingers type for it."""
-        names = (cmd_name, *_ALIASES.get(cmd_name, ()))
-        return next(filter(None, (super(Group, self).get_command(ctx, name) for name in names)), None)
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is meant, under its own name, which settings go by. Raises what it did before, with a hint."""
+        meant = _meant(self.commands, args[0])
+        try:
+            return super().resolve_command(ctx, [*meant, *args[1:]])
+        except _UsageError as error:
+            told = f"{_TOPICS} {args[0]}"
+            if meant == [args[0]] and args[0] in getattr(self.commands.get(_TOPICS), "commands", {}):
+                error.message = f"No such command {args[0]!r}. Did you mean {told!r}?"
+            raise
 
 
 class Commands(typer.Typer):
@@ -91,6 +98,14 @@ def _joined(text: str | None) -> str | None:
         return None
     paragraphs = inspect.cleandoc(text).split("\n\n")
     return "\n\n".join(each if each.startswith("\b") else each.replace("\n", " ") for each in paragraphs)
+
+
+def _meant(commands: Mapping[str, Any], word: str) -> list[str]:
+    """The word, or the words that it stands for among these commands."""
+    if word in commands or word not in _ALIASES:
+        return [word]
+    found = [name for name in _ALIASES[word] if name in commands]
+    return found[:1] or ([_TOPICS, word] if _TOPICS in commands else [word])
 
 
 def _without_types(parameters: Sequence[Any]) -> Sequence[Any]:

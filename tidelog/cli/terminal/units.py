@@ -1,8 +1,9 @@
-"""Durations and sizes as people write them, for settings: ``7d``, ``1h30m``, ``512KiB``, ``1GB``."""
+"""Durations and sizes as people write them, for settings: ``7d``, ``1h30m``, ``1.5s``, ``512KiB``, ``1GB``."""
 
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import Final
 
 _DURATIONS_MS: Final = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
@@ -10,8 +11,8 @@ _SIZES: Final = {
     "TiB": 1 << 40, "GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10,
     "TB": 10**12, "GB": 10**9, "MB": 10**6, "kB": 10**3, "B": 1,
 }  # fmt: skip
-_PARTS: Final = re.compile(r"(?:[0-9]+[A-Za-z]+)+")
-_PART: Final = re.compile(r"([0-9]+)([A-Za-z]+)")
+_PARTS: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?[A-Za-z]+)+")
+_PART: Final = re.compile(r"([0-9.]+)([A-Za-z]+)")
 _LOWER_SIZES: Final = {unit.lower(): size for unit, size in _SIZES.items()}
 
 
@@ -34,7 +35,7 @@ def duration_ms(text: str) -> int | None:
     parts = _PART.findall(text) if _PARTS.fullmatch(text) else []
     if not parts or any(unit not in _DURATIONS_MS for _, unit in parts):
         return None
-    return sum(int(number) * _DURATIONS_MS[unit] for number, unit in parts)
+    return round(sum(Decimal(number) * _DURATIONS_MS[unit] for number, unit in parts))
 
 
 def in_words(name: str, value: int | str) -> str:
@@ -51,14 +52,14 @@ def in_words(name: str, value: int | str) -> str:
 
 
 def _sum(name: str, text: str, units: dict[str, int]) -> int:
-    total = 0
+    total = Decimal(0)
     for number, unit in _PART.findall(text):
         size = units.get(unit if unit in units else unit.lower())
         if size is None:
             known = _DURATIONS_MS if units is _DURATIONS_MS else _SIZES
             raise ValueError(f"{name}={text}: {unit!r} is no unit; there are {', '.join(known)}")
-        total += int(number) * size
-    return total
+        total += Decimal(number) * size
+    return round(total)
 
 
 def _split(ms: int) -> str:

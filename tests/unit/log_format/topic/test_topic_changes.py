@@ -45,13 +45,21 @@ def test_a_topic_is_made_once(bench: TopicBench) -> None:
     assert (gateway.log.state.version, gateway.log.state.topic_id) == (version, "new")
 
 
-@pytest.mark.parametrize("other", [creation(3), creation(2, flush_ms=9)])
-def test_another_topic_of_the_name_is_refused(bench: TopicBench, other: CreateTopic) -> None:
-    """A topic with another partition count or other settings can't be made while the name is taken."""
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (creation(3), "exists with 2 partitions. "),
+        (creation(2, flush_ms=9), "exists with flush.ms=250. "),
+        (creation(3, flush_ms=9, owners=4), "exists with 2 partitions and flush.ms=250 and no owners. "),
+    ],
+)
+def test_another_topic_of_the_name_is_refused(bench: TopicBench, other: CreateTopic, said: str) -> None:
+    """A topic with another partition count or other settings can't be made while the name is taken: it says which."""
     gateway = bench.create(2)
     with pytest.raises(RequestRefused) as caught:
         gateway.committer.commit(other)
     assert caught.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
+    assert said in caught.value.detail
 
 
 @pytest.mark.parametrize("count", [0, -1, limits.PARTITION_COUNT_MAX + 1, True, 1.0, "2", None])

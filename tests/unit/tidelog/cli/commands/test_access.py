@@ -221,9 +221,11 @@ def test_who_am_i(gateway: FakeGateway, run: Run) -> None:
     assert "User:b" in said
     assert "token abcd1234" in said
     answer(
-        gateway, "GET /v1/whoami", 200, {"principal": "User:anonymous", "super_user": True, "authentication": "none"}
+        gateway, "GET /v1/whoami", 200, {"principal": "User:anonymous", "super_user": False, "authentication": "none"}
     )
-    assert "without authentication" in run("whoami").stdout
+    said = run("whoami").stdout
+    assert "without authentication" in said
+    assert "ACLs" not in said
 
 
 def test_store_credentials_are_exports_of_a_shell(gateway: FakeGateway, run: Run) -> None:

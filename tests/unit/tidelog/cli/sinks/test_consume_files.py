@@ -98,7 +98,7 @@ def test_exact_bytes_and_safe_text(gateway: FakeGateway, run: Run) -> None:
 
 
 def test_tail_shows_all_partitions_of_all_topics(filled: FakeGateway, run: Run) -> None:
-    """The last of each, then what comes, up to ``--max``; as JSON with the topic."""
+    """The last of each, then what comes, up to ``--max``; as JSON with the topic. ``-f`` is no error: it follows anyway."""
     filled.create("u").records[0] = [Record("u", 0, 0, 1_700_000_000_000, None, None)]
     lines = run("tail", "t", "u", "--lines", "1", "--max", "3").stdout.splitlines()
     assert sorted(lines) == [
@@ -106,7 +106,7 @@ def test_tail_shows_all_partitions_of_all_topics(filled: FakeGateway, run: Run) 
         "t/1@9  2023-11-14 22:13:20.009  k  1-9  [h=x]",
         "u/0@0  2023-11-14 22:13:20.000  -  (null)",
     ]
-    assert json.loads(run("tail", "u", "--max", "1", "--json").stdout)["topic"] == "u"
+    assert json.loads(run("tail", "-f", "u", "--max", "1", "--json").stdout)["topic"] == "u"
 
 
 def test_a_signal_waits_until_what_is_written_is_written() -> None:

@@ -53,6 +53,37 @@ def test_settings_are_named_as_options(run: Run, gateway: FakeGateway) -> None:
     assert [line for line in lines if "request id" not in line] == ["a is not a setting. [INVALID_CONFIG]"]
 
 
+def test_members_of_a_request_are_named_as_options(run: Run, gateway: FakeGateway) -> None:
+    """As the running command has them; what it has not, keeps its place."""
+    gateway.create("t")
+    wrong = [{"where": f"/{name}", "what": "is too small"} for name in ("lock_ms", "max_deliveries", "topics")]
+    gateway.misbehave("PUT", gateway.refuse(400, "INVALID_REQUEST", detail="lock_ms is too small.", errors=wrong))
+    lines = run("queue", "create", "q", "t", "--lock-ms", "1").stderr.splitlines()
+    assert lines[:-1] == [
+        "--lock-ms is too small. [INVALID_REQUEST]",
+        "  --max-deliveries: is too small",
+        "  /topics: is too small",
+    ]
+
+
+def test_a_record_of_a_request_is_no_place_in_a_file(run: Run, gateway: FakeGateway) -> None:
+    """The command says which line it was; the gateway's count within the request is left out, and nothing is said twice."""
+    gateway.create("t")
+    wrong = [{"where": "/records/0/deliver_after_ms", "what": "is too far ahead"}]
+    detail = "Nothing was stored. /records/0/deliver_after_ms: is too far ahead."
+    gateway.misbehave("POST", gateway.refuse(400, "INVALID_RECORD", detail=detail, errors=wrong))
+    said = run("produce", "t", "--deliver-after", "400d", given=b"x\n").stderr
+    assert "Nothing was stored. deliver_after_ms is too far ahead. [INVALID_RECORD]" in said
+    assert "/records/" not in said
+
+
+def test_an_empty_name_is_said(run: Run) -> None:
+    """Not that there is no such route, which nobody has typed."""
+    said = run("group", "describe", "").stderr
+    assert "Is a name empty" in said
+    assert "route" not in said
+
+
 def test_a_topic_that_exists_is_enough(run: Run, gateway: FakeGateway) -> None:
     """``--if-not-exists`` succeeds whatever it has, and says what differs; without it the command fails."""
     assert run("topic", "create", "t", "-p", "2", "-c", "retention.ms=5").exit_code == 0

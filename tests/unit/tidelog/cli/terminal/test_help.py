@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.support.command_runs import Run
+from tests.support.fake_gateway import FakeGateway
 from tidelog.cli.terminal.exit_code import ExitCode
 
 
@@ -64,7 +67,7 @@ def test_help_can_be_asked_by_its_name(run: Run) -> None:
     assert run("help").stdout == run("--help").stdout
     unknown = run("help", "topic", "nope")
     assert unknown.exit_code == ExitCode.USAGE
-    assert "no command 'nope'" in unknown.output
+    assert "No such command 'nope'" in unknown.output
 
 
 def test_the_address_may_stand_before_the_command(run: Run, dead_url: str) -> None:
@@ -74,3 +77,28 @@ def test_the_address_may_stand_before_the_command(run: Run, dead_url: str) -> No
     assert failed.exit_code == ExitCode.UNREACHABLE
     assert dead_url in failed.stderr
     assert run("topic", "list").exit_code == 0
+
+
+def test_ls_and_rm_stand_for_what_a_group_has(run: Run, gateway: FakeGateway, tmp_path: Path) -> None:
+    """In a group of commands its own ``list`` and ``delete``, without one those of topics; settings of those are in force."""
+    for name in ("orders", "access"):
+        gateway.create(name)
+    assert run("ls").stdout == run("topic", "ls").stdout == run("topic", "list").stdout
+    assert run("rm", "orders", "--yes").stderr == "Topic orders is deleted.\n"
+    assert run("help", "ls").stdout == run("topic", "list", "--help").stdout
+    assert run("help", "group", "rm").stdout == run("group", "delete", "--help").stdout
+    gateway.create("orders")
+    settings = tmp_path / "config.toml"
+    settings.write_text('[topic.list]\nprefix = "acc"\n')
+    for command in (("ls",), ("topic", "ls"), ("topic", "list")):
+        shown = run("--config", settings, *command).stdout
+        assert ("access" in shown, "orders" in shown) == (True, False), command
+
+
+def test_a_command_of_topics_is_meant_where_there_is_none_of_that_name(run: Run) -> None:
+    """``tidelog create orders`` is answered by what to type; what topics have not either, is not guessed."""
+    asked = run("create", "orders")
+    assert asked.exit_code == ExitCode.USAGE
+    assert "Did you mean 'topic create'?" in asked.stderr
+    assert "topic" not in run("flurb").stderr
+    assert "Did you mean 'list'?" in run("topic", "lst").stderr
