@@ -40,7 +40,7 @@ from gateway.structured_log import WRITER
 from gateway.supervised import supervised
 
 if TYPE_CHECKING:
-    from gateway.kafka.listener import KafkaListener
+    from gateway.kafka.listening.listener import KafkaListener
 
 SWEEP_SECONDS = 1.0
 GC_ALLOCATIONS = 100_000
@@ -282,7 +282,7 @@ def _kafka_listener(gateway: Gateway, worker: Worker | None) -> KafkaListener | 
     if gateway.settings.kafka_listen is None:
         return None
     # Here, since kio and aiokafka take memory, and an extra brings them.
-    from gateway.kafka.listener import KafkaListener  # noqa: PLC0415
+    from gateway.kafka.listening.listener import KafkaListener  # noqa: PLC0415
 
     return KafkaListener(gateway, number=0 if worker is None else worker.number)
 

@@ -20,7 +20,7 @@ from gateway.forwarding.breaker import Breaker
 from gateway.forwarding.connections import PeerConnections
 from gateway.forwarding.hop import Hops
 from gateway.groups.bounds import GroupBounds
-from gateway.kafka.listener import KafkaListener
+from gateway.kafka.listening.listener import KafkaListener
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
 from gateway.metrics import Metrics

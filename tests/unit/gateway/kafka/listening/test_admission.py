@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.client_addresses import ClientAddresses
-from gateway.kafka.admission import Admission
+from gateway.kafka.listening.admission import Admission
 
 
 class Made:

@@ -16,16 +16,16 @@ from gateway.access.caller import ANONYMOUS
 from gateway.certificate import client_certificate
 from gateway.client_addresses import ClientAddresses
 from gateway.gateway import Gateway
-from gateway.kafka.admission import Admission, Counted
 from gateway.kafka.bounds import MEMORY_SHORT_PART
 from gateway.kafka.brokers import Advertised
 from gateway.kafka.call import Refused, Remembered, Session
 from gateway.kafka.calls.table import CALLS
-from gateway.kafka.connection import KafkaConnection
 from gateway.kafka.described_topics import EncodedTopics
 from gateway.kafka.encoded_batches import EncodedBatches
 from gateway.kafka.fetch_sessions import FetchSessions
 from gateway.kafka.known_topics import KnownTopics
+from gateway.kafka.listening.admission import Admission, Counted
+from gateway.kafka.listening.connection import KafkaConnection
 from gateway.kafka.metrics import KafkaMetrics
 from gateway.kafka.rates import Rates
 from gateway.kafka.shares.shares import Shares
