@@ -1,8 +1,7 @@
 """The listener for Kafka's own clients: their protocol on the same engine as HTTP's (docs/decisions/047-kafka-listener.md).
 
 ========================  ==================================================================================
-``listener``              takes connections (``kafka_listen``), bounds and ends them
-``connection``            one client: frames in, handlers called in order, answers out in order
+``listening/``            the address (``kafka_listen``); a connection: frames in, handlers called in order, answers out
 ``call``                  what a handler has: ``KafkaCall``; ``Served``, ``Later``, ``Encoded``
 ``calls/``                a module for each family of requests, with its ``CALLS``; ``calls.table`` joins them
 ``brokers``               the gateways as brokers: node ids, addresses
