@@ -214,7 +214,7 @@ def test_a_revoked_token_ends_polls_and_its_transaction(
         "group": lambda: client.http.post("/v1/groups/revoked/poll", json=member),
     }
     answers: dict[str, httpx.Response] = {}
-    waiting = [threading.Thread(target=lambda n=name: answers.update({n: polls[n]()})) for name in polls]  # type: ignore[misc]
+    waiting = [threading.Thread(target=lambda n=name: answers.update({n: polls[n]()})) for name in polls]
     for thread in waiting:
         thread.start()
     time.sleep(1)
