@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -135,6 +136,13 @@ def test_a_long_poll_is_judged_again_before_it_answers(
     (part,) = polls["many"].json()["partitions"]
     assert part["error"]["error_code"] == "UNAUTHORIZED"
     assert "a secret" not in polls["one"].text + polls["many"].text
+
+    def audited() -> set[str]:
+        records = gateway[0].fetch("__audit", max_records=10_000).json()["records"]
+        events = [json.loads(record["value"]) for record in records]
+        return {one["route"] for one in events if (one["kind"], one["principal"]) == ("denial", principal)}
+
+    assert eventually(lambda: audited() >= {"/v1/fetch", "/v1/topics/{topic}/partitions/{partition}/records"})
 
 
 def test_a_poll_of_a_group_says_which_partitions_are_lost(
