@@ -339,7 +339,9 @@ async def _acknowledged(part: _Part) -> None:
         return
     (place,) = found.places if isinstance(found, Duplicate) else found
     part.base_offset = place.base_offset
-    part.log_start = part.open_topic.log.state.log_start(part.index)  # its own: a journal moves none
+    state = part.open_topic.log.state  # its own: a journal moves no log start
+    if state.exists and part.index < state.partition_count:  # else it was deleted since
+        part.log_start = state.log_start(part.index)
 
 
 CALLS: Final[Calls] = {PRODUCE: Served(3, 13, produce, listed_from=0)}
