@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
 
 
 def _tortured(directory: Path, others: set[str], **plan: Any) -> dict[str, int]:
-    """Each kind of fault once or more while producers, transactions, groups and readers go on; then the checker finds nothing, and
-    the ``others`` read the same. What happened how often."""
+    """Each kind of fault once or more while producers, transactions, groups and readers go on; then the checker finds nothing,
+    and the ``others`` read the same. What happened how often."""
     outcome = torture(
         Plan(seconds=25, gateways=3, readers=2, transactional=1, freeze_seconds=4, **plan),
         directory,
