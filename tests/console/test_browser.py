@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 from tests.support.accessibility import faults, focus_walk, overflow, unnamed
 from tests.support.browser import Visits
+from tests.support.visitors import Visitors
 
 ORIGIN = "http://127.0.0.1:9"
 POLICY = "default-src 'self'"
@@ -19,7 +20,7 @@ HEAD = '<!doctype html><html lang="en"><title>t</title>'
 
 
 @pytest.fixture
-def loose(browser: Browser) -> Iterator[Visits]:
+def loose(browser: Visitors) -> Iterator[Visits]:
     """Pages whose troubles the test itself looks at."""
     opened = Visits(browser)
     yield opened
