@@ -130,7 +130,7 @@ PLANTED: dict[str, Planted] = {
         PASSING, (("log_format.queues.changes.Settle.decide", _settles_unfenced), *_MEMORY)
     ),
     "takes over without waiting": Planted(
-        PASSING, (("gateway.queues.live_queue.LiveQueue.__init__", _takes_over_without_waiting),)
+        PASSING, (("gateway.queues.live_queue.LiveQueue.__init__", _takes_over_without_waiting),), first_seed=3
     ),
     "gives locks by memory": Planted(PASSING, _MEMORY),
     "settles what is over": Planted(

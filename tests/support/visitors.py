@@ -9,8 +9,8 @@ from typing import Final
 
 from playwright.sync_api import Browser, BrowserContext
 
-IDLE_MAX: Final = 3
-"""Profiles that wait for a visitor: a file's tests visit one or two gateways, and no later file those."""
+IDLE_MAX: Final = 4
+"""Profiles that wait for a visitor: a file's tests visit one or two gateways, and no later file visits those."""
 
 
 class Visitors:
@@ -19,17 +19,15 @@ class Visitors:
     def __init__(self, browser: Browser, wait_ms: int) -> None:
         self._browser = browser
         self._wait_ms = wait_ms
-        self._idle: dict[str, BrowserContext] = {}
+        self._idle: list[tuple[str, BrowserContext]] = []
 
     def take(self, origin: str) -> BrowserContext:
         """A profile that knows nothing; paths of its pages lie below ``origin``."""
-        return self._idle.pop(origin, None) or self._made(origin)
+        fitting = next((place for place, (of, _) in enumerate(self._idle) if of == origin), None)
+        return self._made(origin) if fitting is None else self._idle.pop(fitting)[1]
 
     def give_back(self, origin: str, profile: BrowserContext) -> None:
         """Its visitor has left: pages, storage, cookies and cache are gone."""
-        if origin in self._idle:
-            profile.close()
-            return
         window, *pages = profile.pages
         for page in pages:
             page.close()
@@ -37,11 +35,11 @@ class Visitors:
         session.send("Storage.clearDataForOrigin", {"origin": origin, "storageTypes": "all"})
         session.send("Network.clearBrowserCache")
         session.detach()
-        self._idle[origin] = profile
+        self._idle.append((origin, profile))
+        if len(self._idle) > IDLE_MAX:
+            self._idle.pop(0)[1].close()
 
     def _made(self, origin: str) -> BrowserContext:
-        if len(self._idle) >= IDLE_MAX:
-            self._idle.pop(next(iter(self._idle))).close()
         made = self._browser.new_context(
             base_url=origin,
             locale="en-GB",
