@@ -23,8 +23,8 @@ class Visitors:
 
     def take(self, origin: str) -> BrowserContext:
         """A profile that knows nothing; paths of its pages lie below ``origin``."""
-        fitting = next((place for place, (of, _) in enumerate(self._idle) if of == origin), None)
-        return self._made(origin) if fitting is None else self._idle.pop(fitting)[1]
+        fitting = [place for place, (of, _) in enumerate(self._idle) if of == origin]
+        return self._idle.pop(fitting[-1])[1] if fitting else self._made(origin)
 
     def give_back(self, origin: str, profile: BrowserContext) -> None:
         """Its visitor has left: pages, storage, cookies and cache are gone."""
