@@ -8,7 +8,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from gateway.seconds import SECONDS_BUCKETS, SecondsOfMany
 
-_SECONDS: Final = SECONDS_BUCKETS
 _BYTES: Final = tuple(float(1 << power) for power in range(8, 27, 2))
 _COUNTS: Final = (1.0, 2.0, 3.0, 5.0, 10.0, 20.0)
 
@@ -27,10 +26,13 @@ class EngineMetrics:
             registry=registry,
         )
         self.stage_seconds = Histogram(
-            "tidelog_flush_stage_seconds", "Encoding and uploading a segment.", buckets=_SECONDS, registry=registry
+            "tidelog_flush_stage_seconds",
+            "Encoding and uploading a segment.",
+            buckets=SECONDS_BUCKETS,
+            registry=registry,
         )
         self.commit_seconds = Histogram(
-            "tidelog_commit_seconds", "The commit of a flush.", buckets=_SECONDS, registry=registry
+            "tidelog_commit_seconds", "The commit of a flush.", buckets=SECONDS_BUCKETS, registry=registry
         )
         self.commit_attempts = Histogram(
             "tidelog_commit_attempts",

@@ -1,6 +1,6 @@
-"""What the console's tests share: one browser and one gateway for a file, and pages that must stay without a trouble.
+"""What the console's tests share: a browser, one gateway for a file, and pages that must stay without a trouble.
 
-``browser``   Chromium, for all tests of the file
+``browser``   Chromium, for all of these tests that a worker runs one after another
 ``visits``    opens pages; the test fails with what went wrong in any of them
 ``gateway``   a process on an empty directory; a file puts into it what its tests need
 ``secured``   the same with ``auth=on``
@@ -11,22 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser
 
 from tests.support.browser import Visits, running_browser
 from tests.support.gateway_process import GatewayProcess, running_gateway
 from tests.support.secured import Secured, secured_gateway
+from tests.support.visitors import Visitors
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Closed with the file: as long as Playwright is open, other tests of this worker could start no event loop."""
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Visitors]:
+    """Closed behind the last of them: as long as Playwright is open, other tests of this worker could start no event loop."""
     with running_browser() as started:
         yield started
 
 
 @pytest.fixture
-def visits(browser: Browser) -> Iterator[Visits]:
+def visits(browser: Visitors) -> Iterator[Visits]:
     """Pages without a trouble."""
     opened = Visits(browser)
     try:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 from tests.support.accessibility import faults, focus_walk, overflow, unnamed
 from tests.support.browser import Visits
+from tests.support.visitors import Visitors
 
 ORIGIN = "http://127.0.0.1:9"
 POLICY = "default-src 'self'"
@@ -19,7 +20,7 @@ HEAD = '<!doctype html><html lang="en"><title>t</title>'
 
 
 @pytest.fixture
-def loose(browser: Browser) -> Iterator[Visits]:
+def loose(browser: Visitors) -> Iterator[Visits]:
     """Pages whose troubles the test itself looks at."""
     opened = Visits(browser)
     yield opened
@@ -129,3 +130,15 @@ def test_focus_is_followed(loose: Visits) -> None:
     hidden = shown(loose, "<button style='outline: none'>one</button>", policy="")
     with pytest.raises(AssertionError, match="can't be seen"):
         focus_walk(hidden, 1)
+
+
+def test_a_visitor_leaves_nothing_to_the_next(browser: Visitors) -> None:
+    """The profile is the same one: pages, storage and cookies are gone."""
+    found = []
+    for script in ("localStorage.a = sessionStorage.a = 1; document.cookie = 'a=1; max-age=900'", ""):
+        visits = Visits(browser)
+        page = shown(visits, "", script=script)
+        known = page.evaluate("[localStorage.length, sessionStorage.length, document.cookie]")
+        found.append((page.context, len(page.context.pages), known))
+        visits.close()
+    assert found == [(page.context, 2, [1, 1, "a=1"]), (page.context, 2, [0, 0, ""])]

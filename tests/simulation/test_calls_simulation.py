@@ -17,7 +17,7 @@ from gateway.groups.offsets.committed import Committed
 from gateway.transactions.transactions import Transactions
 from log_format.errors import BackOff, StoreUnavailable
 from tests.simulation.simulated.replay import assert_replays
-from tests.simulation.simulated.seeds import Seeds
+from tests.simulation.simulated.seeds import Seeds, seed_that_shows
 from tests.simulation.simulated.truth import Violation
 from tests.simulation.simulated_calls.calls import KINDS
 from tests.simulation.simulated_calls.world import Break, simulate_calls
@@ -133,13 +133,8 @@ PLANTED: dict[str, Planted] = {
 def test_a_planted_fault_is_found(name: str) -> None:
     """The simulation sees every one of these defects."""
     planted = PLANTED[name]
-    for seed in range(PLANTED_SEEDS_MAX):
-        try:
-            simulate_calls(seed, route=planted.route, code=Code(planted=planted.targets))
-        except Violation as problem:
-            print(f"seed {seed}: {problem}")
-            return
-    pytest.fail("no history shows it")
+    seeds, code = range(PLANTED_SEEDS_MAX), Code(planted=planted.targets)
+    assert seed_that_shows(seeds, lambda seed: simulate_calls(seed, route=planted.route, code=code)) is not None
 
 
 def test_a_call_that_looks_again_after_its_commit_fails_each_time() -> None:

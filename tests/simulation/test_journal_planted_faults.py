@@ -142,14 +142,16 @@ _GATEWAY = "tests.simulation.simulated_journals.gateway"
 
 PLANTED: dict[str, Planted] = {
     "attaches a closed number": Planted(f"{_CORE}.judging._is_closed", _attaches_what_is_closed, STORMY),
-    "keeps no floor": Planted(f"{_CORE}.topics.TopicsEdit._remember", _keeps_no_floor, STORMY, first_seed=20),
+    "keeps no floor": Planted(f"{_CORE}.topics.TopicsEdit._remember", _keeps_no_floor, STORMY, first_seed=79),
     "changes what is open": Planted("log_format.topic.attachment.Move.check", _checks_nothing, CROWDED),
     "closes another number": Planted(f"{_GATEWAY}.Close", _closes_the_number_before, CROWDED),
     "a checkpoint forgets a close": Planted(_topic_row, _opens_in_a_checkpoint, STORMY, first_seed=17),
     "a drain ignores next offsets": Planted(f"{_CORE}.drain.Drain._missing", _drains_all_again, CROWDED),
     "a drain loses stamps": Planted(f"{_CORE}.drain.Drain._stamped", _drains_no_stamps, FAULTY),
     "a drain loses Kafka's stamps": Planted(f"{_NUMBERED}.NumberedProducers.unseen_by", lambda *_: iter(()), FAULTY),
-    "a checkpoint loses Kafka's stamps": Planted(f"{_PRODUCERS}.numbered_of_rows", lambda *_: NO_NUMBERED, FAULTY),
+    "a checkpoint loses Kafka's stamps": Planted(
+        f"{_PRODUCERS}.numbered_of_rows", lambda *_: NO_NUMBERED, FAULTY, first_seed=18
+    ),
     "a commit ignores Kafka's sequences": Planted(
         f"{_PRODUCERS}.SequenceCheck._judge_numbered", lambda *_: None, FAULTY
     ),
@@ -162,7 +164,9 @@ PLANTED: dict[str, Planted] = {
     "forgets too much": Planted(f"{_CORE}.state.JournalRuns.forget_drained", _forgets_all, FAULTY),
     "lets go of an object": Planted(f"{_CORE}.state.JournalRuns.unneeded", _lets_go_of_all, CROWDED),
     "releases what is there": Planted(f"{_GATEWAY}.Gateway.tidy", _releases_what_is_closed, CROWDED),
-    "an attach brings an old state": Planted(f"{_CORE}.topics.TopicsEdit._attached", _believes_every_attach, CROWDED),
+    "an attach brings an old state": Planted(
+        f"{_CORE}.topics.TopicsEdit._attached", _believes_every_attach, CROWDED, first_seed=10
+    ),
     "leaves undrained": Planted(f"{_GATEWAY}.Gateway.drain_whole", lambda *_: None, CROWDED),
     "does not stop an older release": Planted("log_format.topic.changes._protocol", lambda _attachment: [], CROWDED),
 }

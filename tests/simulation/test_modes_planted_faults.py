@@ -145,26 +145,26 @@ _ENGINE = "gateway.engine"
 
 PLANTED: dict[str, Planted] = {
     "changes what is open": Planted(f"{_ENGINE}.open_journal.OpenJournal.say", _closes_nothing),
-    "leaves without a drain": Planted(f"{_ENGINE}.moving.Moving.drain_whole", _drains_nothing),
+    "leaves without a drain": Planted(f"{_ENGINE}.moving.Moving.drain_whole", _drains_nothing, first_seed=3),
     "says that it drained": Planted("log_format.journal.drain.Drain.propose", _says_it_drained),
     "shows the table alone": Planted(f"{_ENGINE}.open_topic.OpenTopic.state", property(_sees_the_table_alone)),
     "looks at the table alone": Planted(
         f"{_ENGINE}.open_topic.OpenTopic.fresh", _looks_at_the_table_alone, first_seed=12
     ),
-    "believes a topic open": Planted(f"{_ENGINE}.open_topic.is_open", _believes_it_open, first_seed=18),
+    "believes a topic open": Planted(f"{_ENGINE}.open_topic.is_open", _believes_it_open, first_seed=56),
     "shows records in another place": Planted(f"{_ENGINE}.journal_writer.placed_flush", _shifts_a_flush),
     "acknowledges when the object is up": Planted(
-        f"{_ENGINE}.journal_writer.JournalWriter._commit", _settles_before_the_commit, first_seed=14
+        f"{_ENGINE}.journal_writer.JournalWriter._commit", _settles_before_the_commit, first_seed=25
     ),
     "skips re-validation": Planted("log_format.journal.append.JournalAppend.propose", _proposes_once, first_seed=31),
     "drains no transactions": Planted(
-        "log_format.journal.drain.Drain._applied", _drains_no_transactions, FAULTY, first_seed=140
+        "log_format.journal.drain.Drain._applied", _drains_no_transactions, FAULTY, first_seed=161
     ),
-    "drains no producers": Planted("log_format.journal.drain.Drain._stamped", _drains_no_producers, first_seed=105),
-    "overtakes never": Planted(f"{_ENGINE}.moving.Moving._overtake", _overtakes_never, FAULTY, first_seed=15),
-    "begins at number one": Planted(f"{_ENGINE}.moving.Moving._new_place", _begins_at_one, first_seed=605),
+    "drains no producers": Planted("log_format.journal.drain.Drain._stamped", _drains_no_producers, first_seed=113),
+    "overtakes never": Planted(f"{_ENGINE}.moving.Moving._overtake", _overtakes_never, FAULTY, first_seed=38),
+    "begins at number one": Planted(f"{_ENGINE}.moving.Moving._new_place", _begins_at_one, first_seed=609),
     "releases what is closed": Planted(
-        "gateway.journals.upkeep.JournalUpkeep._release", _releases_the_closed, DOZING, first_seed=25
+        "gateway.journals.upkeep.JournalUpkeep._release", _releases_the_closed, DOZING, first_seed=41
     ),
     "keeps the number": Planted("log_format.topic.attachment.Attachment.following", _keeps_the_number),
     "appends beside a journal": Planted(

@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, sync_playwright
+from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, Request, sync_playwright
+
+from tests.support.visitors import Visitors
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 WAIT_MS: Final = 30_000
@@ -28,13 +30,13 @@ def chromium() -> str:
 
 
 @contextmanager
-def running_browser() -> Iterator[Browser]:
-    """One for the time of the block. It resolves no names, so that nothing leaves the machine."""
+def running_browser() -> Iterator[Visitors]:
+    """The visitors of one for the time of the block. It resolves no names, so that nothing leaves the machine."""
     flags = ["--no-sandbox", "--disable-dev-shm-usage", "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=flags)
         try:
-            yield browser
+            yield Visitors(browser, WAIT_MS)
         finally:
             browser.close()
 
@@ -42,8 +44,9 @@ def running_browser() -> Iterator[Browser]:
 class Visits:
     """The pages that one test opens, each as a visitor of its own, and their troubles."""
 
-    def __init__(self, browser: Browser) -> None:
-        self._browser = browser
+    def __init__(self, visitors: Visitors) -> None:
+        self._visitors = visitors
+        self._taken: list[tuple[str, BrowserContext]] = []
         self._expected: set[str] = set()
         self._said: list[str] = []
 
@@ -62,17 +65,11 @@ class Visits:
         motion: Literal["reduce", "no-preference"] = "reduce",
     ) -> Page:
         """An empty one of a new visitor; paths lie below ``origin``."""
-        context = self._browser.new_context(
-            base_url=origin,
-            viewport={"width": width, "height": height},
-            color_scheme=scheme,
-            reduced_motion=motion,
-            locale="en-GB",
-            timezone_id="UTC",
-            permissions=["clipboard-read", "clipboard-write"],
-        )
-        context.set_default_timeout(WAIT_MS)
-        page = context.new_page()
+        profile = self._visitors.take(origin)
+        self._taken.append((origin, profile))
+        page = profile.new_page()
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=scheme, reduced_motion=motion)
         page.on("console", self._hear)
         page.on("pageerror", lambda error: self._said.append(f"thrown: {error.stack or error.message}"))
         page.on("request", lambda request: self._see(request, origin))
@@ -86,8 +83,8 @@ class Visits:
         return [said for said in self._said if not any(expected in said for expected in self._expected)]
 
     def close(self) -> None:
-        for context in list(self._browser.contexts):
-            context.close()
+        while self._taken:
+            self._visitors.give_back(*self._taken.pop())
 
     def _hear(self, message: ConsoleMessage) -> None:
         if message.type in {"error", "warning", "assert"}:

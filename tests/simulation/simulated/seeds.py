@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 
 from log_format.errors import CorruptData
@@ -33,11 +34,13 @@ class Seeds:
 
 
 def seed_that_shows(seeds: Iterable[int], simulate: Callable[[int], object]) -> int | None:
-    """The first seed whose history breaks a promise or never comes to rest; None where none does."""
+    """The first seed whose history breaks a promise or never comes to rest; None where none does. Prints what each takes."""
     for seed in seeds:
+        began = time.process_time()
         try:
             simulate(seed)
         except (Violation, CorruptData, StillRunning) as problem:
-            print(f"seed {seed}: {problem}")
+            print(f"seed {seed}, {time.process_time() - began:.1f} s: {problem}")
             return seed
+        print(f"seed {seed}, {time.process_time() - began:.1f} s: nothing")
     return None

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gateway.cluster.heartbeat import Heartbeat
 from gateway.cluster.peers import Peer, Peers
 from gateway.forwarding.breaker import Breaker
 from gateway.forwarding.connections import LOOK_MS, PeerConnections
 from log_format.clock import SystemClock
+from tests.support.listening_peer import listening_peer
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 UNAVAILABLE = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n"
@@ -45,18 +45,8 @@ class Gateway:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
-        self.peer = Peer("b", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", "b1")
-        beat = Heartbeat(
-            id="b", instance="b1", beat=1, url=self.peer.url, started_at=0, version="1", owned_topics=0, issued_at=0,
-            hops=True,
-        )  # fmt: skip
-        self.peers.take_in([beat])
-        try:
+        async with listening_peer(self.peers, self.connections, self.serve) as self.peer:
             yield
-        finally:
-            self.connections.close()
-            server.close()
 
 
 async def quick() -> None:

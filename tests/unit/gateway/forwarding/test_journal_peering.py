@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from gateway.cluster.heartbeat import Heartbeat
 from gateway.cluster.keys import ClusterKeys
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peers
@@ -17,6 +16,7 @@ from gateway.forwarding.journal_peers import JournalPeering
 from log_format.clock import SystemClock
 from log_format.cluster.preferred import preferred
 from log_format.journal.offer import Offer
+from tests.support.listening_peer import listening_peer
 
 NONE = b"HTTP/1.1 204 No Content\r\n\r\n"
 OFFER = Offer(
@@ -53,18 +53,9 @@ class World:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        beat = Heartbeat(
-            id="b", instance="b1", beat=1, url=url, started_at=0, version="1", owned_topics=0, issued_at=0, hops=True
-        )
-        self.peers.take_in([beat])
-        try:
+        async with listening_peer(self.peers, self.connections, self.serve):
             yield
-        finally:
-            self.connections.close()
-            server.close()
-            await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)
 
 
 async def test_offers_that_follow_each_other_need_no_probe() -> None:
