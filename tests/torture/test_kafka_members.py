@@ -19,8 +19,9 @@ PARTITIONS = 3
 RECORDS = 40
 """Of each partition, before the kill and after it."""
 AT_ONCE = 8
+WAIT_SECONDS_MAX = 90
 
-pytestmark = [pytest.mark.processes]
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(400)]
 
 
 def _known(url: str, group: str) -> dict[int, int]:
@@ -59,11 +60,11 @@ def test_members_of_both_protocols_bear_a_kill(tmp_path: Path) -> None:
             for member in members:
                 member.start()
             send()
-            until(lambda: all_committed(RECORDS))
+            until(lambda: all_committed(RECORDS), WAIT_SECONDS_MAX)
             first.kill()
             send()
             first.start()
-            until(lambda: all_committed(2 * RECORDS))
+            until(lambda: all_committed(2 * RECORDS), WAIT_SECONDS_MAX)
         finally:
             stopping.set()
             for member in members:
