@@ -242,10 +242,11 @@ class Admin(TransactionListCalls):
         partitions: Iterable[TopicPartition] | None = None,
         timestamp_ms: int | None = None,
         shift: int | None = None,
+        preview: bool = False,
     ) -> dict[TopicPartition, CommittedOffset]:
         """Move the committed offsets of a group without live members, in whole ``topics`` or in ``partitions``.
 
-        Offsets are clamped to what the log has.
+        Offsets are clamped to what the log has. ``preview``: nothing is moved; returned is what would be.
 
         One of: ``to`` (``"earliest"``, ``"latest"``, an offset), ``timestamp_ms`` (the first record of at least that time),
         ``shift`` (by so many records, backwards when negative). Returns all offsets that the group has committed afterwards.
@@ -263,7 +264,7 @@ class Admin(TransactionListCalls):
             name, number = ("offset", to) if to is not None else ("timestamp", timestamp_ms)
             goal = {"shift": shift} if shift is not None else {name: number or 0}
         where = {"topics": list(topics)} if topics is not None else {"partitions": as_json_places(partitions or ())}
-        return self._group(group).reset(where, goal, Deadline(self._timeout_ms))
+        return self._group(group).reset(where, goal, Deadline(self._timeout_ms), preview=preview)
 
     def delete_group_offsets(
         self, group: str, *, topics: Iterable[str] | None = None, partitions: Iterable[TopicPartition] | None = None

@@ -84,9 +84,9 @@ class GroupCalls:
         return _by_place(reply.decode(_Offsets))
 
     def reset(
-        self, where: Mapping[str, Any], to: str | Mapping[str, int], deadline: Deadline
+        self, where: Mapping[str, Any], to: str | Mapping[str, int], deadline: Deadline, *, preview: bool = False
     ) -> dict[TopicPartition, CommittedOffset]:
-        """Move the committed offsets; returns all that are committed then.
+        """Move the committed offsets; returns all that are committed then. ``preview``: nothing is moved.
 
         ``where``: ``topics`` or ``partitions``. A ``shift`` is not repeated.
         """
@@ -96,9 +96,9 @@ class GroupCalls:
             deadline,
             "offsets",
             action="reset",
-            body={**where, "to": to},
-            changes=True,
-            repeatable=not is_relative,
+            body={**where, "to": to, **({"preview": True} if preview else {})},
+            changes=not preview,
+            repeatable=preview or not is_relative,
         )
         return _by_place(reply.decode(_Offsets))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -26,7 +26,7 @@ from tidelog.errors import UnknownGroup
 from tidelog.types.group import CommittedOffset, Group, GroupMember
 from tidelog.types.record import TopicPartition
 
-app = Commands(help="List, describe, reset and delete consumer groups.")
+app = Commands(help="List, describe, reset, forget and delete consumer groups.")
 
 _WORDS = {"earliest": "earliest", "beginning": "earliest", "latest": "latest", "end": "latest"}
 _SHIFT = re.compile(r"[+-][0-9]+")
@@ -104,6 +104,7 @@ def reset(
         list[str] | None,
         typer.Option("--partition", "-p", metavar="TOPIC:PARTITION", help="Only this one; may be given many times."),
     ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing: say where it would go on.")] = False,
     call: AdminCall,
 ) -> None:
     """Let a group go on elsewhere: read again, or skip. Only while it has no live members. Makes a group that is not there.
@@ -113,7 +114,7 @@ def reset(
     \b
     Examples:
       tidelog group reset billing --to earliest
-      tidelog group reset billing --to 2025-01-31T08:00:00Z --topic orders
+      tidelog group reset billing --to 2025-01-31T08:00:00Z --topic orders --dry-run
       tidelog group reset audit --to 1h --topic orders
       tidelog group reset billing --to -100 --partition orders:3 --json
     """
@@ -125,15 +126,38 @@ def reset(
         if not topics and not places:
             raise ValueError(f"group {group!r} has committed nothing: name topics by --topic")
         try:
-            found = _reset(admin, group, to, topics, places)
+            found = _reset(admin, group, to, topics, places, preview=dry_run)
         except UnknownGroup:
-            found = _begin(admin, group, to, topics, places)
+            found = _begin(admin, group, to, topics, places, preview=dry_run)
         wanted = {place: each for place, each in found.items() if place.topic in topics or place in places}
         if call.as_json:
             print_json({"offsets": [*wanted.values()]})
         else:
             for place, each in sorted(wanted.items()):
-                note(f"{place.topic}/{place.partition} goes on at offset {each.offset:,}.")
+                note(
+                    f"{place.topic}/{place.partition} {'would go' if dry_run else 'goes'} on at offset {each.offset:,}."
+                )
+
+
+@app.command()
+def forget(
+    group: GroupArgument,
+    topic: Annotated[list[str], typer.Argument(help="Of these topics.", autocompletion=complete_topics)],
+    *,
+    call: AdminCall,
+) -> None:
+    """Forget what a group has committed for some topics, which none of its live members reads.
+
+    \b
+    Examples:
+      tidelog group forget billing orders
+    """
+    with call.admin() as admin:
+        left = admin.delete_group_offsets(group, topics=topic)
+        if call.as_json:
+            print_json({"offsets": [*left.values()]})
+        else:
+            note(f"Group {group} has no offsets of {', '.join(topic)} any more.")
 
 
 @app.command()
@@ -161,9 +185,10 @@ def delete(
 
 
 def _reset(
-    admin: Admin, group: str, to: str, topics: list[str], places: list[TopicPartition]
+    admin: Admin, group: str, to: str, topics: list[str], places: list[TopicPartition], *, preview: bool
 ) -> dict[TopicPartition, CommittedOffset]:
-    where = {"partitions": places} if places else {"topics": topics}
+    where: dict[str, Any] = {"partitions": places} if places else {"topics": topics}
+    where["preview"] = preview
     if to in _WORDS:
         return admin.reset_group(group, _WORDS[to], **where)
     if _SHIFT.fullmatch(to):
@@ -184,7 +209,7 @@ def _reset(
 
 
 def _begin(
-    admin: Admin, group: str, to: str, topics: list[str], places: list[TopicPartition]
+    admin: Admin, group: str, to: str, topics: list[str], places: list[TopicPartition], *, preview: bool
 ) -> dict[TopicPartition, CommittedOffset]:
     """As ``_reset``, for a group that is not there: it is made by its first offsets. Raises ``ValueError`` for a shift."""
     if _SHIFT.fullmatch(to):
@@ -199,6 +224,10 @@ def _begin(
         for number, found in admin.offsets(topic, partitions, timestamp_ms=where.timestamp_ms).items()
         for place, offset in [(TopicPartition(topic, number), where.offset_in(number, found))]
     }
+    if preview:
+        return {
+            at: CommittedOffset(topic=at.topic, partition=at.partition, offset=offset) for at, offset in begins.items()
+        }
     admin.commit_group_offsets(group, begins)
     return admin.group_offsets(group)
 

@@ -85,5 +85,10 @@ def test_a_new_group_begins_where_one_says(run: Run, gateway: FakeGateway, monke
         result = run("group", "reset", "new", "--to", to, "--topic", "t", "--json")
         assert result.exit_code == 0, result.stderr
         assert {each["partition"]: each["offset"] for each in json.loads(result.stdout)["offsets"]} == {0: offset, 1: 0}
+    gateway.groups.clear()
+    tried = run("group", "reset", "new", "--to", "2", "--partition", "t:0", "--dry-run")
+    assert tried.exit_code == 0, tried.stderr
+    assert "t/0 would go on at offset 2" in tried.stderr
+    assert not gateway.groups
     assert run("group", "reset", "new", "--to", "2", "--partition", "t:0").exit_code == 0
     assert run("group", "reset", "new", "--to", "-1", "--topic", "t").exit_code == 2
