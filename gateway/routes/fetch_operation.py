@@ -150,8 +150,8 @@ FETCHED: Final = problems(
         "content": {
             NDJSON: text("A record a line"),
             ARROW_STREAM: binary("The table's columns"),
-            PARQUET: binary("A file with the table's columns"),
             EVENT_STREAM: text("Events `record` and `end`"),
+            PARQUET: binary("A file with the table's columns"),
         },
         "headers": integer_headers(
             Tidelog_Next_Offset="Where to go on",

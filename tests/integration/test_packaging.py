@@ -276,7 +276,7 @@ def test_a_store_can_be_examined_without_a_gateway(
         ("collect", ["tidelog.collect"], SERVERS),
         ("sql", ["tidelog.cli"], SERVERS),
         ("gateway", ["gateway.app", "gateway.process", "log_format"], ["boto3", "kio", "pyspark", "deltalake"]),
-        ("gateway,kafka", ["gateway", "log_format"], ["boto3", "pyspark", "deltalake"]),
+        ("gateway,kafka,sql", ["gateway", "log_format"], ["boto3", "pyspark", "deltalake"]),
         ("spark", ["spark_pipeline", "compaction", "log_format"], ["boto3", "fastapi", "uvicorn"]),
         ("all", sorted(PACKAGES), []),
     ],
