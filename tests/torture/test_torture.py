@@ -20,7 +20,7 @@ def _tortured(directory: Path, others: set[str], **plan: Any) -> dict[str, int]:
     """Each kind of fault once or more while producers, transactions, groups and readers go on; then the checker finds nothing,
     and the ``others`` read the same. What happened how often."""
     outcome = torture(
-        Plan(seconds=25, gateways=3, readers=2, transactional=1, freeze_seconds=4, **plan),
+        Plan(seconds=32, gateways=3, readers=2, transactional=1, freeze_seconds=4, **plan),
         directory,
         read_as=lambda service: {"deltalake": by_deltalake(TOPICS, service.environment)},
     )
@@ -51,7 +51,7 @@ def test_a_short_torture_with_kafkas_clients(tmp_path: Path) -> None:
 def test_a_short_torture_of_rights(tmp_path: Path) -> None:
     """Rights come and go, tokens are rotated and revoked at any of three gateways: each lets in and refuses as it must within
     five seconds, and what was acknowledged stays. ``make torture-rights`` is the long run, with gateways killed."""
-    outcome = torture_rights(RightsPlan(seconds=9, seed=1, users=4, change_seconds=0.7, kill_seconds=None), tmp_path)
+    outcome = torture_rights(RightsPlan(seconds=18, seed=1, users=4, change_seconds=0.7, kill_seconds=None), tmp_path)
     assert outcome.contradictions == []
     assert outcome.counts["refused as it had to be"] > 20
     assert outcome.counts["let in as it had to be"] > 20
