@@ -73,7 +73,7 @@ PLANTED: dict[str, Planted] = {
         "gateway.kafka.known_topics.KnownTopics.name", KnownTopics.looked_up, FAULTY
     ),
     "believes its memory of a transaction": Planted(
-        "gateway.transactions.of_kafka.KafkaTransactions.begin", _by_memory, STORMY, first_seed=14
+        "gateway.transactions.of_kafka.KafkaTransactions.begin", _by_memory, STORMY, first_seed=32
     ),
     "tells a transaction's client of leaders": Planted(
         "gateway.kafka.calls.transactions._writable", _of_a_leader, HOSTILE
