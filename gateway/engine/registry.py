@@ -110,7 +110,7 @@ class TopicRegistry:
 
         Raises ``UnknownTopic``, ``BackOff`` (also ``OVERLOADED``: its manifest may not grow), and as ``OpenTopic.fresh``.
         """
-        topic = self._known(name) or await self.loaded(name, arrival_ms)
+        topic = await self.loaded(name, arrival_ms)
         topic.existing_own()
         if not self._budget.is_past(name):
             return topic
