@@ -9,10 +9,12 @@ Belongs to the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from operator import attrgetter
+from typing import Any, Final, Protocol, TypeVar
 
 from gateway.call import stands, unasked
 from gateway.engine.group_commit import Entry, GroupCommit
@@ -35,12 +37,15 @@ _MOVES_MAX = 10
 """How often one batch follows its topic."""
 _ROW_OVERHEAD_BYTES = 12
 """Partition and offset, which a record gets when it is placed."""
+_NUMBER: Final = attrgetter("number")
 
 
 @dataclass(slots=True, eq=False)
 class PendingBatch:
     """A batch under way. ``settled`` gets its places or its error. ``reservation``: of its memory."""
 
+    number: int
+    """In the order of submission to the topic."""
     batch: Batch
     size_bytes: int
     settled: asyncio.Future[Acknowledgement]
@@ -87,16 +92,28 @@ class AppendedTo(Protocol):
 class Appending:
     """Of one topic."""
 
-    __slots__ = ("_access", "_following", "_journals", "_late", "_sent_bytes", "_topic", "_under_way")
+    __slots__ = (
+        "_access",
+        "_count",
+        "_following",
+        "_is_held",
+        "_journals",
+        "_late",
+        "_sent_bytes",
+        "_topic",
+        "_under_way",
+    )
 
     def __init__(self, topic: AppendedTo, access: TableAccess, journals: Journals) -> None:
         self._topic = topic
         self._access = access
         self._journals = journals
         self._sent_bytes = 0
+        self._count = 0
         self._under_way: set[PendingBatch] | None = None
         """None when empty: an empty set takes as much memory as all else here."""
         self._following: asyncio.Task[None] | None = None
+        self._is_held = False
         self._late: list[PendingBatch] = []
 
     @property
@@ -111,8 +128,9 @@ class Appending:
         Raises ``BackOff`` (``OVERLOADED``): then the caller keeps the reservation.
         """
         size = batch.nbytes + batch.record_count * _ROW_OVERHEAD_BYTES
-        pending = PendingBatch(batch, size, asyncio.get_running_loop().create_future(), reservation)
-        if self._following is None:
+        self._count += 1
+        pending = PendingBatch(self._count, batch, size, asyncio.get_running_loop().create_future(), reservation)
+        if self._following is None and not self._is_held:
             self._submit(pending)
         else:
             self._late.append(pending)  # behind those that came before it
@@ -151,6 +169,28 @@ class Appending:
         if self._under_way:
             await asyncio.wait([pending.settled for pending in self._under_way])
 
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """While the topic moves: batches wait, and those that no flush has taken are taken back. Then they follow it.
+
+        Entered once the flushes under way have ended, so that they and the move do not take each other's versions. One at a time.
+        """
+        self._is_held = True
+        try:
+            self._late += [pending for pending in self._under_way or () if self._take_back(pending)]
+            await self._topic.writer.commits.ended()
+            yield
+        finally:
+            self._is_held = False
+            if self._following is None:
+                self._submit_late()
+
+    def _take_back(self, pending: PendingBatch) -> bool:
+        if pending.at is None or not pending.at.commits.withdraw(pending.at):
+            return False
+        pending.at = None
+        return True
+
     def _submit(self, pending: PendingBatch) -> None:
         own = self._topic.log.state
         if own.attachment is None:
@@ -180,9 +220,8 @@ class Appending:
     def _withdraw(self, pending: PendingBatch) -> bool:
         """Take the batch back; False where a flush has taken it. The caller settles it."""
         if pending.at is not None:
-            if not pending.at.commits.withdraw(pending.at):
+            if not self._take_back(pending):
                 return False
-            pending.at = None
         elif pending in self._late:
             self._late.remove(pending)
         else:
@@ -195,21 +234,26 @@ class Appending:
         problem: TidelogError = BackOff("Following a topic that moved met a defect: this was not written.")
         try:
             await self._topic.moving.reopened()
-            late, self._late = self._late, []
-            for number, pending in enumerate(late):
-                try:
-                    self._submit(pending)
-                except TidelogError as refusal:
-                    for other in late[number:]:
-                        self._end(other, refusal)
-                    break
+            if not self._is_held:
+                self._submit_late()
         except TidelogError as refusal:
             problem = refusal
             self._refuse_late(problem)
         finally:
             self._following = None
-            if self._late:
+            if self._late and not self._is_held:
                 self._refuse_late(problem)
+
+    def _submit_late(self) -> None:
+        """In the order in which they came first."""
+        late, self._late = sorted(self._late, key=_NUMBER), []
+        for number, pending in enumerate(late):
+            try:
+                self._submit(pending)
+            except TidelogError as refusal:
+                for other in late[number:]:
+                    self._end(other, refusal)
+                break
 
     def _refuse_late(self, problem: TidelogError) -> None:
         late, self._late = self._late, []

@@ -277,6 +277,11 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
         if self._changed is not None:
             self._changed.set()
 
+    async def ended(self) -> None:
+        """Return when the groups that are under way now have ended."""
+        if self._under_way:
+            await asyncio.wait(self._under_way)
+
     async def drain(self) -> None:
         """Return when all items are settled. From now on groups are due at once."""
         self._draining = True

@@ -33,9 +33,15 @@ class Pool:
     ) -> None:
         self.name = name
         self._executor = make_executor(threads, name)
+        self._threads = threads
         self._calls_max = threads + waiting_max
         self._calls = 0
         self._lock = threading.Lock()
+
+    @property
+    def waiting_count(self) -> int:
+        """Calls that wait for a thread."""
+        return max(0, self._calls - self._threads)
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """What ``call`` returns or raises. A call cancelled while it waits for a thread never runs; cancelled later, it runs to

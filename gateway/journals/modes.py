@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -46,6 +47,9 @@ SMALL_FLUSH_BYTES: Final = 256 * 1024
 OWN_AGAIN_MS: Final = 120_000
 MOVED_AGAIN_MS: Final = 600_000
 _ROUND_MS: Final = 1_000
+_STEP_MS: Final = 250
+_CROWDED: Final = 50
+"""So many flushes that wait for a thread end a round early: by its end there would be several times as many."""
 _MOVES_AT_ONCE: Final = 256
 """They wait for threads behind the flushes that they are to end."""
 
@@ -68,6 +72,7 @@ class Modes:
         self._journals = journals
         self._topics = topics
         self._clock = access.clock
+        self._pool = access.write_pool
         self._metrics = access.metrics
         self._looks_per_second = 1_000 / access.bounds.log_poll_ms
         """At the log of one own topic with a reader that waits."""
@@ -113,7 +118,10 @@ class Modes:
             await self._move_all(large, joins=False, reason=reason)
 
     async def _round(self) -> None:
-        await asyncio.sleep(_ROUND_MS / 1000)
+        for _ in range(_ROUND_MS // _STEP_MS):
+            await asyncio.sleep(_STEP_MS / 1000)
+            if self._pool.waiting_count > _CROWDED:
+                break
         await self.move_once()
 
     def _measured(self, seconds: float, now_ms: int) -> tuple[list[_Wish], list[OpenTopic], int, int]:
@@ -172,10 +180,11 @@ class Modes:
             return
         try:
             journal = await self._journals.with_room() if joins else None
-            with unasked():
-                await topic.moving.change(
-                    partial(_move_topic, topic_id), joins=journal, leaves=not joins, reason=reason
-                )
+            async with topic.appending.held() if joins else nullcontext():
+                with unasked():
+                    await topic.moving.change(
+                        partial(_move_topic, topic_id), joins=journal, leaves=not joins, reason=reason
+                    )
         except TidelogError as error:
             _log.warning("topic %s was not moved: %s", topic.name, error.detail)
             return
