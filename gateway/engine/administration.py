@@ -115,7 +115,7 @@ class Administration:
             return AlterTopic(partition_count=partition_count, config=config, request_bytes_max=bytes_max, move=move)
 
         joins = await self._journals.with_room() if mode == "shared" and is_own else None
-        await topic.moving.change(change, joins=joins, leaves=mode == "own", reason=f"commit.mode is {mode}")
+        await topic.move(change, joins=joins, leaves=mode == "own", reason=f"commit.mode is {mode}")
         return topic.existing()
 
     async def delete(self, name: str) -> None:

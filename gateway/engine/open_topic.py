@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from typing import TypeVar
 
 from gateway.engine.appending import Appending, PendingBatch
 from gateway.engine.bounds import PARTITION_STATE_BYTES, TOPIC_BYTES
@@ -20,12 +22,17 @@ from gateway.engine.waiting import Draining, Waiters
 from gateway.engine.writer import Writer
 from gateway.memory_budget import Reservation
 from log_format.checkpoints.topic_log import topic_table
+from log_format.delta.change import TableChange
+from log_format.delta.committer import Committed
 from log_format.errors import BackOff, TidelogError, UnknownPartition, UnknownTopic
 from log_format.journal.state import JournalState
 from log_format.journal.topics import JournalTopic
 from log_format.journal.view import AheadOfTable, is_open, may_have_left, view_of
 from log_format.topic.append import Batch
+from log_format.topic.attachment import Move
 from log_format.topic.state import TopicState
+
+ResultT = TypeVar("ResultT")
 
 _log = logging.getLogger("gateway.topic")
 
@@ -285,6 +292,18 @@ class OpenTopic(OpenTable[TopicState]):
             self.waiters.wake([*grown, *range(known, state.partition_count)])
         self._parts.watch.consider(self, state)
         self.count_memory()
+
+    async def move(
+        self,
+        make: Callable[[Move], TableChange[TopicState, ResultT]],
+        *,
+        joins: int | None,
+        leaves: bool,
+        reason: str,
+    ) -> Committed[TopicState, ResultT]:
+        """See ``Moving.change``. While the topic goes to a journal, its batches wait."""
+        async with nullcontext() if joins is None else self.appending.held():
+            return await self.moving.change(make, joins=joins, leaves=leaves, reason=reason)
 
     def poll_while_waited_for(self) -> None:
         """Look at the log regularly for other gateways' commits, as long as a reader waits."""

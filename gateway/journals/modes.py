@@ -18,7 +18,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -180,11 +179,8 @@ class Modes:
             return
         try:
             journal = await self._journals.with_room() if joins else None
-            async with topic.appending.held() if joins else nullcontext():
-                with unasked():
-                    await topic.moving.change(
-                        partial(_move_topic, topic_id), joins=journal, leaves=not joins, reason=reason
-                    )
+            with unasked():
+                await topic.move(partial(_move_topic, topic_id), joins=journal, leaves=not joins, reason=reason)
         except TidelogError as error:
             _log.warning("topic %s was not moved: %s", topic.name, error.detail)
             return
