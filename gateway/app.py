@@ -20,7 +20,7 @@ from gateway.asgi.authentication import AuthenticationMiddleware, OpenPaths
 from gateway.asgi.authorization import AuthorizationMiddleware
 from gateway.asgi.compression import CompressionMiddleware
 from gateway.asgi.gatekeeper import GatekeeperMiddleware
-from gateway.asgi.observation import ObservationMiddleware
+from gateway.asgi.observation import FAILED_FROM, ObservationMiddleware
 from gateway.asgi.pacing import PacingMiddleware
 from gateway.asgi.path import PathMiddleware
 from gateway.asgi.problems import ProblemMiddleware
@@ -237,6 +237,9 @@ def _guarded(innermost: ASGIApp, gateway: Gateway, *, listens_on: str, judged: _
 
 
 def _observed(app: ASGIApp, gateway: Gateway) -> ASGIApp:
-    log_requests = gateway.settings.log_level in ("debug", "info")
-    app = ObservationMiddleware(app, metrics=gateway.metrics, log_requests=log_requests)
+    settings = gateway.settings
+    logs_from = 0 if settings.log_requests == "all" else FAILED_FROM
+    app = ObservationMiddleware(
+        app, metrics=gateway.metrics, logs_from=logs_from if settings.log_level in ("debug", "info") else None
+    )
     return RequestIdMiddleware(app)

@@ -293,7 +293,11 @@ class Settings(
     )
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="Least level that is logged. info has one line for each request; warning has none."
+        default="info", description="Least level that is logged. info has lines for requests; warning has none."
+    )
+    log_requests: Literal["all", "failures"] = Field(
+        default="all",
+        description="Requests that are a line each. failures: those with status 400 and above; others are in the metrics.",
     )
     log_format: Literal["auto", "json", "text"] = Field(
         default="auto", description="json: an object a line. text: for people. auto: text on a terminal, else json."

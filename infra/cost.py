@@ -81,7 +81,8 @@ ZONE_GETS_PER_FLUSH: Final = 3
 DRAIN_MS: Final = 240_000
 """Default of the topic setting ``drain.ms``."""
 DRAIN_EARLY: Final = 0.75
-"""Of ``drain.ms``: a gateway drains a topic that often, so that it ends in time."""
+DRAIN_SPARE_MS: Final = 20_000
+"""A gateway begins a drain after this share of ``drain.ms``, or so long before its end if that is later."""
 MANY_TOPICS: Final = (10, 100, 1_000, 10_000)
 LONG_DRAIN_MS: Final = 3_600_000
 BROKER_DISK_FREE: Final = 1.3
@@ -128,7 +129,7 @@ def flushes_per_second(load: Load, flush_ms: int = FLUSH_MS, *, shared: bool = F
     by_bytes = load.mib_per_second / FLUSH_MIB
     if not shared:
         return max(load.topics * min(1000 / flush_ms, records), by_bytes)
-    drains = load.topics * min(records, 1000 / (DRAIN_MS * DRAIN_EARLY))
+    drains = load.topics * min(records, 1000 / drain_after_ms(DRAIN_MS))
     return max(min(1000 / flush_ms, records * load.topics), by_bytes) + max(drains, by_bytes)
 
 
@@ -161,8 +162,6 @@ def tidelog(load: Load, flush_ms: int = FLUSH_MS, *, shared: bool = False, in_zo
             PRICES["Load balancer, hour"] + units * PRICES["Load balancer capacity unit (1 GB an hour), hour"]
         ),
         "between zones": gib * crossing() * ways * PRICES["Traffic between zones, GB, both directions together"],
-        "logs": load.mib_per_second * 1024 / REQUEST_KIB * SECONDS * 2 * LOG_LINE_BYTES / 2**30
-        * PRICES["CloudWatch Logs, GB taken in"],
     }  # fmt: skip
 
 
@@ -181,6 +180,17 @@ def kafka(load: Load) -> dict[str, float]:
     }
 
 
+def drain_after_ms(drain_ms: int) -> float:
+    """How long a topic's records wait at a journal until its table gets them."""
+    return max(DRAIN_EARLY * drain_ms, drain_ms - DRAIN_SPARE_MS)
+
+
+def request_lines(mib_per_second: int) -> float:
+    """Dollars a month where each request is a line of the log, in both directions."""
+    gib = mib_per_second * 1024 / REQUEST_KIB * SECONDS * 2 * LOG_LINE_BYTES / 2**30
+    return gib * PRICES["CloudWatch Logs, GB taken in"]
+
+
 def own_puts(topics: int, per_second: float, flush_ms: int = FLUSH_MS) -> float:
     """PUTs a second of so many topics with their own commits, each with so many records a second, evenly."""
     return topics * min(per_second, 1000 / flush_ms) * PUTS_PER_FLUSH
@@ -189,7 +199,7 @@ def own_puts(topics: int, per_second: float, flush_ms: int = FLUSH_MS) -> float:
 def shared_puts(topics: int, per_second: float, flush_ms: int = FLUSH_MS, drain_ms: int = DRAIN_MS) -> float:
     """The same at one journal: its flushes, and a drain of each topic that has records."""
     flushes = min(topics * per_second, 1000 / flush_ms)
-    drains = topics * min(per_second, 1000 / (drain_ms * DRAIN_EARLY))
+    drains = topics * min(per_second, 1000 / drain_after_ms(drain_ms))
     return (flushes + drains) * PUTS_PER_FLUSH
 
 
@@ -217,7 +227,7 @@ def document() -> str:
         puts_per_flush=PUTS_PER_FLUSH,
         drain_s=DRAIN_MS // 1000,
         long_drain_s=LONG_DRAIN_MS // 1000,
-        between_drains_s=round(DRAIN_MS * DRAIN_EARLY / 1000),
+        between_drains_s=round(drain_after_ms(DRAIN_MS) / 1000),
         puts_bill=f"{puts_bill(1):.2f}",
         prices="\n".join(f"| {name} | {price:g} | {_seen_in(name)} |" for name, price in PRICES.items()),
         checked=CHECKED,
@@ -235,6 +245,8 @@ def document() -> str:
         gateway_mib=GATEWAY_MIB_PER_SECOND,
         request_kib=REQUEST_KIB,
         line_bytes=LOG_LINE_BYTES,
+        lines_little=f"{request_lines(1):,.0f}",
+        lines_much=f"{request_lines(100):,.0f}",
         free=round((BROKER_DISK_FREE - 1) * 100),
     )
 

@@ -16,15 +16,17 @@ from gateway.structured_log import access_line
 
 CLIENT_CLOSED: Final = 499
 """Not an HTTP status: no answer was sent."""
+FAILED_FROM: Final = 400
+"""Statuses of requests that failed, whoever was wrong."""
 
 
 class ObservationMiddleware:
-    """Measures; ``log_requests`` says whether each request is also a line in the log."""
+    """Measures; a request whose status is ``logs_from`` or more is also a line in the log, none without."""
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics, log_requests: bool) -> None:
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, logs_from: int | None) -> None:
         self._app = app
         self._metrics = metrics
-        self._log_requests = log_requests
+        self._logs_from = logs_from
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -62,7 +64,7 @@ class ObservationMiddleware:
                 received_bytes=received_bytes,
                 sent_bytes=sent_bytes,
             )
-            if self._log_requests:
+            if self._logs_from is not None and status >= self._logs_from:
                 access_line(
                     _line(
                         scope,

@@ -32,7 +32,8 @@ _DRAINS_AT_ONCE: Final = 4
 _FOUND_EVERY_ROUNDS: Final = 60
 """How often journals that other gateways began are looked for."""
 _EARLY: Final = 0.75
-"""Of ``drain.ms``: a drain begins then, so that it has ended in time."""
+_SPARE_MS: Final = 20_000
+"""A drain begins after this share of ``drain.ms``, or so long before its end if that is later: then it has ended in time."""
 _EARLIEST: Final = 0.25
 """Of ``drain.ms``: no drain begins before, however many there are."""
 _MEASURED_MIN: Final = 2 * _DRAINS_AT_ONCE
@@ -72,14 +73,14 @@ class JournalUpkeep:
             age_ms_max = _ROUND_MS if journal.state.runs.file_count() else _QUIET_MS
             state = await journal.recent(age_ms_max)
             now_ms = self._access.clock.now_ms()
-            share = _EARLY if is_owner else 2.0
-            due = {id(topic): topic for topic in state.topics.by_id.values() if _is_due(journal, topic, now_ms, share)}
+            topics = state.topics.by_id.values()
+            due = {id(topic): topic for topic in topics if _is_due(journal, topic, now_ms, is_owner=is_owner)}
             if is_owner:
-                early = due_early(state.topics.by_id.values(), now_ms, self._drain_takes_ms)
+                early = due_early(topics, now_ms, self._drain_takes_ms)
                 due |= {id(topic): topic for topic in early}
             await self._drain_all(list(due.values()), (journal.log.observed_ms or 0) - 1)
             if is_owner and self._rounds % _LEFT_ROUNDS == 0:
-                await self._release(journal, state.topics.by_id.values())
+                await self._release(journal, topics)
             # The owner's next commit says it; what others commit, they commit by the owner.
             if (journal.writer.is_idle or not is_owner) and (journal.writer.has_notes or state.runs.unneeded(1)):
                 await journal.say()
@@ -140,7 +141,10 @@ class JournalUpkeep:
 def due_early(topics: Iterable[JournalTopic], now_ms: int, takes_ms: float) -> list[JournalTopic]:
     """Whose drains have to begin now so that none of those that follow ends too late: one after another they take so long."""
     waiting = [topic for topic in topics if topic.undrained_since_ms is not None]
-    if not waiting or len(waiting) * takes_ms + _ROUND_MS <= (1 - _EARLY) * min(topic.drain_ms for topic in waiting):
+    if not waiting:
+        return []
+    least_ms = min(topic.drain_ms for topic in waiting)
+    if len(waiting) * takes_ms + _ROUND_MS <= least_ms - begins_after_ms(least_ms):
         return []
     waiting.sort(key=lambda topic: (topic.undrained_since_ms or 0) + topic.drain_ms)
     count = 0
@@ -151,10 +155,17 @@ def due_early(topics: Iterable[JournalTopic], now_ms: int, takes_ms: float) -> l
     return waiting[:count]
 
 
-def _is_due(journal: OpenJournal, topic: JournalTopic, now_ms: int, share: float) -> bool:
+def begins_after_ms(drain_ms: int) -> float:
+    """How old a topic's oldest undrained record is when its drain begins."""
+    return max(_EARLY * drain_ms, drain_ms - _SPARE_MS)
+
+
+def _is_due(journal: OpenJournal, topic: JournalTopic, now_ms: int, *, is_owner: bool) -> bool:
+    """Others than the owner leave it twice the time, and twice the bytes."""
     if topic.undrained_since_ms is None:
         return False
-    if now_ms - topic.undrained_since_ms >= share * topic.drain_ms:
+    after_ms = begins_after_ms(topic.drain_ms) if is_owner else 2 * topic.drain_ms
+    if now_ms - topic.undrained_since_ms >= after_ms:
         return True
     undrained = journal.state.runs.of(topic.topic_id)
-    return undrained is not None and undrained.size_bytes >= share * topic.drain_bytes
+    return undrained is not None and undrained.size_bytes >= (_EARLY if is_owner else 2) * topic.drain_bytes

@@ -180,6 +180,19 @@ def test_every_request_is_one_line_of_the_log(stub: StubProcess) -> None:
     assert any("ZeroDivisionError" in str(line.get("exception")) for line in lines("line-2"))
 
 
+def test_requests_that_succeed_are_no_lines_where_only_failures_are(start: Callable[..., StubProcess]) -> None:
+    """``--log-requests failures``: the log has the request that failed behind one that did not."""
+    stub = start("--log-requests", "failures")
+    httpx.post(stub.url + "/v1/echo", content=b"12345", headers={"x-request-id": "done"})
+    assert stub.get("/v1/nowhere", **{"x-request-id": "failed"}).status_code == 404
+
+    def ids() -> list[object]:
+        return [json.loads(line).get("request_id") for line in stub.log().splitlines()]
+
+    assert eventually(lambda: "failed" in ids())
+    assert "done" not in ids()
+
+
 def test_readiness_returns_with_the_store(start: Callable[..., StubProcess]) -> None:
     """The store goes and comes back: readiness follows without a restart."""
     stub = start()

@@ -44,6 +44,7 @@ locals {
     # The load balancer has few addresses, which stand for all clients.
     TIDELOG_CONNECTIONS_PER_ADDRESS_MAX = tostring(local.connections_max)
     TIDELOG_LOG_LEVEL                   = "info"
+    TIDELOG_LOG_REQUESTS                = var.log_requests
     AWS_REGION                          = var.region
   })
   logging = {

@@ -24,7 +24,7 @@ output "service_name" {
 }
 
 output "log_group_name" {
-  description = "Where the gateways' logs are: one JSON object for each request."
+  description = "Where the gateways' logs are: one JSON object for each request that log_requests names, and for each event."
   value       = aws_cloudwatch_log_group.gateway.name
 }
 
