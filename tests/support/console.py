@@ -29,6 +29,12 @@ class Console:
         settled(page)
         return page
 
+    def go(self, page: Page, route: str) -> None:
+        """Load the page of another route, as ``open`` does, for the visitor of this one."""
+        page.goto("about:blank")
+        page.goto(f"/#{route}")
+        settled(page)
+
 
 def settled(page: Page) -> None:
     """Wait until nothing of the page is loading."""
