@@ -5,7 +5,7 @@ system refuses, whatever DuckDB would do (``fence``). It has no credential: its 
 (``statement_environment``). It ends by its limits of memory and of a processor's time, and by an alarm if its gateway is gone.
 
 Like a reader of history it ignores SIGTERM and SIGINT, and yields to all other processes. It finds no pandas, which pyarrow would
-import beside its first array where it is installed: a quarter of a second of a processor for nothing.
+import beside its first array where it is installed: half of a statement's start, for nothing.
 """
 
 from __future__ import annotations
