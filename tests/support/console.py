@@ -30,9 +30,9 @@ class Console:
         return page
 
     def go(self, page: Page, route: str) -> None:
-        """Load the page of another route, as ``open`` does, for the visitor of this one."""
-        page.goto("about:blank")
+        """Load the page of another route anew, for the visitor of this one."""
         page.goto(f"/#{route}")
+        page.reload()
         settled(page)
 
 
