@@ -66,16 +66,15 @@ def test_a_page_is_sound_on_every_screen(console: Console, route: str) -> None:
         assert faults(page) + overflow(page) == [], (width, scheme)
 
 
-def test_pages_are_walked_by_keyboard(console: Console) -> None:
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_page_is_walked_by_keyboard(console: Console, route: str) -> None:
     """Tab goes to the skip link, through the navigation in its order, into the page, and back; focus is always seen."""
-    page = console.open("/")
-    for route in ROUTES:
-        console.go(page, route)
-        there = focus_walk(page, 60)
-        assert there[:2] == ["Skip to the page", "Tidelog"], route
-        assert there[2:5] == ["Overview", "Topics", "Groups"]
-        back = focus_walk(page, 3, "Shift+Tab")
-        assert len(back) == 3, route
+    page = console.open(route)
+    there = focus_walk(page, 60)
+    assert there[:2] == ["Skip to the page", "Tidelog"]
+    assert there[2:5] == ["Overview", "Topics", "Groups"]
+    back = focus_walk(page, 3, "Shift+Tab")
+    assert len(back) == 3
 
 
 @pytest.fixture(scope="module")
@@ -86,14 +85,12 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
         yield started
 
 
-def test_an_empty_page_says_what_it_would_show(visits: Visits, empty: GatewayProcess) -> None:
+@pytest.mark.parametrize("route", LISTS)
+def test_an_empty_page_says_what_it_would_show(visits: Visits, empty: GatewayProcess, route: str) -> None:
     """No blank page: one heading, words, and nothing wrong on a small screen either."""
-    console = Console(visits, empty.url)
-    page = console.open("/", width=320)
-    for route in LISTS:
-        console.go(page, route)
-        assert len(page.locator("main").inner_text()) > 40, route
-        assert faults(page) + overflow(page) == [], route
+    page = Console(visits, empty.url).open(route, width=320)
+    assert len(page.locator("main").inner_text()) > 40
+    assert faults(page) + overflow(page) == []
 
 
 DIALOGS = [

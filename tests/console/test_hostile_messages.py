@@ -66,18 +66,13 @@ def sound(page: Page) -> None:
     assert overflow(page) == []
 
 
-def record(console: Console, offset: int) -> Page:
+def record(console: Console, offset: int, topic: str = "odd", **look: Any) -> Page:
     """The dialog of one record."""
-    page = console.open("/topics/odd/messages?from=earliest")
-    opened(page, offset)
-    return page
-
-
-def opened(page: Page, offset: int) -> None:
-    """Open the dialog of a record of the list."""
+    page = console.open(f"/topics/{topic}/messages?from=earliest", **look)
     page.get_by_role("button", name=f"0:{offset}", exact=True).click()
     expect(page.get_by_role("dialog")).to_be_visible()
     page.wait_for_function("() => !document.querySelector('dialog .loading')")
+    return page
 
 
 @pytest.mark.parametrize("width", [320, 1280])
@@ -92,16 +87,13 @@ def test_a_list_of_odd_records(console: Console, width: int) -> None:
     )
 
 
-def test_each_record_can_be_opened(console: Console) -> None:
+@pytest.mark.parametrize("offset", range(len(RECORDS)))
+def test_each_record_can_be_opened(console: Console, offset: int) -> None:
     """In every form that it has, on a small screen."""
-    page = console.open("/topics/odd/messages?from=earliest", width=320)
-    for offset in range(len(RECORDS)):
-        opened(page, offset)
-        for form in page.get_by_role("group", name="Shown as").get_by_role("button").all():
-            form.click()
-            sound(page)
-        page.keyboard.press("Escape")
-        expect(page.locator("dialog")).to_have_count(0)
+    page = record(console, offset, width=320)
+    for form in page.get_by_role("group", name="Shown as").get_by_role("button").all():
+        form.click()
+        sound(page)
 
 
 def test_a_text_is_the_records_bytes(console: Console) -> None:

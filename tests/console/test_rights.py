@@ -66,15 +66,13 @@ def readonly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProces
         yield started
 
 
-def test_a_read_only_console_offers_no_change(visits: Visits, readonly: GatewayProcess) -> None:
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_read_only_console_offers_no_change(visits: Visits, readonly: GatewayProcess, route: str) -> None:
     """No button of any page would change anything; the page says that it is read-only, and shows its data."""
-    console = Console(visits, readonly.url)
-    page = console.open("/")
-    for route in ROUTES:
-        console.go(page, route)
-        assert changes(page) == [], route
-        expect(page.get_by_text("read-only")).to_be_visible()
-        expect(page.get_by_role("alert")).to_have_count(0)
+    page = Console(visits, readonly.url).open(route)
+    assert changes(page) == []
+    expect(page.get_by_text("read-only")).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(0)
 
 
 @pytest.fixture(scope="module")
@@ -84,15 +82,13 @@ def filled(gateway: GatewayProcess) -> GatewayProcess:
     return gateway
 
 
-def test_the_same_pages_offer_changes_otherwise(visits: Visits, filled: GatewayProcess) -> None:
+@pytest.mark.parametrize("route", ["/topics", "/groups/mine", "/queues", "/queues/mine", "/transactions"])
+def test_the_same_pages_offer_changes_otherwise(visits: Visits, filled: GatewayProcess, route: str) -> None:
     """What the test above looks for is found where changes are offered."""
-    console = Console(visits, filled.url)
-    page = console.open("/")
-    for route in ("/topics", "/groups/mine", "/queues", "/queues/mine", "/transactions"):
-        console.go(page, route)
-        expect(page.get_by_role("button", name="Menu")).to_be_hidden()
-        page.wait_for_function("() => document.querySelectorAll('main button').length > 0")
-        assert changes(page), route
+    page = Console(visits, filled.url).open(route)
+    expect(page.get_by_role("button", name="Menu")).to_be_hidden()
+    page.wait_for_function("() => document.querySelectorAll('main button').length > 0")
+    assert changes(page)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -110,7 +106,8 @@ def visitor(visits: Visits, secured: Secured, *rights: tuple[str, str, str]) -> 
     return Console(visits, secured.url, api.http.headers["authorization"].removeprefix("Bearer "))
 
 
-def test_lists_show_what_the_caller_may_describe(visits: Visits, secured: Secured) -> None:
+@pytest.mark.parametrize("route", ["/topics", "/groups", "/queues", "/transactions"])
+def test_lists_show_what_the_caller_may_describe(visits: Visits, secured: Secured, route: str) -> None:
     """Nothing of others, not even by name."""
     console = visitor(
         visits,
@@ -119,42 +116,41 @@ def test_lists_show_what_the_caller_may_describe(visits: Visits, secured: Secure
         ("Describe", "group", "mine"),
         ("Describe", "transactional_id", "mine"),
     )
-    page = console.open("/")
-    for route in ("/topics", "/groups", "/queues", "/transactions"):
-        console.go(page, route)
-        expect(page.get_by_role("rowheader").first).to_have_text("mine")
-        assert "theirs" not in page.content(), route
+    page = console.open(route)
+    expect(page.get_by_role("rowheader").first).to_have_text("mine")
+    assert "theirs" not in page.content()
 
 
-def test_changes_that_are_not_allowed_are_not_offered(visits: Visits, secured: Secured) -> None:
+@pytest.mark.parametrize("route", ["/groups/mine", "/queues/mine"])
+def test_changes_that_are_not_allowed_are_not_offered(visits: Visits, secured: Secured, route: str) -> None:
     """Who may describe it sees it; who may alter or delete it finds the buttons for just that."""
     looking = visitor(
         visits, secured, ("Describe", "group", "mine"), ("Read", "topic", "mine"), ("Read", "topic", "mine-dead")
     )
+    page = looking.open(route)
+    expect(page.get_by_role("heading", level=1)).to_have_text("mine")
+    assert changes(page) == []
     deleting = visitor(
         visits, secured, ("Delete", "group", "mine"), ("Read", "topic", "mine"), ("Read", "topic", "mine-dead")
     )
-    seen, altered = looking.open("/"), deleting.open("/")
-    for route in ("/groups/mine", "/queues/mine"):
-        looking.go(seen, route)
-        expect(seen.get_by_role("heading", level=1)).to_have_text("mine")
-        assert changes(seen) == [], route
-        deleting.go(altered, route)
-        expect(altered.get_by_role("button", name="Delete")).to_be_visible()
-        assert changes(altered) == ["Delete"], route
+    page = deleting.open(route)
+    expect(page.get_by_role("button", name="Delete")).to_be_visible()
+    assert changes(page) == ["Delete"]
 
 
-def test_a_page_without_the_right_says_which(visits: Visits, secured: Secured) -> None:
+@pytest.mark.parametrize(
+    ("route", "right"),
+    [("/groups/theirs", "Describe on group theirs"), ("/queues/theirs", "Describe on group theirs"),
+     ("/topics/theirs", "Describe on topic theirs")],
+)  # fmt: skip
+def test_a_page_without_the_right_says_which(visits: Visits, secured: Secured, route: str, right: str) -> None:
     """The right that is missing, in words; the same for what is not there at all."""
     visits.expect(403)
-    console = visitor(visits, secured, ("Read", "topic", "mine"))
-    page = console.open("/")
-    for kind in ("group", "queue", "topic"):
-        console.go(page, f"/{kind}s/theirs")
-        alert = page.get_by_role("alert").first
-        expect(alert).to_contain_text("Not allowed")
-        expect(alert).to_contain_text(f"You need the right Describe on {kind.replace('queue', 'group')} theirs.")
-        assert changes(page) == [], kind
+    page = visitor(visits, secured, ("Read", "topic", "mine")).open(route)
+    alert = page.get_by_role("alert").first
+    expect(alert).to_contain_text("Not allowed")
+    expect(alert).to_contain_text(f"You need the right {right}.")
+    assert changes(page) == []
 
 
 def test_a_refused_change_says_why(visits: Visits, secured: Secured) -> None:

@@ -29,12 +29,6 @@ class Console:
         settled(page)
         return page
 
-    def go(self, page: Page, route: str) -> None:
-        """Load the page of another route anew, for the visitor of this one."""
-        page.goto(f"/#{route}")
-        page.reload()
-        settled(page)
-
 
 def settled(page: Page) -> None:
     """Wait until nothing of the page is loading."""
