@@ -18,6 +18,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from log_format.store import ObjectStore
@@ -26,10 +27,13 @@ from log_format.stores.local import LocalStore
 from log_format.stores.memory import MemoryStore
 from log_format.stores.s3 import S3Store
 from tests.support.certificate_authority import Authority
+from tests.support.java import FAST_START
 from tests.support.minio import Minio
 from tests.support.spread import NICE, FilesAndSpark, is_patient, turn
 
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+# How long an example takes says how busy the machine is.
+hypothesis.settings.register_profile("tests", deadline=None)
+hypothesis.settings.load_profile("tests")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -75,7 +79,7 @@ def _environment() -> Iterator[None]:
         patch.setenv("AWS_CONFIG_FILE", os.devnull)
         patch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
         patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        patch.setenv("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)
+        patch.setenv("SPARK_SUBMIT_OPTS", FAST_START)
         yield
 
 

@@ -4,7 +4,8 @@ Once its libraries are there it can open no file, no socket and no other process
 system refuses, whatever DuckDB would do (``fence``). It has no credential: its environment is what Python needs
 (``statement_environment``). It ends by its limits of memory and of a processor's time, and by an alarm if its gateway is gone.
 
-Like a reader of history it ignores SIGTERM and SIGINT, and yields to all other processes.
+Like a reader of history it ignores SIGTERM and SIGINT, and yields to all other processes. It finds no pandas, which pyarrow would
+import beside its first array where it is installed: half of a statement's start, for nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
+from importlib.abc import MetaPathFinder
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import msgspec
 
@@ -35,6 +37,15 @@ _FRUGAL: Final = {
 }
 _WORKING_BYTES: Final = 320 * 1024 * 1024
 """Of address space for records and answer, above what interpreter and libraries have: 425 MiB, of which 165 are resident."""
+
+
+class WithoutPandas(MetaPathFinder):
+    """Finds nothing, and lets no other look for pandas."""
+
+    def find_spec(self, name: str, *_: Any) -> None:
+        """Raises ``ModuleNotFoundError`` for pandas."""
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)
 
 
 def statement_command() -> list[str]:
@@ -55,6 +66,7 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(OUT_OF_MEMORY_SCORE)
+    sys.meta_path.insert(0, WithoutPandas())
     import pyarrow as pa  # noqa: PLC0415 - what takes long comes behind the lower priority
 
     from gateway.sql.statement import Statement  # noqa: PLC0415

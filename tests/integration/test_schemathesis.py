@@ -46,7 +46,6 @@ def test_no_request_makes_the_gateway_fail(gateway_url: str) -> None:
         @hypothesis.seed(0)
         @hypothesis.settings(
             max_examples=EXAMPLES,
-            deadline=None,
             database=None,
             phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
             suppress_health_check=list(hypothesis.HealthCheck),

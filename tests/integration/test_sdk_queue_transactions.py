@@ -28,10 +28,6 @@ def url(tmp_path: Path) -> Iterator[str]:
         yield gateway.url
 
 
-def producer_of(url: str) -> Producer:
-    return Producer(bootstrap_servers=url, transactional_id="worker")
-
-
 def polled(queue: QueueConsumer) -> list[QueueRecord]:
     return queue.poll(timeout_ms=5_000)
 

@@ -106,7 +106,7 @@ def _content(state: AccessState) -> AccessState:
 
 
 @given(st.lists(st.one_of(st.lists(steps, min_size=1, max_size=4), st.sampled_from(("compact", "checkpoint", "pass")))))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_every_way_of_reading_gives_the_same(history: list[Any]) -> None:
     """A follower, a log loaded anew with and without checkpoints, a rewrite, and the snapshot of a state all agree, and count
     the same memory."""
@@ -168,7 +168,7 @@ def _plainly(entries: set[Acl], principals: tuple[str, ...], operation: str, kin
     st.sampled_from(("topic", "group")),
     st.sampled_from(("a", "ab", "abc", "b", "*", "_a", "__a", "__ab")),
 )
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_acls_say_what_the_contract_says(
     history: list[tuple[bool, Acl]], principals: list[str], operation: Operation, kind: ResourceType, resource: str
 ) -> None:

@@ -119,7 +119,7 @@ def facts(state: TopicState) -> tuple[Any, ...]:
     return state.version, state.topic_id, state.partition_count, offsets, runs, paths, dead
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data(), st.integers(1, 25))
 def test_a_checkpoint_changes_nothing(data: st.DataObject, length: int) -> None:
     """At any version of any history: a checkpoint, also one made by way of others, gives the state; what follows goes on."""
@@ -153,7 +153,7 @@ def stored(table: pa.Table) -> pa.Table:
     return pq.read_table(pa.BufferReader(as_bytes(table)), schema=SCHEMA, use_threads=False)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=100), st.integers(0, len(GOLDEN)), st.integers(0, len(GOLDEN)))
 def test_any_bytes_are_a_checkpoint_or_corrupt(inserted: bytes, start: int, end: int) -> None:
     """Bytes put in place of others in a real checkpoint: it is read, or it is corrupt."""
@@ -164,7 +164,7 @@ def test_any_bytes_are_a_checkpoint_or_corrupt(inserted: bytes, start: int, end:
         return
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.integers(0, len(GOLDEN) - 1), st.integers(1, 255))
 def test_a_changed_byte_is_harmless_or_corrupt(position: int, difference: int) -> None:
     """One byte of a checkpoint changes: what is read has the same offsets and segments, or it is corrupt."""

@@ -153,4 +153,4 @@ class GroupHistory(RuleBasedStateMachine):
 
 
 TestGroupHistory = GroupHistory.TestCase
-TestGroupHistory.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
+TestGroupHistory.settings = settings(max_examples=120, stateful_step_count=40)

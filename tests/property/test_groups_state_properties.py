@@ -94,7 +94,7 @@ def _content(state: GroupsState) -> dict[str, Group]:
 
 
 @given(st.lists(st.one_of(st.lists(steps, min_size=1, max_size=4), st.sampled_from(("compact", "checkpoint", "pass")))))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_every_way_of_reading_gives_the_same(history: list[Any]) -> None:
     """A follower, a log loaded anew with and without checkpoints, a rewrite, and the snapshot of a state all agree."""
     store, clock, ids = MemoryStore(), ManualClock(), count()
@@ -126,7 +126,7 @@ def test_every_way_of_reading_gives_the_same(history: list[Any]) -> None:
 
 
 @given(st.lists(steps, min_size=1, max_size=6))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_decisions_that_share_a_commit_are_as_if_alone(wishes: list[tuple[str, str, Any]]) -> None:
     """Together or one after another: the same outcomes and offsets, each judged with those before it applied. An outcome has the
     row as its decision left it, and every offset that it left, whatever comes behind it in the commit."""

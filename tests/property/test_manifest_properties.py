@@ -103,7 +103,7 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.tuples(steps, st.integers(0, USUAL_FORMS)), max_size=25))
 def test_the_manifest_is_a_list_of_runs(history: list[tuple[tuple[str, object], int]]) -> None:
     """Offsets, timestamps, sizes, runs, segments and dead segments are those of the plain model after any history."""
@@ -114,7 +114,7 @@ def test_the_manifest_is_a_list_of_runs(history: list[tuple[tuple[str, object], 
             compare(manifest, model)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.tuples(steps, st.integers(0, USUAL_FORMS - 1)), max_size=25),
     st.randoms(use_true_random=False),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from log_format.errors import CorruptData
@@ -67,7 +67,6 @@ def table_of(runs: dict[int, tuple[int, list[tuple[int, dict[str, Any]]]]]) -> p
 RECORDS = st.dictionaries(st.integers(0, 9_999), RUN, min_size=1, max_size=4).map(table_of)
 
 
-@settings(deadline=None)
 @given(records=RECORDS, compression=COMPRESSIONS, row_group_bytes_max=st.integers(1, 300))
 def test_any_records_come_back(records: pa.Table, compression: str, row_group_bytes_max: int) -> None:
     """Whole and row group by row group; the runs cover exactly what is inside, and sizes add up to the object."""
@@ -93,7 +92,6 @@ def test_any_records_come_back(records: pa.Table, compression: str, row_group_by
         assert run.max_timestamp_ms == max(times[index] for index in mine)
 
 
-@settings(deadline=None)
 @given(data=st.data(), records=RECORDS, row_group_bytes_max=st.integers(1, 300), whole=st.booleans())
 def test_any_read_is_a_scan(data: st.DataObject, records: pa.Table, row_group_bytes_max: int, whole: bool) -> None:
     """Whatever the offsets, limits and row groups, the reader returns what a scan of the records would.
@@ -193,7 +191,6 @@ def read_everything(footer: Footer, data: bytes) -> None:
         decode_row_group(footer, index, data[group.start : group.end]).validate(full=True)
 
 
-@settings(deadline=None)
 @given(data=st.binary(max_size=200), crc_fits=st.booleans(), footer_start=st.integers(0, 1000))
 def test_any_bytes_are_no_footer(data: bytes, crc_fits: bool, footer_start: int) -> None:
     """Random bytes never decode, also when the log has just their checksum."""
@@ -202,7 +199,6 @@ def test_any_bytes_are_no_footer(data: bytes, crc_fits: bool, footer_start: int)
     assert not decodes_or_is_corrupt(lambda: decode_footer(data, ref))
 
 
-@settings(deadline=None)
 @given(mutations=MUTATIONS)
 def test_no_damage_to_a_footer_passes(mutations: list[tuple[str, float, int]]) -> None:
     """A footer with bytes changed, lost or added is refused."""
@@ -210,7 +206,6 @@ def test_no_damage_to_a_footer_passes(mutations: list[tuple[str, float, int]]) -
     assert decodes_or_is_corrupt(lambda: decode_footer(damaged, REF)) == (damaged == FOOTER_BYTES)
 
 
-@settings(deadline=None)
 @given(mutations=MUTATIONS, index=st.integers(0, len(FOOTER.row_groups) - 1))
 def test_no_damage_to_a_row_group_passes(mutations: list[tuple[str, float, int]], index: int) -> None:
     """A row group with bytes changed, lost or added is refused."""
@@ -220,7 +215,6 @@ def test_no_damage_to_a_row_group_passes(mutations: list[tuple[str, float, int]]
     assert decodes_or_is_corrupt(lambda: decode_row_group(FOOTER, index, damaged)) == (damaged == data)
 
 
-@settings(deadline=None)
 @given(mutations=MUTATIONS)
 def test_a_damaged_footer_with_its_checksum_decodes_or_is_corrupt(mutations: list[tuple[str, float, int]]) -> None:
     """Checksums are not what keeps other exceptions away: whoever wrote wrong bytes may have summed them up, too."""
@@ -230,7 +224,6 @@ def test_a_damaged_footer_with_its_checksum_decodes_or_is_corrupt(mutations: lis
     decodes_or_is_corrupt(lambda: read_everything(decode_footer(damaged, ref), SEGMENT.data))
 
 
-@settings(deadline=None)
 @given(mutations=MUTATIONS, index=st.integers(0, len(FOOTER.row_groups) - 1))
 def test_a_damaged_row_group_with_its_checksum_decodes_or_is_corrupt(
     mutations: list[tuple[str, float, int]], index: int

@@ -34,7 +34,7 @@ from tests.simulation.simulated.faults import (
 )
 from tests.simulation.simulated.gateway import Code
 from tests.simulation.simulated.log_world import simulate
-from tests.simulation.simulated.seeds import seed_that_shows
+from tests.simulation.simulated.seeds import shows
 
 SEEDS_MAX = 300
 MEDDLED = replace(CROWDED, administration=1.0)
@@ -265,5 +265,4 @@ PLANTED: dict[str, Planted] = {
 def test_a_planted_fault_is_found(name: str) -> None:
     """The simulation sees every one of these defects."""
     planted = PLANTED[name]
-    seeds = range(planted.first_seed, planted.first_seed + SEEDS_MAX)
-    assert seed_that_shows(seeds, lambda seed: simulate(seed, profile=planted.profile, code=planted.code)) is not None
+    assert shows(simulate, planted.first_seed, SEEDS_MAX, profile=planted.profile, code=planted.code)

@@ -20,7 +20,7 @@ from log_format.queues.row import QueueChanges, QueueRow
 from log_format.queues.runs import RELEASED, SETTLED, Run, overlaid
 from log_format.queues.state import QueuesState, snapshot
 from tests.simulation.simulated.faults import Profile
-from tests.simulation.simulated.seeds import seed_that_shows
+from tests.simulation.simulated.seeds import shows
 from tests.simulation.simulated_queues.world import FAULTY, PASSING, simulate_queues
 from tests.simulation.simulated_service.service import Code
 
@@ -178,5 +178,5 @@ PLANTED: dict[str, Planted] = {
 def test_a_planted_fault_is_found(name: str) -> None:
     """The simulation sees every one of these defects."""
     planted = PLANTED[name]
-    seeds, code = range(planted.first_seed, planted.first_seed + SEEDS_MAX), Code(planted=planted.targets)
-    assert seed_that_shows(seeds, lambda seed: simulate_queues(seed, profile=planted.profile, code=code)) is not None
+    code = Code(planted=planted.targets)
+    assert shows(simulate_queues, planted.first_seed, SEEDS_MAX, profile=planted.profile, code=code)

@@ -312,4 +312,4 @@ class TestMaintenance(MaintenanceMachine.TestCase):  # type: ignore[misc,valid-t
     """Whatever maintenance does in between, every reader sees what the model allows."""
 
     # Not explained: for that Python before 3.12 traces every line, which takes longer than a test may.
-    settings = settings(max_examples=25, stateful_step_count=25, deadline=None, phases={*Phase} - {Phase.explain})
+    settings = settings(max_examples=25, stateful_step_count=25, phases={*Phase} - {Phase.explain})

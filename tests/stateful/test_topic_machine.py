@@ -186,4 +186,4 @@ def refused(kind: type[TidelogError], act: Callable[[], object]) -> None:
 class TestTopic(TopicMachine.TestCase):  # type: ignore[misc,valid-type]
     """Whatever is done by whom in which order, both gateways and the log agree with the model."""
 
-    settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+    settings = settings(max_examples=40, stateful_step_count=25)

@@ -14,7 +14,7 @@ from gateway.codec.incoming import IncomingRecords
 from log_format.errors import RequestRefused
 
 BYTES_MAX = 1 << 20
-BOUNDED = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+BOUNDED = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 CHARACTERS = st.one_of(
     st.sampled_from('"\\/{}[]:,-0 \n\t\x00\x1f\x7fé\u2028\U0001f600'), st.characters(exclude_categories=["Cs"])
 )

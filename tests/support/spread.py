@@ -5,8 +5,8 @@ the one Spark session are one unit, and so are those of each of ``KINDS``. Tests
 unit.
 
 Tests that wait for processes come first, those that keep a processor busy last. One worker of two begins at the end, so that
-some tests wait while others compute. Every third worker takes tests of ``PATIENT`` and no others, and gives way to the rest:
-tests that watch the time hardly notice it. What it leaves is in the middle, where the others meet.
+some tests wait while others compute. Every third worker takes tests of ``PATIENT``, then of ``COMPUTING``, and no others, and
+gives way to the rest: tests that watch the time hardly notice it. What it leaves is in the middle, where the others meet.
 
 Groups of pytest-xdist's own are absent: pytest 9.2 takes their mark without a word and xdist 3.8 no longer sees it
 (pytest-dev/pytest-xdist#1386).
@@ -46,6 +46,8 @@ PATIENT = (
     ),
 )
 """Tests that begin processes or wait for them, and judge by what happened: a busy machine only makes them take longer."""
+COMPUTING = ("tests/golden/", "tests/property/", "tests/simulation/", "tests/stateful/")
+"""Tests whose time is a clock of their own: they fill what others leave of the processors."""
 NICE = 5
 """Of the worker that takes them, and of all that it starts."""
 TESTS = Path(__file__).resolve().parents[1]
@@ -58,8 +60,10 @@ def turn(path: Path) -> int:
     place = path.relative_to(TESTS.parent).as_posix()
     if place.startswith(PATIENT):
         return len(WAITING)
+    if place.startswith(COMPUTING):
+        return len(WAITING) + 1
     folder = place.split("/")[1]
-    return WAITING.index(folder) if folder in WAITING else len(WAITING) + 1
+    return WAITING.index(folder) if folder in WAITING else len(WAITING) + 2
 
 
 @cache
@@ -95,7 +99,7 @@ class FilesAndSpark(LoadFileScheduling):  # type: ignore[misc]
             super()._reschedule(node)
 
     def _patient_units(self) -> Iterator[str]:
-        return (unit for unit in self.workqueue if unit.startswith(PATIENT))
+        return (unit for unit in self.workqueue if unit.startswith((*PATIENT, *COMPUTING)))
 
 
 def is_patient(worker: str) -> bool:

@@ -1,11 +1,11 @@
-"""A stretch of a topic from offset to offset, as Arrow tables or records, in one call."""
+"""A stretch of a topic from offset to offset, as Arrow tables, in one call."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from tidelog.types.record import Record, TopicPartition
+from tidelog.types.record import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,18 +35,6 @@ def tables_between(
             table = table.filter(_before(table, end_offsets))
         if table.num_rows:
             yield table
-        _pass_ended(consumer, left, end)
-
-
-def records_between(
-    consumer: Consumer, begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
-) -> Iterator[Record]:
-    """As ``tables_between``, record by record, with the consumer's deserializers."""
-    left = _assigned(consumer, begin, end)
-    while left:
-        for record in consumer.poll(_WAIT_MS):
-            if record.offset < end[TopicPartition(record.topic, record.partition)]:
-                yield record
         _pass_ended(consumer, left, end)
 
 

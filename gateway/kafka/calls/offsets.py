@@ -26,7 +26,6 @@ LATEST: Final = -1
 EARLIEST: Final = -2
 LARGEST_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
-LATEST_TIERED: Final = -5
 LEADER_EPOCH: Final = 0
 NONE: Final = -1
 

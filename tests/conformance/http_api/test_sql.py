@@ -89,9 +89,7 @@ def test_what_is_no_question_about_a_topic_is_refused(api: Api, filled: str) -> 
     """400, and the part of the body is named."""
     for sql in (
         "select 1",
-        f'select nothing from "{filled}"',
         f"select * from \"{filled}\", read_csv('/etc/passwd')",
-        f'select * from "{filled}"; select 1',
         f'select value::int from "{filled}"',
     ):
         problem = api.refused(api.http.post("/v1/sql", json={"sql": sql}), 400, "INVALID_REQUEST")

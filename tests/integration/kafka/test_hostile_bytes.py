@@ -31,7 +31,6 @@ SERVED = sorted(CALLS)
 
 _bounded = settings(
     max_examples=EXAMPLES,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

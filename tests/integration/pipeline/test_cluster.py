@@ -27,6 +27,7 @@ import pytest
 from spark_pipeline.jars import JarSet, ensure_jars
 from spark_pipeline.java import java_executable
 from tests.support.flight_topic import FlightTopic
+from tests.support.java import FAST_START
 
 pytestmark = [pytest.mark.spark, pytest.mark.processes]
 
@@ -34,7 +35,6 @@ ROOT = Path(__file__).resolve().parents[3]
 OURS = ("tidelog", "gateway", "log_format", "compaction", "spark_pipeline")
 SPARK_HOME = Path(pyspark.__file__).parent
 SECONDS_MAX = 400
-FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from tests.simulation.simulated.reader import Reader
 from tests.simulation.simulated.scheduler import Machine, MachineClock, Signal
 from tests.simulation.simulated.truth import Truth
 from tests.simulation.simulated.upkeep import Janitor, check_end
-from tests.simulation.simulated.world import History, World, ignore
+from tests.simulation.simulated.world import History, World, drawn, ignore
 
 
 def simulate(
@@ -32,13 +32,11 @@ def simulate(
 ) -> History:
     """Run the history of ``seed``. The profile is drawn from the seed unless given; ``on_note`` gets each line of the trace."""
     rng = random.Random(seed)
-    (drawn,) = rng.choices(list(PROFILES), list(PROFILES.values()))
-    world = LogWorld(rng, profile if profile is not None else drawn, code if code is not None else Code())
+    world = LogWorld(rng, drawn(rng, PROFILES, profile), code if code is not None else Code())
     world.scheduler.on_note = on_note
     world.run()
-    seen = world.server.seen + world.oracle.told
-    seen["ghosts"] += world.truth.ghosts
-    return History(seed=seed, profile=world.profile.name, trace=tuple(world.scheduler.trace), seen=seen)
+    world.oracle.told["ghosts"] += world.truth.ghosts
+    return world.history(seed, world.oracle.told)
 
 
 class LogWorld(World):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from log_format.errors import CorruptData
 from tests.simulation.simulated.scheduler import StillRunning
@@ -44,3 +45,8 @@ def seed_that_shows(seeds: Iterable[int], simulate: Callable[[int], object]) -> 
             return seed
         print(f"seed {seed}, {time.process_time() - began:.1f} s: nothing")
     return None
+
+
+def shows(simulate: Callable[..., object], first_seed: int, seeds_max: int, **how: Any) -> bool:
+    """Whether one of so many histories from that seed on does. ``how``: what ``simulate`` is told beside the seed."""
+    return seed_that_shows(range(first_seed, first_seed + seeds_max), lambda seed: simulate(seed, **how)) is not None

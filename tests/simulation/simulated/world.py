@@ -8,11 +8,11 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tests.simulation.simulated.faults import HOUR_MS, Faults
+from tests.simulation.simulated.faults import HOUR_MS, Faults, Profile
 from tests.simulation.simulated.scheduler import Machine, Scheduler
 from tests.simulation.simulated.store import Client, Server
 
@@ -30,6 +30,12 @@ class History:
 
 def ignore(_line: str) -> None:
     """What is done with a line of the trace unless it is to be printed."""
+
+
+def drawn(rng: random.Random, profiles: Mapping[Profile, int], wanted: Profile | None) -> Profile:
+    """The profile that is wanted, else one by its weight. A history draws in either case."""
+    (profile,) = rng.choices(list(profiles), list(profiles.values()))
+    return profile if wanted is None else wanted
 
 
 class World(ABC):
@@ -61,6 +67,11 @@ class World(ABC):
 
     def at_rest(self) -> None:  # noqa: B027 - most worlds need not know
         """The last actor has ended, and nothing fails any more."""
+
+    def history(self, seed: int, told: Counter[str]) -> History:
+        """What it was; ``told``: the outcomes that its clients were told of."""
+        seen = self.server.seen + told
+        return History(seed=seed, profile=self.profile.name, trace=tuple(self.scheduler.trace), seen=seen)
 
     def next_machine(self) -> Machine:
         """For one more gateway."""

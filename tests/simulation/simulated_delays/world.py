@@ -35,7 +35,7 @@ from tests.simulation.simulated.faults import (
 )
 from tests.simulation.simulated.scheduler import EPOCH_MS, Machine
 from tests.simulation.simulated.truth import Violation
-from tests.simulation.simulated.world import History, ignore
+from tests.simulation.simulated.world import History, drawn, ignore
 from tests.simulation.simulated_service.gateways_world import GatewaysWorld, Over
 from tests.simulation.simulated_service.network import Lost, Reply
 from tests.simulation.simulated_service.service import Code, Service
@@ -66,15 +66,9 @@ def simulate_delays(
 ) -> History:
     """Run the history of ``seed``."""
     rng = random.Random(seed)
-    (drawn,) = rng.choices(list(PROFILES), list(PROFILES.values()))
-    world = DelaysWorld(rng, profile if profile is not None else drawn)
+    world = DelaysWorld(rng, drawn(rng, PROFILES, profile))
     world.run(seed, code=code, on_note=on_note)
-    return History(
-        seed=seed,
-        profile=world.profile.name,
-        trace=tuple(world.scheduler.trace),
-        seen=world.server.seen + world.told + Counter(world.network.seen),
-    )
+    return world.history(seed, world.told)
 
 
 class DelaysWorld(GatewaysWorld):

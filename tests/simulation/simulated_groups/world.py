@@ -24,7 +24,7 @@ from tests.simulation.simulated import faults
 from tests.simulation.simulated.faults import SECOND_MS, Faults, Profile
 from tests.simulation.simulated.scheduler import Machine, MachineClock
 from tests.simulation.simulated.truth import Violation
-from tests.simulation.simulated.world import History, ignore
+from tests.simulation.simulated.world import History, drawn, ignore
 from tests.simulation.simulated_groups.ledger import Key, Ledger
 from tests.simulation.simulated_groups.members import Around, Habits, Member
 from tests.simulation.simulated_service.gateways_world import GatewaysWorld
@@ -72,11 +72,9 @@ def simulate_groups(
 ) -> History:
     """Run the history of ``seed``."""
     rng = random.Random(seed)
-    (drawn,) = rng.choices(list(PROFILES), list(PROFILES.values()))
-    world = GroupsWorld(rng, profile if profile is not None else drawn)
+    world = GroupsWorld(rng, drawn(rng, PROFILES, profile))
     world.run(seed, code=code, on_note=on_note)
-    seen = world.server.seen + world.ledger.told + Counter(world.network.seen)
-    return History(seed=seed, profile=world.profile.name, trace=tuple(world.scheduler.trace), seen=seen)
+    return world.history(seed, world.ledger.told)
 
 
 class GroupsWorld(GatewaysWorld):

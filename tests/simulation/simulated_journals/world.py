@@ -26,7 +26,7 @@ from tests.simulation.simulated import faults
 from tests.simulation.simulated.faults import Faults, Profile
 from tests.simulation.simulated.scheduler import Machine, MachineClock, Signal
 from tests.simulation.simulated.upkeep import Janitor
-from tests.simulation.simulated.world import History, World, ignore
+from tests.simulation.simulated.world import History, World, drawn, ignore
 from tests.simulation.simulated_journals.clients import Clients
 from tests.simulation.simulated_journals.ending import check_end
 from tests.simulation.simulated_journals.gateway import Gateway
@@ -66,15 +66,13 @@ def simulate_journals(
 ) -> History:
     """Run the history of ``seed``."""
     rng = random.Random(seed)
-    (drawn,) = rng.choices(list(PROFILES), list(PROFILES.values()))
     with ExitStack() as replaced:
         for target, replacement in ((CLOSED_REMEMBERED, REMEMBERED), *planted):
             replaced.enter_context(patch(target, replacement))
-        world = JournalsWorld(rng, profile if profile is not None else drawn)
+        world = JournalsWorld(rng, drawn(rng, PROFILES, profile))
         world.scheduler.on_note = on_note
         world.run()
-    seen = world.server.seen + world.ledger.told
-    return History(seed=seed, profile=world.profile.name, trace=tuple(world.scheduler.trace), seen=seen)
+    return world.history(seed, world.ledger.told)
 
 
 class JournalsWorld(World):

@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
 from tests.simulation.simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, STORMY, Profile
 from tests.simulation.simulated.truth import Violation
-from tests.simulation.simulated.world import History, ignore
+from tests.simulation.simulated.world import History, drawn, ignore
 from tests.simulation.simulated_kafka.clients import KafkaClient, plain_producer, poll, reader
 from tests.simulation.simulated_kafka.committer import Committer
 from tests.simulation.simulated_kafka.idempotent import IdempotentProducer
@@ -34,11 +33,9 @@ def simulate_kafka(
 ) -> History:
     """Run the history of ``seed``."""
     rng = random.Random(seed)
-    (drawn,) = rng.choices(list(PROFILES), list(PROFILES.values()))
-    world = KafkaWorld(rng, profile if profile is not None else drawn)
+    world = KafkaWorld(rng, drawn(rng, PROFILES, profile))
     world.run(seed, code=code, on_note=on_note)
-    seen = world.server.seen + world.judge.told + Counter(world.network.seen)
-    return History(seed=seed, profile=world.profile.name, trace=tuple(world.scheduler.trace), seen=seen)
+    return world.history(seed, world.judge.told)
 
 
 class KafkaWorld(ServiceWorld):

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -18,7 +17,7 @@ from log_format import layout
 from log_format.errors import CorruptData, ObjectMissing, TidelogError
 from tests.simulation.simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, SECOND_MS, STORMY, Profile
 from tests.simulation.simulated.truth import Violation
-from tests.simulation.simulated.world import History, ignore
+from tests.simulation.simulated.world import History, drawn, ignore
 from tests.simulation.simulated_modes.judge import ModesJudge
 from tests.simulation.simulated_service.clients import Surroundings
 from tests.simulation.simulated_service.network import Lost, Reply
@@ -50,8 +49,7 @@ def simulate_modes(
 ) -> History:
     """Run the history of ``seed``."""
     rng = random.Random(seed)
-    (drawn,) = rng.choices(list(PROFILES), list(PROFILES.values()))
-    world = ModesWorld(rng, profile if profile is not None else drawn)
+    world = ModesWorld(rng, drawn(rng, PROFILES, profile))
     bounds = {
         **EAGER,
         "gateway.engine.open_journal.JOURNAL_TOPICS_MAX": rng.choice((1, 10)),
@@ -61,9 +59,8 @@ def simulate_modes(
         for target, value in bounds.items():
             stack.enter_context(mock.patch(target, value))
         world.run(seed, code=code, on_note=on_note)
-    seen = world.server.seen + world.judge.told + Counter(world.network.seen)
-    seen["forwarded"] += world.cluster.forwarded
-    return History(seed=seed, profile=world.profile.name, trace=tuple(world.scheduler.trace), seen=seen)
+    world.judge.told["forwarded"] += world.cluster.forwarded
+    return world.history(seed, world.judge.told)
 
 
 class ModesWorld(ServiceWorld):

@@ -8,7 +8,6 @@ able to take and accept what is left. ``simulate_queues(seed)`` returns what hap
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -21,7 +20,7 @@ from tests.simulation.simulated import faults
 from tests.simulation.simulated.faults import SECOND_MS, Faults, Profile
 from tests.simulation.simulated.scheduler import Machine, MachineClock
 from tests.simulation.simulated.truth import Violation
-from tests.simulation.simulated.world import History, ignore
+from tests.simulation.simulated.world import History, drawn, ignore
 from tests.simulation.simulated_queues.ledger import Ledger, Place
 from tests.simulation.simulated_queues.workers import Around, Worker
 from tests.simulation.simulated_service.gateways_world import GatewaysWorld
@@ -70,11 +69,9 @@ def simulate_queues(
 ) -> History:
     """Run the history of ``seed``."""
     rng = random.Random(seed)
-    (drawn,) = rng.choices(list(PROFILES), list(PROFILES.values()))
-    world = QueuesWorld(rng, profile if profile is not None else drawn)
+    world = QueuesWorld(rng, drawn(rng, PROFILES, profile))
     world.run(seed, code=code, on_note=on_note)
-    seen = world.server.seen + world.ledger.told + Counter(world.network.seen)
-    return History(seed=seed, profile=world.profile.name, trace=tuple(world.scheduler.trace), seen=seen)
+    return world.history(seed, world.ledger.told)
 
 
 class QueuesWorld(GatewaysWorld):

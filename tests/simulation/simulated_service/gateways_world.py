@@ -6,13 +6,14 @@ import contextlib
 import random
 import uuid
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.simulation.simulated.faults import Faults
 from tests.simulation.simulated.scheduler import Machine
 from tests.simulation.simulated.store import Client
-from tests.simulation.simulated.world import World, ignore
+from tests.simulation.simulated.world import History, World, ignore
 from tests.simulation.simulated_service.network import Network
 from tests.simulation.simulated_service.service import Code, Service
 
@@ -65,6 +66,10 @@ class GatewaysWorld(World):
             self.scheduler.crash(self.outside)
             for service in (*self.services, *self._crashed):
                 service.loop.bury()
+
+    def history(self, seed: int, told: Counter[str]) -> History:
+        """As every world's, with what became of its requests."""
+        return super().history(seed, told + Counter(self.network.seen))
 
     def stop(self) -> None:
         """End all gateways where they stand."""

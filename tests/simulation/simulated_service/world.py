@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -15,7 +14,7 @@ from gateway.cluster.ownership import Mode
 from log_format import layout
 from log_format.errors import ObjectMissing
 from tests.simulation.simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, MINUTE_MS, STORMY, Faults, Profile
-from tests.simulation.simulated.world import History, ignore
+from tests.simulation.simulated.world import History, drawn, ignore
 from tests.simulation.simulated_service.clients import (
     AtOnceProducer,
     IdempotentProducer,
@@ -48,12 +47,10 @@ def simulate_service(
 ) -> History:
     """Run the history of ``seed``."""
     rng = random.Random(seed)
-    (drawn,) = rng.choices(list(PROFILES), list(PROFILES.values()))
-    world = ServiceWorld(rng, profile if profile is not None else drawn)
+    world = ServiceWorld(rng, drawn(rng, PROFILES, profile))
     world.run(seed, code=code, on_note=on_note)
-    seen = world.server.seen + world.judge.told + Counter(world.network.seen)
-    seen["forwarded"] += world.cluster.forwarded
-    return History(seed=seed, profile=world.profile.name, trace=tuple(world.scheduler.trace), seen=seen)
+    world.judge.told["forwarded"] += world.cluster.forwarded
+    return world.history(seed, world.judge.told)
 
 
 class ServiceWorld(GatewaysWorld):

@@ -162,7 +162,7 @@ class Feeder(threading.Thread):
         """Until it is told to stop."""
         with urllib3.PoolManager(retries=False, timeout=urllib3.Timeout(connect=1, read=3)) as http:
             sent = 0
-            while not self._stopping.wait(0.02):
+            while not self._stopping.wait(0.05):
                 partition = sent % self._partition_count
                 url = f"{self._urls[0]}/v1/topics/{self._topic}/partitions/{partition}/records"
                 if call(http, "POST", url, {"records": [{"value": str(sent)}]}).status != 200:

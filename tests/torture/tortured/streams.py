@@ -9,12 +9,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.support.java import FAST_START
 from tests.torture.tortured.service import STORE
 from tests.torture.tortured.witness import Batches
 
 END_SECONDS_MAX = 60
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a Java that lives some minutes and shares its processors with gateways."""
 
 
 class Streams:
@@ -31,7 +30,7 @@ class Streams:
         program = str(Path(__file__).with_name("stream_process.py"))
         self._command = [sys.executable, program, "--store", STORE, "--output", str(self._output)]
         self._command += ["--topics", ",".join(topics), "--native", ",".join(native)]
-        self._environment = {**os.environ, **environment, "SPARK_SUBMIT_OPTS": JAVA_OPTIONS}
+        self._environment = {**os.environ, **environment, "SPARK_SUBMIT_OPTS": FAST_START}
         self._process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:

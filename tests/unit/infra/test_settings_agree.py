@@ -31,7 +31,6 @@ ROOT = Path(__file__).resolve().parents[3]
 INFRA = ROOT / "infra"
 OTHER_VARIABLES = {"TIDELOG_URL", "TIDELOG_CACHE", "TIDELOG_CA_FILE", "TIDELOG_TOKEN"}
 """Of the command line and of set-up; all others in ``infra/`` are the gateway's."""
-PROMETHEUS_METRICS = {"up"}
 
 
 def _texts(*suffixes: str) -> Iterator[tuple[Path, str]]:

@@ -80,7 +80,7 @@ def test_members_are_counted(encoding: str, compress: Callable[[bytes], bytes]) 
     assert (error.status, error.fields["errors"][0]["where"]) == (400, "Content-Encoding")
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(value=st.lists(DOCUMENTS), piece_bytes=st.integers(1, 9), indent=st.sampled_from([None, 1]))
 def test_structure_is_that_of_the_parsed_text(value: list[Any], piece_bytes: int, indent: int | None) -> None:
     """Elements, commas and names are found where a parser finds them, wherever the pieces end."""

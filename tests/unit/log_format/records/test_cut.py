@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from log_format.records.cut import cut
@@ -39,7 +39,6 @@ def table(rows: list[dict[str, Any]]) -> pa.Table:
     )
 
 
-@settings(deadline=None)
 @given(rows=ROWS, first=st.integers(0, 5), bytes_max=st.integers(0, 200), records_max=st.integers(1, 25))
 def test_cut_is_exact(rows: list[dict[str, Any]], first: int, bytes_max: int, records_max: int) -> None:
     """As many records as fit both limits, one more would not; one at least; slices and chunks count like whole tables."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from log_format.limits import PARTITION_COUNT_MAX
@@ -51,7 +51,6 @@ def test_agrees_with_kafka(key: bytes, hash_: int) -> None:
         assert partition_for_keys(pa.array([key]), partition_count).tolist() == [partition]
 
 
-@settings(deadline=None)
 @given(
     keys=st.lists(st.none() | st.binary(max_size=40), max_size=60),
     partition_count=st.integers(1, PARTITION_COUNT_MAX),

@@ -22,7 +22,7 @@ PLACE = TopicPartition("t", 3)
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 BYTES = st.none() | st.binary(max_size=20) | NAMES.map(str.encode)
 HEADERS = st.lists(st.tuples(NAMES, BYTES), max_size=3).map(tuple)
-UNHURRIED = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+UNHURRIED = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 RECORDS = st.lists(st.tuples(st.integers(0, contract.TIMESTAMP_MS_MAX), BYTES, BYTES, HEADERS), min_size=1, max_size=8)
 
 

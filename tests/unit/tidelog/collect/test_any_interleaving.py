@@ -201,7 +201,6 @@ def test_lines_in_are_lines_out() -> None:
         settings=settings(
             max_examples=int(os.environ.get("TIDELOG_COLLECT_EXAMPLES", "150")),
             stateful_step_count=30,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )

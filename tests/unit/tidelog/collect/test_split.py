@@ -95,7 +95,7 @@ def test_a_line_that_is_not_all_there_begins_nothing_yet() -> None:
 CONTENT = st.lists(st.sampled_from([b"\n", b"\r\n", b"a", b"1", b"bb", b"\xff", b"c" * 7]), max_size=40).map(b"".join)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=CONTENT, cuts=st.lists(st.integers(0, 200), max_size=6), size=st.integers(1, 20), several=st.booleans())
 def test_nothing_is_lost_however_the_bytes_come(data: bytes, cuts: list[int], size: int, several: bool) -> None:
     """Read in any pieces, with what waits put before the next piece, the values and their line breaks are the file."""
@@ -132,7 +132,7 @@ def test_nothing_is_lost_however_the_bytes_come(data: bytes, cuts: list[int], si
     assert re.sub(rb"[\r\n]", b"", rebuilt) == re.sub(rb"[\r\n]", b"", data)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=CONTENT)
 def test_lines_are_those_of_the_file(data: bytes) -> None:
     """With room enough the records are the lines, numbered as an editor does."""

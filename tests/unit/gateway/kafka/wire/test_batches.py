@@ -70,14 +70,12 @@ def placed(table: pa.Table, offsets: list[int]) -> pa.Table:
     return table.add_column(0, "offset", pa.array(offsets, pa.int64())).add_column(0, "partition", partitions)
 
 
-@settings(deadline=None)
 @given(records, codecs)
 def test_what_a_client_writes_is_decoded_alike(wanted: list[Record], codec: int) -> None:
     """Each key, value, null, header and timestamp, whatever the codec."""
     assert listed(table_of(batch_of(wanted, codec))) == wanted
 
 
-@settings(deadline=None)
 @given(records, codecs, st.integers(0, 2**40), st.data())
 def test_what_is_encoded_a_client_reads_alike(wanted: list[Record], codec: int, base: int, data: st.DataObject) -> None:
     """With gaps between offsets, before the first record and behind the last, as compaction leaves them."""
@@ -95,7 +93,6 @@ def test_what_is_encoded_a_client_reads_alike(wanted: list[Record], codec: int, 
     ]
 
 
-@settings(deadline=None)
 @given(records.filter(lambda wanted: len(wanted) <= 16), st.data())
 def test_few_records_are_read_and_refused_as_many_are(wanted: list[Record], data: st.DataObject) -> None:
     """Record by record as by columns, whatever byte of them is another one."""
@@ -191,7 +188,7 @@ def test_very_many_headers_take_no_longer_than_their_bytes() -> None:
         table_of(batch_of([(5, None, b"", [("", None)] * 70_000)]))
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(records, codecs, st.data())
 def test_hostile_bytes_are_read_or_refused(wanted: list[Record], codec: int, data: st.DataObject) -> None:
     """Bytes that were changed under a right checksum: nothing else is raised, and nothing larger comes out."""

@@ -25,7 +25,7 @@ REQUESTS = [
 ]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(REQUESTS), st.binary(max_size=200))
 def test_any_bytes_are_read_or_malformed(request_type: type[Any], data: bytes) -> None:
     """Nothing else is raised, and what was read is written as bytes that are read alike."""
