@@ -82,6 +82,9 @@ class Histories:
     an_hour: Path
     """Maintained, with removed files kept for an hour."""
     a_day: Path
+    """Maintained by the defaults: removed files are kept for a day, and of more than 10,000 commits those of an hour."""
+    a_day_whole: Path
+    """The same with ``commit.retention.count`` -1: every commit of a day is kept, too."""
     unmaintained: Path
     read_from: tuple[int, ...]
     """Offsets that start windows of ``WINDOW_COMMITS`` flushes, readable in all stores except ``few``."""
@@ -92,9 +95,9 @@ class Histories:
 
 
 def build(directory: Path, commits: int, few: int, told: Callable[[str], None]) -> Histories:
-    """Four stores below ``directory``; calls ``told`` with its progress. ``commits`` is at least a few rounds."""
+    """Five stores below ``directory``; calls ``told`` with its progress. ``commits`` is at least a few rounds."""
     began = time.monotonic()
-    paths = {name: directory / name for name in ("few", "an_hour", "a_day", "unmaintained")}
+    paths = {name: directory / name for name in ("few", "an_hour", "a_day", "a_day_whole", "unmaintained")}
     short = _Writer(few, paths["few"], few)
     for _ in range(few):
         short.flush(is_read=True)
@@ -119,6 +122,8 @@ def build(directory: Path, commits: int, few: int, told: Callable[[str], None]) 
         long.flush(is_read=True)
     rewrites_per_record, rewrites_max = long.rewrites()
     long.checkpoint(CHECKPOINT_AGE_COMMITS)
+    long.lay_down(paths["a_day_whole"])
+    long.maintain(collect=True)
     long.lay_down(paths["a_day"])
     long.keep_for(HOUR_MS)
     for _ in range(FRESH_COMMITS):
