@@ -161,7 +161,7 @@ class _Writer:
 
     def __init__(self, commits: int, twin: Path, window_every: int) -> None:
         self.window_every = window_every
-        self._clock = HistoryClock(int(time.time() * 1000) - (commits + 2 * FRESH_COMMITS) * FLUSH_MS)
+        self._clock = HistoryClock(int(time.time() * 1000) - (commits + 3 * FRESH_COMMITS) * FLUSH_MS)
         self._store = MemoryStore(clock=self._clock)
         self._log = TopicLog(self._store, TOPIC, self._clock)
         self._committer = Committer(self._log, new_id=_new_id, engine="tidelog-gateway")

@@ -49,8 +49,9 @@ def measure() -> Iterator[Table]:
                 records = theirs.batch(topic).select(*_COPIED).toArrow()
                 copy(records, store, topic)
             sources = [theirs, *ours(spark, store)]
-            yield _scans(sources)
-            yield _streams(sources, scratch)
+            yield _rated("Spark batch, sum(length(value))", sources, scanned)
+            streaming = [source for source in sources if source.stream is not None]
+            yield _rated("Spark stream with AvailableNow into nothing", streaming, drained(scratch))
             yield _latencies(spark, store, gateway, kafka_broker, scratch)
             yield costs(spark, store, records)
             spark.stop()
@@ -59,19 +60,20 @@ def measure() -> Iterator[Table]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _scans(sources: list[Source]) -> Table:
-    def scan(source: Source, topic: str) -> Callable[[], int]:
-        def run() -> int:
-            counted = source.batch(topic).selectExpr("count(1)", "sum(length(value))").first()
-            assert counted is not None
-            return int(counted[0])
+def scanned(source: Source, topic: str) -> Callable[[], int]:
+    """A batch query that needs the values: gives the number of records."""
 
-        return run
+    def run() -> int:
+        counted = source.batch(topic).selectExpr("count(1)", "sum(length(value))").first()
+        assert counted is not None
+        return int(counted[0])
 
-    return _rated("Spark batch, sum(length(value))", sources, scan)
+    return run
 
 
-def _streams(sources: list[Source], scratch: Path) -> Table:
+def drained(scratch: Path) -> Callable[[Source, str], Callable[[], int]]:
+    """Streams with AvailableNow into nothing, with their checkpoints below ``scratch``: give the number of records."""
+
     def drain(source: Source, topic: str) -> Callable[[], int]:
         def run() -> int:
             assert source.stream is not None
@@ -83,8 +85,7 @@ def _streams(sources: list[Source], scratch: Path) -> Table:
 
         return run
 
-    streaming = [source for source in sources if source.stream is not None]
-    return _rated("Spark stream with AvailableNow into nothing", streaming, drain)
+    return drain
 
 
 def _latencies(spark: SparkSession, store: str, gateway: Server, broker: Broker, scratch: Path) -> Table:

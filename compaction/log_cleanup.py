@@ -22,8 +22,8 @@ CHECKPOINTS_APART_MIN: Final = 5_000
 def plan_log(stored: Iterable[ObjectInfo], *, retention_ms: int, commits_kept: int, now_ms: int) -> list[Deletion]:
     """The objects of a listed ``_delta_log`` to delete, in that order.
 
-    ``retention_ms``: how far readers may go back. ``commits_kept``: of more commits than so many the older ones are deleted before
-    that, but none of the last ``LOG_KEPT_MS_MIN``; -1: no limit.
+    ``retention_ms``: how far readers may go back. ``commits_kept``: of more commits than so many the older ones are deleted
+    before that, but none of the last ``LOG_KEPT_MS_MIN``; -1: no limit.
     """
     entries: list[tuple[int, ObjectInfo]] = []
     checkpoints: dict[int, int] = {}

@@ -64,7 +64,7 @@ class Reconciliation:
 
         oldest_ms, count_max = self._tombstones_kept()
         flushed_ms = oldest_ms
-        if 0 <= count_max and _are_more(count_max, (_younger(each, oldest_ms, oldest_ms) for each in tombstones())):
+        if count_max >= 0 and _are_more(count_max, (_younger(each, oldest_ms, oldest_ms) for each in tombstones())):
             flushed_ms = max(oldest_ms, self._now_ms - limits.FLUSHED_TOMBSTONES_KEPT_MS)
         for each in tombstones():
             yield from _rows("remove", _younger(each, oldest_ms, flushed_ms))

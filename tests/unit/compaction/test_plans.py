@@ -189,7 +189,9 @@ def test_log_clean_up_keeps_so_many_commits_and_those_of_an_hour(commits_kept: i
     ages = {0: 9, 1: 8, 2: 7, 3: 6, 4: 5, 5: 1, 6: 0, 7: 0}
     stored = log_of(ages, {2: 7, 4: 4, 5: 1, 6: 0})
     gone = [each.key for each in planned(stored, retention_ms=100 * HOUR, commits_kept=commits_kept)]
-    kept = [version for each in stored if each.key not in gone and (version := layout.commit_version(each.key)) is not None]
+    kept = [
+        version for each in stored if each.key not in gone and (version := layout.commit_version(each.key)) is not None
+    ]
     assert kept == list(range(first_kept, 8))
     assert len(kept) > min(commits_kept, 7)
     if gone:

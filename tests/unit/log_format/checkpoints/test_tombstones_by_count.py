@@ -25,9 +25,7 @@ def commit(removed: dict[str, int], added: tuple[str, ...] = (), **config: int) 
     return Commit(
         commit_id=None,
         protocol=None,
-        metadata=MetaData(
-            id="t", schema_string="{}", configuration={PARTITION_COUNT_PROPERTY: "1", **configuration}
-        ),
+        metadata=MetaData(id="t", schema_string="{}", configuration={PARTITION_COUNT_PROPERTY: "1", **configuration}),
         adds=tuple(
             Add(path=path, partition_values={}, size=1, modification_time=0, data_change=True) for path in added
         ),
