@@ -5,8 +5,9 @@ time.
 
 An object that no commit and no tombstone names is an orphan: its flush or rewrite failed before the commit, or it is a flush of a
 busy topic that was merged hours ago (``log_format.checkpoints.reconciliation``). It is deleted only when it is older than
-``ORPHAN_GRACE_MS`` by the store's clock, and than ``deleted.file.retention.ms``. A committer in turn refuses a segment whose upload began more than
-``SEGMENT_AGE_MAX_MS`` ago. So a deleted orphan can't be about to be committed while clocks differ by less than the difference.
+``ORPHAN_GRACE_MS`` by the store's clock, and than ``deleted.file.retention.ms``. A committer in turn refuses a segment whose
+upload began more than ``SEGMENT_AGE_MAX_MS`` ago. So a deleted orphan can't be about to be committed while clocks differ by less
+than the difference.
 
 A committer may sleep between that check and its put. A fence stops it (``log_format.delta.fence``), which maintenance commits
 before it deletes orphans.
