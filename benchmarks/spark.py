@@ -49,9 +49,8 @@ def measure() -> Iterator[Table]:
                 records = theirs.batch(topic).select(*_COPIED).toArrow()
                 copy(records, store, topic)
             sources = [theirs, *ours(spark, store)]
-            yield _rated("Spark batch, sum(length(value))", sources, scanned)
-            streaming = [source for source in sources if source.stream is not None]
-            yield _rated("Spark stream with AvailableNow into nothing", streaming, drained(scratch))
+            yield _scans(sources)
+            yield _streams(sources, scratch)
             yield _latencies(spark, store, gateway, kafka_broker, scratch)
             yield costs(spark, store, records)
             spark.stop()
@@ -60,20 +59,19 @@ def measure() -> Iterator[Table]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def scanned(source: Source, topic: str) -> Callable[[], int]:
-    """A batch query that needs the values: gives the number of records."""
+def _scans(sources: list[Source]) -> Table:
+    def scan(source: Source, topic: str) -> Callable[[], int]:
+        def run() -> int:
+            counted = source.batch(topic).selectExpr("count(1)", "sum(length(value))").first()
+            assert counted is not None
+            return int(counted[0])
 
-    def run() -> int:
-        counted = source.batch(topic).selectExpr("count(1)", "sum(length(value))").first()
-        assert counted is not None
-        return int(counted[0])
+        return run
 
-    return run
+    return _rated("Spark batch, sum(length(value))", sources, scan)
 
 
-def drained(scratch: Path) -> Callable[[Source, str], Callable[[], int]]:
-    """Streams with AvailableNow into nothing, with their checkpoints below ``scratch``: give the number of records."""
-
+def _streams(sources: list[Source], scratch: Path) -> Table:
     def drain(source: Source, topic: str) -> Callable[[], int]:
         def run() -> int:
             assert source.stream is not None
@@ -85,7 +83,8 @@ def drained(scratch: Path) -> Callable[[Source, str], Callable[[], int]]:
 
         return run
 
-    return drain
+    streaming = [source for source in sources if source.stream is not None]
+    return _rated("Spark stream with AvailableNow into nothing", streaming, drain)
 
 
 def _latencies(spark: SparkSession, store: str, gateway: Server, broker: Broker, scratch: Path) -> Table:

@@ -30,22 +30,14 @@ class Measured:
 
 
 def rated(
-    title: str,
-    sources: Sequence[Measured],
-    counts: tuple[int, int],
-    seconds_max: float,
-    *,
-    beside: str = "Kafka's source",
-    notes: Sequence[str] = (),
+    title: str, sources: Sequence[Measured], counts: tuple[int, int], seconds_max: float, *, notes: Sequence[str] = ()
 ) -> Table:
-    """Medians of each source; the first, ``beside``, is what the others are compared with.
-
-    ``counts``: the records of ``few`` and ``many``.
+    """Medians of each source; the first is what the others are compared with. ``counts``: the records of ``few`` and ``many``.
 
     All sources take turns, so that other work on the machine affects all alike, and all are warmed by the same records. After
     ``seconds_max`` no turn begins except the first two.
     """
-    columns = [f"{counts[1]:,} records: rows/s", f"beside {beside}", f"{counts[0]:,} records: rows/s"]
+    columns = [f"{counts[1]:,} records: rows/s", "beside Kafka's source", f"{counts[0]:,} records: rows/s"]
     columns += ["before the first record, s", "then rows/s", "CPU us/row"]
     table = Table(title, ["source", *columns], notes=list(notes))
     seconds: dict[str, list[tuple[float, float, float]]] = {source.name: [] for source in sources}
