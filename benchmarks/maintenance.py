@@ -48,8 +48,9 @@ def flat_cost(commits: int, *, draws: bool) -> Iterator[Table]:
         histories = build(directory, commits, FEW, lambda progress: print(f"  {progress}", flush=True))
         names = {
             f"{FEW} commits": histories.few,
-            "maintained, kept for an hour": histories.an_hour,
-            "maintained, kept for a day": histories.a_day,
+            "kept for an hour": histories.an_hour,
+            "kept for a day (default)": histories.a_day,
+            "kept for a day, every commit": histories.a_day_whole,
             "not maintained": histories.unmaintained,
         }
         facts = {name: describe(path) for name, path in names.items()}

@@ -27,7 +27,7 @@ import pyarrow as pa
 from compaction.job import Job
 from compaction.report import LogReporter
 from compaction.workers import InThisProcess
-from log_format import layout
+from log_format import layout, limits
 from log_format.checkpoints import checkpoint
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.delta.actions import CommitInfo, Txn, decode_commit, encode_commit
@@ -82,6 +82,9 @@ class Histories:
     an_hour: Path
     """Maintained, with removed files kept for an hour."""
     a_day: Path
+    """Maintained by the defaults: files are kept for a day, and of more than 10,000 commits those of an hour."""
+    a_day_whole: Path
+    """The same with ``commit.retention.count`` -1: every commit of a day is kept, too."""
     unmaintained: Path
     read_from: tuple[int, ...]
     """Offsets that start windows of ``WINDOW_COMMITS`` flushes, readable in all stores except ``few``."""
@@ -92,9 +95,9 @@ class Histories:
 
 
 def build(directory: Path, commits: int, few: int, told: Callable[[str], None]) -> Histories:
-    """Four stores below ``directory``; calls ``told`` with its progress. ``commits`` is at least a few rounds."""
+    """Five stores below ``directory``; calls ``told`` with its progress. ``commits`` is at least a few rounds."""
     began = time.monotonic()
-    paths = {name: directory / name for name in ("few", "an_hour", "a_day", "unmaintained")}
+    paths = {name: directory / name for name in ("few", "an_hour", "a_day", "a_day_whole", "unmaintained")}
     short = _Writer(few, paths["few"], few)
     for _ in range(few):
         short.flush(is_read=True)
@@ -119,12 +122,13 @@ def build(directory: Path, commits: int, few: int, told: Callable[[str], None]) 
         long.flush(is_read=True)
     rewrites_per_record, rewrites_max = long.rewrites()
     long.checkpoint(CHECKPOINT_AGE_COMMITS)
-    long.lay_down(paths["a_day"])
-    long.keep_for(HOUR_MS)
-    for _ in range(FRESH_COMMITS):
-        long.flush(is_read=True)
-    long.checkpoint(CHECKPOINT_AGE_COMMITS)
-    long.lay_down(paths["an_hour"])
+    long.lay_down(paths["a_day_whole"])
+    for name, retention_ms in (("a_day", limits.DELETED_FILE_RETENTION_MS), ("an_hour", HOUR_MS)):
+        long.keep_for(retention_ms, commits=limits.COMMITS_KEPT)
+        for _ in range(FRESH_COMMITS):
+            long.flush(is_read=True)
+        long.checkpoint(CHECKPOINT_AGE_COMMITS)
+        long.lay_down(paths[name])
     long.checkpoint_twin(CHECKPOINT_AGE_COMMITS_LARGE)
     return Histories(
         **paths,
@@ -157,7 +161,7 @@ class _Writer:
 
     def __init__(self, commits: int, twin: Path, window_every: int) -> None:
         self.window_every = window_every
-        self._clock = HistoryClock(int(time.time() * 1000) - (commits + 2 * FRESH_COMMITS) * FLUSH_MS)
+        self._clock = HistoryClock(int(time.time() * 1000) - (commits + 3 * FRESH_COMMITS) * FLUSH_MS)
         self._store = MemoryStore(clock=self._clock)
         self._log = TopicLog(self._store, TOPIC, self._clock)
         self._committer = Committer(self._log, new_id=_new_id, engine="tidelog-gateway")
@@ -172,7 +176,7 @@ class _Writer:
         self._values = pa.array(values, pa.binary())
         for below in ("_delta_log", layout.SEGMENTS):
             (twin / layout.topic_root(TOPIC) / below).mkdir(parents=True)
-        config = TopicConfig.parse({"retention.ms": -1, "flush.ms": 0})
+        config = TopicConfig.parse({"retention.ms": -1, "flush.ms": 0, "commit.retention.count": -1})
         self._committer.commit(CreateTopic(name=TOPIC, partition_count=1, config=config, topic_id=_new_id()))
         self._copy_commit(self._store.get(layout.table_commit_key(layout.topic_root(TOPIC), 0)))
 
@@ -242,9 +246,9 @@ class _Writer:
         twin = LocalStore(self._twin, fsync=False)
         checkpoint.write_checkpoint(twin, TOPIC, self._twin_version - age, self._clock.now_ms())
 
-    def keep_for(self, retention_ms: int) -> None:
-        """Keep removed files and old commits for this long from now on; a round of maintenance deletes older ones."""
-        config = {"deleted.file.retention.ms": str(retention_ms)}
+    def keep_for(self, retention_ms: int, *, commits: int) -> None:
+        """Keep removed files and so many commits for this long from now on; a round of maintenance deletes older ones."""
+        config = {"deleted.file.retention.ms": str(retention_ms), "commit.retention.count": str(commits)}
         self._committer.commit(AlterTopic(partition_count=None, config=config))
         self.maintain(collect=True)
         self._unmerged, self._unmerged_times = [], []

@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.maintenance_cost import TARGET, Costs
 
 PICTURE: Final = Path(__file__).with_name("maintenance.png")
-_COLOURS: Final = ("#2a6f97", "#89c2d9", "#bc4749")
+_COLOURS: Final = ("#2a6f97", "#61a5c2", "#a9d6e5", "#bc4749")
 
 
 def draw(costs: Costs, names: Sequence[str], path: Path = PICTURE) -> None:

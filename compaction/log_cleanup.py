@@ -1,8 +1,9 @@
 """Which commits and checkpoints of a log to delete. Pure.
 
 A *keeper* is chosen: the newest checkpoint that was written at least ``LOG_KEPT_MS_MIN`` ago, of a version committed before every
-moment that readers may go back to. What lies below it is deleted, oldest first. So a crash leaves no hole above the keeper, and
-below it only among the few objects that were being deleted together. This follows the rules of docs/format.md, section 9.
+moment that readers may go back to, or with as many commits after it as are kept for them. What lies below the keeper is deleted,
+oldest first. So a crash leaves no hole above the keeper, and below it only among the few objects that were being deleted
+together. This follows the rules of docs/format.md, section 9.
 """
 
 from __future__ import annotations
@@ -18,8 +19,12 @@ CHECKPOINTS_APART_MIN: Final = 5_000
 """Versions between two kept old checkpoints: twenty minutes of flushes, seconds to replay."""
 
 
-def plan_log(stored: Iterable[ObjectInfo], *, retention_ms: int, now_ms: int) -> list[Deletion]:
-    """The objects of a listed ``_delta_log`` to delete, in that order. ``retention_ms``: how far readers may go back."""
+def plan_log(stored: Iterable[ObjectInfo], *, retention_ms: int, commits_kept: int, now_ms: int) -> list[Deletion]:
+    """The objects of a listed ``_delta_log`` to delete, in that order.
+
+    ``retention_ms``: how far readers may go back. ``commits_kept``: of more commits than so many the older ones are deleted
+    before that, but none of the last ``LOG_KEPT_MS_MIN``; -1: no limit.
+    """
     entries: list[tuple[int, ObjectInfo]] = []
     checkpoints: dict[int, int] = {}
     committed_at_ms: dict[int, int] = {}
@@ -31,12 +36,16 @@ def plan_log(stored: Iterable[ObjectInfo], *, retention_ms: int, now_ms: int) ->
         elif checkpoint is not None:
             checkpoints[checkpoint] = info.modified_at_ms
             entries.append((checkpoint, info))
-    oldest_ms = now_ms - max(retention_ms, limits.LOG_KEPT_MS_MIN)
-    keepers = [
-        version
-        for version, written_at_ms in checkpoints.items()
-        if now_ms - written_at_ms > limits.LOG_KEPT_MS_MIN and committed_at_ms.get(version, written_at_ms) < oldest_ms
-    ]
+    newest_deleted_ms = now_ms - limits.LOG_KEPT_MS_MIN
+    oldest_ms = min(now_ms - retention_ms, newest_deleted_ms)
+    counted_below = max(committed_at_ms, default=-1) - commits_kept if commits_kept >= 0 else -1
+
+    def may_keep(version: int, written_at_ms: int) -> bool:
+        committed_ms = committed_at_ms.get(version, written_at_ms)
+        is_past = committed_ms < oldest_ms or (committed_ms < newest_deleted_ms and version <= counted_below)
+        return is_past and written_at_ms < newest_deleted_ms
+
+    keepers = [version for version, written_at_ms in checkpoints.items() if may_keep(version, written_at_ms)]
     keeper = max(keepers, default=-1)
     thinned = set(_thinned(checkpoints, keeper, now_ms))
     return [

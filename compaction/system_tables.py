@@ -91,7 +91,7 @@ def plan_table(
         retention_ms=retention_ms,
         now_ms=now_ms,
     )
-    superseded = plan_log(commits, retention_ms=retention_ms, now_ms=now_ms)
+    superseded = plan_log(commits, retention_ms=retention_ms, commits_kept=limits.COMMITS_KEPT, now_ms=now_ms)
     has_orphans = any(deletion.why is Why.ORPHAN for deletion in files)
 
     def prepare() -> None:

@@ -280,10 +280,17 @@ class TopicUpkeep:
             removed_at_ms={removed.path: removed.removed_at_ms for removed in removed_segments(reconciled)},
             retention_ms=retention_ms,
             now_ms=now_ms,
+            # Flushed segments whose tombstone is no longer named look like orphans.
+            grace_ms=max(retention_ms, limits.ORPHAN_GRACE_MS),
         )
         if not self._is_dry_run and any(deletion.why is Why.ORPHAN for deletion in segments):
             self._committer.commit(Fence(version=before))
-        commits = plan_log(self._store.list(layout.log_prefix(self.topic)), retention_ms=retention_ms, now_ms=now_ms)
+        commits = plan_log(
+            self._store.list(layout.log_prefix(self.topic)),
+            retention_ms=retention_ms,
+            commits_kept=state.config.integer("commit.retention.count"),
+            now_ms=now_ms,
+        )
         below = cleaned_below(commits)
         if below and not self._is_dry_run:
             note_cleaned(self._store, root, below)

@@ -81,10 +81,13 @@ SETTINGS: Final[Mapping[str, IntegerSetting | ChoiceSetting]] = MappingProxyType
         "deleted.file.retention.ms": IntegerSetting(
             limits.DELETED_FILE_RETENTION_MS, 0, limits.DELETED_FILE_RETENTION_MS_MAX
         ),
+        "commit.retention.count": IntegerSetting(limits.COMMITS_KEPT, -1),
     }
 )
 
-OWN_SETTINGS: Final = frozenset({"producer.id.expiration.ms", "owners", "deleted.file.retention.ms"})
+OWN_SETTINGS: Final = frozenset(
+    {"producer.id.expiration.ms", "owners", "deleted.file.retention.ms", "commit.retention.count"}
+)
 """Tidelog's own settings, which are shown only where a user set them."""
 
 

@@ -156,9 +156,18 @@ class MaintenanceMachine(RuleBasedStateMachine):
         retention_bytes=st.sampled_from([-1, 3_000]),
         lag_hours=st.sampled_from([0, 2]),
         delete_retention_hours=st.sampled_from([0, 5]),
+        commits_kept=st.sampled_from([-1, 0, 3]),
+        files_kept_hours=st.sampled_from([1, 20]),
     )
     def configure(
-        self, policy: str, retention_hours: int, retention_bytes: int, lag_hours: int, delete_retention_hours: int
+        self,
+        policy: str,
+        retention_hours: int,
+        retention_bytes: int,
+        lag_hours: int,
+        delete_retention_hours: int,
+        commits_kept: int,
+        files_kept_hours: int,
     ) -> None:
         config: dict[str, int | str | None] = {
             "cleanup.policy": policy,
@@ -166,6 +175,8 @@ class MaintenanceMachine(RuleBasedStateMachine):
             "retention.bytes": retention_bytes,
             "min.compaction.lag.ms": lag_hours * HOUR_MS,
             "delete.retention.ms": delete_retention_hours * HOUR_MS,
+            "commit.retention.count": commits_kept,
+            "deleted.file.retention.ms": files_kept_hours * HOUR_MS,
         }
         self.committer.commit(AlterTopic(partition_count=None, config=config))
 

@@ -46,9 +46,10 @@ class MaintenanceBench:
     clock: ManualClock = field(default_factory=ManualClock)
     numbers: Any = field(default_factory=lambda: count(1))
     report: CollectedEvents = field(default_factory=CollectedEvents)
+    lists_from_key: bool = True
 
     def __post_init__(self) -> None:
-        self.store = NotedStore(clock=self.clock)
+        self.store = NotedStore(clock=self.clock, lists_from_key=self.lists_from_key)
         self.log = TopicLog(self.store, "t", self.clock)
         self.committer = Committer(self.log, new_id=self.new_id, jitter=lambda: 1.0)
 

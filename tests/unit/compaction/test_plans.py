@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from compaction.collection import Why, plan_segments, plan_staged
+from compaction.collection import Deletion, Why, plan_segments, plan_staged
 from compaction.key_plan import plan_key_compactions
 from compaction.log_cleanup import plan_log
 from compaction.merge_plan import Reason, plan_merges
@@ -160,6 +160,10 @@ def log_of(commits: dict[int, int], checkpoints: dict[int, int]) -> list[ObjectI
     )
 
 
+def planned(stored: list[ObjectInfo], *, retention_ms: int, commits_kept: int = -1) -> list[Deletion]:
+    return plan_log(stored, retention_ms=retention_ms, commits_kept=commits_kept, now_ms=NOW)
+
+
 @pytest.mark.parametrize(
     ("retention_hours", "first_kept"),
     [(0, 4), (4, 4), (6, 2), (100, 0)],
@@ -167,7 +171,7 @@ def log_of(commits: dict[int, int], checkpoints: dict[int, int]) -> list[ObjectI
 def test_log_clean_up_keeps_what_readers_may_go_back_to(retention_hours: int, first_kept: int) -> None:
     """Everything from the newest checkpoint that is old enough on stays, that checkpoint's own commit included."""
     stored = log_of({version: 10 - version for version in range(8)}, {2: 8, 4: 6, 7: 1})
-    gone = [each.key for each in plan_log(stored, retention_ms=retention_hours * HOUR, now_ms=NOW)]
+    gone = [each.key for each in planned(stored, retention_ms=retention_hours * HOUR)]
     kept = [each.key for each in stored if each.key not in gone]
     assert gone == sorted(gone)
     assert min(version for key in kept if (version := layout.commit_version(key)) is not None) == first_kept
@@ -176,13 +180,37 @@ def test_log_clean_up_keeps_what_readers_may_go_back_to(retention_hours: int, fi
         assert layout.checkpoint_key("t", first_kept) in kept
 
 
+@pytest.mark.parametrize(
+    ("commits_kept", "first_kept"),
+    [(-1, 0), (8, 0), (5, 2), (4, 2), (3, 4), (2, 4), (0, 4)],
+)
+def test_log_clean_up_keeps_so_many_commits_and_those_of_an_hour(commits_kept: int, first_kept: int) -> None:
+    """Of more commits than are kept only the newest stay, however far readers may go back; those of the last hour always do."""
+    ages = {0: 9, 1: 8, 2: 7, 3: 6, 4: 5, 5: 1, 6: 0, 7: 0}
+    stored = log_of(ages, {2: 7, 4: 4, 5: 1, 6: 0})
+    gone = [each.key for each in planned(stored, retention_ms=100 * HOUR, commits_kept=commits_kept)]
+    kept = [
+        version for each in stored if each.key not in gone and (version := layout.commit_version(each.key)) is not None
+    ]
+    assert kept == list(range(first_kept, 8))
+    assert len(kept) > min(commits_kept, 7)
+    if gone:
+        assert layout.checkpoint_key("t", first_kept) not in gone
+
+
+def test_a_late_checkpoint_of_a_young_version_covers_nothing_yet() -> None:
+    """The commits of the last hour stay for the readers that plan by them, also those beyond the count."""
+    stored = log_of({0: 3, 1: 1, 2: 0, 3: 0}, {0: 3, 1: 2})
+    assert planned(stored, retention_ms=0, commits_kept=0) == []
+
+
 def test_log_clean_up_waits_for_an_hour_after_the_checkpoint() -> None:
     """A writer that slept for less could not tell that its version was cleaned away."""
     stored = log_of(dict.fromkeys(range(5), 100), {})
     fresh = info(layout.checkpoint_key("t", 4), limits.LOG_KEPT_MS_MIN)
-    assert plan_log([*stored, fresh], retention_ms=0, now_ms=NOW) == []
+    assert planned([*stored, fresh], retention_ms=0) == []
     old = info(layout.checkpoint_key("t", 4), limits.LOG_KEPT_MS_MIN + 1)
-    assert len(plan_log([*stored, old], retention_ms=0, now_ms=NOW)) == 4
+    assert len(planned([*stored, old], retention_ms=0)) == 4
 
 
 def test_checkpoints_behind_us_are_thinned() -> None:
@@ -193,11 +221,11 @@ def test_checkpoints_behind_us_are_thinned() -> None:
     """
     versions = [0, 100, 4_999, 5_000, 9_999, 10_100, 10_150, 10_200, 10_300, 10_400]
     stored = log_of(dict.fromkeys(versions, 5), dict.fromkeys(versions[:-2], 2) | {10_300: 1, 10_400: 0})
-    gone = [layout.checkpoint_version(each.key) for each in plan_log(stored, retention_ms=24 * HOUR, now_ms=NOW)]
+    gone = [layout.checkpoint_version(each.key) for each in planned(stored, retention_ms=24 * HOUR)]
     assert gone == [100, 4_999, 9_999, 10_150]
 
 
 def test_the_newest_checkpoint_stays() -> None:
     """However old it is and however near to the one before: a topic in which nothing happens is loaded from it."""
     stored = log_of({0: 100, 100: 100}, {0: 90, 100: 80})
-    assert plan_log(stored, retention_ms=200 * HOUR, now_ms=NOW) == []
+    assert planned(stored, retention_ms=200 * HOUR) == []
