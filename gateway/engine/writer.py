@@ -261,7 +261,7 @@ class Writer:
         if standing and records is not None:
             runs = _runs(places for _, places in standing)
             self._tail.add(standing[0][0], records, runs, flush.append.nbytes, _originals(flush, committed))
-            self._metrics.appended_records.inc(records.num_rows)
+            self._metrics.appended_records.inc(sum(run.count for run in runs))
 
 
 def _originals(flush: Flush, committed: Committed[TopicState, AppendResult]) -> Originals:
