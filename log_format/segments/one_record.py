@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -48,7 +48,9 @@ _PLAIN_END: Final = b"I\x1c\x15\0\x15\0\x15\x02\0<\x16"
 _PRESENT_END: Final = b"\x19\x06\x19\x26\0\x02\0\0\0"
 _NULL_END: Final = b"\x19\x06\x19\x26\x02\0\0\0\0"
 """How many values each definition level has."""
-_LIST_START: Final = b"\x26\0\x1c\x15\x0c\x19%%\x06\0\x19H\x07headers\x04list\x07element%c%b\x15\0\x16\x02\x16>\x16>\x26"
+_LIST_START: Final = (
+    b"\x26\0\x1c\x15\x0c\x19%%\x06\0\x19H\x07headers\x04list\x07element%c%b\x15\0\x16\x02\x16>\x16>\x26"
+)
 _LIST_END: Final = _PLAIN_END + b"\0\x19\x26\x02\0\x19V\x02\0\0\0\0\0\0\0"
 _PROBES: Final = (
     PlacedRecord(0, 0, SingleRecord(0, None, None)),
@@ -57,13 +59,13 @@ _PROBES: Final = (
 )
 
 
-class _Shell(NamedTuple):
-    """Of a compression: what Arrow writes around the row group in the footer, Parquet's number of the codec, and the codec."""
+class Shell(NamedTuple):
+    """Of a compression: what Arrow writes around the row group in the footer, Parquet's number of the codec, and a compressor."""
 
     before: bytes
     after: bytes
     number: bytes
-    codec: Callable[[], Callable[[bytes], bytes]]
+    compressor: Callable[[], Callable[[bytes], bytes]]
 
 
 def encode_one(placed: PlacedRecord, *, compression: str) -> EncodedSegment:
@@ -75,11 +77,11 @@ def encode_one(placed: PlacedRecord, *, compression: str) -> EncodedSegment:
     return encode_segment(placed.table(), compression=compression) if shell is None else _encoded(placed, shell)
 
 
-def _encoded(placed: PlacedRecord, shell: _Shell) -> EncodedSegment:
+def _encoded(placed: PlacedRecord, shell: Shell) -> EncodedSegment:
     partition, offset, record = placed
     time_ms, key, value = record
     assert time_ms is not None
-    compress = shell.codec()
+    compress = shell.compressor()
     body = bytearray(MAGIC)
     footer = bytearray(shell.before)
     uncompressed_bytes = 2 * len(_HEADER_PAGE)
@@ -134,25 +136,32 @@ def _encoded(placed: PlacedRecord, shell: _Shell) -> EncodedSegment:
     )
 
 
+def shell_of(compression: str, arrows: Sequence[EncodedSegment]) -> Shell | None:
+    """Of this compression, from the probes as Arrow encodes them; None: objects made here would be others."""
+    footer = arrows[0].data[arrows[0].footer_start : -_FOOTER_TAIL_BYTES]
+    before = footer.partition(b"\x26\0\x1c")[0]
+    after = footer[footer.rindex(b"]]") + 2 :]
+    shell = Shell(before, after, _number(_CODEC_NUMBERS[compression]), partial(_compressor, compression))
+    return shell if [_encoded(probe, shell) for probe in _PROBES] == list(arrows) else None
+
+
+def probes_of_arrow(compression: str) -> list[EncodedSegment]:
+    """What ``shell_of`` compares. Raises ``ValueError`` when ``compression`` is not a value of ``compression.type``."""
+    return [encode_segment(probe.table(), compression=compression) for probe in _PROBES]
+
+
 @lru_cache(maxsize=len(CODECS))
-def _shell(compression: str) -> _Shell | None:
-    """None: Arrow's bytes are others. Raises ``ValueError``."""
-    expected = [encode_segment(probe.table(), compression=compression) for probe in _PROBES]
-    footer = expected[0].data[expected[0].footer_start : -_FOOTER_TAIL_BYTES]
-    before, row_group, _ = footer.partition(b"\x26\0\x1c")
-    place_start = footer.rindex(b"[[")
-    after = footer[footer.index(b"]]", place_start) + 2 :]
+def _shell(compression: str) -> Shell | None:
+    return shell_of(compression, probes_of_arrow(compression))
+
+
+def _compressor(compression: str) -> Callable[[bytes], bytes]:
+    """One for each object: gzip's keeps state."""
     name, level = CODECS[compression]
-
-    def codec() -> Callable[[bytes], bytes]:
-        if name == "none":
-            return bytes
-        made = pa.Codec("lz4_raw" if name == "lz4" else name, compression_level=level)
-        return lambda page: made.compress(page, asbytes=True)  # type: ignore[no-any-return]
-
-    shell = _Shell(before, after, _number(_CODEC_NUMBERS[compression]), codec)
-    found = [_encoded(probe, shell) for probe in _PROBES]
-    return shell if row_group and found == expected else None
+    if name == "none":
+        return bytes
+    codec = pa.Codec("lz4_raw" if name == "lz4" else name, compression_level=level)
+    return partial(codec.compress, asbytes=True)
 
 
 def _number(number: int) -> bytes:
