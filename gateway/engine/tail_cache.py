@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from log_format.records.single import PlacedRecord
 from log_format.records.size import record_bytes
 from log_format.topic.appended import Appended
 
@@ -49,13 +50,20 @@ _NONE: Originals = MappingProxyType({})
 
 @dataclass(slots=True, eq=False)
 class CachedFlush:
-    """One flush: its records (``RECORD_SCHEMA``, run by run)."""
+    """One flush: its records (``RECORD_SCHEMA``, run by run). One record becomes a table when somebody reads it."""
 
-    records: pa.Table
+    _records: pa.Table | PlacedRecord
     size_bytes: int
     partitions: tuple[tuple[str, int], ...]
     """Topic id and partition of each run."""
     _size_sums: npt.NDArray[np.int64] | None = None
+
+    @property
+    def records(self) -> pa.Table:
+        """See above."""
+        if isinstance(self._records, PlacedRecord):
+            self._records = self._records.table()
+        return self._records
 
     def size_sums(self) -> npt.NDArray[np.int64]:
         """Bytes of all records before row i, for i from 0 to the number of rows: keys, values and headers."""
@@ -104,7 +112,12 @@ class TailCache:
         self._partitions: dict[tuple[str, int], _PartitionTail] = {}
 
     def add(
-        self, topic_id: str, records: pa.Table, runs: Sequence[Appended], nbytes: int, originals: Originals = _NONE
+        self,
+        topic_id: str,
+        records: pa.Table | PlacedRecord,
+        runs: Sequence[Appended],
+        nbytes: int,
+        originals: Originals = _NONE,
     ) -> None:
         """Add a flush whose commit stands, newer than all before it.
 
@@ -113,11 +126,15 @@ class TailCache:
         self.add_shared(records, [(topic_id, run) for run in runs], nbytes, originals)
 
     def add_shared(
-        self, records: pa.Table, runs: Sequence[tuple[str, Appended]], nbytes: int, originals: Originals = _NONE
+        self,
+        records: pa.Table | PlacedRecord,
+        runs: Sequence[tuple[str, Appended]],
+        nbytes: int,
+        originals: Originals = _NONE,
     ) -> None:
         """As ``add``, for a flush of many topics: each run with its topic's id, in the order of the records. Only a flush of one
         topic has ``originals``."""
-        rows = records.num_rows
+        rows = 1 if isinstance(records, PlacedRecord) else records.num_rows
         # 8 bytes a row for the sums of sizes, made on first use.
         size = nbytes + rows * 8 + _FLUSH_OVERHEAD_BYTES + _RUN_OVERHEAD_BYTES * len(runs)
         size += sum(len(one.data) + _ORIGINAL_OVERHEAD_BYTES for some in originals.values() for one in some)

@@ -159,6 +159,20 @@ def encode_commit(info: CommitInfo, actions: Sequence[Action]) -> bytes:
     return b"".join(_ENCODER.encode(line) + b"\n" for line in [{"commitInfo": info}, *map(_line, actions)])
 
 
+def commit_of(info: CommitInfo, actions: Sequence[Action]) -> Commit:
+    """What ``decode_commit`` gives for the bytes of ``encode_commit``, without them."""
+    return Commit(
+        commit_id=info.txn_id,
+        timestamp=info.timestamp,
+        tags={} if info.tags is msgspec.UNSET else info.tags,
+        protocol=next((action for action in actions if isinstance(action, Protocol)), None),
+        metadata=next((action for action in actions if isinstance(action, MetaData)), None),
+        adds=tuple(action for action in actions if isinstance(action, Add)),
+        removes=tuple(action for action in actions if isinstance(action, Remove)),
+        txns=tuple(action for action in actions if isinstance(action, Txn)),
+    )
+
+
 def decode_commit(data: bytes, key: str) -> Commit:
     """The commit in these bytes; ``key`` names the object in errors.
 

@@ -25,7 +25,7 @@ import msgspec
 
 from log_format import layout, limits
 from log_format.bounded_read import read_bounded
-from log_format.delta.actions import CommitInfo, decode_commit, encode_commit
+from log_format.delta.actions import CommitInfo, commit_of, decode_commit, encode_commit
 from log_format.delta.change import Proposal, StagedFile, TableChange
 from log_format.delta.log import TableLog
 from log_format.delta.table import StateT
@@ -186,7 +186,7 @@ class Committer(Generic[StateT]):
                 if self._landed_in_a_hole(version, observed_ms, started_ms):
                     return False
                 if not self._log.replace(state, proposal.after):
-                    self._log.apply(decode_commit(data, key), version)
+                    self._log.apply(commit_of(info, proposal.actions), version)
                 self._log.observed(started_ms)
                 return True
         if uncertain:

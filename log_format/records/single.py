@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from log_format.records.schema import BATCH_SCHEMA, HEADERS, TIMESTAMP
+from log_format.records.schema import BATCH_SCHEMA, HEADERS, RECORD_SCHEMA, TIMESTAMP
 
 _ARROW_BYTES: Final = 24
 """What a record takes as a row beside its key and value: timestamp, positions, bits for null."""
@@ -33,6 +33,19 @@ class SingleRecord(NamedTuple):
     def nbytes(self) -> int:
         """About what it takes as a table of its own."""
         return self.size_bytes + _ARROW_BYTES
+
+
+class PlacedRecord(NamedTuple):
+    """A record at its place; it has a timestamp."""
+
+    partition: int
+    offset: int
+    record: SingleRecord
+
+    def table(self) -> pa.Table:
+        """It alone: ``RECORD_SCHEMA``."""
+        columns = [pa.array([self.partition], pa.int32()), pa.array([self.offset], pa.int64())]
+        return pa.Table.from_arrays([*columns, *table_of([self.record]).columns], schema=RECORD_SCHEMA)
 
 
 def table_of(records: Sequence[SingleRecord]) -> pa.Table:

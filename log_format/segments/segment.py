@@ -59,7 +59,7 @@ __all__ = [
     "encode_segment",
 ]
 
-_CODECS: Final[Mapping[str, tuple[str, int | None]]] = MappingProxyType(
+CODECS: Final[Mapping[str, tuple[str, int | None]]] = MappingProxyType(
     {
         "zstd": ("zstd", 1),
         "lz4": ("lz4", None),
@@ -116,8 +116,8 @@ def encode_segment(
     group: no more uncompressed bytes of records than that, plus one record. The same records and the same version of Arrow give
     the same bytes. Raises ``ValueError`` when ``records`` or ``compression`` is otherwise.
     """
-    if compression not in _CODECS:
-        raise ValueError(f"compression is {compression!r}, not one of {', '.join(_CODECS)}")
+    if compression not in CODECS:
+        raise ValueError(f"compression is {compression!r}, not one of {', '.join(CODECS)}")
     if not records.schema.equals(RECORD_SCHEMA):
         raise ValueError("records do not have RECORD_SCHEMA")
     places = _places(records)
@@ -315,7 +315,7 @@ def streaming_options(first: pa.Table, *, compression: str) -> dict[str, Any]:
 
 
 def _columns(compressed: Sequence[str], keys_repeat: bool, compression: str) -> dict[str, Any]:
-    codec, level = _CODECS[compression]
+    codec, level = CODECS[compression]
     encodings = _INTEGERS | _PLAIN_BYTES
     dictionary = ["key"] if keys_repeat else []
     for name in dictionary:

@@ -22,6 +22,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -64,6 +65,9 @@ class LocalStore:
         self._base = str(self._root)
         """The root as text: paths as objects would cost as much as the system calls."""
         self._temporary = f"{self._base}/{TEMPORARY}"
+        self._nonce = os.urandom(16).hex()
+        """Two processes may have one id: in containers that share the directory."""
+        self._numbers = count()
         self._fsync = fsync
         self._permissions = permissions_below(self._root)
         self._directories = DurableDirectories(self._base, fsync=fsync, permissions=self._permissions)
@@ -194,7 +198,7 @@ class LocalStore:
     def _write(self, key: str, data: bytes, *, replace: bool) -> None:
         """Write ``data`` to a temporary file, then give it its name. Raises ``FileExistsError`` unless it may ``replace``."""
         above = _above(self._path(key))
-        temporary = f"{self._temporary}/{os.getpid()}-{os.urandom(16).hex()}"
+        temporary = f"{self._temporary}/{os.getpid()}-{self._nonce}-{next(self._numbers)}"
         is_moved = False
         try:
             try:

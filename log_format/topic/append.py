@@ -25,6 +25,8 @@ from log_format.errors import ErrorCode, RequestRefused, TidelogError, TopicRepl
 from log_format.ids import NewId
 from log_format.layout import segment_path
 from log_format.records.schema import RECORD_SCHEMA
+from log_format.records.single import PlacedRecord
+from log_format.segments.one_record import ONE_RECORD_BYTES_MAX, encode_one
 from log_format.segments.segment import encode_segment
 from log_format.topic.appended import Appended, Duplicate
 from log_format.topic.applied_transactions import TransactionStamp, named, tagged
@@ -79,8 +81,13 @@ class Append:
         self._new_id = new_id
         self._staged: StagedSegment | None = None
         self._staged_for: tuple[tuple[int, ...], tuple[tuple[int, int], ...], str, bool] | None = None
-        self.records: pa.Table | None = None
-        """The records of the newest staged segment, ``RECORD_SCHEMA``, by partition and offset: for the tail cache."""
+        self.placed: pa.Table | PlacedRecord | None = None
+        """The records of the newest staged segment, for the tail cache: as ``records``, or one as it came."""
+
+    @property
+    def records(self) -> pa.Table | None:
+        """The records of the newest staged segment by partition and offset: ``RECORD_SCHEMA``."""
+        return self.placed.table() if isinstance(self.placed, PlacedRecord) else self.placed
 
     @property
     def nbytes(self) -> int:
@@ -194,8 +201,13 @@ class Append:
         wanted = (tuple(standing), bases, compression, log_append_time)
         if self._staged is None or self._staged.is_too_old or self._staged_for != wanted:
             batches = [self.batches[index] for index in standing]
-            self.records = _place(batches, next_offsets, log_append_time=log_append_time)
-            encoded = encode_segment(self.records, compression=compression)
+            single = batches[0].single if len(batches) == 1 else None
+            if single is not None and single.size_bytes <= ONE_RECORD_BYTES_MAX:
+                self.placed = PlacedRecord(*bases[0], single)
+                encoded = encode_one(self.placed, compression=compression)
+            else:
+                self.placed = _place(batches, next_offsets, log_append_time=log_append_time)
+                encoded = encode_segment(self.placed, compression=compression)
             self._staged = StagedSegment(segment_path(self._new_id()), encoded)
             self._staged_for = wanted
         return self._staged

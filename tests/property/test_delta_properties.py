@@ -6,10 +6,21 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from log_format.delta.actions import Add, CommitInfo, MetaData, Protocol, Remove, Txn, decode_commit, encode_commit
+from log_format.delta.actions import (
+    Add,
+    CommitInfo,
+    MetaData,
+    Protocol,
+    Remove,
+    Txn,
+    commit_of,
+    decode_commit,
+    encode_commit,
+)
 from log_format.errors import CorruptData
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic.segment_tags import add_segment, segment_of_add
@@ -84,18 +95,28 @@ metadatas = st.builds(
 
 @given(
     st.none() | texts,
+    longs,
+    st.none() | st.dictionaries(texts, texts, max_size=2),
     st.none() | st.builds(Protocol),
     st.none() | metadatas,
     st.lists(removes, max_size=3, unique_by=lambda remove: remove.path),
     st.lists(txns, max_size=3, unique_by=lambda txn: txn.app_id),
 )
 def test_any_actions_survive(
-    commit_id: str | None, protocol: Protocol | None, metadata: MetaData | None, gone: list[Remove], applied: list[Txn]
+    commit_id: str | None,
+    time_ms: int,
+    tags: dict[str, str] | None,
+    protocol: Protocol | None,
+    metadata: MetaData | None,
+    gone: list[Remove],
+    applied: list[Txn],
 ) -> None:
     """Every action comes back as it was written, whatever characters it holds; each is one line."""
     actions: list[Any] = [action for action in (protocol, metadata, *gone, *applied) if action is not None]
-    data = encode_commit(CommitInfo(txn_id=commit_id), actions)
+    info = CommitInfo(txn_id=commit_id, timestamp=time_ms, tags=msgspec.UNSET if tags is None else tags)
+    data = encode_commit(info, actions)
     commit = decode_commit(data, "key")
+    assert commit_of(info, actions) == commit, "its committer applies it without reading it"
     assert len(data.splitlines()) == len(actions) + 1
     assert (commit.commit_id, commit.protocol, commit.metadata) == (commit_id, protocol, metadata)
     assert (commit.adds, list(commit.removes), list(commit.txns)) == ((), gone, applied)
