@@ -1,4 +1,4 @@
-"""``workers`` above 1: so many gateways in processes of their own behind one port. This process serves no client itself.
+"""Several ``workers``: so many gateways in processes of their own behind one port. This process serves no client itself.
 
 1. Each worker has a listening socket of its own on the shared port (``SO_REUSEPORT``): the kernel spreads connections over them.
    The sockets stay open here, so a connection that comes while a worker is replaced waits for the next one.
@@ -25,6 +25,7 @@ from typing import Final, TypeGuard
 
 from gateway.process.supervised_page import SupervisedPage
 from gateway.process.worker import environment_of
+from gateway.process.worker_count import worker_arguments
 from gateway.settings import Settings
 from gateway.supervised import RestartPause
 
@@ -56,15 +57,16 @@ class CannotStart(Exception):
 
 
 class Supervisor:
-    """``arguments``: of this process; the workers get them, too. ``announce`` gets the URL once all workers listen, and that of
-    the operators' page.
+    """``arguments``: of this process; the ``count`` workers get them, too. ``announce`` gets the URL once all workers listen, and
+    that of the operators' page.
     """
 
     def __init__(
-        self, settings: Settings, arguments: Sequence[str], announce: Callable[[str, str | None], None]
+        self, settings: Settings, count: int, arguments: Sequence[str], announce: Callable[[str, str | None], None]
     ) -> None:
         self._settings = settings
-        self._command = [sys.executable, "-m", "gateway", *arguments, *worker_arguments(settings)]
+        self._count = count
+        self._command = [sys.executable, "-m", "gateway", *arguments]
         self._announce = announce
         self._places: list[_Place] = []
         self._life_read, self._life_write = os.pipe()
@@ -76,7 +78,7 @@ class Supervisor:
     async def run(self) -> int:
         """Serve until a signal; returns the exit status: the worst of the workers'."""
         try:
-            sockets = _listeners(self._settings)
+            sockets = _listeners(self._settings, self._count)
         except OSError as error:
             _log.error("the port can't be had: %s", error)
             return 3
@@ -108,6 +110,7 @@ class Supervisor:
         )
         process = await asyncio.create_subprocess_exec(
             *self._command,
+            *worker_arguments(self._settings, self._count, place.number),
             env=os.environ | given,
             pass_fds=(place.shared.fileno(), place.own.fileno(), ready_write, self._life_read),
             # A terminal's Ctrl-C is for this process: it tells the workers.
@@ -181,23 +184,7 @@ def _lives(process: asyncio.subprocess.Process | None) -> TypeGuard[asyncio.subp
     return process is not None and process.returncode is None
 
 
-def worker_arguments(settings: Settings) -> list[str]:
-    """Settings of one worker of ``settings.workers``, as options: a share of the memory that requests take, and a page of its own
-    for operators. What is known of topics, groups and transactions is the same in each, so those budgets are not shared out."""
-    count = settings.workers
-    own = {
-        "workers": 1,
-        "ops_host": "127.0.0.1",
-        "ops_port": 0,
-        "in_flight_bytes_max": max(settings.request_bytes_max, settings.in_flight_bytes_max // count),
-        "answer_bytes_max": settings.answer_bytes_max // count,
-        "tail_cache_bytes_max": settings.tail_cache_bytes_max // count,
-        "footer_cache_bytes_max": settings.footer_cache_bytes_max // count,
-    }
-    return [part for name, value in own.items() for part in ("--" + name.replace("_", "-"), str(value))]
-
-
-def _listeners(settings: Settings) -> list[tuple[socket.socket, socket.socket]]:
+def _listeners(settings: Settings, count: int) -> list[tuple[socket.socket, socket.socket]]:
     """For each worker a socket of the shared port and one of its own. Raises ``OSError``."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     port = settings.port
@@ -207,7 +194,7 @@ def _listeners(settings: Settings) -> list[tuple[socket.socket, socket.socket]]:
             alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             alone.bind((settings.host, port))
     pairs = []
-    for number in range(settings.workers):
+    for number in range(count):
         shared = socket.socket(family, socket.SOCK_STREAM)
         shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
