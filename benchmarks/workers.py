@@ -76,9 +76,7 @@ def measure(seconds: float, loads: Sequence[_Load] = LOADS) -> Iterator[Table]:
             *("topics", "workers", "clients", "records/s", "of one worker", "CPU us/record (workers)", "their cores"),
             *("p99 ms", "other answers", "topics at journals"),
         ],
-        notes=[
-            f"The best of {ROUNDS} rounds. The load generator shares the cores. With flush.ms 250 they wait."
-        ],
+        notes=[f"The best of {ROUNDS} rounds. The load generator shares the cores. With flush.ms 250 they wait."],
     )
     for load in loads:
         best: dict[tuple[int, str], _Row] = {}

@@ -38,6 +38,7 @@ from gateway.process.tls_protocol import TlsProtocol
 from gateway.process.worker import Worker
 from gateway.structured_log import WRITER
 from gateway.supervised import supervised
+from gateway.workers_page import WorkersPage
 
 if TYPE_CHECKING:
     from gateway.kafka.listening.listener import KafkaListener
@@ -112,6 +113,8 @@ class GatewayServer(uvicorn.Server):
         self._worker = worker
         port = gateway.settings.operations_port
         assert isinstance(config.app, GatewayApplication)
+        if worker is not None:
+            config.app.state.workers_page = WorkersPage(worker.page_url)
         self._operations = None if port is None else OperationsListener(config.app.operations, gateway.settings, port)
         self._kafka = _kafka_listener(gateway, worker)
         self.drained_whole = True

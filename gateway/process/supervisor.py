@@ -70,6 +70,7 @@ class Supervisor:
         self._announce = announce
         self._places: list[_Place] = []
         self._life_read, self._life_write = os.pipe()
+        self._page_url = ""
         self._stopping = asyncio.Event()
         self._signals = 0
         self._replacing: asyncio.Task[None] | None = None
@@ -87,6 +88,11 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
         loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
+        with SupervisedPage("127.0.0.1", 0, self._operations_urls) as page:
+            self._page_url = f"{page.url}/metrics"
+            return await self._run()
+
+    async def _run(self) -> int:
         started = await asyncio.gather(*map(self._start, self._places), return_exceptions=True)
         refusals = [error for error in started if isinstance(error, BaseException)]
         if refusals:
@@ -106,7 +112,12 @@ class Supervisor:
         """A new process in the place; returns when it listens. Raises ``CannotStart``."""
         ready_read, ready_write = os.pipe()
         given = environment_of(
-            place.number, shared=place.shared, own=place.own, ready=ready_write, life=self._life_read
+            place.number,
+            shared=place.shared,
+            own=place.own,
+            ready=ready_write,
+            life=self._life_read,
+            page_url=self._page_url,
         )
         process = await asyncio.create_subprocess_exec(
             *self._command,

@@ -17,7 +17,7 @@ VARIABLE: Final = "TIDELOG_WORKER"
 class Worker:
     """``shared`` is a socket of the port that clients know. ``own`` leads to this worker only: for other gateways, and for
     clients that learn addresses. ``ready``: the pipe on which it says that it listens. ``life``: a pipe that ends when the
-    supervisor is gone.
+    supervisor is gone. ``page_url``: where the supervisor has the metrics of all workers.
     """
 
     number: int
@@ -25,6 +25,7 @@ class Worker:
     own: socket.socket
     ready: int
     life: int
+    page_url: str
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Self | None:
@@ -39,6 +40,7 @@ class Worker:
             own=socket.socket(fileno=given["own"]),
             ready=given["ready"],
             life=given["life"],
+            page_url=given["page_url"],
         )
 
     def tell_ready(self, operations_url: str | None) -> None:
@@ -47,7 +49,9 @@ class Worker:
         os.close(self.ready)
 
 
-def environment_of(number: int, *, shared: socket.socket, own: socket.socket, ready: int, life: int) -> dict[str, str]:
+def environment_of(
+    number: int, *, shared: socket.socket, own: socket.socket, ready: int, life: int, page_url: str
+) -> dict[str, str]:
     """The variable for a worker's process, which inherits these descriptors under their numbers."""
     given = {"number": number, "shared": shared.fileno(), "own": own.fileno(), "ready": ready, "life": life}
-    return {VARIABLE: json.dumps(given)}
+    return {VARIABLE: json.dumps(given | {"page_url": page_url})}

@@ -92,6 +92,12 @@ def test_connections_are_spread_and_one_page_shows_all(gateway: GatewayProcess) 
     served = [line for line in page.splitlines() if line.startswith("tidelog_http_requests_total{")]
     assert {line.partition('worker="')[2][0] for line in served} == {"0", "1", "2"}
     assert page.count("# TYPE tidelog_http_requests_total ") == 1
+    for _ in range(4):
+        # The clients' port has the same page, whichever worker answers.
+        of_clients = httpx.get(f"{gateway.url}/metrics", trust_env=False)
+        assert of_clients.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+        samples = [line for line in of_clients.text.splitlines() if line.startswith("tidelog_http_connections{")]
+        assert [line.partition('worker="')[2][0] for line in samples] == ["0", "1", "2"]
     for path in ("/healthz", "/readyz", "/v1/cluster"):
         with urllib.request.urlopen(f"{gateway.operations_url}{path}") as answer:
             assert answer.status == 200
