@@ -62,7 +62,7 @@ def _serve(settings: Settings) -> int:
     # A supervisor needs none of these, and they take a hundred megabytes.
     from gateway.app import create_app  # noqa: PLC0415
     from gateway.process.assembly import assemble  # noqa: PLC0415
-    from gateway.process.server import GatewayServer, server_config  # noqa: PLC0415
+    from gateway.process.server import GatewayServer, moving_of, server_config  # noqa: PLC0415
     from gateway.proven_store import UnsafeStore  # noqa: PLC0415
 
     try:
@@ -74,8 +74,9 @@ def _serve(settings: Settings) -> int:
     worker = Worker.of(os.environ)
     if worker is None:
         _warn(settings)
-    config = server_config(create_app(gateway), gateway)
-    server = GatewayServer(config, gateway, partial(announce, gateway.store_uri), worker=worker)
+    moving = moving_of(gateway, worker)
+    config = server_config(create_app(gateway), gateway, moving)
+    server = GatewayServer(config, gateway, partial(announce, gateway.store_uri), worker=worker, moving=moving)
     server.run(None if worker is None else [worker.shared, worker.own])
     structured_log.WRITER.flush()
     if not server.drained_whole:

@@ -1,5 +1,7 @@
-"""The metrics of all workers behind this gateway's port, which their supervisor merges: a scraper that reaches now one worker, now
-another would see counters jump."""
+"""The metrics of all workers behind this gateway's port, which their supervisor merges.
+
+A scraper that reaches now one worker, now another would see counters jump.
+"""
 
 from __future__ import annotations
 

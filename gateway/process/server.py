@@ -32,6 +32,7 @@ from gateway.process.allocator import resident_bytes, trim
 from gateway.process.connection_limits import ConnectionLimits
 from gateway.process.descriptors import accepted_max
 from gateway.process.listener_config import listener_config
+from gateway.process.moving import Moving
 from gateway.process.operations_listener import OperationsListener, listening_url
 from gateway.process.protocol import GatewayProtocol
 from gateway.process.tls_protocol import TlsProtocol
@@ -60,7 +61,16 @@ _BACKLOG = 1024
 _log = logging.getLogger("gateway.process.server")
 
 
-def server_config(app: GatewayApplication, gateway: Gateway) -> uvicorn.Config:
+def moving_of(gateway: Gateway, worker: Worker | None) -> Moving | None:
+    """What moves connections to other workers of the port; None: there are none, or TLS ties connections to this process."""
+    settings = gateway.settings
+    if worker is None or gateway.certificate is not None:
+        return None
+    share = settings.connections_per_address_max or settings.connections_max
+    return Moving(worker, min(settings.connections_max, share) // 2, gateway.metrics.registry)
+
+
+def server_config(app: GatewayApplication, gateway: Gateway, moving: Moving | None = None) -> uvicorn.Config:
     """uvicorn's configuration for the gateway."""
     settings, certificate = gateway.settings, gateway.certificate
     share = settings.connections_per_address_max
@@ -74,6 +84,7 @@ def server_config(app: GatewayApplication, gateway: Gateway) -> uvicorn.Config:
         idle_ms=settings.header_idle_ms,
         body_idle_ms=settings.body_idle_ms,
         write_stall_ms=settings.write_stall_ms,
+        hand_over=None if moving is None else moving.hand_over,
     )
     protocol = (
         functools.partial(GatewayProtocol, limits=limits)
@@ -106,11 +117,13 @@ class GatewayServer(uvicorn.Server):
         announce: Callable[[str, str | None], None],
         *,
         worker: Worker | None = None,
+        moving: Moving | None = None,
         sweep_seconds: float = SWEEP_SECONDS,
     ) -> None:
         """``worker``: what the supervisor handed over; None: there is none."""
         super().__init__(config)
         self._worker = worker
+        self._moving = moving
         port = gateway.settings.operations_port
         assert isinstance(config.app, GatewayApplication)
         if worker is not None:
@@ -150,6 +163,8 @@ class GatewayServer(uvicorn.Server):
         if kafka is not None:
             _log.info("Kafka's clients reach this gateway at %s", kafka)
         self._gateway.membership.start(self._reached_at(url), kafka)
+        if self._moving is not None:
+            self._moving.begin(self._reached_at(url), self._protocol, lambda: len(self.server_state.connections))
         self._keep(supervised(self._sweep, "the sweep of connections"))
         self._keep(supervised(functools.partial(_look_at_files, self._gateway), "the look at the certificates"))
         # Objects made by start-up stay: the collector need not look at them with each full collection.
@@ -198,6 +213,7 @@ class GatewayServer(uvicorn.Server):
             WRITER.flush(0.5)
             os._exit(1)
         self._told_to_stop = True
+        self._stop_moving()
         self._gateway.engine.refuse_work()
         self._keep(self._drain())
 
@@ -207,6 +223,18 @@ class GatewayServer(uvicorn.Server):
         _log.warning("the supervisor is gone")
         if not self._told_to_stop:
             self._on_signal()
+
+    def _stop_moving(self) -> None:
+        if self._moving is not None:
+            self._moving.end()
+
+    def _protocol(self) -> GatewayProtocol:
+        """Of a connection that another worker hands over."""
+        protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        assert isinstance(protocol, GatewayProtocol)
+        return protocol
 
     def _reached_at(self, url: str) -> str:
         """Where other gateways reach this one. ``url``: the address that it listens on for clients."""
@@ -221,6 +249,7 @@ class GatewayServer(uvicorn.Server):
     async def _hand_over(self) -> None:
         """Let the connections go to the successor, which listens already: no request is refused for that."""
         _log.info("handing over")
+        self._stop_moving()
         self.servers[0].close()
         if self._kafka is not None:
             self._kafka.stop_listening()

@@ -41,6 +41,9 @@ class _Place:
     number: int
     shared: socket.socket
     own: socket.socket
+    inbox: socket.socket
+    """Where other workers hand connections to; ``outbox`` is its other end."""
+    outbox: socket.socket
     process: asyncio.subprocess.Process | None = None
     starting: asyncio.subprocess.Process | None = None
     """One that does not listen yet."""
@@ -83,7 +86,7 @@ class Supervisor:
         except OSError as error:
             _log.error("the port can't be had: %s", error)
             return 3
-        self._places = [_Place(number, *pair) for number, pair in enumerate(sockets)]
+        self._places = [_Place(number, *pair, *_pair()) for number, pair in enumerate(sockets)]
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
@@ -111,29 +114,31 @@ class Supervisor:
     async def _start(self, place: _Place) -> None:
         """A new process in the place; returns when it listens. Raises ``CannotStart``."""
         ready_read, ready_write = os.pipe()
-        given = environment_of(
-            place.number,
-            shared=place.shared,
-            own=place.own,
-            ready=ready_write,
-            life=self._life_read,
-            page_url=self._page_url,
-        )
+        outboxes = [other.outbox.fileno() for other in self._places]
+        inherited = {
+            "shared": place.shared.fileno(),
+            "own": place.own.fileno(),
+            "ready": ready_write,
+            "life": self._life_read,
+            "inbox": place.inbox.fileno(),
+        }
+        ports = [other.own.getsockname()[1] for other in self._places]
+        told = {"number": place.number, "page_url": self._page_url, "ports": ports, "outboxes": outboxes}
         process = await asyncio.create_subprocess_exec(
             *self._command,
             *worker_arguments(self._settings, self._count, place.number),
-            env=os.environ | given,
-            pass_fds=(place.shared.fileno(), place.own.fileno(), ready_write, self._life_read),
+            env=os.environ | environment_of(inherited | told),
+            pass_fds=(*inherited.values(), *outboxes),
             # A terminal's Ctrl-C is for this process: it tells the workers.
             start_new_session=True,
         )
         place.starting = process
         os.close(ready_write)
-        told = await asyncio.to_thread(_read_all, ready_read)
+        answer = await asyncio.to_thread(_read_all, ready_read)
         place.starting = None
-        if not told:
+        if not answer:
             raise CannotStart(await process.wait() or 1)
-        place.process, place.operations_url = process, json.loads(told)["operations_url"]
+        place.process, place.operations_url = process, json.loads(answer)["operations_url"]
 
     async def _watch(self, place: _Place) -> None:
         """Start the worker again whenever it ends by itself."""
@@ -218,6 +223,14 @@ def _listeners(settings: Settings, count: int) -> list[tuple[socket.socket, sock
     for shared, _ in pairs:
         shared.listen(_BACKLOG)
     return pairs
+
+
+def _pair() -> tuple[socket.socket, socket.socket]:
+    """Connected: what the second sends comes to the first. A message each, and never a wait."""
+    pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    for one in pair:
+        one.setblocking(False)
+    return pair
 
 
 def _url(settings: Settings, bound: socket.socket) -> str:

@@ -14,6 +14,7 @@ from typing import Self
 import httpx
 import pytest
 
+from gateway.process.protocol import MOVES_AFTER
 from tests.support.gateway_process import SERVE, GatewayProcess, running_gateway
 
 pytestmark = pytest.mark.processes
@@ -169,3 +170,32 @@ def test_it_ends_while_a_worker_is_started_again(gateway: GatewayProcess) -> Non
     (begun,) = workers(gateway) - before
     assert gateway.end() == 0
     assert not Path(f"/proc/{begun}").exists()
+
+
+def test_a_connection_moves_to_the_worker_that_owns_its_topic(gateway: GatewayProcess) -> None:
+    """After a few requests none is passed on any more, and nothing is lost or done twice; which worker it is, no client sees."""
+    gateway.topic("t", flush_ms=20)
+    wait_until("all gateways are known", lambda: len(gateway.http.get("/v1/cluster").json()["gateways"]) == COUNT)
+    clients = 12
+    with Load(gateway.url, clients) as load:
+        wait_until("all have moved", lambda: load.failures or min(load.sent) >= 3 * MOVES_AFTER)
+        passed_on = total(gateway, "tidelog_forwarded_requests_total")
+        enough = sum(load.sent) + 10 * clients
+        wait_until("they go on", lambda: load.failures or sum(load.sent) >= enough)
+    assert load.failures == []
+    assert total(gateway, "tidelog_forwarded_requests_total") == passed_on
+    assert 0 < passed_on < clients * 3 * MOVES_AFTER
+    assert total(gateway, "tidelog_moved_connections_total") >= 1
+    stored = [value for _, value in gateway.read("t")]
+    assert len(stored) == len(set(stored))
+    assert set(stored) == load.values()
+
+
+def samples(gateway: GatewayProcess, name: str) -> list[float]:
+    """Of one metric, those of all workers, without the times at which counters began."""
+    lines = gateway.http.get("/metrics").text.splitlines()
+    return [float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name}{{")]
+
+
+def total(gateway: GatewayProcess, name: str) -> float:
+    return sum(samples(gateway, name))
