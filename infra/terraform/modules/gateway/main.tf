@@ -44,7 +44,9 @@ locals {
     # The load balancer has few addresses, which stand for all clients.
     TIDELOG_CONNECTIONS_PER_ADDRESS_MAX = tostring(local.connections_max)
     TIDELOG_LOG_LEVEL                   = "info"
-    AWS_REGION                          = var.region
+    # gateway_memory_mib is one gateway's. More cores: more tasks (scaling.tf).
+    TIDELOG_WORKERS = "1"
+    AWS_REGION      = var.region
   })
   logging = {
     logDriver = "awslogs"
