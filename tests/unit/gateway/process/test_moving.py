@@ -106,7 +106,7 @@ async def end(site: Site, *clients: socket.socket) -> None:
     for client in clients:
         client.close()
     async with asyncio.timeout(10):
-        while any(one.transport is not None for taken in site.taken for one in taken):
+        while any(one.transport is not None for taken in site.taken for one in taken):  # noqa: ASYNC110 - a transport tells no end
             await asyncio.sleep(0.01)
     for worker in site.workers:
         worker.end()
