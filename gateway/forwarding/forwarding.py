@@ -390,11 +390,8 @@ def _coordinated(scope: Scope) -> str | None:
 
 
 def _header(scope: Scope, wanted: bytes) -> bytes | None:
-    for name, value in scope["headers"]:
-        if name == wanted:
-            found: bytes = value
-            return found
-    return None
+    found: bytes | None = next((value for name, value in scope["headers"] if name == wanted), None)
+    return found
 
 
 def _announced_bytes(scope: Scope) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -30,8 +29,6 @@ class ConnectionLimits:
     body_idle_ms: int
     write_stall_ms: int
     starts: RequestStarts = field(default_factory=RequestStarts)
-    hand_over: Callable[[str, int], bool] | None = None
-    """To the worker at a URL, a connection's descriptor; whether it is on its way. None: connections stay."""
 
 
 async def refusing(why: str, scope: Scope, _receive: Receive, send: Send) -> None:

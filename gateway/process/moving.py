@@ -25,7 +25,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter
 
-from gateway.process.protocol import GatewayProtocol
+from gateway.process.moving_protocol import MovingProtocol
 from gateway.process.worker import Worker
 
 _MOVES: Final = b"m"
@@ -41,7 +41,7 @@ class Moving:
         self._worker = worker
         self._room = room
         self._places: dict[str, int] = {}
-        self._receiving: Callable[[], GatewayProtocol] | None = None
+        self._receiving: Callable[[], MovingProtocol] | None = None
         self._count: Callable[[], int] = lambda: 0
         self._taking: set[asyncio.Task[None]] = set()
         self._moved = Counter(
@@ -51,7 +51,7 @@ class Moving:
             registry=registry,
         )
 
-    def begin(self, own_url: str, receiving: Callable[[], GatewayProtocol], count: Callable[[], int]) -> None:
+    def begin(self, own_url: str, receiving: Callable[[], MovingProtocol], count: Callable[[], int]) -> None:
         """Take connections in. ``receiving`` makes a connection's protocol; ``count``: how many there are."""
         root = own_url.rstrip("/").rpartition(":")[0]
         ports = enumerate(self._worker.ports)
@@ -100,7 +100,7 @@ class Moving:
             protocol.came(may_move=message[:1] == _MOVES)
             self._keep(self._take(protocol, connection))
 
-    async def _take(self, protocol: GatewayProtocol, connection: socket.socket) -> None:
+    async def _take(self, protocol: MovingProtocol, connection: socket.socket) -> None:
         try:
             await asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, connection)
         except OSError:

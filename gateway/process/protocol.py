@@ -15,8 +15,6 @@
 7. The framing of a chunked body is dropped, trailers included: a proxy that looked at the head has not seen them. More than
    ``FRAMING_BYTES_MAX`` of framing is refused with 400.
 
-8. A connection whose requests keep going to another worker of this port moves there (``gateway.process.moving``).
-
 Half-closed clients are treated as gone: a long poll must notice that its client left.
 """
 
@@ -38,7 +36,6 @@ from uvicorn.server import ServerState
 from gateway.asgi.request_id import request_id_of
 from gateway.asgi.throttling import CONNECTION
 from gateway.client_addresses import address_key
-from gateway.forwarding.leaning import LEANING, Leaning
 from gateway.problem import problem_response, refused
 from gateway.process.answer_pace import AnswerPace
 from gateway.process.connection_limits import TOLD_MAX, ConnectionLimits, refusing
@@ -60,8 +57,6 @@ _FRAMING_PER_BODY_BYTE: Final = 8
 """A chunk of one byte has five bytes of framing; these count as body."""
 BODY_BYTES_PER_SECOND_MIN: Final = 500
 """Apache's value: slower than any line in use, and fast enough that a body of 16 MiB can't be dragged out for ever."""
-MOVES_AFTER: Final = 4
-"""Requests in a row. Of a client whose requests go anywhere, two workers would get a move for each sixteenth."""
 LINGER_MS: Final = 30_000
 LINGER_IDLE_MS: Final = 5_000
 
@@ -89,9 +84,6 @@ class GatewayProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self.lingering_since_ms: int | None = None
         self._limits = limits
-        self._leaning = None if limits.hand_over is None else Leaning()
-        self._patience_ms = limits.head_ms
-        """For the first request."""
         self._gentle: GentleTransport
         self._connection = Connection()
         self._address: str | None = None
@@ -123,13 +115,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self._gentle = GentleTransport(transport, self, carrier, call_soon=self.loop.call_soon)
         super().connection_made(self._gentle)  # type: ignore[arg-type]
         self._received_at_ms = _now_ms()
-        self._due_at_ms = self._received_at_ms + self._patience_ms
-
-    def came(self, *, may_move: bool) -> None:
-        """Before it begins: the connection was another worker's until now."""
-        self._patience_ms = self._limits.idle_ms
-        if not may_move:
-            self._leaning = None
+        self._due_at_ms = self._received_at_ms + self._limits.head_ms
 
     def enter(self, transport: asyncio.Transport) -> bool:
         """Take one of the listener's slots (``leave`` gives it back), or refuse as the limits say; False: it is cut off."""
@@ -284,8 +270,6 @@ class GatewayProtocol(HttpToolsProtocol):
         """A request begins."""
         super().on_message_begin()
         self.scope[CONNECTION] = self._connection  # type: ignore[typeddict-unknown-key]
-        if self._leaning is not None:
-            self.scope[LEANING] = self._leaning  # type: ignore[typeddict-unknown-key]
         self._header_count = self._head_bytes = self._framing_bytes = 0
         self._hosts = []
         self._in_head = True
@@ -353,26 +337,6 @@ class GatewayProtocol(HttpToolsProtocol):
         if self.cycle.response_complete and not self._in_head:
             patience_ms = self._limits.head_ms if self.cycle.more_body else self._limits.idle_ms
             self._due_at_ms = _now_ms() + patience_ms
-        if self._leaning is not None and self._leaning.count >= MOVES_AFTER:
-            # The event loop sends the answer's end in this turn.
-            self.loop.call_soon(self._move)
-
-    def _move(self) -> None:
-        """Hand the connection to the worker that its requests keep going to, if it is between two requests."""
-        cycle, leaning, transport = self.cycle, self._leaning, self._gentle.transport
-        is_between = (
-            cycle is not None
-            and cycle.response_complete
-            and cycle.keep_alive
-            and not (cycle.more_body or self.pipeline or self._in_head or self._deaf)
-            and not (transport.is_closing() or self._gentle.unsent_bytes())
-        )
-        if not is_between or leaning is None or self._limits.hand_over is None or self._connection.has_quotas:
-            return
-        leaning.stayed()
-        if self._limits.hand_over(leaning.url, transport.get_extra_info("socket").fileno()):
-            # Closes this process's descriptor only: the other one is open.
-            transport.abort()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         """Handle the request: a few are begun in one turn of the loop."""

@@ -33,6 +33,7 @@ from gateway.process.connection_limits import ConnectionLimits
 from gateway.process.descriptors import accepted_max
 from gateway.process.listener_config import listener_config
 from gateway.process.moving import Moving
+from gateway.process.moving_protocol import MovingProtocol
 from gateway.process.operations_listener import OperationsListener, listening_url
 from gateway.process.protocol import GatewayProtocol
 from gateway.process.tls_protocol import TlsProtocol
@@ -84,13 +85,15 @@ def server_config(app: GatewayApplication, gateway: Gateway, moving: Moving | No
         idle_ms=settings.header_idle_ms,
         body_idle_ms=settings.body_idle_ms,
         write_stall_ms=settings.write_stall_ms,
-        hand_over=None if moving is None else moving.hand_over,
     )
-    protocol = (
-        functools.partial(GatewayProtocol, limits=limits)
-        if certificate is None
-        else functools.partial(TlsProtocol, limits=limits, certificate=certificate)
-    )
+    if certificate is not None:
+        protocol: functools.partial[GatewayProtocol] = functools.partial(
+            TlsProtocol, limits=limits, certificate=certificate
+        )
+    elif moving is not None:
+        protocol = functools.partial(MovingProtocol, limits=limits, hand_over=moving.hand_over)
+    else:
+        protocol = functools.partial(GatewayProtocol, limits=limits)
     return listener_config(
         app,
         settings,
@@ -228,12 +231,12 @@ class GatewayServer(uvicorn.Server):
         if self._moving is not None:
             self._moving.end()
 
-    def _protocol(self) -> GatewayProtocol:
+    def _protocol(self) -> MovingProtocol:
         """Of a connection that another worker hands over."""
         protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
-        assert isinstance(protocol, GatewayProtocol)
+        assert isinstance(protocol, MovingProtocol)
         return protocol
 
     def _reached_at(self, url: str) -> str:

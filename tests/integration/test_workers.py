@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import os
 import signal
+import socket
 import threading
 import time
 import urllib.request
@@ -14,7 +17,7 @@ from typing import Self
 import httpx
 import pytest
 
-from gateway.process.protocol import MOVES_AFTER
+from gateway.process.moving_protocol import MOVES_AFTER
 from tests.support.gateway_process import SERVE, GatewayProcess, running_gateway
 
 pytestmark = pytest.mark.processes
@@ -189,6 +192,41 @@ def test_a_connection_moves_to_the_worker_that_owns_its_topic(gateway: GatewayPr
     stored = [value for _, value in gateway.read("t")]
     assert len(stored) == len(set(stored))
     assert set(stored) == load.values()
+
+
+def test_a_connection_stays_once_its_next_request_has_begun(gateway: GatewayProcess) -> None:
+    """The beginning was read by the worker that has it. Without such a beginning the same connection moves."""
+    gateway.topic("t", flush_ms=0)
+    wait_until("all gateways are known", lambda: len(gateway.http.get("/v1/cluster").json()["gateways"]) == COUNT)
+    body = b'{"records":[{"value":"x"}]}'
+    head = b"POST /v1/topics/t/records HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    request = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(gateway.connect()) for _ in range(12)]
+        for connection in connections:
+            connection.sendall(request[:20])
+        for _ in range(2 * MOVES_AFTER):
+            for connection in connections:
+                connection.sendall(request[20:] + request[:20])
+            assert {answer_of(connection) for connection in connections} == {200}
+        assert total(gateway, "tidelog_forwarded_requests_total") > 0
+        assert total(gateway, "tidelog_moved_connections_total") == 0
+        for connection in connections:
+            connection.sendall(request[20:])
+        assert {answer_of(connection) for connection in connections} == {200}
+        wait_until("they move", lambda: total(gateway, "tidelog_moved_connections_total") >= 1)
+        for connection in connections:
+            connection.sendall(request)
+        assert {answer_of(connection) for connection in connections} == {200}
+    assert len(gateway.read("t")) == len(connections) * (2 * MOVES_AFTER + 2)
+
+
+def answer_of(connection: socket.socket) -> int:
+    """The status of the next answer, which is read to its end."""
+    answer = http.client.HTTPResponse(connection)
+    answer.begin()
+    answer.read()
+    return answer.status
 
 
 def samples(gateway: GatewayProcess, name: str) -> list[float]:
