@@ -4,6 +4,8 @@ Each connection sends to one topic, and the topics are shared evenly by the work
 either worker by the port, so half of what they send arrives at a worker that does not own its topic. Clients that know them go
 straight to the topic's worker, as the SDK does.
 
+A connection of eight topics keeps to one; one of a thousand goes through all.
+
 The loop is closed, so ``CONNECTIONS`` requests are answered at most once in ``flush.ms``: with the default of 250 ms that is
 256,000 records a second, however many cores work. The first load shows this wall. The others flush after 20 ms, where the cores
 are the bound, and beside each row stand the cores that the workers kept busy. A load of so many topics that they go to journals
@@ -13,9 +15,11 @@ are the bound, and beside each row stand the cores that the workers kept busy. A
 from __future__ import annotations
 
 import itertools
+import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -36,6 +40,7 @@ WORKERS: Final = 2
 ROUNDS: Final = 3
 """One worker and two take turns, and the best of each counts: other programs may use the cores meanwhile."""
 FLUSH_MS: Final = 20
+BY_THE_PORT: Final = "by the port"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,28 +73,37 @@ class _Row:
     at_journals: int
 
 
-def measure(seconds: float, loads: Sequence[_Load] = LOADS) -> Iterator[Table]:
-    """One table."""
+def measure(seconds: float, beside: Path | None = None) -> Iterator[Table]:
+    """One table. ``beside``: gateways of the source there take turns with this one's."""
     table = Table(
         f"Workers behind one port, directory store, JSON x {RECORDS:,} of {VALUE_BYTES} B, {CONNECTIONS} connections",
         [
-            *("topics", "workers", "clients", "records/s", "of one worker", "CPU us/record (workers)", "their cores"),
+            *(
+                "topics",
+                "source",
+                "workers",
+                "clients",
+                "records/s",
+                "of one worker",
+                "CPU us/record (workers)",
+                "their cores",
+            ),
             *("p99 ms", "other answers", "topics at journals"),
         ],
         notes=[f"The best of {ROUNDS} rounds. The load generator shares the cores. With flush.ms 250 they wait."],
     )
-    for load in loads:
-        best: dict[tuple[int, str], _Row] = {}
-        for _ in range(ROUNDS):
-            for count in (1, WORKERS):
-                settings = ("--workers", str(count), "--log-level", "warning")
-                with processes.directory() as store, processes.gateway(store, settings=settings) as server:
-                    for clients, row in _rows(server, count, load, seconds):
-                        best[count, clients] = max(best.get((count, clients), row), row)
-        alone = max(row.per_second for (count, _), row in best.items() if count == 1)
-        for (count, clients), row in best.items():
+    sources = {"this": None} if beside is None else {"this": None, "beside": beside}
+    for load in LOADS:
+        best: dict[tuple[str, int, str], _Row] = {}
+        for _, count, (source, tree) in itertools.product(range(ROUNDS), (1, WORKERS), sources.items()):
+            settings = ("--workers", str(count), "--log-level", "warning")
+            with processes.directory() as store, processes.gateway(store, None, settings, tree) as server:
+                for clients, row in _rows(server, count, load, seconds):
+                    best[source, count, clients] = max(best.get((source, count, clients), row), row)
+        for (source, count, clients), row in best.items():
+            alone = best[source, 1, BY_THE_PORT].per_second
             table.add(
-                *(load.name, count, clients, f"{row.per_second:,.0f}", f"{row.per_second / alone:.2f}"),
+                *(load.name, source, count, clients, f"{row.per_second:,.0f}", f"{row.per_second / alone:.2f}"),
                 *(f"{row.cpu_us:.2f}", f"{row.cores:.2f}", f"{row.p99_ms:.0f}", row.others, row.at_journals),
             )
     yield table
@@ -101,7 +115,7 @@ def _rows(server: Server, count: int, load: _Load, seconds: float) -> Iterator[t
     topics = _topics(list(ports), load.topics)
     for topic in topics:
         make_topic(server.port, topic, **load.config)
-    yield "by the port", _row(server, [server.port], topics, load, seconds)
+    yield BY_THE_PORT, _row(server, [server.port], topics, load, seconds)
     if count > 1:
         # Connection i sends to topics i, i + CONNECTIONS, …: all of one owner, as the owners take turns.
         owners = [ports[preferred(topic, ports) or ""] for topic in topics[:count]]
@@ -110,6 +124,9 @@ def _rows(server: Server, count: int, load: _Load, seconds: float) -> Iterator[t
 
 def _row(server: Server, ports: Sequence[int], topics: Sequence[str], load: _Load, seconds: float) -> _Row:
     requests = json_requests(RECORDS, VALUE_BYTES, variants=1, topics=topics)
+    if len(ports) == 1:
+        # A client that knows nothing of owners sends to each topic in no order that has to do with them.
+        random.Random(load.topics).shuffle(requests)
     run_load(list(ports), requests, connections=CONNECTIONS, seconds=load.warm_up_seconds)
     before = _cpu_seconds(server)
     done = run_load(list(ports), requests, connections=CONNECTIONS, seconds=seconds)
