@@ -87,7 +87,7 @@ def server_config(app: GatewayApplication, gateway: Gateway, moving: Moving | No
         write_stall_ms=settings.write_stall_ms,
     )
     if certificate is not None:
-        protocol: functools.partial[GatewayProtocol] = functools.partial(
+        protocol: Callable[..., GatewayProtocol] = functools.partial(
             TlsProtocol, limits=limits, certificate=certificate
         )
     elif moving is not None:
