@@ -176,8 +176,8 @@ def test_it_ends_while_a_worker_is_started_again(gateway: GatewayProcess) -> Non
 
 
 def test_a_connection_moves_to_the_worker_that_owns_its_topic(gateway: GatewayProcess) -> None:
-    """After a few requests none is passed on any more, or few where a busy machine makes a worker look dead for a while. Nothing is
-    lost or done twice, and no client sees which worker it is."""
+    """After a few requests none is passed on any more, or few where a busy machine makes a worker look dead for a while. Nothing
+    is lost or done twice, and no client sees which worker it is."""
     gateway.topic("t", flush_ms=20)
     wait_until("all gateways are known", lambda: len(gateway.http.get("/v1/cluster").json()["gateways"]) == COUNT)
     clients = 12
