@@ -77,7 +77,7 @@ def _on_directory(seconds: float, names: set[str], beside: Path | None, *, besid
         with processes.directory() as store:
             yield from gateways.measure(store, min(seconds, gateways.SECONDS_MAX))
     if "workers" in names:
-        yield from workers.measure(seconds)
+        yield from workers.measure(seconds, beside)
     if "groups" in names:
         yield from groups.measure(seconds)
     if names & {"groups", "swarm"}:
@@ -126,7 +126,7 @@ def main() -> int:
         "--beside",
         type=Path,
         metavar="DIRECTORY",
-        help="flush, queues, small: measure the source there, too, turn by turn",
+        help="flush, queues, small, workers: measure the source there, too, turn by turn",
     )
     parser.add_argument(
         "--beside-rabbitmq", action="store_true", help="queues: measure RabbitMQ, too (needs rabbitmq-server and pika)"

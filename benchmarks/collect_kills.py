@@ -106,7 +106,10 @@ def run(arguments: argparse.Namespace, directory: Path) -> dict[str, object]:
     (directory / "logs").mkdir()
     port = free_port()
     gateway = Victim(
-        [sys.executable, "-m", "gateway", "--store", (directory / "store").as_uri(), "--port", str(port)],
+        [
+            *(sys.executable, "-m", "gateway", "--workers", "1"),
+            *("--store", (directory / "store").as_uri(), "--port", str(port)),
+        ],
         directory / "gateway.out",
     )
     victims = [gateway]

@@ -44,7 +44,12 @@ class Server:
         self.port = port
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self._process = subprocess.Popen(
-            command, stdout=self._log, stderr=self._log, env={**os.environ, **(environment or {})}, cwd=directory
+            command,
+            stdout=self._log,
+            stderr=self._log,
+            # One worker on any machine, unless a benchmark says how many.
+            env={**os.environ, "TIDELOG_WORKERS": "1", **(environment or {})},
+            cwd=directory,
         )
         self._seen = psutil.Process(self._process.pid)
         self._wait(ready_path)

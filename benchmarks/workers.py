@@ -1,15 +1,25 @@
 """One worker and two behind one port under the same load: what the second core brings.
 
 Each connection sends to one topic, and the topics are shared evenly by the workers. Clients that know nothing of owners reach
-either worker by the port, so half of what they send is passed on. Clients that know them go straight to the topic's worker, as
-the SDK does.
+either worker by the port, so half of what they send arrives at a worker that does not own its topic. Clients that know them go
+straight to the topic's worker, as the SDK does.
+
+A connection of eight topics keeps to one; one of a thousand goes through all.
+
+The loop is closed, so ``CONNECTIONS`` requests are answered at most once in ``flush.ms``: with the default of 250 ms that is
+256,000 records a second, however many cores work. The first load shows this wall. The others flush after 20 ms, where the cores
+are the bound, and beside each row stand the cores that the workers kept busy. A load of so many topics that they go to journals
+(``commit.mode`` ``auto``) is measured after they went, and says how many did.
 """
 
 from __future__ import annotations
 
 import itertools
+import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -27,61 +37,115 @@ RECORDS: Final = 1_000
 VALUE_BYTES: Final = 100
 CONNECTIONS: Final = 64
 WORKERS: Final = 2
-TOPICS: Final = 8
-"""Of which each of two workers prefers four."""
 ROUNDS: Final = 3
 """One worker and two take turns, and the best of each counts: other programs may use the cores meanwhile."""
+FLUSH_MS: Final = 20
+BY_THE_PORT: Final = "by the port"
 
 
-def measure(seconds: float) -> Iterator[Table]:
-    """One table."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Load:
+    """Topics of which each worker prefers equally many, and their settings."""
+
+    name: str
+    topics: int
+    config: Mapping[str, object] = field(default_factory=dict)
+    warm_up_seconds: float = 1
+
+
+LOADS: Final = (
+    _Load(name="8, default settings", topics=8),
+    _Load(name="8, flush.ms 20", topics=8, config={"flush.ms": FLUSH_MS}),
+    _Load(name="8, shared, flush.ms 20", topics=8, config={"flush.ms": FLUSH_MS, "commit.mode": "shared"}),
+    _Load(name="1,000, flush.ms 20", topics=1_000, config={"flush.ms": FLUSH_MS}, warm_up_seconds=10),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class _Row:
+    """One load's figures; the one with more records a second is the greater."""
+
+    per_second: float
+    cpu_us: float
+    cores: float
+    p99_ms: float
+    others: int
+    at_journals: int
+
+
+def measure(seconds: float, beside: Path | None = None) -> Iterator[Table]:
+    """One table. ``beside``: gateways of the source there take turns with this one's."""
     table = Table(
         f"Workers behind one port, directory store, JSON x {RECORDS:,} of {VALUE_BYTES} B, {CONNECTIONS} connections",
-        ["workers", "clients", "records/s", "of one worker", "CPU us/record (workers)", "p99 ms", "other answers"],
-        notes=[
-            f"{TOPICS} topics, the best of {ROUNDS} rounds. The load generator shares this machine's cores with the workers."
+        [
+            *(
+                "topics",
+                "source",
+                "workers",
+                "clients",
+                "records/s",
+                "of one worker",
+                "CPU us/record (workers)",
+                "their cores",
+            ),
+            *("p99 ms", "other answers", "topics at journals"),
         ],
+        notes=[f"The best of {ROUNDS} rounds. The load generator shares the cores. With flush.ms 250 they wait."],
     )
-    best: dict[tuple[int, str], list[float]] = {}
-    for _ in range(ROUNDS):
-        for count in (1, WORKERS):
-            with processes.directory() as store, processes.gateway(store, settings=("--workers", str(count))) as server:
-                for clients, row in _rows(server, count, seconds).items():
-                    best[count, clients] = max(best.get((count, clients), row), row)
-    alone = max(row[0] for (count, _), row in best.items() if count == 1)
-    for (count, clients), (rate, cpu_us, p99_ms, others) in best.items():
-        table.add(
-            count, clients, f"{rate:,.0f}", f"{rate / alone:.2f}", f"{cpu_us:.2f}", f"{p99_ms:.0f}", f"{others:.0f}"
-        )
+    sources = {"this": None} if beside is None else {"this": None, "beside": beside}
+    for load in LOADS:
+        best: dict[tuple[str, int, str], _Row] = {}
+        for _, count, (source, tree) in itertools.product(range(ROUNDS), (1, WORKERS), sources.items()):
+            settings = ("--workers", str(count), "--log-level", "warning")
+            with processes.directory() as store, processes.gateway(store, None, settings, tree) as server:
+                for clients, row in _rows(server, count, load, seconds):
+                    best[source, count, clients] = max(best.get((source, count, clients), row), row)
+        for (source, count, clients), row in best.items():
+            alone = best[source, 1, BY_THE_PORT].per_second
+            table.add(
+                *(load.name, source, count, clients, f"{row.per_second:,.0f}", f"{row.per_second / alone:.2f}"),
+                *(f"{row.cpu_us:.2f}", f"{row.cores:.2f}", f"{row.p99_ms:.0f}", row.others, row.at_journals),
+            )
     yield table
 
 
-def _rows(server: Server, count: int, seconds: float) -> dict[str, list[float]]:
+def _rows(server: Server, count: int, load: _Load, seconds: float) -> Iterator[tuple[str, _Row]]:
     """By which worker clients go to."""
     ports = _ports(server, count)
-    topics = _topics(list(ports))
+    topics = _topics(list(ports), load.topics)
     for topic in topics:
-        make_topic(server.port, topic)
-    rows = {"by the port": _row(server, [server.port], topics, seconds)}
+        make_topic(server.port, topic, **load.config)
+    yield BY_THE_PORT, _row(server, [server.port], topics, load, seconds)
     if count > 1:
-        owners = [ports[preferred(topic, ports) or ""] for topic in topics]
-        rows["straight to the topic's worker"] = _row(server, owners, topics, seconds)
-    return rows
+        # Connection i sends to topics i, i + CONNECTIONS, …: all of one owner, as the owners take turns.
+        owners = [ports[preferred(topic, ports) or ""] for topic in topics[:count]]
+        yield "straight to the topic's worker", _row(server, owners, topics, load, seconds)
 
 
-def _row(server: Server, ports: Sequence[int], topics: Sequence[str], seconds: float) -> list[float]:
-    """Records a second, CPU for each, the answers' 99th percentile, answers other than 200."""
+def _row(server: Server, ports: Sequence[int], topics: Sequence[str], load: _Load, seconds: float) -> _Row:
     requests = json_requests(RECORDS, VALUE_BYTES, variants=1, topics=topics)
+    if len(ports) == 1:
+        # A client that knows nothing of owners sends to each topic in no order that has to do with them.
+        random.Random(load.topics).shuffle(requests)
+    run_load(list(ports), requests, connections=CONNECTIONS, seconds=load.warm_up_seconds)
     before = _cpu_seconds(server)
     done = run_load(list(ports), requests, connections=CONNECTIONS, seconds=seconds)
+    used = _cpu_seconds(server) - before
     records = max(1, done.answers * RECORDS)
-    others = sum(count for status, count in done.statuses.items() if status != 200)
-    return [
-        records / done.seconds,
-        (_cpu_seconds(server) - before) / records * 1e6,
-        done.percentile_ms(0.99),
-        others,
-    ]
+    return _Row(
+        per_second=records / done.seconds,
+        cpu_us=used / records * 1e6,
+        cores=used / done.seconds,
+        p99_ms=done.percentile_ms(0.99),
+        others=sum(count for status, count in done.statuses.items() if status != 200),
+        at_journals=_at_journals(server),
+    )
+
+
+def _at_journals(server: Server) -> int:
+    journals = call(server.port, "GET", "/v1/cluster")["journals"]
+    assert isinstance(journals, dict)
+    return int(journals["topics"])
 
 
 def _ports(server: Server, count: int) -> Mapping[str, int]:
@@ -95,18 +159,16 @@ def _ports(server: Server, count: int) -> Mapping[str, int]:
     raise RuntimeError(f"{count} workers did not find each other")
 
 
-def _topics(workers: Sequence[str]) -> list[str]:
-    """Names of which each worker prefers equally many."""
-    left = dict.fromkeys(workers, TOPICS // len(workers))
-    found = []
+def _topics(workers: Sequence[str], count: int) -> list[str]:
+    """Names of which each worker prefers equally many: the first one, the second one, and so on in turn."""
+    found: dict[str, list[str]] = {worker: [] for worker in workers}
     for number in itertools.count():
-        owner = preferred(f"t{number}", workers) or ""
-        if left[owner]:
-            left[owner] -= 1
-            found.append(f"t{number}")
-        if not any(left.values()):
-            return found
-    raise AssertionError
+        if all(len(names) >= count // len(workers) for names in found.values()):
+            break
+        found[preferred(f"t{number}", workers) or ""].append(f"t{number}")
+    return [
+        name for turn in itertools.islice(zip(*found.values(), strict=False), count // len(workers)) for name in turn
+    ]
 
 
 def _cpu_seconds(server: Server) -> float:

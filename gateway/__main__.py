@@ -25,15 +25,16 @@ from functools import partial
 from typing import Final
 
 from gateway import structured_log
-from gateway.hosts import is_loopback
+from gateway.hosts import EVERY_ADDRESS, is_loopback
+from gateway.process.machine import Machine
 from gateway.process.supervisor import Supervisor
 from gateway.process.worker import Worker
+from gateway.process.worker_count import default_workers
 from gateway.settings import ENVIRONMENT_PREFIX, Settings, SettingsError
 from log_format.version import __version__
 
 PROGRAM: Final = "tidelog serve"
 """What a user types, who needs not know which module it becomes."""
-EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - compared with, not listened on
 
 _log = logging.getLogger("gateway")
 
@@ -46,11 +47,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SettingsError as error:
         return _refuse(error, 2)
     structured_log.configure(settings.log_level, settings.log_format)
-    if settings.workers == 1:
+    count = settings.workers or default_workers(settings, Machine.of_this_process())
+    if count == 1:
         return _serve(settings)
     _warn(settings)
     passed_on = sys.argv[1:] if arguments is None else arguments
-    supervisor = Supervisor(settings, passed_on, partial(announce, settings.store))
+    supervisor = Supervisor(settings, count, passed_on, partial(announce, settings.store))
     status = asyncio.run(supervisor.run())
     structured_log.WRITER.flush()
     return status
@@ -60,7 +62,7 @@ def _serve(settings: Settings) -> int:
     # A supervisor needs none of these, and they take a hundred megabytes.
     from gateway.app import create_app  # noqa: PLC0415
     from gateway.process.assembly import assemble  # noqa: PLC0415
-    from gateway.process.server import GatewayServer, server_config  # noqa: PLC0415
+    from gateway.process.server import GatewayServer, moving_of, server_config  # noqa: PLC0415
     from gateway.proven_store import UnsafeStore  # noqa: PLC0415
 
     try:
@@ -72,8 +74,9 @@ def _serve(settings: Settings) -> int:
     worker = Worker.of(os.environ)
     if worker is None:
         _warn(settings)
-    config = server_config(create_app(gateway), gateway)
-    server = GatewayServer(config, gateway, partial(announce, gateway.store_uri), worker=worker)
+    moving = moving_of(gateway, worker)
+    config = server_config(create_app(gateway), gateway, moving)
+    server = GatewayServer(config, gateway, partial(announce, gateway.store_uri), worker=worker, moving=moving)
     server.run(None if worker is None else [worker.shared, worker.own])
     structured_log.WRITER.flush()
     if not server.drained_whole:

@@ -112,6 +112,7 @@ class GatewayApplication(FastAPI):
         self.router.routes.extend(typed)
         self.gateway = gateway
         self.state.store_check = operations.StoreCheck()
+        self.state.workers_page = None
         self._handle = _with_middlewares(Dispatcher(typed, gateway.forwarding), gateway, typed)
         self.operations = OperationsApplication(self, gateway)
 

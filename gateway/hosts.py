@@ -24,6 +24,7 @@ ADDRESS_PATTERN: Final = r"^([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9
 """``host:port``."""
 HOST_NAMES_PATTERN: Final = r"^\s*\.?[A-Za-z0-9_-][A-Za-z0-9._-]*(\s*,\s*\.?[A-Za-z0-9_-][A-Za-z0-9._-]*)*\s*$"
 """Of a comma-separated list of names; one that begins with a dot stands for everything below it."""
+EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - compared with, not listened on
 
 _HOST: Final = re.compile(rb"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._~-]{1,253})(?::[0-9]{0,5})?")
 _HOST_BYTES_MAX: Final = 260

@@ -321,7 +321,7 @@ class Settings(
                 f"host {reached[0]} can be reached from other machines, and auth is off: set auth=on, or insecure=true to let"
                 " everyone do all"
             )
-        if self.workers > 1 and self.store.startswith("memory:"):
+        if (self.workers or 1) > 1 and self.store.startswith("memory:"):
             raise ValueError("a store in memory can't be shared by workers")
         if self.port and self.operations_port == self.port:
             raise ValueError(f"port and ops_port are both {self.port}: give ops_port another (0: any free one)")

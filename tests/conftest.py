@@ -72,11 +72,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesAndSpar
 
 @pytest.fixture(scope="session", autouse=True)
 def _environment() -> Iterator[None]:
-    """No test may meet a real bucket: the AWS settings of the caller are hidden. Java begins fast, as no query is long."""
+    """No test may meet a real bucket: the AWS settings of the caller are hidden. Java begins fast, as no query is long. A gateway
+    is one process on any machine, unless a test says how many."""
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             patch.delenv(name)
         patch.setenv("AWS_CONFIG_FILE", os.devnull)
+        patch.setenv("TIDELOG_WORKERS", "1")
         patch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
         patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
         patch.setenv("SPARK_SUBMIT_OPTS", FAST_START)

@@ -55,6 +55,7 @@ from gateway.forwarding.connections import (
 from gateway.forwarding.crossing import answer_headers
 from gateway.forwarding.hop import Hops
 from gateway.forwarding.kept_body import KeptBody
+from gateway.forwarding.leaning import leaning_of
 from gateway.http.disconnect import unless_disconnected
 from gateway.http.parameters import ENCODED_SLASH
 from gateway.memory_budget import MemoryBudget
@@ -141,6 +142,7 @@ class Forwarding:
     async def _here_or_there(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         peer = await self._peer_for(scope)
         if peer is None:
+            leaning_of(scope).stayed()
             await app(scope, receive, self._telling(scope, send))
             return
         caller: Caller | None = scope.get(CALLER)
@@ -297,6 +299,7 @@ class Forwarding:
             self._count("refused")
             return _Outcome.UNTOUCHED
         self._count("answered")
+        leaning_of(scope).went(peer.url)
         spending = spending_of(scope)
         for name, value in connection.headers:
             if name == SPENT_HEADER and spending is not None:
@@ -387,11 +390,8 @@ def _coordinated(scope: Scope) -> str | None:
 
 
 def _header(scope: Scope, wanted: bytes) -> bytes | None:
-    for name, value in scope["headers"]:
-        if name == wanted:
-            found: bytes = value
-            return found
-    return None
+    found: bytes | None = next((value for name, value in scope["headers"] if name == wanted), None)
+    return found
 
 
 def _announced_bytes(scope: Scope) -> int:

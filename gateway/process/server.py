@@ -32,12 +32,15 @@ from gateway.process.allocator import resident_bytes, trim
 from gateway.process.connection_limits import ConnectionLimits
 from gateway.process.descriptors import accepted_max
 from gateway.process.listener_config import listener_config
+from gateway.process.moving import Moving
+from gateway.process.moving_protocol import MovingProtocol
 from gateway.process.operations_listener import OperationsListener, listening_url
 from gateway.process.protocol import GatewayProtocol
 from gateway.process.tls_protocol import TlsProtocol
 from gateway.process.worker import Worker
 from gateway.structured_log import WRITER
 from gateway.supervised import supervised
+from gateway.workers_page import WorkersPage
 
 if TYPE_CHECKING:
     from gateway.kafka.listening.listener import KafkaListener
@@ -59,7 +62,16 @@ _BACKLOG = 1024
 _log = logging.getLogger("gateway.process.server")
 
 
-def server_config(app: GatewayApplication, gateway: Gateway) -> uvicorn.Config:
+def moving_of(gateway: Gateway, worker: Worker | None) -> Moving | None:
+    """What moves connections to other workers of the port; None: there are none, or TLS ties connections to this process."""
+    settings = gateway.settings
+    if worker is None or gateway.certificate is not None:
+        return None
+    share = settings.connections_per_address_max or settings.connections_max
+    return Moving(worker, min(settings.connections_max, share) // 2, gateway.metrics.registry)
+
+
+def server_config(app: GatewayApplication, gateway: Gateway, moving: Moving | None = None) -> uvicorn.Config:
     """uvicorn's configuration for the gateway."""
     settings, certificate = gateway.settings, gateway.certificate
     share = settings.connections_per_address_max
@@ -74,11 +86,14 @@ def server_config(app: GatewayApplication, gateway: Gateway) -> uvicorn.Config:
         body_idle_ms=settings.body_idle_ms,
         write_stall_ms=settings.write_stall_ms,
     )
-    protocol = (
-        functools.partial(GatewayProtocol, limits=limits)
-        if certificate is None
-        else functools.partial(TlsProtocol, limits=limits, certificate=certificate)
-    )
+    if certificate is not None:
+        protocol: Callable[..., GatewayProtocol] = functools.partial(
+            TlsProtocol, limits=limits, certificate=certificate
+        )
+    elif moving is not None:
+        protocol = functools.partial(MovingProtocol, limits=limits, hand_over=moving.hand_over)
+    else:
+        protocol = functools.partial(GatewayProtocol, limits=limits)
     return listener_config(
         app,
         settings,
@@ -105,13 +120,17 @@ class GatewayServer(uvicorn.Server):
         announce: Callable[[str, str | None], None],
         *,
         worker: Worker | None = None,
+        moving: Moving | None = None,
         sweep_seconds: float = SWEEP_SECONDS,
     ) -> None:
         """``worker``: what the supervisor handed over; None: there is none."""
         super().__init__(config)
         self._worker = worker
+        self._moving = moving
         port = gateway.settings.operations_port
         assert isinstance(config.app, GatewayApplication)
+        if worker is not None:
+            config.app.state.workers_page = WorkersPage(worker.page_url)
         self._operations = None if port is None else OperationsListener(config.app.operations, gateway.settings, port)
         self._kafka = _kafka_listener(gateway, worker)
         self.drained_whole = True
@@ -147,6 +166,8 @@ class GatewayServer(uvicorn.Server):
         if kafka is not None:
             _log.info("Kafka's clients reach this gateway at %s", kafka)
         self._gateway.membership.start(self._reached_at(url), kafka)
+        if self._moving is not None:
+            self._moving.begin(self._reached_at(url), self._protocol, lambda: len(self.server_state.connections))
         self._keep(supervised(self._sweep, "the sweep of connections"))
         self._keep(supervised(functools.partial(_look_at_files, self._gateway), "the look at the certificates"))
         # Objects made by start-up stay: the collector need not look at them with each full collection.
@@ -195,6 +216,7 @@ class GatewayServer(uvicorn.Server):
             WRITER.flush(0.5)
             os._exit(1)
         self._told_to_stop = True
+        self._stop_moving()
         self._gateway.engine.refuse_work()
         self._keep(self._drain())
 
@@ -204,6 +226,18 @@ class GatewayServer(uvicorn.Server):
         _log.warning("the supervisor is gone")
         if not self._told_to_stop:
             self._on_signal()
+
+    def _stop_moving(self) -> None:
+        if self._moving is not None:
+            self._moving.end()
+
+    def _protocol(self) -> MovingProtocol:
+        """Of a connection that another worker hands over."""
+        protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        assert isinstance(protocol, MovingProtocol)
+        return protocol
 
     def _reached_at(self, url: str) -> str:
         """Where other gateways reach this one. ``url``: the address that it listens on for clients."""
@@ -218,6 +252,7 @@ class GatewayServer(uvicorn.Server):
     async def _hand_over(self) -> None:
         """Let the connections go to the successor, which listens already: no request is refused for that."""
         _log.info("handing over")
+        self._stop_moving()
         self.servers[0].close()
         if self._kafka is not None:
             self._kafka.stop_listening()

@@ -1,4 +1,6 @@
-"""The operators' listener of a supervisor: its workers' metrics on one page, and whether any of them can serve."""
+"""The operators' listener of a supervisor: its workers' metrics on one page, and whether any of them can serve.
+
+A second one, on loopback, is the workers' own: their ``/metrics`` on the clients' port is that page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``workers`` above 1: so many gateways in processes of their own behind one port. This process serves no client itself.
+"""Several ``workers``: so many gateways in processes of their own behind one port. This process serves no client itself.
 
 1. Each worker has a listening socket of its own on the shared port (``SO_REUSEPORT``): the kernel spreads connections over them.
    The sockets stay open here, so a connection that comes while a worker is replaced waits for the next one.
@@ -25,6 +25,7 @@ from typing import Final, TypeGuard
 
 from gateway.process.supervised_page import SupervisedPage
 from gateway.process.worker import environment_of
+from gateway.process.worker_count import worker_arguments
 from gateway.settings import Settings
 from gateway.supervised import RestartPause
 
@@ -40,6 +41,9 @@ class _Place:
     number: int
     shared: socket.socket
     own: socket.socket
+    inbox: socket.socket
+    """Where other workers hand connections to; ``outbox`` is its other end."""
+    outbox: socket.socket
     process: asyncio.subprocess.Process | None = None
     starting: asyncio.subprocess.Process | None = None
     """One that does not listen yet."""
@@ -56,18 +60,20 @@ class CannotStart(Exception):
 
 
 class Supervisor:
-    """``arguments``: of this process; the workers get them, too. ``announce`` gets the URL once all workers listen, and that of
-    the operators' page.
+    """``arguments``: of this process; the ``count`` workers get them, too. ``announce`` gets the URL once all workers listen, and
+    that of the operators' page.
     """
 
     def __init__(
-        self, settings: Settings, arguments: Sequence[str], announce: Callable[[str, str | None], None]
+        self, settings: Settings, count: int, arguments: Sequence[str], announce: Callable[[str, str | None], None]
     ) -> None:
         self._settings = settings
-        self._command = [sys.executable, "-m", "gateway", *arguments, *worker_arguments(settings)]
+        self._count = count
+        self._command = [sys.executable, "-m", "gateway", *arguments]
         self._announce = announce
         self._places: list[_Place] = []
         self._life_read, self._life_write = os.pipe()
+        self._page_url = ""
         self._stopping = asyncio.Event()
         self._signals = 0
         self._replacing: asyncio.Task[None] | None = None
@@ -76,15 +82,20 @@ class Supervisor:
     async def run(self) -> int:
         """Serve until a signal; returns the exit status: the worst of the workers'."""
         try:
-            sockets = _listeners(self._settings)
+            sockets = _listeners(self._settings, self._count)
         except OSError as error:
             _log.error("the port can't be had: %s", error)
             return 3
-        self._places = [_Place(number, *pair) for number, pair in enumerate(sockets)]
+        self._places = [_Place(number, *pair, *_pair()) for number, pair in enumerate(sockets)]
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
         loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
+        with SupervisedPage("127.0.0.1", 0, self._operations_urls) as page:
+            self._page_url = f"{page.url}/metrics"
+            return await self._run()
+
+    async def _run(self) -> int:
         started = await asyncio.gather(*map(self._start, self._places), return_exceptions=True)
         refusals = [error for error in started if isinstance(error, BaseException)]
         if refusals:
@@ -103,23 +114,31 @@ class Supervisor:
     async def _start(self, place: _Place) -> None:
         """A new process in the place; returns when it listens. Raises ``CannotStart``."""
         ready_read, ready_write = os.pipe()
-        given = environment_of(
-            place.number, shared=place.shared, own=place.own, ready=ready_write, life=self._life_read
-        )
+        outboxes = [other.outbox.fileno() for other in self._places]
+        inherited = {
+            "shared": place.shared.fileno(),
+            "own": place.own.fileno(),
+            "ready": ready_write,
+            "life": self._life_read,
+            "inbox": place.inbox.fileno(),
+        }
+        ports = [other.own.getsockname()[1] for other in self._places]
+        told = {"number": place.number, "page_url": self._page_url, "ports": ports, "outboxes": outboxes}
         process = await asyncio.create_subprocess_exec(
             *self._command,
-            env=os.environ | given,
-            pass_fds=(place.shared.fileno(), place.own.fileno(), ready_write, self._life_read),
+            *worker_arguments(self._settings, self._count, place.number),
+            env=os.environ | environment_of(inherited | told),
+            pass_fds=(*inherited.values(), *outboxes),
             # A terminal's Ctrl-C is for this process: it tells the workers.
             start_new_session=True,
         )
         place.starting = process
         os.close(ready_write)
-        told = await asyncio.to_thread(_read_all, ready_read)
+        answer = await asyncio.to_thread(_read_all, ready_read)
         place.starting = None
-        if not told:
+        if not answer:
             raise CannotStart(await process.wait() or 1)
-        place.process, place.operations_url = process, json.loads(told)["operations_url"]
+        place.process, place.operations_url = process, json.loads(answer)["operations_url"]
 
     async def _watch(self, place: _Place) -> None:
         """Start the worker again whenever it ends by itself."""
@@ -181,23 +200,7 @@ def _lives(process: asyncio.subprocess.Process | None) -> TypeGuard[asyncio.subp
     return process is not None and process.returncode is None
 
 
-def worker_arguments(settings: Settings) -> list[str]:
-    """Settings of one worker of ``settings.workers``, as options: a share of the memory that requests take, and a page of its own
-    for operators. What is known of topics, groups and transactions is the same in each, so those budgets are not shared out."""
-    count = settings.workers
-    own = {
-        "workers": 1,
-        "ops_host": "127.0.0.1",
-        "ops_port": 0,
-        "in_flight_bytes_max": max(settings.request_bytes_max, settings.in_flight_bytes_max // count),
-        "answer_bytes_max": settings.answer_bytes_max // count,
-        "tail_cache_bytes_max": settings.tail_cache_bytes_max // count,
-        "footer_cache_bytes_max": settings.footer_cache_bytes_max // count,
-    }
-    return [part for name, value in own.items() for part in ("--" + name.replace("_", "-"), str(value))]
-
-
-def _listeners(settings: Settings) -> list[tuple[socket.socket, socket.socket]]:
+def _listeners(settings: Settings, count: int) -> list[tuple[socket.socket, socket.socket]]:
     """For each worker a socket of the shared port and one of its own. Raises ``OSError``."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     port = settings.port
@@ -207,7 +210,7 @@ def _listeners(settings: Settings) -> list[tuple[socket.socket, socket.socket]]:
             alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             alone.bind((settings.host, port))
     pairs = []
-    for number in range(settings.workers):
+    for number in range(count):
         shared = socket.socket(family, socket.SOCK_STREAM)
         shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -220,6 +223,14 @@ def _listeners(settings: Settings) -> list[tuple[socket.socket, socket.socket]]:
     for shared, _ in pairs:
         shared.listen(_BACKLOG)
     return pairs
+
+
+def _pair() -> tuple[socket.socket, socket.socket]:
+    """Connected: what the second sends comes to the first. A message each, and never a wait."""
+    pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    for one in pair:
+        one.setblocking(False)
+    return pair
 
 
 def _url(settings: Settings, bound: socket.socket) -> str:

@@ -17,7 +17,8 @@ VARIABLE: Final = "TIDELOG_WORKER"
 class Worker:
     """``shared`` is a socket of the port that clients know. ``own`` leads to this worker only: for other gateways, and for
     clients that learn addresses. ``ready``: the pipe on which it says that it listens. ``life``: a pipe that ends when the
-    supervisor is gone.
+    supervisor is gone. ``page_url``: where the supervisor has the metrics of all workers. ``ports``: of each worker, in their
+    order, that of its ``own``. By ``inbox`` connections of other workers come here; ``outboxes`` lead to that of each.
     """
 
     number: int
@@ -25,6 +26,10 @@ class Worker:
     own: socket.socket
     ready: int
     life: int
+    page_url: str
+    ports: tuple[int, ...]
+    inbox: socket.socket
+    outboxes: tuple[socket.socket, ...]
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Self | None:
@@ -39,6 +44,10 @@ class Worker:
             own=socket.socket(fileno=given["own"]),
             ready=given["ready"],
             life=given["life"],
+            page_url=given["page_url"],
+            ports=tuple(given["ports"]),
+            inbox=socket.socket(fileno=given["inbox"]),
+            outboxes=tuple(socket.socket(fileno=number) for number in given["outboxes"]),
         )
 
     def tell_ready(self, operations_url: str | None) -> None:
@@ -47,7 +56,7 @@ class Worker:
         os.close(self.ready)
 
 
-def environment_of(number: int, *, shared: socket.socket, own: socket.socket, ready: int, life: int) -> dict[str, str]:
-    """The variable for a worker's process, which inherits these descriptors under their numbers."""
-    given = {"number": number, "shared": shared.fileno(), "own": own.fileno(), "ready": ready, "life": life}
-    return {VARIABLE: json.dumps(given)}
+def environment_of(handed_over: Mapping[str, object]) -> dict[str, str]:
+    """The variable for a worker's process: the members of ``Worker``, sockets as descriptors, which it inherits under their
+    numbers."""
+    return {VARIABLE: json.dumps(handed_over)}

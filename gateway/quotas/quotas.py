@@ -71,6 +71,10 @@ class Quotas:
         self._open: Counter[tuple[str, str]] = Counter()
         self._published_ms = clock.monotonic_ms()
 
+    def limited(self, principal: str) -> bool:
+        """Whether the principal has quotas."""
+        return self._limits_of(principal) is not None
+
     def admit(self, principal: str, rates: tuple[str, ...] = ()) -> Admitted | None:
         """A request of ``principal`` begins, which uses ``rates`` besides; None: it has no quotas. Raises ``Throttled``."""
         account = self._account(principal)
@@ -180,6 +184,11 @@ class Connection:
         if principal not in self._principals:
             quotas.enter(principal, CONNECTIONS)
             self._principals.add(principal)
+
+    @property
+    def has_quotas(self) -> bool:
+        """Whether a principal that has used it has any."""
+        return self._quotas is not None and any(map(self._quotas.limited, self._principals or ()))
 
     def end(self) -> None:
         """It is closed. Idempotent."""

@@ -20,6 +20,7 @@ from gateway.http import fields
 from gateway.openapi.docs_page import DOCS_HEADERS, DOCS_PAGE
 from gateway.problem import as_tidelog_error
 from gateway.routes.typed_route import TypedRoute
+from gateway.workers_page import WorkersPage
 from log_format import limits
 from log_format.access.acls import CLUSTER
 from log_format.errors import BackOff, ErrorCode, StoreError, TidelogError
@@ -146,10 +147,24 @@ async def readyz(request: Request) -> Status:
     return {"status": "ready"}
 
 
-@probes.get("/metrics", response_class=PlainTextResponse)
+@router.get("/metrics", response_class=PlainTextResponse)
 @needs(Need("Describe", "cluster"))
 async def scrape(request: Request) -> Response:
-    """Read the metrics in Prometheus' text format."""
+    """Read the metrics in Prometheus' text format.
+
+    Where several workers share the port, those of all, each sample with the label `worker`.
+    """
+    workers: WorkersPage | None = request.app.state.workers_page
+    page = None if workers is None else await workers.read()
+    if page is None:
+        return await scrape_one(request)
+    return Response(page, headers={"content-type": metrics.CONTENT_TYPE})
+
+
+@operators.get("/metrics", response_class=PlainTextResponse, include_in_schema=False)
+@needs(Need("Describe", "cluster"))
+async def scrape_one(request: Request) -> Response:
+    """Those of this process alone."""
     gateway = gateway_of(request)
     gateway.metrics.request_memory.set(gateway.request_memory.used_bytes)
     gateway.metrics.answer_memory.set(gateway.answer_memory.used_bytes)

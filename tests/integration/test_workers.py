@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import os
 import signal
+import socket
 import threading
 import time
 import urllib.request
@@ -14,6 +17,7 @@ from typing import Self
 import httpx
 import pytest
 
+from gateway.process.moving_protocol import MOVES_AFTER
 from tests.support.gateway_process import SERVE, GatewayProcess, running_gateway
 
 pytestmark = pytest.mark.processes
@@ -92,6 +96,12 @@ def test_connections_are_spread_and_one_page_shows_all(gateway: GatewayProcess) 
     served = [line for line in page.splitlines() if line.startswith("tidelog_http_requests_total{")]
     assert {line.partition('worker="')[2][0] for line in served} == {"0", "1", "2"}
     assert page.count("# TYPE tidelog_http_requests_total ") == 1
+    for _ in range(4):
+        # The clients' port has the same page, whichever worker answers.
+        of_clients = httpx.get(f"{gateway.url}/metrics", trust_env=False)
+        assert of_clients.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+        samples = [line for line in of_clients.text.splitlines() if line.startswith("tidelog_http_connections{")]
+        assert [line.partition('worker="')[2][0] for line in samples] == ["0", "1", "2"]
     for path in ("/healthz", "/readyz", "/v1/cluster"):
         with urllib.request.urlopen(f"{gateway.operations_url}{path}") as answer:
             assert answer.status == 200
@@ -163,3 +173,68 @@ def test_it_ends_while_a_worker_is_started_again(gateway: GatewayProcess) -> Non
     (begun,) = workers(gateway) - before
     assert gateway.end() == 0
     assert not Path(f"/proc/{begun}").exists()
+
+
+def test_a_connection_moves_to_the_worker_that_owns_its_topic(gateway: GatewayProcess) -> None:
+    """After a few requests none is passed on any more, or few where a busy machine makes a worker look dead for a while. Nothing
+    is lost or done twice, and no client sees which worker it is."""
+    gateway.topic("t", flush_ms=20)
+    wait_until("all gateways are known", lambda: len(gateway.http.get("/v1/cluster").json()["gateways"]) == COUNT)
+    clients = 12
+    with Load(gateway.url, clients) as load:
+        wait_until("all have moved", lambda: load.failures or min(load.sent) >= 3 * MOVES_AFTER)
+        passed_on = total(gateway, "tidelog_forwarded_requests_total")
+        enough = sum(load.sent) + 10 * clients
+        wait_until("they go on", lambda: load.failures or sum(load.sent) >= enough)
+    assert load.failures == []
+    assert total(gateway, "tidelog_forwarded_requests_total") <= passed_on + clients
+    assert 0 < passed_on < clients * 3 * MOVES_AFTER
+    assert total(gateway, "tidelog_moved_connections_total") >= 1
+    stored = [value for _, value in gateway.read("t")]
+    assert len(stored) == len(set(stored))
+    assert set(stored) == load.values()
+
+
+def test_a_connection_stays_once_its_next_request_has_begun(gateway: GatewayProcess) -> None:
+    """The beginning was read by the worker that has it. Without such a beginning the same connection moves."""
+    gateway.topic("t", flush_ms=0)
+    wait_until("all gateways are known", lambda: len(gateway.http.get("/v1/cluster").json()["gateways"]) == COUNT)
+    body = b'{"records":[{"value":"x"}]}'
+    head = b"POST /v1/topics/t/records HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    request = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(gateway.connect()) for _ in range(12)]
+        for connection in connections:
+            connection.sendall(request[:20])
+        for _ in range(2 * MOVES_AFTER):
+            for connection in connections:
+                connection.sendall(request[20:] + request[:20])
+            assert {answer_of(connection) for connection in connections} == {200}
+        assert total(gateway, "tidelog_forwarded_requests_total") > 0
+        assert total(gateway, "tidelog_moved_connections_total") == 0
+        for connection in connections:
+            connection.sendall(request[20:])
+        assert {answer_of(connection) for connection in connections} == {200}
+        wait_until("they move", lambda: total(gateway, "tidelog_moved_connections_total") >= 1)
+        for connection in connections:
+            connection.sendall(request)
+        assert {answer_of(connection) for connection in connections} == {200}
+    assert len(gateway.read("t")) == len(connections) * (2 * MOVES_AFTER + 2)
+
+
+def answer_of(connection: socket.socket) -> int:
+    """The status of the next answer, which is read to its end."""
+    answer = http.client.HTTPResponse(connection)
+    answer.begin()
+    answer.read()
+    return answer.status
+
+
+def samples(gateway: GatewayProcess, name: str) -> list[float]:
+    """Of one metric, those of all workers, without the times at which counters began."""
+    lines = gateway.http.get("/metrics").text.splitlines()
+    return [float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name}{{")]
+
+
+def total(gateway: GatewayProcess, name: str) -> float:
+    return sum(samples(gateway, name))

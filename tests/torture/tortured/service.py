@@ -37,7 +37,8 @@ class Service:
         self.gateways = []
         for index, proxy in enumerate(self.proxies):
             own = free_port()
-            command = [*GATEWAY, "--store", STORE, "--port", str(own), "--log-level", "warning", *settings]
+            command = [*GATEWAY, "--store", STORE, "--port", str(own), "--log-level", "warning", "--workers", "1"]
+            command += settings
             log = directory / f"gateway-{index}.log"
             environment = self.minio.environment(AWS_ENDPOINT_URL=f"http://127.0.0.1:{proxy.port}")
             environment |= environments.get(index, {})

@@ -45,7 +45,9 @@ locals {
     TIDELOG_CONNECTIONS_PER_ADDRESS_MAX = tostring(local.connections_max)
     TIDELOG_LOG_LEVEL                   = "info"
     TIDELOG_LOG_REQUESTS                = var.log_requests
-    AWS_REGION                          = var.region
+    # gateway_memory_mib is one gateway's. More cores: more tasks (scaling.tf).
+    TIDELOG_WORKERS = "1"
+    AWS_REGION      = var.region
   })
   logging = {
     logDriver = "awslogs"
