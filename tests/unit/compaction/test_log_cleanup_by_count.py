@@ -101,6 +101,7 @@ def test_a_gateway_that_lags_behind_clean_up(bench: MaintenanceBench) -> None:
     batch = batch_of(str(state.topic_id), [b"late"], [0], keys=[b"k"], timestamps_ms=bench.clock.now_ms())
     committed = Committer(sleeper, new_id=bench.new_id, jitter=lambda: 1.0).commit(Append([batch], bench.new_id))
     (places,) = committed.result
+    assert isinstance(places, tuple)
     assert [(place.partition, place.base_offset) for place in places] == [(0, end)]
     assert bench.read()[-1] == (end, b"late")
     bench.assert_whole()
