@@ -93,17 +93,19 @@ class Judging:
 
     def take(self, number: int, asked: Asked, of_topic: OfTopic) -> tuple[Appended, ...]:
         """The batch, the ``number``-th, is appended: its places."""
-        begun = len(of_topic.counts)
+        counts = of_topic.counts
+        begun = len(counts)
         places = []
         for partition, count in asked.counts:
-            places.append(Appended(partition, of_topic.base(partition), count))
-            of_topic.counts[partition] = of_topic.counts.get(partition, 0) + count
+            before = counts.get(partition, 0)
+            places.append(Appended(partition, int(of_topic.topic.next_offsets[partition]) + before, count))
+            counts[partition] = before + count
         if asked.stamp is not None:
             of_topic.taken[same_request(asked.stamp, asked.counts)] = number
             of_topic.check.take(asked.stamp, asked.counts)
         if asked.transaction is not None:
             of_topic.applied[asked.transaction.transaction_id] = number
-        self._runs_left -= len(of_topic.counts) - begun
+        self._runs_left -= len(counts) - begun
         return tuple(places)
 
 

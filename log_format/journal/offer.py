@@ -6,7 +6,6 @@ that depends on the journal. Topics are in the order of the object's records; so
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Annotated, Final
 
 import msgspec
@@ -63,12 +62,13 @@ class OfferedTopic(msgspec.Struct, frozen=True, array_like=True):
     @property
     def is_whole(self) -> bool:
         """Whether the batches fill the runs."""
-        counts: Counter[int] = Counter()
+        counts: dict[int, int] = {}
         for batch in self.batches:
-            counts.update(dict(batch.counts))
+            if batch.stamp is not None and not batch.is_stamped_well:
+                return False
+            for partition, count in batch.counts:
+                counts[partition] = counts.get(partition, 0) + count
         is_attached = self.attach is None or (self.attach.topic_id, self.attach.number) == (self.topic_id, self.number)
-        if not all(batch.is_stamped_well for batch in self.batches):
-            return False
         return is_attached and counts == {partition: count for partition, count, *_ in self.runs}
 
 
