@@ -252,15 +252,15 @@ class Writer:
             self._metrics.acknowledgement_seconds.observe(now - pending.arrived)
         if committed.attempts:
             self._metrics.commit_attempts.observe(committed.attempts)
-        records = flush.append.records
+        placed = flush.append.placed
         standing = [
             (batch.topic_id, places)
             for batch, places in zip(flush.group.items, committed.result, strict=True)
             if isinstance(places, tuple) and places
         ]
-        if standing and records is not None:
+        if standing and placed is not None:
             runs = _runs(places for _, places in standing)
-            self._tail.add(standing[0][0], records, runs, flush.append.nbytes, _originals(flush, committed))
+            self._tail.add(standing[0][0], placed, runs, flush.append.nbytes, _originals(flush, committed))
             self._metrics.appended_records.inc(sum(run.count for run in runs))
 
 

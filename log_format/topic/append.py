@@ -81,9 +81,13 @@ class Append:
         self._new_id = new_id
         self._staged: StagedSegment | None = None
         self._staged_for: tuple[tuple[int, ...], tuple[tuple[int, int], ...], str, bool] | None = None
-        self.records: pa.Table | PlacedRecord | None = None
-        """The records of the newest staged segment, ``RECORD_SCHEMA``, by partition and offset: for the tail cache. A single
-        record may be as it came."""
+        self.placed: pa.Table | PlacedRecord | None = None
+        """The records of the newest staged segment, for the tail cache: as ``records``, or one as it came."""
+
+    @property
+    def records(self) -> pa.Table | None:
+        """The records of the newest staged segment by partition and offset: ``RECORD_SCHEMA``."""
+        return self.placed.table() if isinstance(self.placed, PlacedRecord) else self.placed
 
     @property
     def nbytes(self) -> int:
@@ -199,11 +203,11 @@ class Append:
             batches = [self.batches[index] for index in standing]
             single = batches[0].single if len(batches) == 1 else None
             if single is not None and single.size_bytes <= ONE_RECORD_BYTES_MAX:
-                self.records = PlacedRecord(*bases[0], single)
-                encoded = encode_one(self.records, compression=compression)
+                self.placed = PlacedRecord(*bases[0], single)
+                encoded = encode_one(self.placed, compression=compression)
             else:
-                self.records = _place(batches, next_offsets, log_append_time=log_append_time)
-                encoded = encode_segment(self.records, compression=compression)
+                self.placed = _place(batches, next_offsets, log_append_time=log_append_time)
+                encoded = encode_segment(self.placed, compression=compression)
             self._staged = StagedSegment(segment_path(self._new_id()), encoded)
             self._staged_for = wanted
         return self._staged
