@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from gateway.engine.tail_cache import Original, TailCache
 from log_format.records.schema import RECORD_SCHEMA
+from log_format.records.single import PlacedRecord, SingleRecord
 from log_format.topic.appended import Appended
 
 
@@ -101,3 +102,18 @@ def test_producers_bytes_are_found_by_offset_and_leave_with_their_flush() -> Non
     add(cache, "a", Appended(0, 12, 330))
     assert cache.originals("a", 0, 0, 10) == []
     assert [one.data for one in cache.originals("a", 0, 10, 12)] == [b"d"]
+
+
+def test_a_record_that_came_alone_is_a_table_for_its_readers() -> None:
+    """It counts as a table does, is found at its place, and is made once."""
+    placed = PlacedRecord(3, 7, SingleRecord(5, None, b"v"))
+    plain, tables = TailCache(1 << 20), TailCache(1 << 20)
+    nbytes = placed.table().nbytes
+    plain.add("a", placed, [Appended(3, 7, 1)], nbytes)
+    tables.add("a", placed.table(), [Appended(3, 7, 1)], nbytes)
+    run = plain.find("a", 3, 7)
+    assert run is not None
+    assert plain.size_bytes == tables.size_bytes
+    assert run.flush.records.equals(placed.table())
+    assert run.flush.records is run.flush.records
+    assert run.flush.size_sums().tolist() == [0, 1]
