@@ -341,16 +341,17 @@ def longest_wait_beside(gateway: GatewayProcess, damaged: int) -> float:
                 count += 1
         return count
 
+    sends: tuple[Callable[[], httpx.Response], ...] = (
+        lambda: gateway.http.post(PATH, json={"records": [{"value": "new"}]}),
+        lambda: fetched(gateway, TYPES[0], None, offset=0, max_records=1_000, max_bytes=1 << 22),
+        lambda: gateway.http.get(PATH, params={"offset": "latest"}),
+    )
     took = []
     with ThreadPoolExecutor(4) as clients:
         asking = [clients.submit(ask) for _ in range(4)]
         try:
             for _ in range(10):
-                for send in (
-                    lambda: gateway.http.post(PATH, json={"records": [{"value": "new"}]}),
-                    lambda: fetched(gateway, TYPES[0], None, offset=0, max_records=1_000, max_bytes=1 << 22),
-                    lambda: gateway.http.get(PATH, params={"offset": "latest"}),
-                ):
+                for send in sends:
                     began = time.monotonic()
                     assert send().status_code == 200
                     took.append(time.monotonic() - began)
