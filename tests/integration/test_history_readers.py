@@ -180,18 +180,19 @@ def test_a_gateway_has_no_reader_until_a_client_is_far_behind(filled: GatewayPro
 
 
 def test_a_reader_keeps_to_its_memory(gateway: GatewayProcess) -> None:
-    """With more clients than it serves at once, each with the largest answers."""
+    """With more clients than it serves at once, each with an address of its own and the largest answers."""
     wait_for_readers(gateway)
     (pid,) = readers(gateway)
 
-    def read(accept: str) -> None:
+    def read(number: int, accept: str) -> None:
+        own_address = httpx.HTTPTransport(local_address=f"127.0.0.{number + 2}")
         for _ in range(4):
-            with httpx.Client(base_url=gateway.url, timeout=PATIENCE_S) as client:
+            with httpx.Client(base_url=gateway.url, timeout=PATIENCE_S, transport=own_address) as client:
                 query = {"offset": 0, "max_records": 100_000, "max_bytes": 1 << 23}
                 assert client.get(PATH, params=query, headers={"Accept": accept}).status_code == 200
 
     with ThreadPoolExecutor(6) as clients:
-        list(clients.map(read, TYPES * 2))
+        list(clients.map(read, range(6), TYPES * 2))
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     peak = next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM:"))
     assert 0 < peak < READER_BYTES
