@@ -118,10 +118,23 @@ def gateway(
     environment: dict[str, str] | None = None,
     settings: Sequence[str] = (),
     directory: Path | None = None,
+    *,
+    nice: int = 0,
 ) -> Iterator[Server]:
     """A gateway on a store, with default settings except ``settings``. ``directory``: of the source; None: of this one."""
     port = free_port()
-    command = [sys.executable, "-m", "gateway", "--store", store, "--host", "127.0.0.1", "--port", str(port)]
+    command = [
+        *(["nice", "-n", str(nice)] if nice else []),
+        sys.executable,
+        "-m",
+        "gateway",
+        "--store",
+        store,
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+    ]
     server = Server([*command, *settings], port, "/readyz", environment, directory)
     try:
         yield server

@@ -1,71 +1,13 @@
-"""A store whose slow reads of old segments are asked a second time; the first answer counts.
-
-1. Slow: a read takes twice as long as 95 of 100 recent ones of about its size did at most, and ``HEDGE_MS_MIN`` at least. Until
-   enough is known, ``HEDGE_MS_UNKNOWN``. By the 95th alone one read in 20 would be slow, and use up what 2. allows.
-2. At most one read in ``READS_PER_HEDGE`` is asked twice, beside a first few. So a store that is slow as a whole gets little more
-   to do.
-3. The slower one of the two goes on in its thread until the store answers or its time is over. At most ``PAIRS_PER_THREAD`` such
-   pairs for each asking thread are under way; then nothing is asked twice. So a first request never waits for a thread.
-4. A failure counts only when the other one fails, too. A missing object is an answer.
-
-Only ``get_range``, and ``get`` with it, is asked twice: segments never change.
-"""
+"""A store whose slow reads of old segments are asked a second time, and counted."""
 
 from __future__ import annotations
-
-import threading
-from bisect import insort
-from collections import deque
-from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter
 
 from gateway.wrapped_store import WrappedStore
 from log_format.clock import Clock
-from log_format.errors import StoreUnavailable
 from log_format.store import ObjectStore
-
-HEDGE_MS_MIN: Final = 20
-"""A second request costs money and a connection: below this a wait is felt by no reader of old records."""
-HEDGE_MS_UNKNOWN: Final = 500
-READS_PER_HEDGE: Final = 20
-FIRST_HEDGES: Final = 4
-"""Without any reads before them: a gateway that just started may meet a store that stalls."""
-PAIRS_PER_THREAD: Final = 4
-RECENT_READS: Final = 100
-READS_KNOWN_MIN: Final = 20
-_SLOWEST_SHARE: Final = 0.05
-_SLOW_TIMES: Final = 2
-_SIZES: Final = (64 * 1024, 1024 * 1024)
-"""Up to the first a footer, up to the second some row groups, beyond it many: each kind has its own usual time."""
-
-
-def requests_at_once(threads: int) -> int:
-    """The most that a store is asked by ``threads`` threads."""
-    return threads * (1 + PAIRS_PER_THREAD)
-
-
-class _Recent:
-    """How long the last reads took."""
-
-    def __init__(self) -> None:
-        self._in_turn: deque[int] = deque()
-        self._sorted: list[int] = []
-
-    def add(self, took_ms: int) -> None:
-        self._in_turn.append(took_ms)
-        insort(self._sorted, took_ms)
-        if len(self._in_turn) > RECENT_READS:
-            self._sorted.remove(self._in_turn.popleft())
-
-    def slow_ms(self) -> int:
-        """How long one takes that is out of the ordinary."""
-        count = len(self._sorted)
-        if count < READS_KNOWN_MIN:
-            return HEDGE_MS_UNKNOWN
-        return max(HEDGE_MS_MIN, _SLOW_TIMES * self._sorted[count - 1 - int(count * _SLOWEST_SHARE)])
+from log_format.stores.hedged import HedgedReads
 
 
 class HedgedStore(WrappedStore):
@@ -73,87 +15,18 @@ class HedgedStore(WrappedStore):
 
     def __init__(self, store: ObjectStore, *, threads: int, clock: Clock, registry: CollectorRegistry) -> None:
         super().__init__(store)
-        self._clock = clock
-        self._executor = ThreadPoolExecutor(requests_at_once(threads), thread_name_prefix="hedge")
-        self._lock = threading.Lock()
-        self._pairs_left = PAIRS_PER_THREAD * threads
-        self._credit = FIRST_HEDGES * READS_PER_HEDGE
-        self._recent = tuple(_Recent() for _ in range(len(_SIZES) + 1))
-        self._hedged = Counter(
+        hedged = Counter(
             "tidelog_store_hedged_reads",
             "Reads of old segments that were asked a second time, by the request that answered first.",
             ("first",),
             registry=registry,
         )
+        self._reads = HedgedReads(store, threads=threads, clock=clock, on_pair=lambda first: hedged.labels(first).inc())
 
     def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
         """See ``ObjectStore.get``."""
-        return self._first(self._recent[-1], lambda: self._store.get(key, bytes_max=bytes_max))
+        return self._reads.get(key, bytes_max=bytes_max)
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
         """See ``ObjectStore.get_range``."""
-        kind = sum(end - start > size for size in _SIZES)
-        return self._first(self._recent[kind], lambda: self._store.get_range(key, start, end))
-
-    def _first(self, recent: _Recent, request: Callable[[], bytes]) -> bytes:
-        """The first answer to ``request``. Raises what it raises."""
-        with self._lock:
-            self._credit = min(self._credit + 1, FIRST_HEDGES * READS_PER_HEDGE)
-            slow_ms = recent.slow_ms()
-
-        def timed() -> tuple[bytes, int]:
-            began_ms = self._clock.monotonic_ms()
-            return request(), self._clock.monotonic_ms() - began_ms
-
-        first = self._executor.submit(timed)
-        answer = first
-        if not wait((first,), slow_ms / 1000).done and self._may_hedge():
-            second = self._executor.submit(timed)
-            left = _Countdown(self._end_pair)
-            first.add_done_callback(left.one_less)
-            second.add_done_callback(left.one_less)
-            answer = _faster(first, second)
-            self._hedged.labels("first" if answer is first else "second").inc()
-        data, took_ms = answer.result()
-        with self._lock:
-            recent.add(took_ms)
-        return data
-
-    def _may_hedge(self) -> bool:
-        with self._lock:
-            if not self._pairs_left or self._credit < READS_PER_HEDGE:
-                return False
-            self._pairs_left -= 1
-            self._credit -= READS_PER_HEDGE
-            return True
-
-    def _end_pair(self) -> None:
-        with self._lock:
-            self._pairs_left += 1
-
-
-class _Countdown:
-    """Calls ``end`` once both of two are done."""
-
-    def __init__(self, end: Callable[[], None]) -> None:
-        self._end = end
-        self._left = 2
-        self._lock = threading.Lock()
-
-    def one_less(self, _future: Future[tuple[bytes, int]]) -> None:
-        with self._lock:
-            self._left -= 1
-            is_over = not self._left
-        if is_over:
-            self._end()
-
-
-def _faster(first: Future[tuple[bytes, int]], second: Future[tuple[bytes, int]]) -> Future[tuple[bytes, int]]:
-    """The one that is done first and did not fail; ``first`` where both failed."""
-    done, left = wait((first, second), return_when=FIRST_COMPLETED)
-    answer = first if first in done else second
-    if left and isinstance(answer.exception(), StoreUnavailable):
-        (other,) = left
-        wait((other,))
-        return first if isinstance(other.exception(), StoreUnavailable) else other
-    return answer
+        return self._reads.get_range(key, start, end)

@@ -17,8 +17,9 @@ from gateway.history.old_records import OldRecords, body
 from gateway.history.task import FRAME_BYTES_MAX, LENGTH, TASKS, Damage, Head, Task, framed
 from log_format.errors import CorruptData, StoreUnavailable
 
-TASKS_AT_ONCE: Final = 2
-"""Of one process: decoding keeps one core busy while others wait for the store or for their clients."""
+TASKS_AT_ONCE: Final = 3
+"""Of one process: two for clients of one address, as all behind a proxy are, so that one decodes while the other waits for the
+store or for its client. One is kept for others."""
 READY: Final = b"r"
 """What a reader says on the control socket once it takes tasks."""
 

@@ -7,10 +7,11 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from gateway.counted_store import CountedStore, StoreRequests
-from gateway.hedged_store import HedgedStore, requests_at_once
+from gateway.hedged_store import HedgedStore
 from log_format.clock import Clock
 from log_format.store import ObjectStore
 from log_format.stores import open_store
+from log_format.stores.hedged import requests_at_once
 
 CONNECT_TIMEOUT_MS: Final = 2_000
 READ_TIMEOUT_MS: Final = 8_000

@@ -5,6 +5,7 @@
 ``local``   one directory: durable, atomic among the processes of a machine
 ``s3``      one bucket and prefix, by boto3; the only module that imports it
 ``memory``  a dictionary, for tests and simulations
+``hedged``  in front of one: a slow read is asked twice
 ==========  ================================================================
 
 One suite tests them all for the promises of ``log_format.store``: ``tests/conformance/test_object_store.py``.

@@ -9,6 +9,7 @@ import random
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +29,8 @@ COUNT = 24_000
 PATH = "/v1/topics/t/partitions/0/records"
 TYPES = ("application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream")
 LAST_CHUNK = b"\r\n0\r\n\r\n"
+UNFELT_S = 5
+"""Shorter than a gateway waits for a reader that says nothing, and than clients wait for a turn."""
 NO_TAIL = ("--tail-cache-bytes-max", "0")
 
 
@@ -177,18 +180,19 @@ def test_a_gateway_has_no_reader_until_a_client_is_far_behind(filled: GatewayPro
 
 
 def test_a_reader_keeps_to_its_memory(gateway: GatewayProcess) -> None:
-    """With more clients than it serves at once, each with the largest answers."""
+    """With more clients than it serves at once, each with an address of its own and the largest answers."""
     wait_for_readers(gateway)
     (pid,) = readers(gateway)
 
-    def read(accept: str) -> None:
+    def read(number: int, accept: str) -> None:
+        own_address = httpx.HTTPTransport(local_address=f"127.0.0.{number + 2}")
         for _ in range(4):
-            with httpx.Client(base_url=gateway.url, timeout=PATIENCE_S) as client:
+            with httpx.Client(base_url=gateway.url, timeout=PATIENCE_S, transport=own_address) as client:
                 query = {"offset": 0, "max_records": 100_000, "max_bytes": 1 << 23}
                 assert client.get(PATH, params=query, headers={"Accept": accept}).status_code == 200
 
     with ThreadPoolExecutor(6) as clients:
-        list(clients.map(read, TYPES * 2))
+        list(clients.map(read, range(6), TYPES * 2))
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     peak = next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM:"))
     assert 0 < peak < READER_BYTES
@@ -321,4 +325,38 @@ def test_a_damaged_segment_is_named_and_nothing_else_suffers(tmp_path: Path, dam
         assert below.json()["next_offset"] == first
         above = fetched(gateway, TYPES[0], None, offset=first + COUNT // 8, max_records=1_000, max_bytes=1 << 22)
         assert len(above.json()["records"]) == 1_000
+        assert longest_wait_beside(gateway, first) < UNFELT_S
         assert readers(gateway) == before
+
+
+def longest_wait_beside(gateway: GatewayProcess, damaged: int) -> float:
+    """Seconds of the slowest of some small requests and whole reads, while four clients ask for a damaged segment in a loop."""
+    is_over = threading.Event()
+
+    def ask() -> int:
+        count = 0
+        with httpx.Client(base_url=gateway.url, timeout=PATIENCE_S) as client:
+            while not is_over.is_set():
+                query = {"offset": damaged, "max_records": 1_000, "max_bytes": 1 << 22}
+                assert client.get(PATH, params=query).json()["error_code"] == "CORRUPT_SEGMENT"
+                count += 1
+        return count
+
+    sends: tuple[Callable[[], httpx.Response], ...] = (
+        lambda: gateway.http.post(PATH, json={"records": [{"value": "new"}]}),
+        lambda: fetched(gateway, TYPES[0], None, offset=0, max_records=1_000, max_bytes=1 << 22),
+        lambda: gateway.http.get(PATH, params={"offset": "latest"}),
+    )
+    took = []
+    with ThreadPoolExecutor(4) as clients:
+        asking = [clients.submit(ask) for _ in range(4)]
+        try:
+            for _ in range(10):
+                for send in sends:
+                    began = time.monotonic()
+                    assert send().status_code == 200
+                    took.append(time.monotonic() - began)
+        finally:
+            is_over.set()
+        assert all(each.result() for each in asking)
+    return max(took)

@@ -2,7 +2,8 @@
 
 A consumer that is far behind asks for a plan, reads the segments by the URLs in it, checks their CRCs and decodes them itself.
 Readers of history so leave the gateway to producers and to readers at the tail. Whatever goes wrong, the gateway serves the
-records: a store that can't be reached from here, a segment that was replaced, records that only a journal has.
+records: a store that can't be reached from here, a segment that was replaced, records that only a journal has. Over a network a
+slow read is asked twice (``HedgedReads``).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from log_format.clock import SystemClock
 from log_format.errors import CorruptData, StoreError
 from log_format.layout import topic_root
 from tidelog import limits
@@ -154,9 +156,12 @@ class History:
     def _segment_reader(self) -> SegmentReader:
         if self._reader is None:
             from log_format.segments.reader import SegmentReader  # noqa: PLC0415 - needs pyarrow
+            from log_format.stores.hedged import HedgedReads  # noqa: PLC0415
             from log_format.stores.open import open_store  # noqa: PLC0415
 
             source: ObjectReader = self._urls if self._store is None else open_store(self._store, must_exist=True)
+            if self._store is None or self._store.startswith("s3:"):
+                source = HedgedReads(source, threads=1, clock=SystemClock())
             self._reader = SegmentReader(source, footer_cache_bytes=limits.HISTORY_FOOTERS_BYTES)
         return self._reader
 

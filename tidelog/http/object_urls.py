@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -20,7 +21,7 @@ ADDRESSES_MAX: Final = 8
 
 
 class ObjectUrls:
-    """``urls``: by key. No credentials are sent, and no redirect is followed. For one thread at a time."""
+    """``urls``: by key. No credentials are sent, and no redirect is followed. Safe from any thread."""
 
     def __init__(self, *, ca_file: str | None, timeout_ms: float) -> None:
         self.urls: Mapping[str, str] = {}
@@ -28,6 +29,7 @@ class ObjectUrls:
         self._credentials = Credentials(ca_file=ca_file, environment={})
         self._timeout_ms = timeout_ms
         self._addresses: dict[str, Address] = {}
+        self._lock = threading.Lock()
 
     def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
         """The whole object. Raises ``ObjectMissing``, ``ObjectTooLarge``, ``StoreUnavailable``."""
@@ -40,8 +42,9 @@ class ObjectUrls:
 
     def close(self) -> None:
         """Close the connections."""
-        for address in self._addresses.values():
-            address.abort()
+        with self._lock:
+            for address in self._addresses.values():
+                address.abort()
 
     def _read(self, key: str, headers: dict[str, str], bytes_max: int) -> bytes:
         url = urlsplit(self.urls[key])
@@ -65,9 +68,10 @@ class ObjectUrls:
         return answer.body
 
     def _address(self, base: str) -> Address:
-        known = self._addresses.get(base)
-        if known is None:
-            if len(self._addresses) >= ADDRESSES_MAX:
-                self._addresses.pop(next(iter(self._addresses))).close()
-            known = self._addresses[base] = connect(base, self._credentials)
-        return known
+        with self._lock:
+            known = self._addresses.get(base)
+            if known is None:
+                if len(self._addresses) >= ADDRESSES_MAX:
+                    self._addresses.pop(next(iter(self._addresses))).close()
+                known = self._addresses[base] = connect(base, self._credentials)
+            return known

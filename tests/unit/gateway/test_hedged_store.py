@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gateway.hedged_store import FIRST_HEDGES, PAIRS_PER_THREAD, READS_PER_HEDGE, HedgedStore
+from gateway.hedged_store import HedgedStore
 from log_format.clock import SystemClock
 from log_format.errors import ObjectMissing, StoreUnavailable
+from log_format.stores.hedged import FIRST_HEDGES, PAIRS_PER_THREAD, READS_PER_HEDGE
 from log_format.stores.memory import MemoryStore
 from log_format.stores.s3 import S3Store
 from tests.support.fake_s3 import FakeS3, fake_s3, point_to
