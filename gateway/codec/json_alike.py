@@ -33,9 +33,12 @@ _Places = npt.NDArray[np.int64]
 _Characters = npt.NDArray[np.uint8]
 
 
-def decode_envelope(body: bytes) -> RecordColumns | None:
-    """The records of ``{"records": [...]}``, each with a string as value, and a key in each or none; None: it is otherwise."""
-    if len(body) < BYTES_MIN or b"\\" in body:
+def decode_envelope(body: bytes, *, bytes_min: int = BYTES_MIN) -> RecordColumns | None:
+    """The records of ``{"records": [...]}``, each with a string as value, and a key in each or none; None: it is otherwise.
+
+    ``bytes_min``: nor is it found out of a shorter body.
+    """
+    if len(body) < bytes_min or b"\\" in body:
         return None
     members = _members(body)
     if members is None or not _is_utf8(body):
