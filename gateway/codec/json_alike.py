@@ -106,9 +106,7 @@ def _columns(body: bytes, members: list[bytes], starts: _Places, ends: _Places) 
     offsets = np.stack((starts, ends), axis=2).astype(np.int32).ravel()
     texts = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(body)])
     step = 2 * len(members)
-    found = {
-        name: texts.take(pa.array(np.arange(2 * index, len(offsets), step))) for index, name in enumerate(members)
-    }
+    found = {name: texts.take(pa.array(np.arange(2 * index, len(offsets), step))) for index, name in enumerate(members)}
     return RecordColumns(values=found[b"value"], keys=found.get(b"key"))
 
 

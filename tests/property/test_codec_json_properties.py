@@ -356,7 +356,9 @@ def test_damaged_json_is_decoded_or_refused(trees: list[Any], seed: int, data: s
     st.sampled_from([("key", "value"), ("value", "key")]),
     st.sampled_from([(",", ":"), (", ", ": ")]),
     st.integers(0, 400),
-    st.one_of(st.none(), st.binary(min_size=1, max_size=1), st.sampled_from([bytes([one]) for one in b'{}[]:,"\\ key'])),
+    st.one_of(
+        st.none(), st.binary(min_size=1, max_size=1), st.sampled_from([bytes([one]) for one in b'{}[]:,"\\ key'])
+    ),
 )
 def test_what_is_taken_by_places_means_what_the_reference_says(
     pairs: list[tuple[str, str]], names: tuple[str, str], separators: tuple[str, str], place: int, instead: bytes | None
