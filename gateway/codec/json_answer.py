@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 
 from gateway.codec.large_record import object_pieces
-from gateway.codec.record_json import is_large, join_rows, pieces, record_objects, text_of
+from gateway.codec.record_json import is_large, pieces, record_objects, text_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +30,8 @@ def json_pieces(topic: str, partition: int, records: pa.Table, positions: Positi
             yield separator
             yield from object_pieces(piece)
         else:
-            objects = record_objects(piece)
-            yield separator + bytes(text_of(join_rows([objects.slice(0, len(objects) - 1), ","])))
-            yield bytes(text_of(objects.slice(len(objects) - 1)))
+            # Each object has its comma from the start, which costs no further pass over the text.
+            yield bytes(text_of(record_objects(piece, lead=","))[1 - len(separator) :])
         separator = b","
     yield b'],"next_offset":%d,"high_watermark":%d,"log_start_offset":%d}' % (
         positions.next_offset,
@@ -53,4 +52,4 @@ def ndjson_pieces(records: pa.Table) -> Iterator[bytes]:
             yield from object_pieces(piece)
             yield b"\n"
         else:
-            yield bytes(text_of(join_rows([record_objects(piece), "\n"])))
+            yield bytes(text_of(record_objects(piece, end="\n")))

@@ -1,7 +1,8 @@
 """``application/json``: ``{"records": [record, ...]}``.
 
-``json_batch`` tries the whole body at once, failing that groups of records. So an odd record among thousands costs little, and a
-dense body never becomes many times its size in Python objects. The records of a group that fails are read one by one.
+``json_alike`` takes records that are written alike. Failing that ``json_batch`` tries the whole body at once, then groups of
+records. So an odd record among thousands costs little, and a dense body never becomes many times its size in Python objects. The
+records of a group that fails are read one by one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from gateway.codec import json_batch
+from gateway.codec import json_alike, json_batch
 from gateway.codec.incoming import POINTERS, IncomingRecords, Places
 from gateway.codec.json_record import ReadRecords
 from gateway.codec.json_structure import commas, elements
@@ -37,8 +38,11 @@ def decode_json(body: bytes) -> IncomingRecords:
     Raises ``RequestRefused``: 400 ``INVALID_REQUEST`` (malformed JSON, not UTF-8, unknown or repeated member of the envelope,
     nested too deeply), 400 ``INVALID_RECORD``.
     """
-    decoded = json_batch.decode_envelope(body)
     places = POINTERS
+    alike = json_alike.decode_envelope(body)
+    if alike is not None:
+        return incoming([alike], places)
+    decoded = json_batch.decode_envelope(body)
     if isinstance(decoded, SingleRecord):
         return IncomingRecords(decoded)
     if decoded is not None:

@@ -32,31 +32,39 @@ Parts = list[str | pa.Array]
 """Text and columns of text, to be joined row by row."""
 
 
-def record_objects(records: pa.Table, further: str = "", *, lead: str = "") -> pa.Array:
+def record_objects(records: pa.Table, further: str = "", *, lead: str = "", end: str = "") -> pa.Array:
     """Each row of ``records`` (``RECORD_SCHEMA``) as the text of a JSON object: a ``string`` array without nulls.
 
     ``further``: the text of more members, the same in each object, with a comma before the first. ``lead``: what stands before
-    each object.
+    each object; ``end``: what stands behind it.
     """
     columns = {name: _one_piece(records.column(name)) for name in records.column_names}
     timestamps = pc.divide(columns["timestamp"].view(pa.int64()), 1_000)
     return join_rows(
         [
             lead + '{"partition":',
-            columns["partition"].cast(pa.string()),
+            _integers(columns["partition"]),
             ',"offset":',
             columns["offset"].cast(pa.string()),
             ',"timestamp":',
-            timestamps.cast(pa.string()),
+            _integers(timestamps),
             ",",
             *_bytes_member("key", columns["key"]),
             ",",
             *_bytes_member("value", columns["value"]),
             ",",
             *_headers_member(columns["headers"]),
-            further + "}",
+            further + "}" + end,
         ]
     )
+
+
+def _integers(column: pa.Array) -> str | pa.Array:
+    """Integers as text; where all are the same, that one. The column has no nulls."""
+    numbers = column.to_numpy()
+    if len(numbers) and numbers[0] == numbers[-1] and (numbers == numbers[0]).all():
+        return str(numbers[0])
+    return column.cast(pa.string())
 
 
 def join_rows(parts: Parts) -> pa.Array:

@@ -1,6 +1,8 @@
 """Makes a batch of a topic from a body's bytes: decode, then route for the topic as it is.
 
-Large bodies are decoded in the codec pool. Small ones are decoded on the event loop, since changing threads would cost more.
+Large bodies are decoded in the codec pool. Others are decoded on the event loop, since changing threads would cost more: a thread
+that decodes holds the interpreter's lock for up to 5 ms all the same, and each of its calls of numpy and Arrow gives it away and
+waits to get it back.
 """
 
 from __future__ import annotations
@@ -32,7 +34,10 @@ from log_format.topic.producers import ProducerStamp, SequenceCheck
 from log_format.topic.state import TopicState
 
 INLINE_BYTES_MAX: Final = 64 * 1024
-"""What is longer is decoded and routed in a thread."""
+"""What is longer is decoded and routed in a thread, unless it is sparse text."""
+SPARSE_BYTES_MAX: Final = 256 * 1024
+SPARSE_NODES_MAX: Final = 8192
+"""JSON of at most so many bytes, commas, brackets and escapes takes less time than the densest of ``INLINE_BYTES_MAX``."""
 _BY_STATE: Final = (ErrorCode.INVALID_RECORD, ErrorCode.RECORD_TOO_LARGE, ErrorCode.UNKNOWN_PARTITION)
 """Refusals that an older state of the topic may be to blame for."""
 
@@ -40,16 +45,25 @@ T = TypeVar("T")
 
 
 class CodecWork(NamedTuple):
-    """Where a body of this length is worked on."""
+    """Where a body is worked on: on the event loop, or in ``pool``."""
 
-    size_bytes: int
+    is_inline: bool
     pool: Executor
+
+    @classmethod
+    def of(cls, body: bytes, pool: Executor, *, is_json: bool) -> CodecWork:
+        """For this body."""
+        return cls(len(body) <= INLINE_BYTES_MAX or (is_json and _is_sparse(body)), pool)
 
     async def do(self, work: Callable[[], T]) -> T:
         """What ``work`` gives."""
-        if self.size_bytes <= INLINE_BYTES_MAX:
+        if self.is_inline:
             return work()
         return await asyncio.get_running_loop().run_in_executor(self.pool, work)
+
+
+def _is_sparse(text: bytes) -> bool:
+    return len(text) <= SPARSE_BYTES_MAX and sum(map(text.count, (b",", b"{", b"[", b"\\"))) <= SPARSE_NODES_MAX
 
 
 class Routing(NamedTuple):

@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from gateway.access.needs import Need, needs
 from gateway.codec.body_records import decode_body
-from gateway.codec.media_type import JSON, OCTET_STREAM, TEXT_PLAIN, content_type
+from gateway.codec.media_type import JSON, NDJSON, OCTET_STREAM, TEXT_PLAIN, content_type
 from gateway.engine.bounds import SEQUENCE_WAIT_MS_MAX
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.writer import Acknowledgement
@@ -90,7 +90,8 @@ async def _produce(request: Request, asked: _Asked) -> PlainAnswer:
         await require_write(request, transaction_id)
     with await engine.turn_of(_length(request, bytes_max)):
         async with request_body(request, gateway.body_limits, request_memory(request), pool=gateway.codec_pool) as body:
-            codec, arrived_at_ms = CodecWork(len(body.data), gateway.codec_pool), clock.now_ms()
+            codec = CodecWork.of(body.data, gateway.codec_pool, is_json=kind in (JSON, NDJSON))
+            arrived_at_ms = clock.now_ms()
             topic = await engine.open_topic(asked.topic, asked.partition)
             incoming = await codec.do(lambda: decode_body(kind, body.data, bytes_max, asked.of_record))
             await spent.produced(request, incoming, codec)

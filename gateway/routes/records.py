@@ -102,7 +102,8 @@ async def append_at_once(request: Request, headers: Annotated[ProducerHeaders, H
         for index, (name, text) in enumerate(topics):
             if not is_topic_name(name):
                 raise UnknownTopic(name[: limits.TOPIC_NAME_CHARACTERS_MAX])
-            codec, arrived_at_ms = CodecWork(len(text), gateway.codec_pool), gateway.clock.now_ms()
+            codec = CodecWork.of(text, gateway.codec_pool, is_json=True)
+            arrived_at_ms = gateway.clock.now_ms()
             topic = await engine.open_topic(name)
             incoming = await codec.do(partial(_decoded, text, f"/topics/{index}"))
             await spent.produced(request, incoming, codec)

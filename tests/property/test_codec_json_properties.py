@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.codec import json_batch
+from gateway.codec import json_alike, json_batch
 from gateway.codec.arrow_body import decode_arrow
+from gateway.codec.incoming import POINTERS
 from gateway.codec.json_body import decode_json
 from gateway.codec.json_text import structural_quotes
 from gateway.codec.ndjson_body import decode_ndjson
+from gateway.codec.record_columns import incoming
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.records.schema import TIMESTAMP_MS_MAX
 from tests.support.codec_bodies import BOUNDED, BYTES_MAX, CHARACTERS, as_rows, outcome
@@ -346,3 +348,29 @@ def test_damaged_json_is_decoded_or_refused(trees: list[Any], seed: int, data: s
         (name, nodes), *others = parsed(bytes(body).decode())
         assert (name, others) == ("records", [])
         assert rows == [record_reference(node) for node in nodes]
+
+
+@BOUNDED
+@given(
+    st.lists(st.tuples(TEXTS, TEXTS), min_size=2, max_size=6),
+    st.sampled_from([("key", "value"), ("value", "key")]),
+    st.sampled_from([(",", ":"), (", ", ": ")]),
+    st.integers(0, 400),
+    st.one_of(
+        st.none(), st.binary(min_size=1, max_size=1), st.sampled_from([bytes([one]) for one in b'{}[]:,"\\ key'])
+    ),
+)
+def test_what_is_taken_by_places_means_what_the_reference_says(
+    pairs: list[tuple[str, str]], names: tuple[str, str], separators: tuple[str, str], place: int, instead: bytes | None
+) -> None:
+    """Records that are written alike, with one byte of the body changed: they are left alone, or read as the reference reads."""
+    records = [dict(zip(names, pair, strict=True)) for pair in pairs]
+    body = json.dumps({"records": records}, ensure_ascii=False, separators=separators).encode()
+    if instead is not None:
+        place %= len(body)
+        body = body[:place] + instead + body[place + 1 :]
+    columns = json_alike.decode_envelope(body, bytes_min=0)
+    if columns is not None:
+        tree = parsed(body.decode())
+        assert [name for name, _ in tree] == ["records"]
+        assert as_rows(incoming([columns], POINTERS)) == [record_reference(node) for node in tree[0][1]]

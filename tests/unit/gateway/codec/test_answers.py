@@ -106,3 +106,11 @@ def test_arrow() -> None:
         assert read.schema.field("timestamp").type == pa.timestamp("ms", tz="UTC")
         assert read.column_names == RECORD_SCHEMA.names
         assert read.cast(RECORD_SCHEMA).equals(rows)
+
+
+def test_each_record_has_its_own_timestamp() -> None:
+    """A timestamp that the first and last record share is not taken for that of the records between them."""
+    times = pa.array([7_000, 8_000, 7_000], pa.int64()).view(TIMESTAMP)
+    records = RECORDS.set_column(2, RECORDS.schema.field("timestamp"), times)
+    lines = b"".join(ndjson_pieces(records)).splitlines()
+    assert [line.split(b'"timestamp":')[1].split(b",")[0] for line in lines] == [b"7", b"8", b"7"]
