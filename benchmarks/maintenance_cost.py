@@ -154,10 +154,10 @@ def _operations(histories: Histories, gateways: Mapping[str, CountedGateway]) ->
         gateways[name].ask("GET", f"{_RECORDS_PATH}?offset={ends[name]}")
 
     def by_offset(name: str, turn: int) -> None:
-        _check_full(gateways[name].ask("GET", f"{_RECORDS_PATH}?offset={offsets[name][turn]}"))
+        _fetch(gateways[name], f"offset={offsets[name][turn]}")
 
     def by_time(name: str, turn: int) -> None:
-        _check_full(gateways[name].ask("GET", f"{_RECORDS_PATH}?timestamp={times[name][turn]}"))
+        _fetch(gateways[name], f"timestamp={times[name][turn]}")
 
     yield f"fetch {RECORDS_PER_FETCH} old records by offset", by_offset, COLD
     yield f"fetch {RECORDS_PER_FETCH} old records by time", by_time, len(times[few])
@@ -172,11 +172,17 @@ def _first_timestamp(gateway: CountedGateway) -> int:
     return milliseconds
 
 
-def _check_full(answer: dict[str, object]) -> None:
-    records = answer["records"]
-    assert isinstance(records, list)
-    if len(records) != RECORDS_PER_FETCH:
-        raise RuntimeError(f"a fetch gave {len(records)} records, not {RECORDS_PER_FETCH}")
+def _fetch(gateway: CountedGateway, where: str) -> None:
+    """``RECORDS_PER_FETCH`` records from there on. One answer has those of 64 segments at most."""
+    left = RECORDS_PER_FETCH
+    while left > 0:
+        answer = gateway.ask("GET", f"{_RECORDS_PATH}?{where}&max_records={left}")
+        records = answer["records"]
+        assert isinstance(records, list)
+        if not records:
+            raise RuntimeError(f"a fetch by {where} gave no records")
+        left -= len(records)
+        where = f"offset={answer['next_offset']}"
 
 
 def tables(costs: Costs, names: Sequence[str], facts: Mapping[str, Mapping[str, str]], title: str) -> Iterator[Table]:
