@@ -3,11 +3,9 @@
 A segment removed from the table stays for ``deleted.file.retention.ms``, by which readers of the table may lag, or go back in
 time.
 
-An object that no commit and no tombstone names is an orphan: its flush or rewrite failed before the commit, or it is a flush of a
-busy topic that was merged hours ago (``log_format.checkpoints.reconciliation``). It is deleted only when it is older than
-``ORPHAN_GRACE_MS`` by the store's clock, and than ``deleted.file.retention.ms``. A committer in turn refuses a segment whose
-upload began more than ``SEGMENT_AGE_MAX_MS`` ago. So a deleted orphan can't be about to be committed while clocks differ by less
-than the difference.
+An object that no commit and no tombstone names is an orphan: its flush or rewrite failed before the commit. It is deleted only
+when it is older than ``ORPHAN_GRACE_MS`` by the store's clock. A committer in turn refuses a segment whose upload began more than
+``SEGMENT_AGE_MAX_MS`` ago. So a deleted orphan can't be about to be committed while clocks differ by less than the difference.
 
 A committer may sleep between that check and its put. A fence stops it (``log_format.delta.fence``), which maintenance commits
 before it deletes orphans.
@@ -27,7 +25,7 @@ class Why(StrEnum):
     """The reason of a deletion, as logged."""
 
     REMOVED = "its segment left the table longer ago than deleted.file.retention.ms"
-    ORPHAN = "no commit or tombstone that is kept names it, and it is too old to be on its way into one"
+    ORPHAN = "no commit names it, and it is too old to be on its way into one"
     STAGED = "its transaction has ended, and it is too old for another one"
     PROBE = "it only proved what the store can do"
     SUPERSEDED = "a checkpoint covers its version, and no reader may lag so far"

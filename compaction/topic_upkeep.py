@@ -280,8 +280,6 @@ class TopicUpkeep:
             removed_at_ms={removed.path: removed.removed_at_ms for removed in removed_segments(reconciled)},
             retention_ms=retention_ms,
             now_ms=now_ms,
-            # Flushed segments whose tombstone is no longer named look like orphans.
-            grace_ms=max(retention_ms, limits.ORPHAN_GRACE_MS),
         )
         if not self._is_dry_run and any(deletion.why is Why.ORPHAN for deletion in segments):
             self._committer.commit(Fence(version=before))

@@ -49,6 +49,7 @@ from gateway.engine import bounds
 from gateway.history.settings import HELD_BYTES, HistorySettings
 from gateway.hosts import HOST_NAMES_PATTERN, URL_PATTERN, is_loopback
 from gateway.kafka_settings import KAFKA_KEPT_BYTES, KafkaSettings
+from gateway.log_settings import LogSettings
 from gateway.own_commits import OWN_COMMITS_BYTES_MAX
 from gateway.quotas.quotas import QUOTAS_BYTES_MAX
 from gateway.sql.settings import SqlSettings
@@ -95,6 +96,7 @@ class Settings(
     ConsoleSettings,
     HistorySettings,
     KafkaSettings,
+    LogSettings,
     SqlSettings,
     TlsSettings,
     TopicSettings,
@@ -290,17 +292,6 @@ class Settings(
         0,
         600_000,
         "After SIGTERM: how long at least to answer 503, so that balancers notice. Give them their probe interval.",
-    )
-
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="Least level that is logged. info has lines for requests; warning has none."
-    )
-    log_requests: Literal["all", "failures"] = Field(
-        default="all",
-        description="Requests that are a line each. failures: those with status 400 and above; others are in the metrics.",
-    )
-    log_format: Literal["auto", "json", "text"] = Field(
-        default="auto", description="json: an object a line. text: for people. auto: text on a terminal, else json."
     )
 
     @model_validator(mode="after")

@@ -95,10 +95,6 @@ COMMITS_KEPT: Final = 10_000
 """Default of ``commit.retention.count``. Delta's own reader lists every commit, twice for a first query: of 100 commits a first
 query costs a second, of an hour at four a second twice that, and of a day ten times."""
 
-FLUSHED_TOMBSTONES_KEPT_MS: Final = LOG_KEPT_MS_MIN + TOMBSTONE_MARGIN_MS
-"""How long checkpoints with more tombstones than ``commit.retention.count`` name a removed flushed segment. Delta's own reader
-loads every tombstone for a first query. Its file stays as an orphan does, counted from when it was written."""
-
 LOAD_ATTEMPTS_MAX: Final = 5
 """Loads started again because clean-up deleted what was listed. Once is rare, twice is a defect."""
 

@@ -7,13 +7,12 @@ actions of the commits become Python values: there are few.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from log_format import layout, limits
+from log_format import limits
 from log_format.checkpoints.memory import NO_MEMORY, memory_of, with_memory
 from log_format.delta.actions import Add, Commit, MetaData, Protocol, Remove
 from log_format.delta.checkpoint_schema import ADD, METADATA, PROTOCOL, REMOVE, SCHEMA, TXN, present
@@ -54,34 +53,12 @@ class Reconciliation:
         for piece in adds_before():
             yield from _rows("add", _without(present(piece, "add"), gone))
         yield from _rows("add", pa.array(list(self._adds.values()), ADD))
+        oldest_ms = self._now_ms - _tombstones_kept_ms(self._configuration())
         # As an Arrow array: there may be hundreds of thousands of tombstones.
         named = pa.array(list(self._gone | self._back), pa.string())
-
-        def tombstones() -> Iterator[pa.Array]:
-            for piece in removes_before():
-                yield _without(present(piece, "remove"), named)
-            yield pa.array(list(self._removes.values()), REMOVE)
-
-        oldest_ms, count_max = self._tombstones_kept()
-        flushed_ms = oldest_ms
-        if count_max >= 0 and _are_more(count_max, (_younger(each, oldest_ms, oldest_ms) for each in tombstones())):
-            flushed_ms = max(oldest_ms, self._now_ms - limits.FLUSHED_TOMBSTONES_KEPT_MS)
-        for each in tombstones():
-            yield from _rows("remove", _younger(each, oldest_ms, flushed_ms))
-
-    def _tombstones_kept(self) -> tuple[int, int]:
-        """The oldest removal that a checkpoint names, in ms, and the tombstones beyond which it leaves out flushes; -1: no limit.
-
-        A topic's are named until the files may be deleted and a little longer: without a tombstone they are orphans, which stay
-        for a day. Other tables are small, and no job collects their orphans.
-        """
-        configuration = self._configuration()
-        if PARTITION_COUNT_PROPERTY not in configuration:
-            return self._now_ms - limits.SYSTEM_TOMBSTONES_KEPT_MS, -1
-        config = TopicConfig.from_properties(configuration)
-        retention_ms = config.integer("deleted.file.retention.ms")
-        count_max = config.integer("commit.retention.count") if retention_ms >= limits.ORPHAN_GRACE_MS else -1
-        return self._now_ms - retention_ms - limits.TOMBSTONE_MARGIN_MS, count_max
+        for piece in removes_before():
+            yield from _rows("remove", _younger(_without(present(piece, "remove"), named), oldest_ms))
+        yield from _rows("remove", _younger(pa.array(list(self._removes.values()), REMOVE), oldest_ms))
 
     def _configuration(self) -> dict[str, str]:
         return dict(self._metadata["configuration"] or ()) if self._metadata else {}
@@ -114,15 +91,17 @@ def _without(actions: pa.Array, paths: pa.Array) -> pa.Array:
     return actions.filter(pc.invert(pc.is_in(pc.struct_field(actions, "path"), paths)))
 
 
-def _younger(removes: pa.Array, oldest_ms: int, flushed_ms: int) -> pa.Array:
-    """Those removed at ``oldest_ms`` or later; those of flushed segments at ``flushed_ms`` or later."""
-    is_flushed = pc.starts_with(pc.struct_field(removes, "path"), layout.SEGMENTS)
-    removed_ms = pc.fill_null(pc.struct_field(removes, "deletionTimestamp"), 0)
-    return removes.filter(pc.greater_equal(removed_ms, pc.if_else(is_flushed, flushed_ms, oldest_ms)))
+def _younger(removes: pa.Array, oldest_ms: int) -> pa.Array:
+    return removes.filter(pc.greater_equal(pc.fill_null(pc.struct_field(removes, "deletionTimestamp"), 0), oldest_ms))
 
 
-def _are_more(count: int, arrays: Iterable[pa.Array]) -> bool:
-    return any(total > count for total in accumulate(len(each) for each in arrays))
+def _tombstones_kept_ms(configuration: Mapping[str, str]) -> int:
+    """How long a checkpoint names removed files. A topic's: until they may be deleted and a little longer; without a tombstone
+    they are orphans. Other tables are small, and no job collects their orphans."""
+    if PARTITION_COUNT_PROPERTY not in configuration:
+        return limits.SYSTEM_TOMBSTONES_KEPT_MS
+    retention_ms = TopicConfig.from_properties(configuration).integer("deleted.file.retention.ms")
+    return retention_ms + limits.TOMBSTONE_MARGIN_MS
 
 
 def _last(table: pa.Table, name: str) -> dict[str, Any] | None:

@@ -178,7 +178,7 @@ def test_every_table_opens_after_each_job(spark: SparkSession, tmp_path: Path) -
     tables.maintain("merge")
     look()
     tables.leave_orphans()
-    tables.maintain("no commit or tombstone that is kept names it, and it is too old to be on its way into one")
+    tables.maintain("no commit names it, and it is too old to be on its way into one")
     look(with_spark=True)
     fenced = {table: log.state.version for table, log in zip(TABLES, tables.logs, strict=True)}
     tables.topic.commit(DeleteRecords(before={0: 1}))

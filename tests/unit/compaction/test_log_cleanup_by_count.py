@@ -8,13 +8,11 @@ import pytest
 
 from compaction.policy import Policy
 from log_format import layout
-from log_format.checkpoints.checkpoint import reconciled_log
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.delta.committer import Committer
 from log_format.errors import StoreUnavailable
 from log_format.topic.append import Append
 from log_format.topic.changes import AlterTopic
-from log_format.topic.live_segments import removed_segments
 from tests.support.maintenance_bench import MaintenanceBench
 from tests.support.records import batch_of
 
@@ -128,24 +126,4 @@ def test_clean_up_that_dies_in_between(bench: MaintenanceBench, survived: int) -
     assert bench.job(Policy(flushed_min=1_000)).run_round(collect=True).failed_topics == 0
     assert KEPT < len(commits(bench)) < 2 * KEPT
     assert bench.read() == before
-    bench.assert_whole()
-
-
-def test_files_without_a_tombstone_stay_for_their_time(bench: MaintenanceBench) -> None:
-    """Flushed segments that are kept for longer than orphans are not taken for orphans when their tombstone is left out."""
-    old_log(bench, commit_retention_count=KEPT, deleted_file_retention_ms=3 * DAY)
-    live = {f"topics/t/{segment.path}" for segment in bench.log.refresh().manifest.segments()}
-    merged = set(bench.stored("segments/")) - live
-    bench.clock.pass_ms(DAY)
-    grow(bench, KEPT)
-    job = bench.job(Policy(flushed_min=1_000))
-    job.run_round(collect=True)
-    state = bench.log.refresh()
-    reconciled = reconciled_log(bench.store, "t", state.version, bench.clock.now_ms())
-    assert reconciled is not None
-    assert not merged & {f"topics/t/{removed.path}" for removed in removed_segments(reconciled)}
-    assert merged <= set(bench.stored("segments/"))
-    bench.clock.pass_ms(2 * DAY)
-    job.run_round(collect=True)
-    assert not merged & set(bench.stored("segments/"))
     bench.assert_whole()

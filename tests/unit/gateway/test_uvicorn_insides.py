@@ -12,7 +12,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import Server
 
-from gateway.process import protocol, server, tls_protocol
+from gateway.process import moving_protocol, protocol, server, tls_protocol
 
 PROTOCOL = """
     _start_asgi_task connection_lost connection_made data_received on_header on_headers_complete on_message_begin
@@ -23,11 +23,11 @@ CYCLE = (
     "body disconnected keep_alive message_event more_body response_complete response_started waiting_for_100_continue"
 )
 FLOW = "read_paused resume_reading"
-SERVER = "capture_signals config force_exit on_tick server_state servers should_exit shutdown startup"
+SERVER = "capture_signals config force_exit lifespan on_tick server_state servers should_exit shutdown startup"
 STATE = "connections default_headers tasks total_requests"
 OWNERS: dict[type, tuple[str, str, tuple[ModuleType, ...]]] = {
-    HttpToolsProtocol: ("self", PROTOCOL, (protocol, tls_protocol)),
-    RequestResponseCycle: ("cycle", CYCLE, (protocol, tls_protocol)),
+    HttpToolsProtocol: ("self", PROTOCOL, (protocol, tls_protocol, moving_protocol)),
+    RequestResponseCycle: ("cycle", CYCLE, (protocol, tls_protocol, moving_protocol)),
     FlowControl: ("flow", FLOW, (protocol, tls_protocol)),
     Server: ("self", SERVER, (server,)),
     uvicorn.server.ServerState: ("server_state", STATE, (server, protocol)),
