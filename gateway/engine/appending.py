@@ -177,8 +177,9 @@ class Appending:
         """
         self._is_held = True
         try:
-            self._late += [pending for pending in self._under_way or () if self._take_back(pending)]
-            await self._topic.writer.commits.ended()
+            if self._under_way:
+                self._late += [pending for pending in self._under_way if self._take_back(pending)]
+                await self._topic.writer.commits.ended()
             yield
         finally:
             self._is_held = False
