@@ -165,7 +165,7 @@ def test_no_process_outlives_its_gateway(tmp_path: Path) -> None:
         with ThreadPoolExecutor(1) as pool:
             lost = pool.submit(asked, started, "select count(*) from t, range(100000000000)")
             left = running(started)
-            until(lambda: left.status() == psutil.STATUS_RUNNING and left.cpu_times().user > 0.5)
+            until(lambda: left.status() == psutil.STATUS_RUNNING and left.cpu_times().user > 0.5, 60)
             started.kill()
             with pytest.raises(httpx.HTTPError):
                 lost.result()
