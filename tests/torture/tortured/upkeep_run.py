@@ -167,8 +167,8 @@ def torture_upkeep(plan: Plan, directory: Path, *, progress: Callable[[str], Non
         try:
             writing = run.start_writing()
             reading = run.start_reading(member)
-            run.until(lambda: run.streams.is_ready, READY_SECONDS_MAX, "Spark's streams do not start")
             run.maintainer.start()
+            run.until(lambda: run.streams.is_ready, READY_SECONDS_MAX, "Spark's streams do not start")
             deleter = run.client("deleter", "accounts", run.quiet)
             writing.append(clients.start(run.delete_behind, deleter, failures=run.failures))
             run.go_on(progress)
