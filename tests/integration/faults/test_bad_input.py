@@ -42,8 +42,8 @@ def lines(count: int, bad: str) -> bytes:
 
 
 def objects(directory: Path) -> dict[str, int]:
-    """Every file below, and when it was last written, but for the gateway's own sign of life."""
-    files = (path for path in directory.rglob("*") if path.is_file() and path.parent.name != "gateways")
+    """Every file below, and when it was last written, but for the gateway's own sign of life, also while it is written."""
+    files = (path for path in directory.rglob("*") if path.is_file() and path.parent.name not in ("gateways", ".tmp"))
     return {str(path): path.stat().st_mtime_ns for path in files}
 
 
