@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from compaction.job import Job
 from compaction.policy import Policy
 from log_format import layout
 from log_format.checkpoints.topic_log import TopicLog
@@ -35,15 +36,21 @@ def grow(bench: MaintenanceBench, count: int) -> None:
         bench.clock.pass_ms(1_000)
 
 
-def old_log(bench: MaintenanceBench, **config: Any) -> None:
-    """Twice ``LATER`` commits, a checkpoint behind each half; all but the last rest for two hours. Files are kept for a day."""
-    bench.create(1, **config)
+def age(bench: MaintenanceBench) -> Job:
+    """Twice ``LATER`` commits more, a checkpoint behind each half; all but the last rest for two hours. Returns who maintains."""
     job = bench.job(Policy(flushed_min=2))
     for _ in range(2):
         grow(bench, LATER)
         job.run_round(collect=False)
     bench.clock.pass_ms(2 * HOUR)
     grow(bench, KEPT)
+    return job
+
+
+def old_log(bench: MaintenanceBench, **config: Any) -> None:
+    """A topic that has aged. Files are kept for a day."""
+    bench.create(1, **config)
+    age(bench)
 
 
 def commits(bench: MaintenanceBench) -> list[int]:
@@ -87,12 +94,7 @@ def test_a_gateway_that_lags_behind_clean_up(bench: MaintenanceBench) -> None:
     grow(bench, 2)
     sleeper = TopicLog(bench.store, "t", bench.clock)
     state = sleeper.refresh()
-    job = bench.job(Policy(flushed_min=2))
-    for _ in range(2):
-        grow(bench, LATER)
-        job.run_round(collect=False)
-    bench.clock.pass_ms(2 * HOUR)
-    grow(bench, KEPT)
+    job = age(bench)
     job.run_round(collect=True)
     assert min(commits(bench)) > state.version + 1, "what it looks for next is gone"
     end = bench.log.refresh().high_watermark(0)
