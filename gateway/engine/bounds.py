@@ -17,7 +17,11 @@ JOURNAL_FLUSH_BYTES: Final = 8 * _MEBIBYTE
 """Of all topics together after which a journal is flushed at once: the default of ``flush.bytes``."""
 
 FLUSHES_AHEAD_MAX: Final = 4
-"""Flushes of one topic that are encoded and not committed: on S3 an upload takes several times as long as encoding."""
+"""Flushes of one topic that are under way, of which one commits: on S3 an upload takes several times as long as encoding."""
+
+ENCODED_BESIDE_BYTES_MIN: Final = _MEBIBYTE
+"""From so many bytes of records on a flush is encoded beside those before it: the threads' time is worth more than a flush that
+gathers a little longer."""
 
 FLUSH_BATCHES_CAP: Final = 4096
 """Requests in one flush: each costs a few microseconds when the segment is put together."""

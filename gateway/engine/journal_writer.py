@@ -2,7 +2,7 @@
 
 As ``writer``, whose rules hold here too, but a flush has the batches of all topics at the journal. It is due when one of them has
 waited for its topic's ``flush.ms``, or when ``flush_requests`` of them wait. The object has no offsets, so a flush is encoded and
-uploaded once, beside those before it.
+uploaded once, beside those before it where it is large.
 
 The gateway that is preferred for the journal takes the object up: this one (``journal_takes``), or another (``journal_peers``).
 Where that one does not, because a batch is refused or because it does not answer, this one commits the flush by itself.
@@ -22,7 +22,13 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gateway.engine.bounds import BATCHES_WAITING_MAX, FLUSH_BATCHES_CAP, FLUSH_BYTES_CAP, JOURNAL_FLUSH_BYTES
+from gateway.engine.bounds import (
+    BATCHES_WAITING_MAX,
+    ENCODED_BESIDE_BYTES_MIN,
+    FLUSH_BATCHES_CAP,
+    FLUSH_BYTES_CAP,
+    JOURNAL_FLUSH_BYTES,
+)
 from gateway.engine.group_commit import AT_ONCE, Group, GroupCommit, Pending, Waiting
 from gateway.engine.journal_peers import JournalPeers, OfferLost
 from gateway.engine.journal_takes import JournalTakes
@@ -46,13 +52,13 @@ from log_format.topic.appended import Appended
 _log = logging.getLogger("gateway.journal")
 
 _AHEAD_MAX: Final = 2
-"""Flushes that are encoded and have not ended: one commits, the next uploads."""
+"""Flushes that are under way: one commits, the next uploads."""
 
 PendingRouted = Pending[Routed, Acknowledgement]
 
 
 class JournalSchedule:
-    """When the next flush is due, and how much it takes. ``ahead``: flushes that are encoded and have not ended.
+    """When the next flush is due, and how much it takes. ``ahead``: flushes that are under way.
 
     ``requests``: so many batches do not wait any longer.
     """
@@ -187,12 +193,14 @@ class JournalWriter:
         self._remember(group, append)
 
     async def _upload(self, group: Group[Routed, Acknowledgement], append: JournalAppend) -> None:
-        """Encode in turn, upload side by side, and return when it is this flush's turn to commit."""
+        """Encode and upload beside other flushes, and return when it is this flush's turn to commit."""
         started = asyncio.get_running_loop().time()
-        staged = await self._pool.run(append.stage, self._table.state, self._clock.now_ms())
         self._ahead.append(group)
-        group.make_way()
+        if group.size_bytes >= ENCODED_BESIDE_BYTES_MIN:
+            group.make_way()
         try:
+            staged = await self._pool.run(append.stage, self._table.state, self._clock.now_ms())
+            group.make_way()
             if staged is not None:
                 await self._table.stage(staged)
                 self._metrics.stage_seconds.observe(asyncio.get_running_loop().time() - started)

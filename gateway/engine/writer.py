@@ -3,8 +3,8 @@
 1. A batch is acknowledged only after its commit stands in the store.
 2. A flush begins ``flush.ms`` after its first batch came, or when ``flush.bytes`` are there, or ``flush_requests`` batches, or at
    once while draining. Batches that arrive while it is encoded and uploaded share the next one (``group_commit``).
-3. Commits go one after another, so each flush is encoded and uploaded before its turn, beside those before it. It assumes the
-   offsets that it gets if these all succeed. When one does not, the committer encodes the flush anew. A small flush that finds
+3. Commits go one after another, so each flush is uploaded before its turn, beside those before it, and a large one is also encoded
+   beside them. It assumes the offsets that it gets if these all succeed. When one does not, the committer encodes the flush anew. A small flush that finds
    none before it is encoded, uploaded and committed by one thread at one go: changing threads costs more than it saves.
 4. Batches keep the order in which they were submitted.
 5. A batch's reservation is held until the batch is settled, even when its caller has given up waiting.
@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from gateway.engine.bounds import (
     BATCHES_WAITING_MAX,
+    ENCODED_BESIDE_BYTES_MIN,
     FLUSH_BATCHES_CAP,
     FLUSH_BYTES_CAP,
     FLUSHES_AHEAD_MAX,
@@ -64,7 +65,7 @@ class Flush:
 
 
 class FlushSchedule:
-    """When a topic's next flush is due, and how much it takes. ``ahead``: flushes that are encoded and have not ended.
+    """When a topic's next flush is due, and how much it takes. ``ahead``: flushes that are under way.
 
     ``requests``: so many batches do not wait any longer.
     """
@@ -140,7 +141,7 @@ class Writer:
         self._contended = contended
         self._flush_count = 0
         self._ahead: list[Flush] = []
-        """Flushes that are encoded and have not ended, in the order of their commits."""
+        """Flushes that are under way, in the order of their commits."""
         self.commits: GroupCommit[Batch, Acknowledgement] = GroupCommit(
             self._flush,
             schedule=FlushSchedule(table.log, self._ahead, requests=access.bounds.flush_requests),
@@ -194,12 +195,14 @@ class Writer:
         self._remember(flush, committed)
 
     async def _upload(self, flush: Flush) -> None:
-        """Encode in turn, upload side by side, and return when it is this flush's turn to commit."""
+        """Encode and upload beside other flushes, and return when it is this flush's turn to commit."""
         started = self._now()
-        segment = None if flush.predicted is None else await self._pool.run(flush.append.stage, *flush.predicted)
         self._ahead.append(flush)
-        flush.group.make_way()
+        if flush.group.size_bytes >= ENCODED_BESIDE_BYTES_MIN:
+            flush.group.make_way()
         try:
+            segment = None if flush.predicted is None else await self._pool.run(flush.append.stage, *flush.predicted)
+            flush.group.make_way()
             if segment is not None:
                 await self._table.stage(segment)
                 self._metrics.stage_seconds.observe(self._now() - started)

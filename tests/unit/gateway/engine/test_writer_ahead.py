@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
-from gateway.engine.bounds import FLUSHES_AHEAD_MAX
+import pytest
+
+from gateway.engine.bounds import ENCODED_BESIDE_BYTES_MIN, FLUSHES_AHEAD_MAX
 from log_format.errors import BackOff, StoreUnavailable
+from log_format.journal.append import JournalAppend
+from log_format.topic.append import Append
 from log_format.topic.appended import Appended
 from tests.support.engine import Gateway, values_of
 from tests.support.faulty_store import Gate
@@ -50,6 +55,33 @@ async def test_full_flushes_are_uploaded_side_by_side_and_committed_in_order(gat
         (Appended(0, number, 1),) for number in range(FLUSHES_AHEAD_MAX + 1)
     ]
     assert len(_segment_keys(gateway)) == FLUSHES_AHEAD_MAX + 1
+
+
+@pytest.mark.parametrize("mode", ["own", "shared"])
+async def test_large_flushes_are_encoded_side_by_side(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """The encoding of the first waits for that of the second: together they get their offsets in order (G2)."""
+    topic = await gateway.topic(flush_ms=60_000, flush_bytes=4_096, commit_mode=mode)
+    encoders = threading.Barrier(2)
+
+    def slowly(encode: Any) -> Any:
+        def together(*arguments: Any) -> Any:
+            encoders.wait(10)
+            return encode(*arguments)
+
+        return together
+
+    for flush in (Append, JournalAppend):
+        monkeypatch.setattr(flush, "stage", slowly(flush.stage))
+    values = [[bytes([letter]) * ENCODED_BESIDE_BYTES_MIN] for letter in b"ab"]
+    pending = [gateway.submit(topic, values[0])]
+    await asyncio.sleep(0.05)
+    pending.append(gateway.submit(topic, values[1]))
+    await asyncio.wait([one.settled for one in pending])
+    assert [one.settled.result() for one in pending] == [(Appended(0, 0, 1),), (Appended(0, 1, 1),)]
+    fetched = await gateway.fetch(bytes_max=1 << 23)
+    assert values_of(fetched) == [value for (value,) in values]
 
 
 async def test_a_later_upload_that_is_faster_waits_for_its_turn(gateway: Gateway) -> None:
