@@ -3,9 +3,10 @@
 1. A batch is acknowledged only after its commit stands in the store.
 2. A flush begins ``flush.ms`` after its first batch came, or when ``flush.bytes`` are there, or ``flush_requests`` batches, or at
    once while draining. Batches that arrive while it is encoded and uploaded share the next one (``group_commit``).
-3. Commits go one after another, so each flush is uploaded before its turn, beside those before it, and a large one is also encoded
-   beside them. It assumes the offsets that it gets if these all succeed. When one does not, the committer encodes the flush anew. A small flush that finds
-   none before it is encoded, uploaded and committed by one thread at one go: changing threads costs more than it saves.
+3. Commits go one after another, so each flush is uploaded before its turn, beside those before it, and a large one is also
+   encoded beside them. It assumes the offsets that it gets if these all succeed. When one does not, the committer encodes the
+   flush anew. A small flush that finds none before it is encoded, uploaded and committed by one thread at one go: changing
+   threads costs more than it saves.
 4. Batches keep the order in which they were submitted.
 5. A batch's reservation is held until the batch is settled, even when its caller has given up waiting.
 
