@@ -16,6 +16,8 @@ from gateway.structured_log import access_line
 
 CLIENT_CLOSED: Final = 499
 """Not an HTTP status: no answer was sent."""
+SENT_BYTES: Final = "tidelog.sent_bytes"
+"""Of a message with a piece of an answer's body: bytes of the body that another process has sent."""
 FAILED_FROM: Final = 400
 """Statuses of requests that failed, whoever was wrong."""
 
@@ -47,7 +49,7 @@ class ObservationMiddleware:
             if message["type"] == "http.response.start":
                 status = message["status"]
             else:
-                sent_bytes += len(message.get("body", b""))
+                sent_bytes += len(message.get("body", b"")) + message.get(SENT_BYTES, 0)
             return send(message)
 
         self._metrics.begin_request()

@@ -2,7 +2,8 @@
 
 1. A task holds a share of the readers' memory until its answer is sent. Shares are given in turn, and one for each reader is kept
    for clients that hold none (``MemoryBudget``).
-2. Of an answer this process holds one piece at a time. While a client does not take it, the reader waits.
+2. The reader writes the body to the client's own socket (``client_socket``). Over TLS this process passes it on, and holds one
+   piece at a time. While a client does not take it, the reader waits.
 3. When a reader ends, its tasks are refused (503, nothing happened) or, where the client has a part already, cut short. The
    gateway does not read what a reader died of. While there is no reader it reads by itself, as without this lane.
 4. A task without a head in ``HEAD_MS_MAX`` is refused likewise. A reader that gave none to any task for long is killed.
@@ -14,12 +15,14 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from gateway.counted_store import StoreRequests
 from gateway.engine.bounds import ANSWER_WAIT_MS_MAX
+from gateway.history.client_socket import GONE, PASSED_ON, STRAIGHT, WAITS, ClientSocket
 from gateway.history.readers import Reader, Readers, ReaderUnavailable
 from gateway.history.service import TASKS_AT_ONCE
 from gateway.history.task import FRAME_BYTES_MAX, HEADS, LENGTH, Head, Task, framed
@@ -131,8 +134,32 @@ class Answer:
         reader.heard()
         return HEADS.decode(data)
 
+    async def straight(self, client: ClientSocket, descriptor: int) -> int:
+        """Have the reader write the body to the client's socket, which is lent; its bytes.
+
+        Raises ``OSError`` where it is cut short.
+        """
+        socket.send_fds(self._source, [STRAIGHT], [descriptor])
+        total_bytes = 0
+        # However long the client takes: its connection is cut when that is too long.
+        while report := await self._number():
+            if report == GONE:
+                client.drop()
+                raise ConnectionResetError("the client is gone")
+            count = report & ~WAITS
+            total_bytes += count
+            self._sent.inc(count)
+            client.wrote(count, waits=bool(report & WAITS))
+        return total_bytes
+
+    def give_up(self) -> None:
+        """Let whoever waits for the reader fail, and the reader end the task. Idempotent."""
+        with suppress(OSError):
+            self._source.shutdown(socket.SHUT_RDWR)
+
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         """The body. Raises ``OSError`` where it is cut short."""
+        await asyncio.get_running_loop().sock_sendall(self._source, PASSED_ON)
         while left := await self._length():
             while left:
                 piece = await self._some(min(left, PIECE_BYTES))
@@ -158,15 +185,22 @@ class Answer:
         return data
 
     async def _length(self) -> int:
+        async with asyncio.timeout(PIECE_MS_MAX / 1000):
+            return await self._number()
+
+    async def _number(self) -> int:
         data = b""
         while len(data) < LENGTH.size:
-            data += await self._some(LENGTH.size - len(data))
-        (length,) = LENGTH.unpack(data)
-        return int(length)
+            data += await self._received(LENGTH.size - len(data))
+        (number,) = LENGTH.unpack(data)
+        return int(number)
 
     async def _some(self, size: int) -> bytes:
         async with asyncio.timeout(PIECE_MS_MAX / 1000):
-            piece = await asyncio.get_running_loop().sock_recv(self._source, size)
+            return await self._received(size)
+
+    async def _received(self, size: int) -> bytes:
+        piece = await asyncio.get_running_loop().sock_recv(self._source, size)
         if not piece:
             raise ConnectionResetError("the reader ended")
         return piece

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from gateway.counted_store import StoreRequests
+from gateway.history.client_socket import PASSED_ON, STRAIGHT, StraightBody
 from gateway.history.old_records import OldRecords, body
 from gateway.history.task import FRAME_BYTES_MAX, LENGTH, TASKS, Damage, Head, Task, framed
 from log_format.errors import CorruptData, StoreUnavailable
@@ -60,6 +61,15 @@ class Service:
     def _answer(self, client: socket.socket, task: Task) -> None:
         head, pieces = self._made(task)
         client.sendall(framed(head))
+        if not head.record_count:
+            return
+        how, descriptors, _, _ = socket.recv_fds(client, 1, 1)
+        if how == STRAIGHT:
+            with socket.socket(fileno=descriptors[0]) as asker:
+                StraightBody(asker, client).write(pieces)
+            return
+        if how != PASSED_ON:
+            raise OSError("the gateway closed the socket")
         for piece in pieces:
             client.sendall(LENGTH.pack(len(piece)))
             client.sendall(piece)

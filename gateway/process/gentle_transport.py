@@ -34,10 +34,12 @@ class GentleTransport:
         "_head",
         "_protocol",
         "get_extra_info",
+        "is_lent",
         "pause_reading",
         "resume_reading",
         "set_protocol",
         "transport",
+        "unsent_elsewhere_bytes",
         "written_bytes",
     )
 
@@ -57,12 +59,19 @@ class GentleTransport:
         self.resume_reading = transport.resume_reading
         self.set_protocol = transport.set_protocol
         self.written_bytes = 0
+        self.is_lent = False
+        """Another process writes: one byte from here would stand in the middle of its own."""
+        self.unsent_elsewhere_bytes = 0
+        """What that one waits to write, or one byte for it."""
         self._protocol = protocol
         self._call_soon = call_soon
         self._head: bytes | None = None
 
     def write(self, data: bytes) -> None:
         """Send, and count."""
+        if self.is_lent:
+            self.transport.abort()
+            return
         self.written_bytes += len(data)
         if self._head is not None:
             head, self._head = self._head, None
@@ -90,7 +99,7 @@ class GentleTransport:
 
     def unsent_bytes(self) -> int:
         """Written bytes that the system has not taken yet."""
-        unsent_bytes = self.transport.get_write_buffer_size() + len(self._head or b"")
+        unsent_bytes = self.transport.get_write_buffer_size() + len(self._head or b"") + self.unsent_elsewhere_bytes
         return unsent_bytes if self._carrier is None else unsent_bytes + self._carrier.get_write_buffer_size()
 
     def is_closing(self) -> bool:

@@ -36,10 +36,12 @@ from uvicorn.server import ServerState
 from gateway.asgi.request_id import request_id_of
 from gateway.asgi.throttling import CONNECTION
 from gateway.client_addresses import address_key
+from gateway.history.client_socket import CLIENT_SOCKET
 from gateway.problem import problem_response, refused
 from gateway.process.answer_pace import AnswerPace
 from gateway.process.connection_limits import TOLD_MAX, ConnectionLimits, refusing
 from gateway.process.gentle_transport import GentleTransport
+from gateway.process.lent_socket import LentSocket
 from gateway.quotas.quotas import Connection
 
 HEADERS_MAX: Final = 128
@@ -85,6 +87,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self.lingering_since_ms: int | None = None
         self._limits = limits
         self._gentle: GentleTransport
+        self._socket: LentSocket | None = None
         self._connection = Connection()
         self._address: str | None = None
         self._header_count = 0
@@ -113,6 +116,7 @@ class GatewayProtocol(HttpToolsProtocol):
     def begin(self, transport: asyncio.Transport, carrier: asyncio.Transport | None = None) -> None:
         """HTTP begins. ``carrier``: the transport below ``transport``, if any."""
         self._gentle = GentleTransport(transport, self, carrier, call_soon=self.loop.call_soon)
+        self._socket = LentSocket(self._gentle) if carrier is None else None
         super().connection_made(self._gentle)  # type: ignore[arg-type]
         self._received_at_ms = _now_ms()
         self._due_at_ms = self._received_at_ms + self._limits.head_ms
@@ -145,6 +149,8 @@ class GatewayProtocol(HttpToolsProtocol):
         """It ended."""
         self.leave()
         self._connection.end()
+        if self._socket is not None:
+            self._socket.lost()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -270,6 +276,8 @@ class GatewayProtocol(HttpToolsProtocol):
         """A request begins."""
         super().on_message_begin()
         self.scope[CONNECTION] = self._connection  # type: ignore[typeddict-unknown-key]
+        if self._socket is not None:
+            self.scope[CLIENT_SOCKET] = self._socket  # type: ignore[typeddict-unknown-key]
         self._header_count = self._head_bytes = self._framing_bytes = 0
         self._hosts = []
         self._in_head = True

@@ -12,12 +12,14 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.asgi.compression import AS_IT_IS
+from gateway.asgi.observation import SENT_BYTES
 from gateway.codec.answer_compression import encoding_of
 from gateway.codec.media_type import PARQUET
 from gateway.engine.fetch_answer import FetchFrom, FetchLimits
 from gateway.engine.history import is_far_behind, old_runs
 from gateway.engine.locating import ReadFrom
 from gateway.gateway import answer_memory, engine_of, standing_of
+from gateway.history.client_socket import CLIENT_SOCKET, ClientSocket
 from gateway.history.lane import ANSWER_BYTES_MAX, Answer, Lane
 from gateway.history.task import PlannedRun, Task
 from gateway.log_engine import LogEngine
@@ -126,7 +128,7 @@ async def _accepted(request: Request, engine: LogEngine, task: Task, answer: Ans
 
 
 class _HistoryResponse:
-    """Hands the reader's bytes on."""
+    """Lets the reader write to the client, or hands its bytes on."""
 
     def __init__(self, task: Task, answer: Answer) -> None:
         self._task = task
@@ -134,7 +136,32 @@ class _HistoryResponse:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it. Raises ``BackOff`` where the reader ended."""
-        del scope, receive
+        del receive
+        client: ClientSocket | None = scope.get(CLIENT_SOCKET)
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self._headers(), AS_IT_IS: True})
+            sent_bytes = None if client is None else await self._straight(scope, client)
+            if sent_bytes is None:
+                async with aclosing(self._answer.pieces()) as pieces:
+                    async for piece in pieces:
+                        await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", SENT_BYTES: sent_bytes or 0})
+        except OSError as error:
+            if client is None or not client.is_lost:
+                raise BackOff("The reader of old records ended in the middle of its answer.") from error
+        finally:
+            self._answer.close()
+
+    async def _straight(self, scope: Scope, client: ClientSocket) -> int | None:
+        """Have the reader write the body to the client; its bytes. None: this process is to pass it on. Raises ``OSError``."""
+        if scope["http_version"] != "1.1" or (descriptor := await client.lend(self._answer.give_up)) is None:
+            return None
+        try:
+            return await self._answer.straight(client, descriptor)
+        finally:
+            client.take_back()
+
+    def _headers(self) -> list[tuple[bytes, bytes]]:
         head, task = self._answer.head, self._task
         headers = [
             (b"content-type", task.kind.encode()),
@@ -145,13 +172,4 @@ class _HistoryResponse:
         ]
         if head.encoding is not None:
             headers.append((b"content-encoding", head.encoding.encode()))
-        try:
-            await send({"type": "http.response.start", "status": 200, "headers": headers, AS_IT_IS: True})
-            async with aclosing(self._answer.pieces()) as pieces:
-                async for piece in pieces:
-                    await send({"type": "http.response.body", "body": piece, "more_body": True})
-            await send({"type": "http.response.body", "body": b""})
-        except OSError as error:
-            raise BackOff("The reader of old records ended in the middle of its answer.") from error
-        finally:
-            self._answer.close()
+        return headers

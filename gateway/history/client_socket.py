@@ -1,0 +1,111 @@
+"""A client's socket, lent to the reader that answers it: a long body then costs the gateway's event loop nothing.
+
+The gateway writes the answer's head and its last chunk. In between the reader writes the body's chunks (RFC 9112, section 7.1) to
+the same socket, whose descriptor it gets with the word how (``HOW``), and reports on the task's socket what the system took. So
+the gateway counts, and cuts a client that takes nothing, as if it wrote by itself.
+
+A report is ``LENGTH``: bytes of the body, and ``WAITS`` where the client has to take some before more can be written. Zero says
+that the body is written, ``GONE`` that the client is gone.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Final, Protocol
+
+from gateway.history.task import LENGTH
+
+CLIENT_SOCKET: Final = "tidelog.client_socket"
+"""Of a request's scope: its connection's, where it can be lent."""
+PASSED_ON: Final = b"p"
+"""How: the body goes to the gateway, which passes it on."""
+STRAIGHT: Final = b"s"
+"""How: the body goes to the client; its descriptor comes along."""
+WAITS: Final = 1 << 31
+GONE: Final = (1 << 32) - 1
+REPORTED_BYTES: Final = 256 * 1024
+"""Each report wakes the gateway."""
+
+
+class ClientSocket(Protocol):
+    """Belongs to the event loop."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection has ended."""
+        ...
+
+    async def lend(self, on_lost: Callable[[], None]) -> int | None:
+        """Its descriptor, once the system has all that was written; None: it is not to be had.
+
+        Nobody else writes to it until ``take_back``. ``on_lost`` is called when the connection ends before that.
+        """
+        ...
+
+    def wrote(self, byte_count: int, *, waits: bool) -> None:
+        """The borrower wrote so much. ``waits``: for the client."""
+        ...
+
+    def take_back(self) -> None:
+        """The borrower writes no more."""
+        ...
+
+    def drop(self) -> None:
+        """End the connection at once."""
+        ...
+
+
+class StraightBody:
+    """Writes a body to ``client``, whose other users keep it from blocking, and reports to ``gateway``. Belongs to one thread."""
+
+    def __init__(self, client: socket.socket, gateway: socket.socket) -> None:
+        self._client = client
+        self._gateway = gateway
+        self._unreported_bytes = 0
+        self._waiting = select.poll()
+        self._waiting.register(client, select.POLLOUT)
+        self._waiting.register(gateway, select.POLLIN)
+
+    def write(self, pieces: Iterable[bytes]) -> None:
+        """All of it. Raises ``OSError`` when the gateway does not want it any more."""
+        try:
+            for piece in pieces:
+                size = b"%x\r\n" % len(piece)
+                self._unreported_bytes -= len(size) + 2
+                self._write([memoryview(each) for each in (size, piece, b"\r\n")])
+                if self._unreported_bytes >= REPORTED_BYTES:
+                    self._report()
+        except (BrokenPipeError, ConnectionResetError):
+            with suppress(OSError):
+                self._gateway.sendall(LENGTH.pack(GONE))
+            raise
+        self._report()
+        self._gateway.sendall(LENGTH.pack(0))
+
+    def _write(self, buffers: list[memoryview]) -> None:
+        while buffers:
+            try:
+                taken = self._client.sendmsg(buffers, (), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            except BlockingIOError:
+                self._wait()
+                continue
+            self._unreported_bytes += taken
+            while buffers and taken >= len(buffers[0]):
+                taken -= len(buffers.pop(0))
+            if taken:
+                buffers[0] = buffers[0][taken:]
+
+    def _wait(self) -> None:
+        """Until the client has taken some."""
+        self._report(waits=True)
+        if any(descriptor == self._gateway.fileno() for descriptor, _ in self._waiting.poll()):
+            raise OSError("the gateway does not want the answer any more")
+
+    def _report(self, *, waits: bool = False) -> None:
+        count = max(0, self._unreported_bytes)
+        self._unreported_bytes -= count
+        if count or waits:
+            self._gateway.sendall(LENGTH.pack(count | (WAITS if waits else 0)))
