@@ -26,8 +26,10 @@ STRAIGHT: Final = b"s"
 """How: the body goes to the client; its descriptor comes along."""
 WAITS: Final = 1 << 31
 GONE: Final = (1 << 32) - 1
-REPORTED_BYTES: Final = 256 * 1024
+REPORTED_BYTES: Final = 1024 * 1024
 """Each report wakes the gateway."""
+UNFELT_MS: Final = 200
+"""A client that takes something within this is not waited for."""
 
 
 class ClientSocket(Protocol):
@@ -100,8 +102,11 @@ class StraightBody:
 
     def _wait(self) -> None:
         """Until the client has taken some."""
-        self._report(waits=True)
-        if any(descriptor == self._gateway.fileno() for descriptor, _ in self._waiting.poll()):
+        ready = self._waiting.poll(UNFELT_MS)
+        if not ready:
+            self._report(waits=True)
+            ready = self._waiting.poll()
+        if any(descriptor == self._gateway.fileno() for descriptor, _ in ready):
             raise OSError("the gateway does not want the answer any more")
 
     def _report(self, *, waits: bool = False) -> None:

@@ -2,98 +2,46 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
+import http.client
+import io
+import json
 import os
-import random
 import signal
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 import httpx
 import pytest
 
 from gateway.history.settings import READER_BYTES
 from tests.support.gateway_process import GatewayProcess, running_gateway
+from tests.support.history_readers import (
+    COUNT,
+    LAST_CHUNK,
+    NO_TAIL,
+    PATH,
+    PATIENCE_S,
+    TYPES,
+    answered,
+    fetched,
+    fill,
+    is_alive,
+    readers,
+    wait_for_another,
+    wait_for_readers,
+    wait_until,
+)
 
 pytestmark = pytest.mark.processes
 
-PATIENCE_S = 60
-COUNT = 24_000
-PATH = "/v1/topics/t/partitions/0/records"
-TYPES = ("application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream")
-LAST_CHUNK = b"\r\n0\r\n\r\n"
 UNFELT_S = 5
 """Shorter than a gateway waits for a reader that says nothing, and than clients wait for a turn."""
-NO_TAIL = ("--tail-cache-bytes-max", "0")
-
-
-def wait_until(what: str, is_so: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
-
-
-def readers(gateway: GatewayProcess) -> list[int]:
-    """Process ids of its readers."""
-    listed = subprocess.run(
-        ["ps", "-o", "pid=,args=", "--ppid", str(gateway.process.pid)], capture_output=True, text=True, check=False
-    )
-    return [int(line.split()[0]) for line in listed.stdout.splitlines() if "history_reader" in line]
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def answered(gateway: GatewayProcess) -> float:
-    """Fetches that its readers answered."""
-    return gateway.metric('tidelog_history_requests_total{outcome="answered"}')
-
-
-def wait_for_readers(gateway: GatewayProcess, count: int = 1) -> None:
-    """A fetch from far behind the tail starts them."""
-
-    def are_there() -> bool:
-        assert fetched(gateway, TYPES[0], None, offset=0, max_records=1_000, max_bytes=1 << 20).status_code in {
-            200,
-            503,
-        }
-        return gateway.metric("tidelog_history_readers") == count
-
-    wait_until("readers take fetches", are_there)
-
-
-def wait_for_another(gateway: GatewayProcess, dead: int) -> None:
-    wait_until("another one is there", lambda: readers(gateway) not in ([], [dead]))
-
-
-def fill(gateway: GatewayProcess) -> None:
-    """The topic ``t``: 24,000 records with keys and headers, 13 MB, in eight segments."""
-    gateway.topic("t", commit_mode="own")
-    made = random.Random(7)
-    for first in range(0, COUNT, COUNT // 8):
-        records: list[dict[str, Any]] = [
-            {
-                "key": f"k{number % 50}",
-                "value_base64": base64.b64encode(made.randbytes(500)).decode(),
-                "headers": [{"key": "h", "value": "x" * (number % 40)}],
-            }
-            if number % 3
-            else {"key": f"k{number}", "value": f"line {number} " * 50}
-            for number in range(first, first + COUNT // 8)
-        ]
-        assert gateway.http.post(PATH, json={"records": records}).status_code == 200
 
 
 @pytest.fixture(scope="module")
@@ -112,11 +60,6 @@ def gateway(filled: GatewayProcess, tmp_path_factory: pytest.TempPathFactory) ->
     with running_gateway(filled.store, log, *NO_TAIL) as started:
         wait_for_readers(started)
         yield started
-
-
-def fetched(gateway: GatewayProcess, accept: str, encoding: str | None, **query: Any) -> httpx.Response:
-    headers = {"Accept": accept, "Accept-Encoding": encoding or "identity"}
-    return gateway.http.get(PATH, params=query, headers=headers)
 
 
 @pytest.mark.parametrize("encoding", [None, "gzip", "zstd"])
@@ -267,6 +210,71 @@ def test_clients_that_do_not_read_do_not_hold_up_another(gateway: GatewayProcess
         began = time.monotonic()
         assert read_all(gateway) == COUNT
         assert time.monotonic() - began < 40
+
+
+def sockets_of(pid: int) -> int:
+    """Of a reader: one for control, and two for each task."""
+    return sum("socket:" in str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def test_a_client_that_goes_away_or_is_cut_leaves_nothing_at_the_reader(gateway: GatewayProcess) -> None:
+    """Nobody writes on to it, and its connection ends for it, too, though the reader had its socket."""
+    wait_for_readers(gateway)
+    (pid,) = readers(gateway)
+    wait_until("the reader has no task", lambda: sockets_of(pid) == 1)
+    with asked_without_reading(gateway) as client:
+        assert client.recv(100).startswith(b"HTTP/1.1 200")
+        assert sockets_of(pid) > 1
+    wait_until("the reader has no task", lambda: sockets_of(pid) == 1)
+    with contextlib.ExitStack() as stack:
+        stalled = [stack.enter_context(asked_without_reading(gateway)) for _ in range(6)]
+        assert read_all(gateway) == COUNT
+        wait_until("all others were cut", lambda: sockets_of(pid) == 1)
+        for client in stalled:
+            client.settimeout(PATIENCE_S)
+            rest = b""
+            with contextlib.suppress(ConnectionResetError):
+                while piece := client.recv(1 << 16):
+                    rest = (rest + piece)[-100:]
+            assert not rest.endswith(LAST_CHUNK)
+    assert readers(gateway) == [pid]
+
+
+def written_bytes(gateway: GatewayProcess) -> int:
+    """By the gateway's process, to files and sockets."""
+    lines = Path(f"/proc/{gateway.process.pid}/io").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("wchar:"))
+
+
+def next_body(answers: BinaryIO) -> bytes:
+    """Of the next answer on the connection."""
+    fields = http.client.parse_headers(io.BytesIO(b"".join(iter(answers.readline, b"\r\n")).partition(b"\r\n")[2]))
+    if fields["transfer-encoding"] != "chunked":
+        return answers.read(int(fields["content-length"]))
+    body = b""
+    while size := int(answers.readline(), 16):
+        body += answers.read(size)
+        assert answers.readline() == b"\r\n"
+    assert answers.readline() == b"\r\n"
+    return body
+
+
+def test_answers_go_from_the_reader_to_the_client_in_the_order_of_its_requests(gateway: GatewayProcess) -> None:
+    """Also those sent ahead, with small ones in between. The gateway writes little of them."""
+    wait_for_readers(gateway)
+    large = f"GET {PATH}?offset=0&max_records=100000&max_bytes=3000000 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+    small = f"GET {PATH}?offset=5&max_records=1&max_bytes=100 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+    before, written_before = answered(gateway), written_bytes(gateway)
+    with gateway.connect() as client:
+        client.sendall((large + small) * 2 + large)
+        with client.makefile("rb") as answers:
+            bodies = [json.loads(next_body(answers)) for _ in range(5)]
+    counts = [len(body["records"]) for body in bodies]
+    assert counts[1::2] == [1, 1]
+    assert counts[0] == counts[2] == counts[4] > 1_000
+    assert [body["records"][0]["offset"] for body in bodies] == [0, 5, 0, 5, 0]
+    assert answered(gateway) == before + 3
+    assert written_bytes(gateway) - written_before < 3_000_000
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
