@@ -97,6 +97,11 @@ class GentleTransport:
         self.flush()
         self.transport.close()
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether what is written goes to the system as it is: no TLS."""
+        return self._carrier is None
+
     def unsent_bytes(self) -> int:
         """Written bytes that the system has not taken yet."""
         unsent_bytes = self.transport.get_write_buffer_size() + len(self._head or b"") + self.unsent_elsewhere_bytes

@@ -1,4 +1,4 @@
-"""The socket of a connection without TLS, while a reader of history writes an answer's body to it (``ClientSocket``)."""
+"""A connection's socket, while a reader of history writes an answer's body to it (``ClientSocket``). Over TLS it is not lent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LentSocket:
         gentle.flush()
         for pause_s in _PAUSES_S:
             await asyncio.sleep(pause_s)
-            if self.is_lost or gentle.is_closing():
+            if self.is_lost or gentle.is_closing() or not gentle.is_plain:
                 return None
             if not gentle.unsent_bytes():
                 gentle.is_lent = True

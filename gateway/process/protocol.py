@@ -87,12 +87,9 @@ class GatewayProtocol(HttpToolsProtocol):
         self.lingering_since_ms: int | None = None
         self._limits = limits
         self._gentle: GentleTransport
-        self._socket: LentSocket | None = None
         self._connection = Connection()
         self._address: str | None = None
-        self._header_count = 0
-        self._head_bytes = 0
-        self._framing_bytes = 0
+        self._header_count = self._head_bytes = self._framing_bytes = 0
         self._hosts: list[bytes] = []
         self._in_head = False
         self._refusal = ""
@@ -116,7 +113,7 @@ class GatewayProtocol(HttpToolsProtocol):
     def begin(self, transport: asyncio.Transport, carrier: asyncio.Transport | None = None) -> None:
         """HTTP begins. ``carrier``: the transport below ``transport``, if any."""
         self._gentle = GentleTransport(transport, self, carrier, call_soon=self.loop.call_soon)
-        self._socket = LentSocket(self._gentle) if carrier is None else None
+        self._socket = LentSocket(self._gentle)
         super().connection_made(self._gentle)  # type: ignore[arg-type]
         self._received_at_ms = _now_ms()
         self._due_at_ms = self._received_at_ms + self._limits.head_ms
@@ -149,8 +146,7 @@ class GatewayProtocol(HttpToolsProtocol):
         """It ended."""
         self.leave()
         self._connection.end()
-        if self._socket is not None:
-            self._socket.lost()
+        self._socket.lost()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -275,9 +271,7 @@ class GatewayProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request begins."""
         super().on_message_begin()
-        self.scope[CONNECTION] = self._connection  # type: ignore[typeddict-unknown-key]
-        if self._socket is not None:
-            self.scope[CLIENT_SOCKET] = self._socket  # type: ignore[typeddict-unknown-key]
+        self.scope.update({CONNECTION: self._connection, CLIENT_SOCKET: self._socket})  # type: ignore[misc]
         self._header_count = self._head_bytes = self._framing_bytes = 0
         self._hosts = []
         self._in_head = True

@@ -45,7 +45,10 @@ PATIENT = (
         )
     ),
 )
-"""Tests that begin processes or wait for them, and judge by what happened: a busy machine only makes them take longer."""
+"""Tests that begin processes or wait for them, and judge by what happened: a busy machine only makes them take longer. The first
+of these are taken first."""
+LONG = ("tests/simulation/test_modes_planted_faults.py",)
+"""Of ``COMPUTING``, those that take a minute."""
 COMPUTING = ("tests/golden/", "tests/property/", "tests/simulation/", "tests/stateful/")
 """Tests whose time is a clock of their own: they fill what others leave of the processors."""
 NICE = 5
@@ -53,13 +56,16 @@ NICE = 5
 TESTS = Path(__file__).resolve().parents[1]
 
 
-def turn(path: Path) -> int:
+def turn(path: Path) -> float:
     """When a file's tests are taken: lower is earlier."""
     if _has_the_session(str(path)):
         return -1
     place = path.relative_to(TESTS.parent).as_posix()
     if place.startswith(PATIENT):
-        return len(WAITING)
+        first = next(number for number, start in enumerate(PATIENT) if place.startswith(start))
+        return len(WAITING) + first / len(PATIENT)
+    if place.startswith(LONG):
+        return len(WAITING) + 0.99
     if place.startswith(COMPUTING):
         return len(WAITING) + 1
     folder = place.split("/")[1]
