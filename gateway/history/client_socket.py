@@ -55,8 +55,8 @@ class ClientSocket(Protocol):
         """The borrower writes no more."""
         ...
 
-    def drop(self) -> None:
-        """End the connection at once."""
+    async def drop(self) -> None:
+        """End the connection at once; return when it has ended."""
         ...
 
 
@@ -67,6 +67,7 @@ class StraightBody:
         self._client = client
         self._gateway = gateway
         self._unreported_bytes = 0
+        self._is_waited_for = False
         self._waiting = select.poll()
         self._waiting.register(client, select.POLLOUT)
         self._waiting.register(gateway, select.POLLIN)
@@ -95,6 +96,8 @@ class StraightBody:
                 self._wait()
                 continue
             self._unreported_bytes += taken
+            if self._is_waited_for:
+                self._report()
             while buffers and taken >= len(buffers[0]):
                 taken -= len(buffers.pop(0))
             if taken:
@@ -111,6 +114,7 @@ class StraightBody:
 
     def _report(self, *, waits: bool = False) -> None:
         count = max(0, self._unreported_bytes)
-        self._unreported_bytes -= count
         if count or waits:
+            self._unreported_bytes -= count
+            self._is_waited_for = waits
             self._gateway.sendall(LENGTH.pack(count | (WAITS if waits else 0)))

@@ -140,16 +140,20 @@ class Answer:
         Raises ``OSError`` where it is cut short.
         """
         socket.send_fds(self._source, [STRAIGHT], [descriptor])
-        total_bytes = 0
-        # However long the client takes: its connection is cut when that is too long.
-        while report := await self._number():
+        total_bytes, waits = 0, False
+        while True:
+            # However long the client takes: its connection is cut when that is too long.
+            async with asyncio.timeout(None if waits else PIECE_MS_MAX / 1000):
+                report = await self._number()
             if report == GONE:
-                client.drop()
+                await client.drop()
                 raise ConnectionResetError("the client is gone")
-            count = report & ~WAITS
+            if report == 0:
+                break
+            count, waits = report & ~WAITS, bool(report & WAITS)
             total_bytes += count
             self._sent.inc(count)
-            client.wrote(count, waits=bool(report & WAITS))
+            client.wrote(count, waits=waits)
         return total_bytes
 
     def give_up(self) -> None:

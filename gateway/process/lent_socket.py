@@ -48,9 +48,11 @@ class LentSocket:
         self._gentle.is_lent = False
         self._gentle.unsent_elsewhere_bytes = 0
 
-    def drop(self) -> None:
+    async def drop(self) -> None:
         """See ``ClientSocket``."""
         self._gentle.transport.abort()
+        while not self.is_lost:  # noqa: ASYNC110 - the event loop's next turn
+            await asyncio.sleep(0)
 
     def lost(self) -> None:
         """The connection ended."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from gateway.counted_store import StoreRequests
+from gateway.history.client_socket import GONE, STRAIGHT, WAITS
 from gateway.history.lane import TASK_BYTES, Answer, Lane
 from gateway.history.readers import Reader, Readers
 from gateway.history.service import TASKS_AT_ONCE
@@ -92,6 +93,66 @@ async def test_an_answer_comes_piece_by_piece_and_its_requests_count(readers: On
     answer.close()
     taken.close()
     assert lane.memory.used_bytes == 0
+
+
+class Client:
+    """A client whose socket is lent; remembers what it is told."""
+
+    def __init__(self) -> None:
+        self.is_lost = False
+        self.told: list[tuple[int, bool]] = []
+
+    async def lend(self, on_lost: Callable[[], None]) -> int | None:
+        raise AssertionError
+
+    def wrote(self, byte_count: int, *, waits: bool) -> None:
+        self.told.append((byte_count, waits))
+
+    def take_back(self) -> None:
+        raise AssertionError
+
+    async def drop(self) -> None:
+        self.is_lost = True
+
+
+async def test_a_reader_that_writes_by_itself_is_given_the_socket_and_reports(readers: OneReader) -> None:
+    """The descriptor comes along; the bytes are counted; whoever gives up ends the wait, and the reader sees it."""
+    lane, client = lane_of(readers), Client()
+    answer, taken = await begun(lane, readers, Head(5, 5, 77))
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        sending = asyncio.create_task(answer.straight(client, ours.fileno()))
+        how, (descriptor,), _, _ = await asyncio.to_thread(socket.recv_fds, taken, 1, 1)
+        with socket.socket(fileno=descriptor) as lent:
+            lent.sendall(b"body")
+        assert (how, theirs.recv(4)) == (STRAIGHT, b"body")
+        for report in (10 | WAITS, WAITS, 5, 0):
+            taken.sendall(struct.pack("<I", report))
+        assert await sending == 15
+        assert client.told == [(10, True), (0, True), (5, False)]
+        sending = asyncio.create_task(answer.straight(client, ours.fileno()))
+        await asyncio.sleep(0)
+        answer.give_up()
+        with pytest.raises(OSError, match="reader ended"):
+            await sending
+        assert taken.recv(1) == STRAIGHT
+        assert taken.recv(1) == b""
+    assert not client.is_lost
+    answer.close()
+    answer.give_up()
+    taken.close()
+
+
+async def test_a_client_that_is_gone_is_dropped(readers: OneReader) -> None:
+    """The reader finds out first."""
+    lane, client = lane_of(readers), Client()
+    answer, taken = await begun(lane, readers, Head(5, 5, 77))
+    taken.sendall(struct.pack("<I", GONE))
+    with pytest.raises(ConnectionResetError), socket.socket() as lent:
+        await answer.straight(client, lent.fileno())
+    assert client.is_lost
+    answer.close()
+    taken.close()
 
 
 async def test_a_reader_that_dies_refuses_or_cuts(readers: OneReader) -> None:
