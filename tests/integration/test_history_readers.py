@@ -200,35 +200,22 @@ def test_an_answer_is_cut_when_its_reader_is_killed_in_the_middle(gateway: Gatew
     wait_for_readers(gateway)
 
 
-def test_clients_that_do_not_read_do_not_hold_up_another(gateway: GatewayProcess) -> None:
-    """Six of them have all of a reader's turns; they are cut once another client waits."""
-    wait_for_readers(gateway)
-    with contextlib.ExitStack() as stack:
-        for _ in range(6):
-            stack.enter_context(asked_without_reading(gateway))
-        time.sleep(0.5)
-        began = time.monotonic()
-        assert read_all(gateway) == COUNT
-        assert time.monotonic() - began < 40
-
-
 def sockets_of(pid: int) -> int:
     """Of a reader: one for control, and two for each task."""
     return sum("socket:" in str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir())
 
 
-def test_a_client_that_goes_away_or_is_cut_leaves_nothing_at_the_reader(gateway: GatewayProcess) -> None:
-    """Nobody writes on to it, and its connection ends for it, too, though the reader had its socket."""
+def test_clients_that_do_not_read_do_not_hold_up_another(gateway: GatewayProcess) -> None:
+    """Six of them have all of a reader's turns; they are cut once another client waits. For them, too, their connections end,
+    though the reader had their sockets."""
     wait_for_readers(gateway)
     (pid,) = readers(gateway)
-    wait_until("the reader has no task", lambda: sockets_of(pid) == 1)
-    with asked_without_reading(gateway) as client:
-        assert client.recv(100).startswith(b"HTTP/1.1 200")
-        assert sockets_of(pid) > 1
-    wait_until("the reader has no task", lambda: sockets_of(pid) == 1)
     with contextlib.ExitStack() as stack:
         stalled = [stack.enter_context(asked_without_reading(gateway)) for _ in range(6)]
+        time.sleep(0.5)
+        began = time.monotonic()
         assert read_all(gateway) == COUNT
+        assert time.monotonic() - began < 40
         wait_until("all others were cut", lambda: sockets_of(pid) == 1)
         for client in stalled:
             client.settimeout(PATIENCE_S)
@@ -237,6 +224,18 @@ def test_a_client_that_goes_away_or_is_cut_leaves_nothing_at_the_reader(gateway:
                 while piece := client.recv(1 << 16):
                     rest = (rest + piece)[-100:]
             assert not rest.endswith(LAST_CHUNK)
+    assert readers(gateway) == [pid]
+
+
+def test_a_client_that_goes_away_leaves_nothing_at_the_reader(gateway: GatewayProcess) -> None:
+    """Nobody writes on to it, and its turn is free."""
+    wait_for_readers(gateway)
+    (pid,) = readers(gateway)
+    wait_until("the reader has no task", lambda: sockets_of(pid) == 1)
+    with asked_without_reading(gateway) as client:
+        assert client.recv(100).startswith(b"HTTP/1.1 200")
+        assert sockets_of(pid) > 1
+    wait_until("the reader has no task", lambda: sockets_of(pid) == 1)
     assert readers(gateway) == [pid]
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from pathlib import Path
 
 import deltalake
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from compaction.job import Job
@@ -14,10 +16,13 @@ from compaction.policy import Policy
 from compaction.spark_workers import OnSpark
 from log_format.clock import SystemClock
 from log_format.inspection.verify import verify_topic
+from log_format.layout import commit_version
 from log_format.stores import open_store
+from log_format.stores.memory import MemoryStore
 from log_format.topic.changes import AlterTopic
 from spark_pipeline import Way, read_topic, stream_topic
 from tests.support.collected_events import CollectedEvents
+from tests.support.maintenance_bench import MaintenanceBench
 from tests.support.topic_writer import TopicWriter
 
 pytestmark = pytest.mark.spark
@@ -115,3 +120,48 @@ def test_a_native_stream_runs_through_maintenance(spark: SparkSession, s3_uri: s
     assert verify_topic(open_store(s3_uri), "t").problems == ()
     table = deltalake.DeltaTable(f"{s3_uri}/topics/t")
     assert table.version() == writer.log.refresh().version
+
+
+def copied(store: MemoryStore, directory: Path) -> None:
+    """The store's objects as files, and no other files."""
+    shutil.rmtree(directory, ignore_errors=True)
+    for info in store.list(""):
+        path = directory / info.key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(store.get(info.key))
+
+
+def test_a_native_stream_that_lags_behind_the_kept_commits_fails_and_skips_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Delta's own error says so (docs/spark.md). A stream that keeps up goes on, and one by offsets has every record."""
+    kept, late = 10, 230
+    bench, directory = MaintenanceBench(), tmp_path / "store"
+    bench.create(1, commit_retention_count=kept)
+    job = bench.job(Policy(flushed_min=1_000))
+
+    def grow(count: int) -> None:
+        for _ in range(count):
+            bench.append((0, b"k", b"v"))
+            bench.clock.pass_ms(1_000)
+        job.run_round(collect=False)  # with a checkpoint
+
+    grow(2)
+    copied(bench.store, directory)
+    stream = stream_topic(spark, f"file://{directory}", "t")
+    assert len(drain(stream, tmp_path / "lags")) == 2
+    grow(late)
+    copied(bench.store, directory)
+    assert len(drain(stream, tmp_path / "keeps up")) == 2 + late
+    bench.clock.pass_ms(2 * 3_600_000)
+    grow(late)
+    job.run_round(collect=True)
+    first = min(version for key in bench.stored("_delta_log/") if (version := commit_version(key)) is not None)
+    assert 3 < first <= 2 + late, "the test is about a log whose first commits are gone"
+    copied(bench.store, directory)
+    with pytest.raises(StreamingQueryException, match="DELTA"):
+        drain(stream, tmp_path / "lags")
+    assert len(drain(stream, tmp_path / "keeps up")) == late
+    options = {"store": f"file://{directory}", "subscribe": "t", "startingOffsets": "earliest"}
+    by_offsets = spark.readStream.format("tidelog").options(**options).load()
+    assert len(drain(by_offsets, tmp_path / "by offsets")) == 2 + 2 * late

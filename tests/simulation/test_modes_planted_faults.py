@@ -151,7 +151,7 @@ PLANTED: dict[str, Planted] = {
     "looks at the table alone": Planted(
         f"{_ENGINE}.open_topic.OpenTopic.fresh", _looks_at_the_table_alone, first_seed=12
     ),
-    "believes a topic open": Planted(f"{_ENGINE}.open_topic.is_open", _believes_it_open, first_seed=56),
+    "believes a topic open": Planted(f"{_ENGINE}.open_topic.is_open", _believes_it_open, first_seed=138),
     "shows records in another place": Planted(f"{_ENGINE}.journal_writer.placed_flush", _shifts_a_flush),
     "acknowledges when the object is up": Planted(
         f"{_ENGINE}.journal_writer.JournalWriter._commit", _settles_before_the_commit, first_seed=25
@@ -160,11 +160,11 @@ PLANTED: dict[str, Planted] = {
     "drains no transactions": Planted(
         "log_format.journal.drain.Drain._applied", _drains_no_transactions, FAULTY, first_seed=161
     ),
-    "drains no producers": Planted("log_format.journal.drain.Drain._stamped", _drains_no_producers, first_seed=113),
+    "drains no producers": Planted("log_format.journal.drain.Drain._stamped", _drains_no_producers, first_seed=121),
     "overtakes never": Planted(f"{_ENGINE}.moving.Moving._overtake", _overtakes_never, FAULTY, first_seed=38),
     "begins at number one": Planted(f"{_ENGINE}.moving.Moving._new_place", _begins_at_one, first_seed=609),
     "releases what is closed": Planted(
-        "gateway.journals.upkeep.JournalUpkeep._release", _releases_the_closed, DOZING, first_seed=41
+        "gateway.journals.upkeep.JournalUpkeep._release", _releases_the_closed, DOZING, first_seed=60
     ),
     "keeps the number": Planted("log_format.topic.attachment.Attachment.following", _keeps_the_number),
     "appends beside a journal": Planted(
