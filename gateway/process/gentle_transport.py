@@ -68,9 +68,10 @@ class GentleTransport:
         self._head: bytes | None = None
 
     def write(self, data: bytes) -> None:
-        """Send, and count."""
+        """Send, and count. To a client that is gone nothing is sent: of requests sent ahead only the last is told."""
         if self.is_lent:
             self.transport.abort()
+        if self.transport.is_closing():
             return
         self.written_bytes += len(data)
         if self._head is not None:

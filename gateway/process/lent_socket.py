@@ -28,7 +28,10 @@ class LentSocket:
         gentle.flush()
         for pause_s in _PAUSES_S:
             await asyncio.sleep(pause_s)
-            if self.is_lost or gentle.is_closing() or not gentle.is_plain:
+            if self.is_lost or gentle.is_closing():
+                await self.drop()
+                raise ConnectionResetError("the client is gone")
+            if not gentle.is_plain:
                 return None
             if not gentle.unsent_bytes():
                 gentle.is_lent = True

@@ -149,6 +149,7 @@ class _HistoryResponse:
         except OSError as error:
             if client is None or not client.is_lost:
                 raise BackOff("The reader of old records ended in the middle of its answer.") from error
+            await send({"type": "http.response.body", "body": b""})
         finally:
             self._answer.close()
 

@@ -102,3 +102,13 @@ def test_a_connection_that_ends_has_its_head_sent_first() -> None:
     cut.below.close()
     cut.next_turn()
     assert cut.below.calls == []
+
+
+def test_nothing_is_written_to_a_connection_that_has_ended() -> None:
+    """uvloop raises for it, and the task of a request that was sent ahead does not learn that its client is gone."""
+    one = _Gentle()
+    one.below.closed = True
+    one.transport.write(HEAD)
+    one.transport.write(BODY)
+    one.next_turn()
+    assert one.below.calls == []
