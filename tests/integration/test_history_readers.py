@@ -276,6 +276,23 @@ def test_answers_go_from_the_reader_to_the_client_in_the_order_of_its_requests(g
     assert written_bytes(gateway) - written_before < 3_000_000
 
 
+@pytest.mark.parametrize(("version", "field"), [("1.1", "Connection: close"), ("1.0", "Accept: */*")])
+def test_a_connection_that_ends_with_its_answer(gateway: GatewayProcess, version: str, field: str) -> None:
+    """The client gets the whole answer, then the end. HTTP/1.0 takes the way through the gateway."""
+    wait_for_readers(gateway)
+    before = answered(gateway)
+    with gateway.connect() as client:
+        query = "offset=0&max_records=100000&max_bytes=3000000"
+        client.sendall(f"GET {PATH}?{query} HTTP/{version}\r\nHost: 127.0.0.1\r\n{field}\r\n\r\n".encode())
+        answer = http.client.HTTPResponse(client)
+        answer.begin()
+        records = json.loads(answer.read())["records"]
+        assert client.recv(1) == b""
+    assert [record["offset"] for record in records] == list(range(len(records)))
+    assert len(records) > 1_000
+    assert answered(gateway) == before + 1
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_no_reader_outlives_its_gateway(filled: GatewayProcess, tmp_path: Path, number: int) -> None:
     """However it ends; and an answer under way is finished when it drains."""
