@@ -19,6 +19,7 @@ import pytest
 
 from tests.support.certificate_authority import Authority
 from tests.support.gateway_process import GatewayProcess
+from tests.support.history_readers import COUNT, NO_TAIL, TYPES, answered, fetched, fill, wait_for_readers
 from tests.support.waiting import eventually
 from tidelog import Admin, Consumer, Producer
 from tidelog.errors import GatewayUnreachable
@@ -263,6 +264,20 @@ def test_answers_that_are_not_read(start: Callable[..., Any], authority: Authori
         assert received > LARGE_BYTES
         assert len(_all_of(stuck)) < LARGE_BYTES
     assert gateway.log().count("does not read its answer") == 1
+
+
+def test_old_records_by_a_reader_go_through_the_gateway(
+    start_secure: Callable[..., GatewayProcess], tmp_path: Path
+) -> None:
+    """The reader has no part in the encryption, so it does not get the client's socket."""
+    gateway = start_secure(str(tmp_path / "store"), *NO_TAIL)
+    fill(gateway)
+    wait_for_readers(gateway)
+    before = answered(gateway)
+    records = fetched(gateway, TYPES[0], None, offset=0, max_records=COUNT, max_bytes=3_000_000).json()["records"]
+    assert answered(gateway) == before + 1
+    assert [record["offset"] for record in records] == list(range(len(records)))
+    assert len(records) > 1_000
 
 
 def test_the_image_takes_its_certificate_from_a_variable(authority: Authority, tmp_path: Path) -> None:
