@@ -15,7 +15,8 @@ class LogSettings(BaseModel):
     )
     log_requests: Literal["all", "failures"] = Field(
         default="all",
-        description="Requests that are a line each. failures: those with status 400 and above; others are in the metrics.",
+        description="Requests that are a line each. failures: those with status 400 and above; others are in the metrics."
+        " Messages between gateways are lines only where they fail.",
     )
     log_format: Literal["auto", "json", "text"] = Field(
         default="auto", description="json: an object a line. text: for people. auto: text on a terminal, else json."

@@ -20,10 +20,15 @@ SENT_BYTES: Final = "tidelog.sent_bytes"
 """Of a message with a piece of an answer's body: bytes of the body that another process has sent."""
 FAILED_FROM: Final = 400
 """Statuses of requests that failed, whoever was wrong."""
+_BETWEEN_GATEWAYS: Final = "/gateways/"
+"""Paths of the messages that gateways send each other, several a second."""
 
 
 class ObservationMiddleware:
-    """Measures; a request whose status is ``logs_from`` or more is also a line in the log, none without."""
+    """Measures; a request whose status is ``logs_from`` or more is also a line in the log, none without.
+
+    A message of another gateway is one only where it failed.
+    """
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, logs_from: int | None) -> None:
         self._app = app
@@ -66,7 +71,7 @@ class ObservationMiddleware:
                 received_bytes=received_bytes,
                 sent_bytes=sent_bytes,
             )
-            if self._logs_from is not None and status >= self._logs_from:
+            if self._is_told(scope, status):
                 access_line(
                     _line(
                         scope,
@@ -77,6 +82,11 @@ class ObservationMiddleware:
                         sent_bytes=sent_bytes,
                     )
                 )
+
+    def _is_told(self, scope: Scope, status: int) -> bool:
+        if self._logs_from is None:
+            return False
+        return status >= (FAILED_FROM if scope["path"].startswith(_BETWEEN_GATEWAYS) else self._logs_from)
 
 
 def _line(

@@ -20,6 +20,7 @@ from log_format.clock import Clock
 from log_format.delta.log import TableLog
 from log_format.delta.table import NO_LOG, StateT
 from log_format.errors import BackOff, CorruptData, StoreUnavailable
+from log_format.journal.state import JournalState
 
 _log = logging.getLogger("gateway.checkpoint")
 
@@ -89,7 +90,12 @@ class Checkpointing(Generic[StateT]):
                 if not self._is_due(state):
                     return
             await self._pool.run(
-                write_table_checkpoint, self._log.store, self._log.table.root, state.version, self._clock.now_ms()
+                write_table_checkpoint,
+                self._log.store,
+                self._log.table.root,
+                state.version,
+                self._clock.now_ms(),
+                journal=state.topics if isinstance(state, JournalState) else None,
             )
         except (StoreUnavailable, CorruptData, BackOff) as problem:
             self._not_before_ms = self._clock.monotonic_ms() + CHECKPOINT_RETRY_MS

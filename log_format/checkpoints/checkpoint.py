@@ -29,6 +29,7 @@ from log_format.delta.checkpoint_hint import hinted_version
 from log_format.delta.checkpoint_schema import SCHEMA, as_corrupt, check_required, conforming, present, refuse_features
 from log_format.delta.cleaned_log import cleaned_below
 from log_format.errors import CorruptData, ObjectExists, ObjectMissing, StoreUnavailable
+from log_format.journal.topics import JournalTopics
 from log_format.segments.run import Run, SegmentRef
 from log_format.store import ObjectStore
 
@@ -48,14 +49,18 @@ def write_checkpoint(store: ObjectStore, topic: str, version: int, now_ms: int) 
     write_table_checkpoint(store, layout.topic_root(topic), version, now_ms)
 
 
-def write_table_checkpoint(store: ObjectStore, root: str, version: int, now_ms: int) -> None:
+def write_table_checkpoint(
+    store: ObjectStore, root: str, version: int, now_ms: int, *, journal: JournalTopics | None = None
+) -> None:
     """Write the checkpoint of ``version`` of the table below ``root``, and the hint to it.
+
+    ``journal``: what a journal knows of its topics at that version. Where the caller has it, no commit is replayed for it.
 
     Does nothing when there is a checkpoint of this version or a later one. Replacing it could change its tombstones, which depend
     on the time of writing, under a reader by ranges (S3A), which fails then. Raises ``StoreUnavailable``, ``CorruptData``.
     """
     hint = hinted_checkpoint(store, root)
-    found = _moved_on(store, root, hint, version, now_ms)
+    found = _moved_on(store, root, hint, version, now_ms, journal=journal)
     if found is None:
         return
     with in_turn(0 if found.base is None else found.base.size_bytes):
@@ -120,14 +125,21 @@ class _MovedOn:
 
 
 def _moved_on(
-    store: ObjectStore, root: str, hint: int | None, version: int, now_ms: int, *, seen: Seen | None = None
+    store: ObjectStore,
+    root: str,
+    hint: int | None,
+    version: int,
+    now_ms: int,
+    *,
+    seen: Seen | None = None,
+    journal: JournalTopics | None = None,
 ) -> _MovedOn | None:
     """The log at ``version``; None when there is a checkpoint of a later one. Raises ``StoreUnavailable``, ``CorruptData``."""
     base = _newest_version(store, root, hint)
     for _ in range(limits.LOAD_ATTEMPTS_MAX):
         if base is not None and base > version:
             return None
-        found, missing = _reconciled(store, root, base, version, now_ms, seen=seen)
+        found, missing = _reconciled(store, root, base, version, now_ms, seen, journal)
         newest = _newest_version(store, root, hint)
         if newest == base:
             if found is None:
@@ -165,7 +177,13 @@ def _exists(store: ObjectStore, key: str) -> bool:
 
 
 def _reconciled(
-    store: ObjectStore, root: str, base: int | None, version: int, now_ms: int, *, seen: Seen | None
+    store: ObjectStore,
+    root: str,
+    base: int | None,
+    version: int,
+    now_ms: int,
+    seen: Seen | None,
+    journal: JournalTopics | None,
 ) -> tuple[_MovedOn | None, str | None]:
     """The log at ``version``, from the checkpoint ``base`` on; or the key of the object that is missing."""
     try:
@@ -177,7 +195,8 @@ def _reconciled(
                 head = file.head()
                 refuse_features(head, layout.table_checkpoint_key(root, base))
         commits = _commits(store, root, range(0 if base is None else base + 1, version + 1), seen)
-        return _MovedOn(file, Reconciliation(head, commits, now_ms), root, -1 if base is None else base), None
+        reconciliation = Reconciliation(head, commits, now_ms, journal)
+        return _MovedOn(file, reconciliation, root, -1 if base is None else base), None
     except ObjectMissing as problem:
         return None, problem.key
 

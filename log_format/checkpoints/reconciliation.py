@@ -16,6 +16,7 @@ from log_format import limits
 from log_format.checkpoints.memory import NO_MEMORY, memory_of, with_memory
 from log_format.delta.actions import Add, Commit, MetaData, Protocol, Remove
 from log_format.delta.checkpoint_schema import ADD, METADATA, PROTOCOL, REMOVE, SCHEMA, TXN, present
+from log_format.journal.topics import JournalTopics
 from log_format.topic.config import TopicConfig
 from log_format.topic.state import EMPTY_REQUEST_APP_ID, PARTITION_COUNT_PROPERTY
 
@@ -24,9 +25,14 @@ Pieces = Callable[[], Iterable[pa.Table]]
 
 
 class Reconciliation:
-    """A checkpoint plus commits. ``head``: the checkpoint's ``txn``, ``metaData`` and ``protocol`` (``CheckpointFile.head``)."""
+    """A checkpoint plus commits. ``head``: the checkpoint's ``txn``, ``metaData`` and ``protocol`` (``CheckpointFile.head``).
 
-    def __init__(self, head: pa.Table, commits: Iterable[Commit], now_ms: int) -> None:
+    ``journal``: what a journal knows of its topics after the commits; None: it follows from them.
+    """
+
+    def __init__(
+        self, head: pa.Table, commits: Iterable[Commit], now_ms: int, journal: JournalTopics | None = None
+    ) -> None:
         self._protocol = _last(head, "protocol")
         self._metadata = _last(head, "metaData")
         self._memory = memory_of(head)
@@ -36,8 +42,11 @@ class Reconciliation:
         self._gone: set[str] = set()
         self._back: set[str] = set()
         self._now_ms = now_ms
+        self._is_remembered = journal is not None
         for commit in commits:
             self._take(commit)
+        if journal is not None:
+            self._memory = self._memory._replace(journal=journal)
 
     def with_metadata(self, table: pa.Table) -> pa.Table:
         """The table with the checkpoint's metadata added."""
@@ -70,7 +79,8 @@ class Reconciliation:
             is_same = self._metadata is not None and self._metadata["id"] == commit.metadata.id
             self._memory = self._memory if is_same else NO_MEMORY
             self._metadata = _metadata(commit.metadata)
-        self._memory = self._memory.after(commit, self._configuration())
+        if not self._is_remembered:
+            self._memory = self._memory.after(commit, self._configuration())
         for txn in commit.txns:
             if txn.app_id.startswith(EMPTY_REQUEST_APP_ID):
                 continue  # the memory of producers has it

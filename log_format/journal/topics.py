@@ -63,6 +63,14 @@ class JournalTopic(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """About how much memory it takes."""
         return _TOPIC_BYTES + 16 * len(self.next_offsets) + self.producers.memory_bytes + self.transactions.memory_bytes
 
+    def weighs_as(self, other: JournalTopic) -> bool:
+        """Whether both take the same memory, as far as that is seen at a glance."""
+        return (
+            self.producers is other.producers
+            and self.transactions is other.transactions
+            and len(self.next_offsets) == len(other.next_offsets)
+        )
+
     def with_runs(self, content: TopicRuns, commit_ms: int) -> JournalTopic:
         """After records of the topic came in. Raises ``ValueError`` where they don't continue it."""
         if not self.is_open:
@@ -160,7 +168,8 @@ class TopicsEdit:
     def put(self, topic: JournalTopic) -> None:
         """The topic as it is now."""
         before = self.by_id.get(topic.topic_id)
-        self._memory_bytes += topic.memory_bytes - (0 if before is None else before.memory_bytes)
+        if before is None or not before.weighs_as(topic):
+            self._memory_bytes += topic.memory_bytes - (0 if before is None else before.memory_bytes)
         self.by_id[topic.topic_id] = topic
 
     def topics(self) -> JournalTopics:
