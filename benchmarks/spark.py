@@ -18,7 +18,19 @@ from benchmarks.report import Table
 from benchmarks.spark_costs import costs
 from benchmarks.spark_rates import Measured, rated
 from benchmarks.spark_requests import requests
-from benchmarks.spark_sources import COUNTS, FEW, MANY, PARTITIONS, Source, copy, fill_kafka, kafka, ours, started
+from benchmarks.spark_sources import (
+    COUNTS,
+    FEW,
+    MANY,
+    PARTITIONS,
+    Source,
+    at_hand,
+    copy,
+    fill_kafka,
+    kafka,
+    ours,
+    started,
+)
 
 LATENCY_RECORDS = 300
 TUNED = {"kafka.fetch.max.wait.ms": "10"}
@@ -48,7 +60,7 @@ def measure() -> Iterator[Table]:
                 fill_kafka(kafka_broker, topic)
                 records = theirs.batch(topic).select(*_COPIED).toArrow()
                 copy(records, store, topic)
-            sources = [theirs, *ours(spark, store)]
+            sources = [theirs, *ours(spark, store), *at_hand(spark)]
             yield _scans(sources)
             yield _streams(sources, scratch)
             yield _latencies(spark, store, gateway, kafka_broker, scratch)

@@ -1,5 +1,7 @@
 """The sources that are compared, all reading the same records: Kafka's, ``format("tidelog")``, and Delta on the same topic.
 
+Beside them stands one that reads nothing (``at_hand``).
+
 The records are produced to a Kafka broker by Kafka's own program and read back. The format's own committer then writes them to a
 topic with the same partitions and order, in segments as large as a gateway's under full load.
 """
@@ -19,6 +21,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 import log_format
 import spark_pipeline
 from benchmarks.kafka.broker import Broker, kept, run_tool
+from benchmarks.spark_at_hand import AtHandSource
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from log_format.delta.committer import Committer
@@ -96,6 +99,20 @@ def ours(spark: SparkSession, store: str) -> list[Source]:
         Source("read_topic", lambda topic: read_topic(spark, store, topic), None),
         Source("read_topic, Way.PARQUET", lambda topic: read_topic(spark, store, topic, way=Way.PARQUET), None),
     ]
+
+
+def at_hand(spark: SparkSession) -> list[Source]:
+    """A source in Python without a store: the floor of ``format("tidelog")``."""
+    spark.dataSource.register(AtHandSource)
+
+    def source(name: str, schema: str | None) -> Source:
+        def of(reader: DataFrameReader | DataStreamReader, topic: str) -> DataFrame:
+            configured = reader.format(AtHandSource.name()).options(rows=COUNTS[topic])
+            return (configured if schema is None else configured.schema(schema)).load()
+
+        return Source(name, lambda topic: of(spark.read, topic), lambda topic: of(spark.readStream, topic))
+
+    return [source("Python, batches at hand", None), source("Python, batches at hand, value only", "value binary")]
 
 
 def fill_kafka(broker: Broker, topic: str) -> None:
