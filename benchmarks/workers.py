@@ -57,7 +57,7 @@ LOADS: Final = (
     _Load(name="8, default settings", topics=8),
     _Load(name="8, flush.ms 20", topics=8, config={"flush.ms": FLUSH_MS}),
     _Load(name="8, shared, flush.ms 20", topics=8, config={"flush.ms": FLUSH_MS, "commit.mode": "shared"}),
-    _Load(name="1,000, flush.ms 20", topics=1_000, config={"flush.ms": FLUSH_MS}, warm_up_seconds=10),
+    _Load(name="1,000, flush.ms 20", topics=1_000, config={"flush.ms": FLUSH_MS}, warm_up_seconds=40),
 )
 
 
