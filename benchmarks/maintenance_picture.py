@@ -36,7 +36,7 @@ def draw(costs: Costs, names: Sequence[str], path: Path = PICTURE) -> None:
     axes.set_yticks(range(len(operations)), operations)
     axes.set_xlabel(f"median time, in multiples of that with {names[0]}")
     axes.set_title("What a long history costs")
-    axes.legend(loc="lower right", fontsize=8)
+    figure.legend(loc="outside lower center", ncols=3, fontsize=8)
     axes.margins(x=0.15)
     figure.savefig(path, dpi=100)
     plt.close(figure)
