@@ -36,6 +36,7 @@ ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024
 PIECE_BYTES: Final = 256 * 1024
 HEAD_MS_MAX: Final = 10_000
 PIECE_MS_MAX: Final = 30_000
+"""So long without a word of the reader, while no client holds it up, ends an answer: a frozen reader cuts it short."""
 WAITING_MAX: Final = 20_000
 """Tasks that wait for their turn; the number of connections is the smaller bound."""
 
@@ -51,7 +52,9 @@ class Lane:
         requests: StoreRequests,
         registry: CollectorRegistry,
         has_principals: bool,
+        piece_ms_max: int = PIECE_MS_MAX,
     ) -> None:
+        self._piece_ms_max = piece_ms_max
         share = count * TASK_BYTES
         size = share * TASKS_AT_ONCE
         of_client_max = size // 2 if has_principals else None
@@ -91,7 +94,7 @@ class Lane:
             reservation.release()
             return None
         try:
-            answer = Answer(reader, reader.hand_over(), reservation, self._bytes)
+            answer = Answer(reader, reader.hand_over(), reservation, self._bytes, self._piece_ms_max)
         except ReaderUnavailable:
             reservation.release()
             return None
@@ -110,8 +113,11 @@ class Lane:
 class Answer:
     """One task's answer."""
 
-    def __init__(self, reader: Reader, source: socket.socket, reservation: Reservation, sent: Counter) -> None:
+    def __init__(
+        self, reader: Reader, source: socket.socket, reservation: Reservation, sent: Counter, piece_ms_max: int
+    ) -> None:
         self.head = Head(0)
+        self._piece_s_max = piece_ms_max / 1000
         self._reader: Reader | None = reader
         self._source = source
         self._reservation = reservation
@@ -143,7 +149,7 @@ class Answer:
         total_bytes, waits = 0, False
         while True:
             # However long the client takes: its connection is cut when that is too long.
-            async with asyncio.timeout(None if waits else PIECE_MS_MAX / 1000):
+            async with asyncio.timeout(None if waits else self._piece_s_max):
                 report = await self._number()
             if report == GONE:
                 await client.drop()
@@ -189,7 +195,7 @@ class Answer:
         return data
 
     async def _length(self) -> int:
-        async with asyncio.timeout(PIECE_MS_MAX / 1000):
+        async with asyncio.timeout(self._piece_s_max):
             return await self._number()
 
     async def _number(self) -> int:
@@ -200,7 +206,7 @@ class Answer:
         return int(number)
 
     async def _some(self, size: int) -> bytes:
-        async with asyncio.timeout(PIECE_MS_MAX / 1000):
+        async with asyncio.timeout(self._piece_s_max):
             return await self._received(size)
 
     async def _received(self, size: int) -> bytes:

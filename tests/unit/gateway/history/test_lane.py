@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from gateway.counted_store import StoreRequests
 from gateway.history.client_socket import GONE, STRAIGHT, WAITS
-from gateway.history.lane import TASK_BYTES, Answer, Lane
+from gateway.history.lane import PIECE_MS_MAX, TASK_BYTES, Answer, Lane
 from gateway.history.readers import Reader, Readers
 from gateway.history.service import TASKS_AT_ONCE
 from gateway.history.task import TASKS, Head, PlannedRun, Task, framed
@@ -63,8 +63,16 @@ def readers() -> Iterator[OneReader]:
     made.close()
 
 
-def lane_of(readers: OneReader, requests: StoreRequests | None = None) -> Lane:
-    return Lane(readers, 1, requests=requests or StoreRequests(), registry=CollectorRegistry(), has_principals=False)
+def lane_of(readers: OneReader, requests: StoreRequests | None = None, piece_ms_max: int = PIECE_MS_MAX) -> Lane:
+    requests = requests or StoreRequests()
+    return Lane(
+        readers,
+        1,
+        requests=requests,
+        registry=CollectorRegistry(),
+        has_principals=False,
+        piece_ms_max=piece_ms_max,
+    )
 
 
 async def begun(lane: Lane, readers: OneReader, head: Head, client: str = "a") -> tuple[Answer, socket.socket]:
@@ -216,3 +224,29 @@ async def test_one_turn_is_kept_for_a_client_that_holds_none(readers: OneReader)
     assert last is not None
     last.close()
     taken.close()
+
+
+async def test_a_reader_that_freezes_in_an_answer_cuts_it_short(readers: OneReader) -> None:
+    """By either way, once it has said nothing for too long; while a client holds it up it may."""
+    lane, client = lane_of(readers, piece_ms_max=100), Client()
+    answer, taken = await begun(lane, readers, Head(5, 5, 77))
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        sending = asyncio.create_task(answer.straight(client, ours.fileno()))
+        taken.sendall(struct.pack("<I", 10 | WAITS))
+        await asyncio.sleep(0.3)
+        assert not sending.done()
+        taken.sendall(struct.pack("<I", 5))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(sending, 5)
+    answer.close()
+    answer, passing = await begun(lane, readers, Head(5, 5, 77))
+    passing.sendall(struct.pack("<I", 10) + b"half")
+    pieces = answer.pieces()
+    assert await anext(pieces) == b"half"
+    with pytest.raises(TimeoutError):
+        await anext(pieces)
+    answer.close()
+    taken.close()
+    passing.close()
+    assert lane.memory.used_bytes == 0
