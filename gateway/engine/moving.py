@@ -28,7 +28,7 @@ from log_format.journal.undrained import UndrainedRun
 from log_format.journal.view import journal_topic
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.run import SegmentRef
-from log_format.topic.attachment import Attached, Attachment, Move, Moved
+from log_format.topic.attachment import STAYS, Attached, Attachment, Move, Moved
 from log_format.topic.changes import MoveTopic
 from log_format.topic.state import TopicState
 
@@ -88,7 +88,7 @@ class Moving:
             journal = None if here is None else self._parts.journals.get(here.journal)
             if here is None or journal is None:
                 to = await self._new_place(topic_id, joins)
-                move = Move(None, to, None if to is None else self._moved(reason))
+                move = STAYS if to is None else Move(None, to, self._moved(reason), seen_version=own.version)
             else:
                 trial = make(Move(here, None if leaves else here, topic_id=topic_id)).propose(
                     self._table.state, self._parts.access.clock.now_ms()

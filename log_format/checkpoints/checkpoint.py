@@ -139,7 +139,7 @@ def _moved_on(
     for _ in range(limits.LOAD_ATTEMPTS_MAX):
         if base is not None and base > version:
             return None
-        found, missing = _reconciled(store, root, base, version, now_ms, seen, journal)
+        found, missing = _reconciled(store, root, base, version, now_ms, seen=seen, journal=journal)
         newest = _newest_version(store, root, hint)
         if newest == base:
             if found is None:
@@ -182,6 +182,7 @@ def _reconciled(
     base: int | None,
     version: int,
     now_ms: int,
+    *,
     seen: Seen | None,
     journal: JournalTopics | None,
 ) -> tuple[_MovedOn | None, str | None]:

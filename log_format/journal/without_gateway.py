@@ -169,7 +169,7 @@ class TopicsAnywhere:
         if own.topic_id is None or own.attachment is not None:
             return
         number = _look(self._journal_of(before.journal)).topics.next_number(own.topic_id)
-        move = Move(None, Attachment(before.journal, number, number))
+        move = Move(None, Attachment(before.journal, number, number), seen_version=own.version)
         with suppress(Attached, UnknownTopic):
             self._committer(log).commit(MoveTopic(topic_id=own.topic_id, move=move))
 

@@ -65,20 +65,30 @@ class AtPlace(Protocol):
         """The journal that its appends go by."""
         ...
 
+    @property
+    def moved_version(self) -> int:
+        """See ``TopicState``."""
+        ...
+
 
 class Move(NamedTuple):
     """From where to where a change takes a topic. ``closed``: the attachment whose number the journal has closed, None for a
     topic with its own commits. ``to``: where the topic is then; a topic that stays at a journal gets another number.
-    ``moved``: where it goes somewhere else. ``topic_id``: whose number is closed. A topic made anew may have the same number."""
+    ``moved``: where it goes somewhere else. ``topic_id``: whose number is closed. A topic made anew may have the same number.
+    ``seen_version``: of a topic that joins, its log's version before the number was chosen. A stay that began and ended since may
+    have used the number, and the journal takes the next one for the same stay."""
 
     closed: Attachment | None = None
     to: Attachment | None = None
     moved: Moved | None = None
     topic_id: str | None = None
+    seen_version: int | None = None
 
     def check(self, state: AtPlace) -> None:
         """Raise ``Attached`` unless the topic is where this was made for: else an append could slip in behind the change."""
         if state.attachment != self.closed or (self.closed is not None and state.topic_id != self.topic_id):
+            raise Attached(state.topic)
+        if self.seen_version is not None and state.moved_version > self.seen_version:
             raise Attached(state.topic)
 
     def changes(self, state: AtPlace) -> bool:

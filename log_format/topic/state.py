@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Self
@@ -82,6 +82,8 @@ class TopicState:
     """The journal that its appends go by; None: the topic has its own commits."""
     moved: Moved | None = None
     """Why it is there; None: since its creation."""
+    moved_version: int = field(default=NO_LOG, compare=False)
+    """Not before the last commit that took it to another place or number; that of a checkpoint, which does not say it."""
     undrained_count: int = 0
     """Records that only its journal has. (0 in the state of its own log.)"""
     undrained_since_ms: int | None = None
@@ -189,6 +191,7 @@ class TopicState:
             modification_time_ms=modification_time_ms,
             producers=producers,
             transactions=transactions,
+            moved_version=state.version,
         )
 
     def _with_metadata(self, metadata: MetaData) -> Self:
@@ -196,6 +199,8 @@ class TopicState:
         deleted = properties.get(DELETED_PROPERTY) == "true"
         changes: dict[str, Any] = {"config": TopicConfig.from_properties(properties)}
         changes["attachment"] = None if deleted else attachment_of(self.topic, properties)
+        if changes["attachment"] != self.attachment:
+            changes["moved_version"] = self.version
         changes["moved"] = moved_of(properties)
         if deleted or metadata.id != self.topic_id:
             changes |= dict.fromkeys(_OFFSETS, _zeros(0))

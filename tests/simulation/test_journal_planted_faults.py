@@ -27,10 +27,11 @@ from log_format.topic.state import TopicState
 from tests.simulation.simulated.faults import CROWDED, FAULTY, STORMY, Profile
 from tests.simulation.simulated.seeds import shows
 from tests.simulation.simulated_journals.gateway import Gateway
-from tests.simulation.simulated_journals.world import MEDDLED, simulate_journals
+from tests.simulation.simulated_journals.world import MEDDLED, RESTLESS, simulate_journals
 
 SEEDS_MAX = 120
 
+_check = Move.check
 _attached, _topic_row = TopicsEdit._attached, "log_format.journal.topics._row"
 
 
@@ -53,6 +54,11 @@ def _keeps_no_floor(self: TopicsEdit, topic_id: str, number: int) -> None:
 
 def _checks_nothing(self: Move, state: Any) -> None:
     """Changes a topic wherever it is."""
+
+
+def _checks_the_place_alone(self: Move, state: Any) -> None:
+    """Takes a topic to a journal under a number that was chosen before it was there last."""
+    _check(self._replace(seen_version=None), state)
 
 
 def _opens_in_a_checkpoint(topic: JournalTopic) -> Any:
@@ -144,6 +150,9 @@ PLANTED: dict[str, Planted] = {
     "attaches a closed number": Planted(f"{_CORE}.judging._is_closed", _attaches_what_is_closed, STORMY),
     "keeps no floor": Planted(f"{_CORE}.topics.TopicsEdit._remember", _keeps_no_floor, STORMY, first_seed=79),
     "changes what is open": Planted("log_format.topic.attachment.Move.check", _checks_nothing, CROWDED),
+    "joins by an old number": Planted(
+        "log_format.topic.attachment.Move.check", _checks_the_place_alone, RESTLESS, first_seed=12
+    ),
     "closes another number": Planted(f"{_GATEWAY}.Close", _closes_the_number_before, CROWDED),
     "a checkpoint forgets a close": Planted(_topic_row, _opens_in_a_checkpoint, STORMY, first_seed=17),
     "a drain ignores next offsets": Planted(f"{_CORE}.drain.Drain._missing", _drains_all_again, CROWDED),

@@ -12,10 +12,11 @@ from log_format.errors import CorruptData
 from tests.simulation.simulated.replay import assert_replays
 from tests.simulation.simulated.seeds import Seeds
 from tests.simulation.simulated.truth import Violation
-from tests.simulation.simulated_journals.world import PROFILES, simulate_journals
+from tests.simulation.simulated_journals.world import PROFILES, RESTLESS, simulate_journals
 
 SEEDS = Seeds("JOURNAL", 24, at_once=6)
 OFFERED = Seeds("OFFERS", 12, at_once=6)
+RESTLESS_SEEDS = Seeds("RESTLESS", 6, at_once=6)
 OFFER_SEEDS = 60
 """In which something of offers is looked for, at most."""
 OFFERS = ("tests.simulation.simulated_journals.gateway.OFFERED", 0.6)
@@ -40,6 +41,13 @@ def test_offers_keep_the_guarantees(part: int) -> None:
     """The same where gateways offer each other their objects, and offers and answers come late or never."""
     for seed in OFFERED.of(part):
         simulate_journals(seed, planted=[OFFERS], on_note=OFFERED.on_note)
+
+
+@pytest.mark.parametrize("part", RESTLESS_SEEDS.parts)
+def test_topics_that_come_and_go_keep_the_guarantees(part: int) -> None:
+    """The same where topics move all the time, and moves take long: each stay at a journal has a number of its own."""
+    for seed in RESTLESS_SEEDS.of(part):
+        simulate_journals(seed, profile=RESTLESS, on_note=RESTLESS_SEEDS.on_note)
 
 
 def test_a_gateway_that_takes_up_twice_is_found() -> None:

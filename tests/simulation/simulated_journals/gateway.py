@@ -37,7 +37,7 @@ from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.reader import SegmentReader
 from log_format.store import ObjectStore
 from log_format.topic.append import Append, Batch, Outcome
-from log_format.topic.attachment import Attached, Attachment, Move
+from log_format.topic.attachment import STAYS, Attached, Attachment, Move
 from log_format.topic.changes import MoveTopic
 from log_format.topic.state import Offsets, TopicState
 from tests.simulation.simulated.scheduler import Lock, Machine, MachineClock, Scheduler
@@ -264,7 +264,9 @@ class Gateway:
             if own.topic_id is None:
                 raise UnknownTopic(topic)
             if here is None:
-                move = Move(None, None if joins is None else self.new_place(own.topic_id, joins))
+                move = STAYS
+                if joins is not None:
+                    move = Move(None, self.new_place(own.topic_id, joins), seen_version=own.version)
             else:
                 stays = None if leaves else here
                 trial = make(Move(here, stays, topic_id=own.topic_id)).propose(opened.state, self.clock.now_ms())
@@ -348,10 +350,8 @@ class Gateway:
         releases = []
         for topic in journal.look().topics.by_id.values():
             at = self.topics[topic.name].look()
-            here = at.attachment
-            stay = None if here is None or at.topic_id != topic.topic_id else (here.journal, here.first)
-            is_there = stay == (number, topic.first)
-            if not is_there and not topic.is_open:
+            here = at.attachment if at.topic_id == topic.topic_id else None
+            if (here is None or here[::2] != (number, topic.first)) and not topic.is_open:
                 releases.append(Release(topic.topic_id, topic.number))
         notes = [*self._taken_notes(number), *releases]
         if notes or journal.state.runs.unneeded(1):

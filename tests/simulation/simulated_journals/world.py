@@ -52,6 +52,8 @@ PROFILES = {
 }
 MEDDLED = replace(faults.CROWDED, name="meddled", turns=12)
 """Not drawn: topics are altered all the time."""
+RESTLESS = replace(faults.CALM, name="restless", turns=12)
+"""Not drawn: topics come to journals and leave them all the time, and who takes one there is slow."""
 
 Planted = tuple[str, Any]
 """What a planted fault replaces, and by what."""
@@ -273,6 +275,7 @@ class JournalsWorld(World):
         state = gateway.topics[name].state
         change = partial(gateway.change, name, dies=lambda: self.rng.random() < 0.15)
         what = 0 if self.profile is MEDDLED else self.rng.randrange(9)
+        what = self.rng.choice((5, 7)) if self.profile is RESTLESS else what
         self.scheduler.note(f"{gateway.machine.name} begins change {what} of {name}")
         match what:
             case 0 | 1:
@@ -288,7 +291,13 @@ class JournalsWorld(World):
                 change(partial(_move, state.topic_id), leaves=True)
             case _:
                 joins = self.rng.choice(JOURNALS)
-                change(partial(_move, state.topic_id), joins=joins)
+                change(partial(self._join, gateway, state.topic_id), joins=joins)
+
+    def _join(self, gateway: Gateway, topic_id: str | None, move: Any) -> MoveTopic:
+        """The number is chosen, and the commit follows; perhaps late."""
+        if self.profile is RESTLESS and self.rng.random() < 0.5:
+            gateway.clock.sleep_ms(self.rng.choice((1_000, 5_000, 20_000)))
+        return _move(topic_id, move)
 
     def _old_release(self) -> None:
         """A gateway of the release before journals, which appends wherever it may."""

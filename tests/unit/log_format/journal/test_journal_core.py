@@ -237,6 +237,32 @@ def own(bench: JournalBench, log: TopicLog, stamp: ProducerStamp, values: list[b
     return bench.committer(log).commit(Append([batch], bench.new_id)).result[0]
 
 
+def test_a_join_by_the_number_of_a_stay_that_has_ended_is_refused(bench: JournalBench) -> None:
+    """A gateway chose the number and slept. The topic came to the journal under it, left, and went on by commits of its own.
+
+    The journal would take the next number for the same stay, and give offsets again that the table has given since.
+    """
+    a, journal = bench.topic("a", None), bench.journal()
+    number = journal.state.topics.next_number("a-id")
+    join = MoveTopic(topic_id="a-id", move=Move(None, Attachment(0, number, number), seen_version=a.version))
+    log = TopicLog(bench.store, "a", bench.clock)
+    bench.append(journal, (bench.committer(log).commit(join).state, [b"0"], 0))
+    leave(bench, log.state, journal)
+    late = TopicLog(bench.store, "a", bench.clock)
+    late.refresh()
+    own(bench, late, ProducerStamp(issued(1), 0, 0), [b"1", b"2"])
+    with pytest.raises(Attached):
+        bench.committer(late).commit(join)
+    write_table_checkpoint(bench.store, "topics/a/", late.state.version, bench.clock.now_ms())
+    loaded = TopicLog(bench.store, "a", bench.clock)
+    with pytest.raises(Attached):
+        bench.committer(loaded).commit(join)
+    number = journal.state.topics.next_number("a-id")
+    again = Move(None, Attachment(0, number, number), seen_version=loaded.state.version)
+    joined = bench.committer(loaded).commit(MoveTopic(topic_id="a-id", move=again)).state
+    assert bench.append(journal, (joined, [b"3"], 0)) == [(Appended(0, 3, 1),)]
+
+
 def test_a_drain_brings_every_remembered_request(bench: JournalBench) -> None:
     """Also empty ones, whose answers are the same after the topic has left; and in parts, in order."""
     a = bench.topic("a")

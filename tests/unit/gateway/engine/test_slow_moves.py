@@ -1,0 +1,53 @@
+"""A gateway that moves a topic and is slow, while another one moves it, too."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from functools import partial
+
+from gateway.engine.open_topic import OpenTopic
+from log_format.stores.memory import MemoryStore
+from log_format.topic.appended import Appended
+from log_format.topic.attachment import Move
+from log_format.topic.changes import MoveTopic
+from tests.support.engine import make_gateway, values_of
+from tests.support.faulty_store import FaultyStore
+
+
+def moved(topic_id: str, move: Move) -> MoveTopic:
+    return MoveTopic(topic_id=topic_id, move=move)
+
+
+async def go(topic: OpenTopic, *, joins: int | None = None) -> None:
+    """To this journal, or back to its own commits."""
+    make = partial(moved, str(topic.log.state.topic_id))
+    await topic.moving.change(make, joins=joins, leaves=joins is None)
+
+
+async def test_a_slow_join_does_not_take_the_number_of_a_stay_that_has_ended() -> None:
+    """Its commit comes after the topic was at the journal under that number, left, and got records of its own (G1)."""
+    objects = MemoryStore()
+    is_open, is_putting, loop = threading.Event(), asyncio.Event(), asyncio.get_running_loop()
+
+    def slow(operation: str, key: str) -> None:
+        if operation == "put_if_absent" and key.startswith("topics/t/_delta_log/") and not is_open.is_set():
+            loop.call_soon_threadsafe(is_putting.set)
+            is_open.wait(10)
+
+    one, other = make_gateway(objects=objects), make_gateway(FaultyStore(objects, before=slow))
+    topic = await one.topic("t", flush_ms=1)
+    joining = asyncio.create_task(go(await other.engine.open_topic("t"), joins=0))
+    await is_putting.wait()
+    await go(topic, joins=0)
+    await one.append(topic, [b"0"])
+    await go(topic)
+    assert await one.append(topic, [b"1", b"2"]) == (Appended(0, 1, 2),)
+    is_open.set()
+    await joining
+    theirs = await other.engine.open_topic("t")
+    assert theirs.log.state.attachment == (0, 2, 2)
+    assert await other.append(theirs, [b"3"]) == (Appended(0, 3, 1),)
+    assert values_of(await one.fetch()) == [b"0", b"1", b"2", b"3"]
+    await theirs.moving.drain_whole()
+    assert theirs.log.state.next_offsets.tolist() == [4]
