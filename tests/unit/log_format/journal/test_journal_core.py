@@ -22,8 +22,7 @@ from log_format.journal.journal_object import placed_records
 from log_format.journal.notes import JournalNotes
 from log_format.journal.state import JournalState
 from log_format.journal.topics import NO_TOPICS, TopicsEdit
-from log_format.journal.view import AheadOfTable, journal_topic, view_of
-from log_format.records.schema import RECORD_SCHEMA
+from log_format.journal.view import AheadOfTable, view_of
 from log_format.stores.memory import MemoryStore
 from log_format.topic import producer_id
 from log_format.topic.append import Append
@@ -34,7 +33,7 @@ from log_format.topic.producers import ProducerStamp
 from log_format.topic.state import TopicState
 from tests.support.clocks import EPOCH_MS, ManualClock
 from tests.support.faulty_store import FaultyStore
-from tests.support.journal_bench import JournalBench
+from tests.support.journal_bench import JournalBench, drained, leave, own
 from tests.support.records import batch_of
 
 ROOT = layout.journal_root(0)
@@ -48,22 +47,6 @@ def bench() -> JournalBench:
 
 def issued(number: int, ms: int = EPOCH_MS) -> str:
     return producer_id.issue(producer_id.PLAIN, ms, f"{number:020x}", b"key")
-
-
-def drained(bench: JournalBench, name: str, state: JournalState, ends: list[int] | None = None) -> TopicState:
-    """The topic's table after a drain of everything, or up to ``ends``."""
-    log = TopicLog(bench.store, name, bench.clock)
-    topic = journal_topic(log.refresh(), state)
-    assert topic is not None
-    undrained = state.runs.of(topic.topic_id)
-    until = np.array(topic.next_offsets if ends is None else ends, np.int64)
-    tables = [RECORD_SCHEMA.empty_table()]
-    runs = [run for part in ([] if undrained is None else undrained.parts()) for run in part.runs]
-    for run in sorted(runs, key=lambda run: (run.partition, run.base_offset)):
-        if run.end_offset <= until[run.partition]:
-            batch = batch_of("x", [b"%d" % offset for offset in range(run.base_offset, run.end_offset)], run.partition)
-            tables.append(placed_records(batch.records, run.partition, run.base_offset))
-    return bench.committer(log).commit(Drain(topic, pa.concat_tables(tables), until, bench.new_id)).state
 
 
 def test_two_writers_make_the_journal(bench: JournalBench) -> None:
@@ -218,23 +201,6 @@ def test_the_table_counts_for_what_it_has(bench: JournalBench) -> None:
     located = view.manifest.find(0, 1)
     assert located is not None
     assert located.journal is None
-
-
-def leave(bench: JournalBench, state: TopicState, journal: TableLog[JournalState]) -> TopicLog:
-    """The topic gets its own commits."""
-    here = state.attachment
-    assert here is not None
-    bench.note(journal, Close(f"{state.topic}-id", here.number))
-    drained(bench, state.topic, journal.state)
-    log = TopicLog(bench.store, state.topic, bench.clock)
-    bench.committer(log).commit(MoveTopic(topic_id=f"{state.topic}-id", move=Move(here, topic_id=f"{state.topic}-id")))
-    return log
-
-
-def own(bench: JournalBench, log: TopicLog, stamp: ProducerStamp, values: list[bytes]) -> Any:
-    """The outcome of an own append."""
-    batch = batch_of(log.state.topic_id, values, stamp=stamp, record_bytes_max=10)
-    return bench.committer(log).commit(Append([batch], bench.new_id)).result[0]
 
 
 def test_a_join_by_the_number_of_a_stay_that_has_ended_is_refused(bench: JournalBench) -> None:
