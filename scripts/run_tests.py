@@ -13,6 +13,7 @@ Exit code: 0, or that of pytest's first run.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -68,6 +69,9 @@ def alone(test: str) -> int:
 
 def main(arguments: list[str]) -> int:
     """Run pytest with these arguments, and what failed once more if that may be forgiven."""
+    # Python 3.11 formats a traceback's columns by a syntax tree. Where a finalizer does so while pytest parses a failed
+    # test's source, that parse ends in a SystemError (python/cpython#106905), and with it the whole run.
+    os.environ["PYTHONNODEBUGRANGES"] = "1"
     code, outcome = run(arguments)
     if code != pytest.ExitCode.TESTS_FAILED or not outcome.is_whole or not 0 < len(outcome.failed) <= AGAIN_MAX:
         return code

@@ -30,6 +30,25 @@ def test_skipped():
     pathlib.Path("gone").touch()
     assert 1 == 2
 """
+LITTERS = """
+import traceback
+
+class Litter:
+    def __init__(self):
+        self.itself = self
+
+    def __del__(self):
+        try:
+            1 / 0 + len("a")
+        except ZeroDivisionError:
+            traceback.format_exc()
+
+def test_littering():
+    litter = [Litter() for _ in range(5000)]
+    litter.clear()
+    assert 1 == 2
+""" + "\nLINES = [{}]\n".format("\n".join(["[1, 2, 3],"] * 2000))
+"""Its source is long, so that its syntax tree takes the collector of garbage to the finalizers."""
 WRONG = {
     "fails twice": FAILS_ONCE.format(1) + FAILS,
     "six fail": FAILS_ONCE.format(6),
@@ -79,6 +98,13 @@ def test_a_run_that_stopped_early_is_red(tmp_path: Path, workers: int) -> None:
     ended = run(tmp_path, FAILS_ONCE.format(1) + PASSES, "-x", "-n", str(workers))
     assert ended.returncode != 0
     assert FORGIVEN not in ended.stdout
+
+
+def test_a_failure_is_told_beside_finalizers(tmp_path: Path) -> None:
+    """Finalizers that format tracebacks while pytest reads the failed test's source don't end the run."""
+    ended = run(tmp_path, LITTERS + PASSES, "-n", "1")
+    assert "INTERNALERROR" not in ended.stdout
+    assert "\nred twice: test_them.py::test_littering" in ended.stdout
 
 
 def test_all_that_passes_runs_once(tmp_path: Path) -> None:
