@@ -9,13 +9,11 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any, Literal, Unpack
 
-import msgspec
-
-from tidelog.bodies.encode import JSON
 from tidelog.calls.pages import paged
+from tidelog.calls.requests import json_request
 from tidelog.deadline import Deadline
 from tidelog.errors import UnknownRole, UnknownToken
-from tidelog.http.transport import Reply, Request, Transport, target
+from tidelog.http.transport import Reply, Transport, target
 from tidelog.types.access import (
     AccessDecision,
     AccessToken,
@@ -184,14 +182,7 @@ class AccessCalls:
         return self._call("GET", where, None, repeatable=True, reads=True)
 
     def _call(self, method: str, where: str, body: object, *, repeatable: bool, reads: bool = False) -> Reply:
-        request = Request(
-            method=method,
-            target=where,
-            body=None if body is None else msgspec.json.encode(body),
-            content_type=None if body is None else JSON,
-            repeatable=repeatable,
-            reads=reads,
-        )
+        request = json_request(method, where, body, repeatable=repeatable, reads=reads)
         return self._transport.call(request, Deadline(self._timeout_ms))
 
 

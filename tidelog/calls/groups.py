@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from tidelog.bodies.encode import JSON
 from tidelog.bodies.json_offsets import as_json_offsets
 from tidelog.calls.pages import paged
+from tidelog.calls.requests import json_request, read_of
 from tidelog.deadline import Deadline
 from tidelog.errors import UnknownGroup
 from tidelog.http.owners import Owned
-from tidelog.http.transport import Reply, Request, Transport, target
+from tidelog.http.transport import Reply, Transport, target
 from tidelog.types.group import CommittedOffset, Group, GroupLag, GroupMetadata, GroupSummary, NextOffset
 from tidelog.types.record import TopicPartition
 
@@ -126,26 +126,16 @@ class GroupCalls:
         repeatable: bool = True,
         patient: bool = True,
     ) -> Reply:
-        request = Request(
-            method=method,
-            target=target("groups", self.group, *names, action=action),
-            body=None if body is None else msgspec.json.encode(body),
-            content_type=None if body is None else JSON,
-            repeatable=repeatable,
-            reads=not changes,
-            about=self._about,
-        )
+        where = target("groups", self.group, *names, action=action)
+        request = json_request(method, where, body, repeatable=repeatable, reads=not changes, about=self._about)
         return self._transport.call(request, deadline, patient=patient)
 
 
 def list_groups(transport: Transport, deadline: Deadline) -> list[GroupSummary]:
     """All groups, by name. Raises what ``Transport.call`` raises."""
-
-    def page(after: str | None) -> Reply:
-        request = Request(method="GET", target=target("groups", after=after), repeatable=True, reads=True)
-        return transport.call(request, deadline)
-
-    return list(paged("groups", GroupSummary, page))
+    return list(
+        paged("groups", GroupSummary, lambda after: transport.call(read_of(target("groups", after=after)), deadline))
+    )
 
 
 def as_json_places(places: Iterable[TopicPartition]) -> list[dict[str, Any]]:

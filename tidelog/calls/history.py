@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from tidelog.calls.requests import read_of
 from tidelog.deadline import Deadline
 from tidelog.http.owners import Owned
-from tidelog.http.transport import Request, Transport, target
+from tidelog.http.transport import Transport, target
 from tidelog.types.record import TopicPartition
 
 
@@ -45,5 +46,4 @@ def plan_history(
 ) -> Plan:
     """The plan from ``offset`` on, of about ``bytes_max`` stored bytes. Raises what ``Transport.call`` raises."""
     where = target("topics", place.topic, "partitions", place.partition, "segments", offset=offset, max_bytes=bytes_max)
-    request = Request(method="GET", target=where, repeatable=True, reads=True, about=about)
-    return transport.call(request, deadline, patient=True).decode(Plan)
+    return transport.call(read_of(where, about=about), deadline, patient=True).decode(Plan)

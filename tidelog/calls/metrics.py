@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from tidelog.calls.requests import read_of
 from tidelog.deadline import Deadline
-from tidelog.http.transport import Request, Transport
+from tidelog.http.transport import Transport
 
 
 def metrics_page(transport: Transport, deadline: Deadline) -> str:
     """In Prometheus's format. Raises ``Forbidden`` without the right to Describe the cluster."""
-    request = Request(method="GET", target="/metrics", repeatable=True, reads=True)
-    return transport.call(request, deadline).body.decode()
+    return transport.call(read_of("/metrics"), deadline).body.decode()

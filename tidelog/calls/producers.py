@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from tidelog.bodies.encode import JSON
+from tidelog.calls.requests import json_request
 from tidelog.deadline import Deadline
-from tidelog.http.transport import Request, Transport, target
+from tidelog.http.transport import Transport, target
 
 
 class ProducerIdentity(msgspec.Struct, frozen=True):
@@ -40,14 +40,12 @@ class Stamp(msgspec.Struct, frozen=True):
 def issue_producer(transport: Transport, deadline: Deadline) -> ProducerIdentity:
     """A producer id that no other client has. Raises as ``Transport.call``."""
     # After a repeat one of two issued ids is never used; the gateways forget it.
-    request = Request(method="POST", target=target("producers"), repeatable=True, reads=True)
+    request = json_request("POST", target("producers"), repeatable=True, reads=True)
     return transport.ask(request, deadline, lambda reply: reply.decode(ProducerIdentity))
 
 
 def raise_epoch(transport: Transport, transactional_id: str, deadline: Deadline) -> ProducerIdentity:
     """The producer of a transactional id, all its earlier epochs fenced. One try: a lost one may have raised the epoch, too."""
-    body = msgspec.json.encode({"transactional_id": transactional_id})
-    request = Request(
-        method="POST", target=target("producers"), body=body, content_type=JSON, repeatable=False
-    )  # fmt: skip
+    body = {"transactional_id": transactional_id}
+    request = json_request("POST", target("producers"), body, repeatable=False)
     return transport.ask(request, deadline, lambda reply: reply.decode(ProducerIdentity))

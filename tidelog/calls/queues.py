@@ -15,6 +15,7 @@ from tidelog import limits
 from tidelog.bodies.encode import JSON
 from tidelog.bodies.json_record import JsonRecord
 from tidelog.calls.pages import paged
+from tidelog.calls.requests import json_request, read_of
 from tidelog.deadline import Deadline
 from tidelog.errors import LeaseExpired
 from tidelog.http.owners import Owned
@@ -160,15 +161,8 @@ class QueueCalls:
         repeatable: bool = True,
         reads: bool = False,
     ) -> Reply:
-        request = Request(
-            method=method,
-            target=target("queues", self.queue, action=action),
-            body=None if body is None else msgspec.json.encode(body),
-            content_type=None if body is None else JSON,
-            repeatable=repeatable,
-            reads=reads,
-            about=self._about,
-        )
+        where = target("queues", self.queue, action=action)
+        request = json_request(method, where, body, repeatable=repeatable, reads=reads, about=self._about)
         return self._transport.call(request, deadline, patient=True)
 
 
@@ -200,9 +194,4 @@ def accept_in_transaction(
 
 def list_queues(transport: Transport, deadline: Deadline) -> list[Queue]:
     """All queues, by name. Raises what ``Transport.call`` raises."""
-
-    def page(after: str | None) -> Reply:
-        request = Request(method="GET", target=target("queues", after=after), repeatable=True, reads=True)
-        return transport.call(request, deadline)
-
-    return list(paged("queues", Queue, page))
+    return list(paged("queues", Queue, lambda after: transport.call(read_of(target("queues", after=after)), deadline)))

@@ -8,8 +8,9 @@ import msgspec
 
 from tidelog.bodies.json_record import JsonHeader, exact
 from tidelog.calls.pages import paged
+from tidelog.calls.requests import json_request, read_of
 from tidelog.deadline import Deadline
-from tidelog.http.transport import Reply, Request, Transport, target
+from tidelog.http.transport import Reply, Transport, target
 from tidelog.types.scheduled import DelayedRecord, ScheduledRecord
 
 
@@ -44,7 +45,7 @@ def list_scheduled(transport: Transport, topic: str, timeout_ms: float) -> Itera
 
     def page(after: str | None) -> Reply:
         where = target("topics", topic, "scheduled", after=after)
-        return transport.call(Request(method="GET", target=where, repeatable=True, reads=True), Deadline(timeout_ms))
+        return transport.call(read_of(where), Deadline(timeout_ms))
 
     return (entry.scheduled() for entry in paged("scheduled", _Entry, page))
 
@@ -52,9 +53,7 @@ def list_scheduled(transport: Transport, topic: str, timeout_ms: float) -> Itera
 def describe_scheduled(transport: Transport, topic: str, scheduled_id: str, deadline: Deadline) -> DelayedRecord:
     """One that waits. Raises ``UnknownScheduled``, ``UnknownTopic``."""
     where = target("topics", topic, "scheduled", scheduled_id)
-    found = transport.call(Request(method="GET", target=where, repeatable=True, reads=True), deadline).decode(
-        _Described
-    )
+    found = transport.call(read_of(where), deadline).decode(_Described)
     record = found.record
     return DelayedRecord(
         found.id,
@@ -70,4 +69,4 @@ def describe_scheduled(transport: Transport, topic: str, scheduled_id: str, dead
 def cancel_scheduled(transport: Transport, topic: str, scheduled_id: str, deadline: Deadline) -> None:
     """Cancel one that waits. Raises ``AlreadyDelivered``, ``UnknownScheduled``, ``UnknownTopic``, ``OutcomeUnknown``."""
     where = target("topics", topic, "scheduled", scheduled_id)
-    transport.call(Request(method="DELETE", target=where, repeatable=False), deadline)
+    transport.call(json_request("DELETE", where, repeatable=False), deadline)

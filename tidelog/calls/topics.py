@@ -8,21 +8,18 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 
-import msgspec
-
-from tidelog.bodies.encode import JSON
 from tidelog.calls.pages import paged
+from tidelog.calls.requests import json_request, read_of
 from tidelog.deadline import Deadline
 from tidelog.errors import TopicAlreadyExists, UnknownTopic
-from tidelog.http.transport import Reply, Request, Transport, target
+from tidelog.http.transport import Reply, Transport, target
 from tidelog.types.record import TopicPartition
 from tidelog.types.topic import Cluster, PartitionOffsets, Topic
 
 
 def describe_topic(transport: Transport, topic: str, deadline: Deadline, *, patient: bool = False) -> Topic:
     """The topic as the gateway sees it. Raises ``UnknownTopic``."""
-    request = Request(method="GET", target=target("topics", topic), repeatable=True, reads=True)
-    return transport.call(request, deadline, patient=patient).decode(Topic)
+    return transport.call(read_of(target("topics", topic)), deadline, patient=patient).decode(Topic)
 
 
 def describe_for_producer(transport: Transport, topic: str, deadline: Deadline) -> Topic:
@@ -40,8 +37,8 @@ def describe_for_producer(transport: Transport, topic: str, deadline: Deadline) 
 
 def created_on_first_use(transport: Transport, topic: str, deadline: Deadline) -> bool:
     """Create a missing topic where gateways let producers do so; whether it is there now."""
-    asked = Request(method="GET", target=target("cluster"), repeatable=True, reads=True)
-    partition_count = transport.call(asked, deadline).decode(Cluster).limits.get("auto_create_topics")
+    cluster = transport.call(read_of(target("cluster")), deadline).decode(Cluster)
+    partition_count = cluster.limits.get("auto_create_topics")
     if not partition_count:
         return False
     with contextlib.suppress(TopicAlreadyExists):  # by another producer, or with settings of its own
@@ -53,9 +50,8 @@ def create_topic(
     transport: Transport, topic: str, partition_count: int, config: Mapping[str, int | str], deadline: Deadline
 ) -> Reply:
     """The answer has the topic: 201 for a new one, 200 for one that is the same. Raises ``TopicAlreadyExists``."""
-    body = msgspec.json.encode({"name": topic, "partition_count": partition_count, "config": dict(config)})
-    request = Request(method="POST", target=target("topics"), body=body, content_type=JSON, repeatable=True)
-    return transport.call(request, deadline)
+    body = {"name": topic, "partition_count": partition_count, "config": dict(config)}
+    return transport.call(json_request("POST", target("topics"), body, repeatable=True), deadline)
 
 
 def list_topics(transport: Transport, timeout_ms: float, prefix: str | None = None) -> list[Topic]:
@@ -63,7 +59,7 @@ def list_topics(transport: Transport, timeout_ms: float, prefix: str | None = No
 
     def page(after: str | None) -> Reply:
         where = target("topics", prefix=prefix, after=after)
-        return transport.call(Request(method="GET", target=where, repeatable=True, reads=True), Deadline(timeout_ms))
+        return transport.call(read_of(where), Deadline(timeout_ms))
 
     return list(paged("topics", Topic, page))
 
@@ -73,5 +69,4 @@ def partition_offsets(
 ) -> PartitionOffsets:
     """Where the partition's log begins and ends, and the offset for a time. Raises ``UnknownTopic``, ``UnknownPartition``."""
     where = target("topics", partition.topic, "partitions", partition.partition, "offsets", timestamp=timestamp_ms)
-    request = Request(method="GET", target=where, repeatable=True, reads=True)
-    return transport.call(request, deadline).decode(PartitionOffsets)
+    return transport.call(read_of(where), deadline).decode(PartitionOffsets)

@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from tidelog.bodies.encode import JSON
 from tidelog.bodies.json_offsets import as_json_offsets
 from tidelog.calls.producers import ProducerIdentity
+from tidelog.calls.requests import json_request
 from tidelog.deadline import Deadline
-from tidelog.http.transport import Request, Transport, target
+from tidelog.http.transport import Transport, target
 from tidelog.types.group import GroupMetadata, NextOffset
 from tidelog.types.record import ProduceResult, TopicPartition
 
@@ -62,13 +62,7 @@ def begin(
         body["number"] = number
     if check_after_ms is not None:
         body["check_after_ms"] = check_after_ms
-    request = Request(
-        method="POST",
-        target=target("transactions"),
-        body=msgspec.json.encode(body),
-        content_type=JSON,
-        repeatable=repeatable,
-    )
+    request = json_request("POST", target("transactions"), body, repeatable=repeatable)
     return transport.ask(request, deadline, lambda reply: reply.decode(Begun))
 
 
@@ -90,13 +84,7 @@ def check(
 ) -> tuple[OpenTransaction, ...]:
     """Open transactions to decide, for half a minute this asker's. Raises as ``Transport.call``."""
     body = {"transactional_id_prefix": prefix, "max_records": records_max, "max_wait_ms": wait_ms}
-    request = Request(
-        method="POST",
-        target=target("transactions", action="check"),
-        body=msgspec.json.encode(body),
-        content_type=JSON,
-        repeatable=True,
-    )
+    request = json_request("POST", target("transactions", action="check"), body, repeatable=True)
     return transport.call(request, deadline).decode(_Offered).transactions
 
 
@@ -111,23 +99,17 @@ def add_offsets(
     body: dict[str, Any] = {"group": who.group, "offsets": as_json_offsets(offsets)}
     if who.member_id is not None:
         body |= {"member_id": who.member_id, "generation": who.generation}
-    request = Request(
-        method="POST",
-        target=target("transactions", transaction_id, "offsets"),
-        body=msgspec.json.encode(body),
-        content_type=JSON,
-        repeatable=True,
-    )
+    request = json_request("POST", target("transactions", transaction_id, "offsets"), body, repeatable=True)
     transport.call(request, deadline)
 
 
 def commit(transport: Transport, transaction_id: str, deadline: Deadline) -> Committed:
     """Commit: everything in the transaction is visible now. Raises as ``Transport.call``."""
-    request = Request(method="POST", target=target("transactions", transaction_id, action="commit"), repeatable=True)
+    request = json_request("POST", target("transactions", transaction_id, action="commit"), repeatable=True)
     return transport.ask(request, deadline, lambda reply: reply.decode(Committed))
 
 
 def abort(transport: Transport, transaction_id: str, deadline: Deadline) -> None:
     """Abort: nothing of the transaction will ever be visible. Raises as ``Transport.call``."""
-    request = Request(method="POST", target=target("transactions", transaction_id, action="abort"), repeatable=True)
+    request = json_request("POST", target("transactions", transaction_id, action="abort"), repeatable=True)
     transport.call(request, deadline)

@@ -1,0 +1,35 @@
+"""What most calls send: a read, or a request with a body in JSON."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tidelog.bodies.encode import JSON
+from tidelog.http.owners import Owned
+from tidelog.http.transport import Request
+
+
+def read_of(where: str, *, about: Owned | None = None) -> Request:
+    """A GET, which changes nothing and may be repeated."""
+    return Request(method="GET", target=where, repeatable=True, reads=True, about=about)
+
+
+def json_request(
+    method: str,
+    where: str,
+    body: object = None,
+    *,
+    repeatable: bool,
+    reads: bool = False,
+    about: Owned | None = None,
+) -> Request:
+    """``body`` None: the request has none."""
+    return Request(
+        method=method,
+        target=where,
+        body=None if body is None else msgspec.json.encode(body),
+        content_type=None if body is None else JSON,
+        repeatable=repeatable,
+        reads=reads,
+        about=about,
+    )
