@@ -10,15 +10,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from gateway.access.needs import Need, needs
-from gateway.gateway import (
-    allowing,
-    answer_memory,
-    check_transaction,
-    engine_of,
-    gateway_of,
-    require,
-    standing_of,
-)
+from gateway.gateway import allowing, answer_memory, check_transaction, engine_of, gateway_of, require, standing_of
 from gateway.http import fields
 from gateway.http.disconnect import still_connected, unless_disconnected
 from gateway.http.json_response import json_response

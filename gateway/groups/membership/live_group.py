@@ -20,11 +20,7 @@ from gateway.deadlines import Deadlines
 from gateway.engine.group_commit import AtOnce, Group, GroupCommit
 from gateway.engine.waiting import Wakeup
 from gateway.groups.assignment.next_row import Subscriptions
-from gateway.groups.bounds import (
-    CHANGES_WAITING_MAX,
-    MEMBERS_MAX,
-    GroupBounds,
-)
+from gateway.groups.bounds import CHANGES_WAITING_MAX, MEMBERS_MAX, GroupBounds
 from gateway.groups.membership.regrouping import Asked, Regrouping, assignor_of, other_assignor
 from gateway.groups.membership.session import Session, session_of
 from gateway.groups.metrics import GroupMetrics

@@ -9,11 +9,7 @@ import typer
 from rich.table import Table
 
 from tidelog.cli.terminal.admin_call import AdminCall
-from tidelog.cli.terminal.console import (
-    note,
-    output,
-    print_json,
-)
+from tidelog.cli.terminal.console import note, output, print_json
 from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.types.access import AccessDecision, Acl, AclMembers, Operation, Pattern, Permission, ResourceType

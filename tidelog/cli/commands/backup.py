@@ -7,15 +7,7 @@ from typing import Annotated
 import typer
 
 from log_format.errors import StoreError
-from tidelog.cli.terminal.console import (
-    CommandFailed,
-    JsonOption,
-    note,
-    output,
-    print_json,
-    reading_a_store,
-    reporting,
-)
+from tidelog.cli.terminal.console import CommandFailed, JsonOption, note, output, print_json, reading_a_store, reporting
 from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.cli.terminal.names import complete_topics
 

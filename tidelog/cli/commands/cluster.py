@@ -7,10 +7,7 @@ from datetime import UTC, datetime
 from rich.table import Table
 
 from tidelog.cli.terminal.admin_call import AdminCall
-from tidelog.cli.terminal.console import (
-    output,
-    print_json,
-)
+from tidelog.cli.terminal.console import output, print_json
 from tidelog.types.topic import Journals
 
 

@@ -16,11 +16,7 @@ from tidelog.calls.metrics import metrics_page
 from tidelog.cli.cost.estimate import Counts, Estimate, counts_of, estimated, of_topic
 from tidelog.cli.cost.prices import CHECKED, PRICES, SOURCE
 from tidelog.cli.terminal.admin_call import AdminCall
-from tidelog.cli.terminal.console import (
-    CommandFailed,
-    output,
-    print_json,
-)
+from tidelog.cli.terminal.console import CommandFailed, output, print_json
 from tidelog.cli.terminal.durations import in_seconds
 from tidelog.deadline import Deadline
 from tidelog.http.transport import Transport

@@ -11,10 +11,7 @@ import typer
 
 from tidelog.cli.sinks.secret_file import others_may_read
 from tidelog.cli.terminal.admin_call import AdminCall
-from tidelog.cli.terminal.console import (
-    note,
-    print_json,
-)
+from tidelog.cli.terminal.console import note, print_json
 from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.names import TopicsArgument
 

@@ -13,11 +13,7 @@ from rich.table import Table
 from tidelog.admin import Admin
 from tidelog.cli.commands.lag import lag_table
 from tidelog.cli.terminal.admin_call import AdminCall
-from tidelog.cli.terminal.console import (
-    note,
-    output,
-    print_json,
-)
+from tidelog.cli.terminal.console import note, output, print_json
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import GroupArgument, complete_topics
 from tidelog.cli.terminal.units import duration_ms

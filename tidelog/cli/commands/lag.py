@@ -13,10 +13,7 @@ from rich.table import Table
 
 from tidelog.admin import Admin
 from tidelog.cli.terminal.admin_call import AdminCall
-from tidelog.cli.terminal.console import (
-    output,
-    print_json,
-)
+from tidelog.cli.terminal.console import output, print_json
 from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.cli.terminal.names import GroupArgument

@@ -17,13 +17,7 @@ from tidelog.bodies.json_record import as_json_record
 from tidelog.calls.queues import QueueCalls, ReceivedRecord, SettledResult, Settlement
 from tidelog.cli.sinks.record_text import visible
 from tidelog.cli.terminal.admin_call import AdminCall
-from tidelog.cli.terminal.console import (
-    CommandFailed,
-    note,
-    output,
-    print_json,
-    reporting,
-)
+from tidelog.cli.terminal.console import CommandFailed, note, output, print_json, reporting
 from tidelog.cli.terminal.durations import in_milliseconds
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import QueueArgument, TopicsArgument, complete_topics

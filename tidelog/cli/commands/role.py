@@ -8,11 +8,7 @@ import typer
 from rich.table import Table
 
 from tidelog.cli.terminal.admin_call import AdminCall
-from tidelog.cli.terminal.console import (
-    note,
-    output,
-    print_json,
-)
+from tidelog.cli.terminal.console import note, output, print_json
 from tidelog.cli.terminal.help_text import Commands
 
 app = Commands(help="Put, list and remove roles: users and groups that have the same rights.")

@@ -11,11 +11,7 @@ from rich.table import Table
 
 from tidelog.bodies.json_record import put_bytes
 from tidelog.cli.terminal.admin_call import AdminCall
-from tidelog.cli.terminal.console import (
-    note,
-    output,
-    print_json,
-)
+from tidelog.cli.terminal.console import note, output, print_json
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import TopicArgument
 

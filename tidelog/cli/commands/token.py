@@ -15,12 +15,7 @@ from rich.table import Table
 
 from tidelog.cli.sinks.secret_file import others_may_read, secret_file
 from tidelog.cli.terminal.admin_call import AdminCall
-from tidelog.cli.terminal.console import (
-    note,
-    output,
-    print_json,
-    reporting,
-)
+from tidelog.cli.terminal.console import note, output, print_json, reporting
 from tidelog.cli.terminal.durations import span_ms, time_ms
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.types.access import NewAccessToken

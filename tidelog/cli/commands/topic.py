@@ -14,12 +14,7 @@ from log_format.topic.config import SETTINGS
 from tidelog.admin import END
 from tidelog.cli.commands import scheduled
 from tidelog.cli.terminal.admin_call import AdminCall
-from tidelog.cli.terminal.console import (
-    note,
-    note_json,
-    output,
-    print_json,
-)
+from tidelog.cli.terminal.console import note, note_json, output, print_json
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import TopicArgument, complete_setting_names, complete_settings
 from tidelog.cli.terminal.units import in_words, setting_value

@@ -5,10 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from tidelog.cli.terminal.admin_call import AdminCall
-from tidelog.cli.terminal.console import (
-    output,
-    print_json,
-)
+from tidelog.cli.terminal.console import output, print_json
 
 
 def whoami(

@@ -9,12 +9,7 @@ from tidelog.compat.confluent_kafka.admin.requests import (
     NewTopic,
     ResourceType,
 )
-from tidelog.compat.confluent_kafka.metadata import (
-    BrokerMetadata,
-    ClusterMetadata,
-    PartitionMetadata,
-    TopicMetadata,
-)
+from tidelog.compat.confluent_kafka.metadata import BrokerMetadata, ClusterMetadata, PartitionMetadata, TopicMetadata
 
 __all__ = [
     "AdminClient",
