@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from tidelog.cli.terminal.admin_call import AdminCall
-from tidelog.cli.terminal.console import note, output, print_json
+from tidelog.cli.terminal.admin_call import AdminCall, YesOption
+from tidelog.cli.terminal.console import output, print_json
 from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.cli.terminal.help_text import Commands
+from tidelog.cli.terminal.tables import counted, plain, table
 from tidelog.types.access import AccessDecision, Acl, AclMembers, Operation, Pattern, Permission, ResourceType
 
 app = Commands(help="Add, list, remove and test ACLs: who may do what.")
@@ -81,11 +82,7 @@ def add(
             )
             for operation in _operations(operations)
         )
-        if call.as_json:
-            print_json({"acls": added})
-        else:
-            for each in added:
-                note(_sentence(each))
+        call.tell({"acls": added}, *map(_sentence, added))
 
 
 @app.command("list")
@@ -115,17 +112,13 @@ def list_(
         "permission": permission,
     }
     with call.admin() as admin:
-        found = admin.list_acls(**named)
-        if call.as_json:
-            print_json({"acls": found})
-        elif found:
-            output().print(_table(found))
-        else:
-            note(
-                "There are no such ACLs."
-                if any(named.values())
-                else "There are no ACLs: only super users may do anything."
-            )
+        none = "There are no ACLs: only super users may do anything."
+        call.show_list(
+            {"acls": admin.list_acls(**named)},
+            _table(),
+            _row,
+            none="There are no such ACLs." if any(named.values()) else none,
+        )
 
 
 @app.command()
@@ -137,7 +130,7 @@ def remove(
     name: NameOption = None,
     pattern: PatternOption = None,
     permission: PermissionOption = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask, on a terminal.")] = False,
+    yes: YesOption = False,
     call: AdminCall,
 ) -> None:
     """Remove the ACLs that are equal in all that is named. On a terminal it asks first.
@@ -158,16 +151,14 @@ def remove(
     with call.admin() as admin:
         if not yes and sys.stdin.isatty() and any(named.values()):
             found = admin.list_acls(**named)
-            output().print(_table(found))
-            typer.confirm(f"Remove {len(found):,} ACL{'' if len(found) == 1 else 's'}?", abort=True, err=True)
+            shown = _table()
+            for each in found:
+                shown.add_row(*_row(each))
+            output().print(shown)
+            typer.confirm(f"Remove {counted(len(found), 'ACL')}?", abort=True, err=True)
         removed = admin.delete_acls(**named)
-        if call.as_json:
-            print_json({"acls": removed})
-        elif not removed:
-            note("There are no such ACLs.")
-        else:
-            for each in removed:
-                note(f"Removed: {_sentence(each)}")
+        said = [f"Removed: {_sentence(each)}" for each in removed]
+        call.tell({"acls": removed}, *(said or ["There are no such ACLs."]))
 
 
 @app.command("test")
@@ -216,13 +207,13 @@ def _sentence(acl: Acl) -> str:
     return f"{acl.principal} may {'' if acl.permission == 'allow' else 'not '}{acl.operation} {kind}{names}"
 
 
-def _table(acls: list[Acl]) -> Table:
-    table = Table("principal", "permission", "operation", "type", "name", box=None, pad_edge=False)
-    for each in acls:
-        name = f"{each.resource}…" if each.pattern == "prefix" else each.resource
-        row = (each.principal, each.permission, each.operation, each.resource_type, name)
-        table.add_row(*(text.replace("[", r"\[") for text in row))
-    return table
+def _table() -> Table:
+    return table("principal", "permission", "operation", "type", "name")
+
+
+def _row(acl: Acl) -> list[str]:
+    name = f"{acl.resource}…" if acl.pattern == "prefix" else acl.resource
+    return [plain(cell) for cell in (acl.principal, acl.permission, acl.operation, acl.resource_type, name)]
 
 
 def _operations(text: str) -> list[Operation]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
-from rich.table import Table
-
 from tidelog.cli.terminal.admin_call import AdminCall
 from tidelog.cli.terminal.console import output, print_json
+from tidelog.cli.terminal.tables import table, time_text
 from tidelog.types.topic import Journals
 
 
@@ -30,14 +27,11 @@ def cluster(
         console.print(f"store    {found.store or 'not shown without the right to Describe the cluster'}", markup=False)
         console.print(f"version  {found.version}", markup=False)
         console.print(f"journals {_said_of(found.journals)}", markup=False)
-        gateways = Table("gateway", "address", "zone", "started", box=None, pad_edge=False)
-        gateways.add_column("topics", justify="right")
+        gateways = table("gateway", "address", "zone", "started", numbers=["topics"])
         for each in found.gateways:
-            started = datetime.fromtimestamp(each.started_at / 1000, UTC).isoformat(timespec="seconds")
             owned = each.owned_topics if isinstance(each.owned_topics, int) else len(each.owned_topics)
-            gateways.add_row(each.id, each.url, each.zone or "", started, f"{owned:,}")
-        limits = Table("limit", box=None, pad_edge=False)
-        limits.add_column("value", justify="right")
+            gateways.add_row(each.id, each.url, each.zone or "", time_text(each.started_at), f"{owned:,}")
+        limits = table("limit", numbers=["value"])
         for name, value in found.limits.items():
             limits.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
         console.print()

@@ -33,6 +33,7 @@ from tidelog.cli.terminal.console import (
 )
 from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.cli.terminal.names import TopicArgument, complete_groups
+from tidelog.cli.terminal.tables import counted
 from tidelog.cli.terminal.wanted import FilterOption, OnlyKeyOption, filter_of
 from tidelog.cli.terminal.where import Where, find, parse_where
 from tidelog.consumer.consumer import Consumer
@@ -309,7 +310,7 @@ def _report(copied: Copied, output: Path | None, elapsed_s: float, as_json: bool
         (note_json if output is None else print_json)(summary)
         return
     into = "" if output is None else f" in {output}"
-    records = f"{copied.record_count:,} record{'' if copied.record_count == 1 else 's'}"
+    records = counted(copied.record_count, "record")
     if group is not None:
         note(f"{records}{into}. Group {group} goes on behind them.")
         return

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from tidelog.admin import Admin
 from tidelog.calls.metrics import metrics_page
@@ -18,6 +17,7 @@ from tidelog.cli.cost.prices import CHECKED, PRICES, SOURCE
 from tidelog.cli.terminal.admin_call import AdminCall
 from tidelog.cli.terminal.console import CommandFailed, output, print_json
 from tidelog.cli.terminal.durations import in_seconds
+from tidelog.cli.terminal.tables import table
 from tidelog.deadline import Deadline
 from tidelog.http.transport import Transport
 from tidelog.types.topic import Topic
@@ -112,15 +112,13 @@ def _show(found: Estimate, as_json: bool, *, shares_journal: bool) -> None:
             }
         )
         return
-    table = Table("request", "of", box=None, pad_edge=False)
-    for heading in ("a second", "$ a month"):
-        table.add_column(heading, justify="right")
+    rows = table("request", "of", numbers=["a second", "$ a month"])
     for row in found.rows:
-        table.add_row(row.kind, row.of, f"{row.per_second:,.2f}", f"{row.dollars:,.2f}")
-    table.add_row("stored now", f"{found.stored_bytes / 10**9:,.2f} GB", "", f"{found.storage_dollars:,.2f}")
-    table.add_row("together", "", "", f"{found.dollars:,.2f}")
+        rows.add_row(row.kind, row.of, f"{row.per_second:,.2f}", f"{row.dollars:,.2f}")
+    rows.add_row("stored now", f"{found.stored_bytes / 10**9:,.2f} GB", "", f"{found.storage_dollars:,.2f}")
+    rows.add_row("together", "", "", f"{found.dollars:,.2f}")
     console = output()
-    console.print(table)
+    console.print(rows)
     if shares_journal:
         console.print("\nIts records go to a journal, which it shares: --all has that. Here are its drains only.")
     console.print(f"\nS3 Standard in us-east-1, prices of {CHECKED} ({SOURCE}).", markup=False)

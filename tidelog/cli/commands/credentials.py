@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 import typer
@@ -14,6 +13,7 @@ from tidelog.cli.terminal.admin_call import AdminCall
 from tidelog.cli.terminal.console import note, print_json
 from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.names import TopicsArgument
+from tidelog.cli.terminal.tables import time_text
 
 
 def credentials(
@@ -56,6 +56,6 @@ def credentials(
                 sys.stdout.write(f"export {name}={shlex.quote(value)}\n")
         for each in given.topics:
             note(f"{each.topic}  {each.table_uri}")
-        note(f"They end at {datetime.fromtimestamp(given.expires_at / 1000, UTC).isoformat(timespec='seconds')}.")
+        note(f"They end at {time_text(given.expires_at)}.")
         if others_may_read(sys.stdout):
             note("Others can read the file that they went to: 'chmod 600' it now.")

@@ -8,14 +8,14 @@ import time
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from tidelog.admin import Admin
 from tidelog.cli.commands.lag import lag_table
-from tidelog.cli.terminal.admin_call import AdminCall
-from tidelog.cli.terminal.console import note, output, print_json
+from tidelog.cli.terminal.admin_call import AdminCall, YesOption
+from tidelog.cli.terminal.console import output, print_json
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import GroupArgument, complete_topics
+from tidelog.cli.terminal.tables import table
 from tidelog.cli.terminal.units import duration_ms
 from tidelog.cli.terminal.where import milliseconds, parse_where
 from tidelog.errors import UnknownGroup
@@ -40,19 +40,12 @@ def list_(
       tidelog group list --json
     """
     with call.admin() as admin:
-        groups = admin.list_groups()
-        if call.as_json:
-            print_json({"groups": groups})
-            return
-        if not groups:
-            note("There are no consumer groups.")
-            return
-        table = Table("group", "state", box=None, pad_edge=False)
-        for heading in ("generation", "members"):
-            table.add_column(heading, justify="right")
-        for each in groups:
-            table.add_row(each.group, each.state, f"{each.generation:,}", f"{each.member_count:,}")
-        output().print(table)
+        call.show_list(
+            {"groups": admin.list_groups()},
+            table("group", "state", numbers=["generation", "members"]),
+            lambda group: (group.group, group.state, f"{group.generation:,}", f"{group.member_count:,}"),
+            none="There are no consumer groups.",
+        )
 
 
 @app.command()
@@ -126,13 +119,12 @@ def reset(
         except UnknownGroup:
             found = _begin(admin, group, to, topics, places, preview=dry_run)
         wanted = {place: each for place, each in found.items() if place.topic in topics or place in places}
-        if call.as_json:
-            print_json({"offsets": [*wanted.values()]})
-        else:
-            for place, each in sorted(wanted.items()):
-                note(
-                    f"{place.topic}/{place.partition} {'would go' if dry_run else 'goes'} on at offset {each.offset:,}."
-                )
+        goes = "would go" if dry_run else "goes"
+        said = [
+            f"{place.topic}/{place.partition} {goes} on at offset {each.offset:,}."
+            for place, each in sorted(wanted.items())
+        ]
+        call.tell({"offsets": [*wanted.values()]}, *said)
 
 
 @app.command()
@@ -150,17 +142,14 @@ def forget(
     """
     with call.admin() as admin:
         left = admin.delete_group_offsets(group, topics=topic)
-        if call.as_json:
-            print_json({"offsets": [*left.values()]})
-        else:
-            note(f"Group {group} has no offsets of {', '.join(topic)} any more.")
+        call.tell({"offsets": [*left.values()]}, f"Group {group} has no offsets of {', '.join(topic)} any more.")
 
 
 @app.command()
 def delete(
     group: GroupArgument,
     *,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask, on a terminal.")] = False,
+    yes: YesOption = False,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content when there is no such group.")] = False,
     call: AdminCall,
 ) -> None:
@@ -174,10 +163,7 @@ def delete(
         typer.confirm(f"Delete group {group} and its offsets?", abort=True, err=True)
     with call.admin() as admin:
         admin.delete_group(group, missing_ok=if_exists)
-        if call.as_json:
-            print_json({"deleted": group})
-        else:
-            note(f"Group {group} is deleted.")
+        call.tell({"deleted": group}, f"Group {group} is deleted.")
 
 
 def _reset(
@@ -236,10 +222,10 @@ def _show(group: Group) -> None:
     if group.members:
         console.print(f"assignor    {group.assignor}", markup=False)
         console.print()
-        table = Table("member", "client", "reads", box=None, pad_edge=False)
+        members = table("member", "client", "reads")
         for member in group.members:
-            table.add_row(member.member_id, member.instance_id or member.client_id or "", _reads(member))
-        console.print(table)
+            members.add_row(member.member_id, member.instance_id or member.client_id or "", _reads(member))
+        console.print(members)
     console.print()
 
 

@@ -17,6 +17,7 @@ from tidelog.cli.terminal.console import output, print_json
 from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.cli.terminal.names import GroupArgument
+from tidelog.cli.terminal.tables import table
 from tidelog.types.group import GroupLag
 
 
@@ -55,16 +56,14 @@ def lag(
 
 def lag_table(found: GroupLag) -> Table:
     """A row for each partition, and one for all."""
-    table = Table("topic", box=None, pad_edge=False)
-    for heading in ("partition", "committed", "high watermark", "lag", "lag (s)"):
-        table.add_column(heading, justify="right")
+    rows = table("topic", numbers=["partition", "committed", "high watermark", "lag", "lag (s)"])
     for topic in found.topics:
         for each in topic.partitions:
             seconds = "-" if each.lag_ms is None else f"{each.lag_ms / 1000:,.1f}"
             numbers = (each.partition, each.committed_offset, each.high_watermark, each.lag)
-            table.add_row(topic.topic, *("-" if number is None else f"{number:,}" for number in numbers), seconds)
-    table.add_row("total", "", "", "", f"{found.total:,}", "")
-    return table
+            rows.add_row(topic.topic, *("-" if number is None else f"{number:,}" for number in numbers), seconds)
+    rows.add_row("total", "", "", "", f"{found.total:,}", "")
+    return rows
 
 
 def _show(found: GroupLag, as_json: bool) -> None:

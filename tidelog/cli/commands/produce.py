@@ -36,6 +36,7 @@ from tidelog.cli.terminal.console import (
 from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.cli.terminal.names import TopicArgument
+from tidelog.cli.terminal.tables import counted
 
 
 class InputFormat(StrEnum):
@@ -241,7 +242,7 @@ def _report(tally: Tally, elapsed_s: float, *, as_json: bool, ended: bool) -> No
         )
         return
     rate = f", {count / elapsed_s:,.0f}/s" if elapsed_s > 0 else ""
-    note(f"{count:,} record{'' if count == 1 else 's'} stored in {tally.topic}{rate}.")
+    note(f"{counted(count, 'record')} stored in {tally.topic}{rate}.")
     if tally.scheduled_count:
         delayed = f"{tally.scheduled_count:,} of them {'is' if tally.scheduled_count == 1 else 'are'} delayed"
         note(f"{delayed}: tidelog topic scheduled list {tally.topic}")

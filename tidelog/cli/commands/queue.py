@@ -10,17 +10,17 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 import typer
-from rich.table import Table
 
 from tidelog import limits
 from tidelog.bodies.json_record import as_json_record
 from tidelog.calls.queues import QueueCalls, ReceivedRecord, SettledResult, Settlement
 from tidelog.cli.sinks.record_text import visible
-from tidelog.cli.terminal.admin_call import AdminCall
+from tidelog.cli.terminal.admin_call import AdminCall, YesOption
 from tidelog.cli.terminal.console import CommandFailed, note, output, print_json, reporting
 from tidelog.cli.terminal.durations import in_milliseconds
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import QueueArgument, TopicsArgument, complete_topics
+from tidelog.cli.terminal.tables import table
 from tidelog.cli.terminal.units import duration_ms
 from tidelog.cli.terminal.wanted import FilterOption, OnlyKeyOption, filter_of
 from tidelog.cli.terminal.where import milliseconds
@@ -89,9 +89,7 @@ def create(
             expired=expired,
             filter=filter_of(filter_, key),
         )
-        print_json(made) if call.as_json else note(
-            f"Queue {made.queue} shares the records of {', '.join(made.topics)}."
-        )
+        call.tell(made, f"Queue {made.queue} shares the records of {', '.join(made.topics)}.")
 
 
 @app.command("list")
@@ -106,17 +104,12 @@ def list_(
       tidelog queue list --json
     """
     with call.admin() as admin:
-        queues = admin.list_queues()
-        if call.as_json:
-            print_json({"queues": queues})
-            return
-        if not queues:
-            note("There are no queues.")
-            return
-        table = Table("queue", "topics", "dead letters", box=None, pad_edge=False)
-        for each in queues:
-            table.add_row(each.queue, ", ".join(each.topics), each.dead_letter_topic or "dropped")
-        output().print(table)
+        call.show_list(
+            {"queues": admin.list_queues()},
+            table("queue", "topics", "dead letters"),
+            lambda queue: (queue.queue, ", ".join(queue.topics), queue.dead_letter_topic or "dropped"),
+            none="There are no queues.",
+        )
 
 
 @app.command()
@@ -254,14 +247,14 @@ def redrive(
     """
     with call.admin() as admin:
         count = admin.redrive_queue(queue, to_topic=to, max_records=max_)
-        print_json({"redriven": count}) if call.as_json else note(f"{count:,} dead letters are produced again.")
+        call.tell({"redriven": count}, f"{count:,} dead letters are produced again.")
 
 
 @app.command()
 def delete(
     queue: QueueArgument,
     *,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask, on a terminal.")] = False,
+    yes: YesOption = False,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content when there is no such queue.")] = False,
     call: AdminCall,
 ) -> None:
@@ -275,7 +268,7 @@ def delete(
         typer.confirm(f"Delete queue {queue}, and what it knows of settled records?", abort=True, err=True)
     with call.admin() as admin:
         admin.delete_queue(queue, missing_ok=if_exists)
-        print_json({"deleted": queue}) if call.as_json else note(f"Queue {queue} is deleted.")
+        call.tell({"deleted": queue}, f"Queue {queue} is deleted.")
 
 
 @contextmanager
@@ -365,10 +358,8 @@ def _show(queue: Queue) -> None:
     for name, value in shown.items():
         console.print(f"{name:<13} {value}", markup=False)
     console.print()
-    table = Table("partition", box=None, pad_edge=False)
-    for heading in ("settled before", "in flight", "delayed", "lag"):
-        table.add_column(heading, justify="right")
+    partitions = table("partition", numbers=["settled before", "in flight", "delayed", "lag"])
     for each in queue.partitions:
         counts = (each.start_offset, each.in_flight, each.delayed, each.lag)
-        table.add_row(f"{each.topic}/{each.partition}", *(f"{count:,}" for count in counts))
-    console.print(table)
+        partitions.add_row(f"{each.topic}/{each.partition}", *(f"{count:,}" for count in counts))
+    console.print(partitions)

@@ -6,11 +6,10 @@ import dataclasses
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from tidelog.cli.terminal.admin_call import AdminCall
-from tidelog.cli.terminal.console import note, output, print_json
 from tidelog.cli.terminal.help_text import Commands
+from tidelog.cli.terminal.tables import plain, table
 from tidelog.types.access import Quota
 
 app = Commands(help="Set and list quotas: how much a principal may use.")
@@ -59,10 +58,7 @@ def set_(
         if not changes:
             raise ValueError("there is nothing to change: name a limit")
         stored = admin.set_quota(Quota(**dataclasses.asdict(admin.describe_quota(principal)) | changes))
-        if call.as_json:
-            print_json(stored)
-        else:
-            note(f"{stored.principal}: {_said(stored)}.")
+        call.tell(stored, f"{stored.principal}: {_said(stored)}.")
 
 
 @app.command("list")
@@ -77,22 +73,20 @@ def list_(
       tidelog quota list --json
     """
     with call.admin() as admin:
-        quotas = admin.list_quotas()
-        if call.as_json:
-            print_json({"quotas": quotas})
-            return
-        if not quotas:
-            note("There are no quotas: each principal may use what there is.")
-            return
-        table = Table("principal", box=None, pad_edge=False)
+        quotas = table("principal")
         for name in _NAMES:
-            table.add_column(name.replace("_", " "), justify="right", overflow="fold")
-        for each in quotas:
-            limits = (getattr(each, name) for name in _NAMES)
-            table.add_row(
-                each.principal.replace("[", r"\["), *("-" if limit is None else f"{limit:,}" for limit in limits)
-            )
-        output().print(table)
+            quotas.add_column(name.replace("_", " "), justify="right", overflow="fold")
+        call.show_list(
+            {"quotas": admin.list_quotas()},
+            quotas,
+            _row,
+            none="There are no quotas: each principal may use what there is.",
+        )
+
+
+def _row(quota: Quota) -> list[str]:
+    limits = (getattr(quota, name) for name in _NAMES)
+    return [plain(quota.principal), *("-" if limit is None else f"{limit:,}" for limit in limits)]
 
 
 def _number(name: str, text: str) -> int | None:

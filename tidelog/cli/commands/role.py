@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from tidelog.cli.terminal.admin_call import AdminCall
-from tidelog.cli.terminal.console import note, output, print_json
 from tidelog.cli.terminal.help_text import Commands
+from tidelog.cli.terminal.tables import plain, table
 
 app = Commands(help="Put, list and remove roles: users and groups that have the same rights.")
 
@@ -31,10 +30,7 @@ def put(
     """
     with call.admin() as admin:
         stored = admin.put_role(role, members)
-        if call.as_json:
-            print_json(stored)
-        else:
-            note(f"Role {stored.role} has {', '.join(stored.members)}.")
+        call.tell(stored, f"Role {stored.role} has {', '.join(stored.members)}.")
 
 
 @app.command("list")
@@ -49,17 +45,12 @@ def list_(
       tidelog role list --json
     """
     with call.admin() as admin:
-        roles = admin.list_roles()
-        if call.as_json:
-            print_json({"roles": roles})
-            return
-        if not roles:
-            note("There are no roles.")
-            return
-        table = Table("role", "members", box=None, pad_edge=False)
-        for each in roles:
-            table.add_row(*(text.replace("[", r"\[") for text in (each.role, " ".join(each.members))))
-        output().print(table)
+        call.show_list(
+            {"roles": admin.list_roles()},
+            table("role", "members"),
+            lambda role: (plain(role.role), plain(" ".join(role.members))),
+            none="There are no roles.",
+        )
 
 
 @app.command()
@@ -77,7 +68,4 @@ def remove(
     """
     with call.admin() as admin:
         admin.delete_role(role, missing_ok=if_exists)
-        if call.as_json:
-            print_json({"removed": role})
-        else:
-            note(f"Role {role} is removed.")
+        call.tell({"removed": role}, f"Role {role} is removed.")

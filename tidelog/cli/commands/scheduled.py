@@ -7,13 +7,13 @@ from itertools import islice
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from tidelog.bodies.json_record import put_bytes
 from tidelog.cli.terminal.admin_call import AdminCall
 from tidelog.cli.terminal.console import note, output, print_json
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import TopicArgument
+from tidelog.cli.terminal.tables import counted, table
 
 app = Commands(help="List and cancel delayed records that wait.")
 
@@ -46,11 +46,11 @@ def list_(
         if not shown:
             note(f"No delayed record of {topic} waits.")
             return
-        table = Table("id", "deliver at", "key", box=None, pad_edge=False)
+        waiting = table("id", "deliver at", "key")
         for each in shown:
             due = datetime.fromtimestamp(each.deliver_at_ms / 1000, UTC).isoformat(timespec="milliseconds")
-            table.add_row(each.id, due, "" if each.key is None else each.key.decode(errors="backslashreplace"))
-        output().print(table)
+            waiting.add_row(each.id, due, "" if each.key is None else each.key.decode(errors="backslashreplace"))
+        output().print(waiting)
         if len(found) > limit:
             note(f"There are more: --limit {10 * limit} shows more of them.")
 
@@ -73,7 +73,4 @@ def cancel(
     with call.admin() as admin:
         for each in ids:
             admin.cancel_scheduled(topic, each)
-        if call.as_json:
-            print_json({"cancelled": ids})
-        else:
-            note(f"{len(ids):,} delayed record{'' if len(ids) == 1 else 's'} of {topic} cancelled.")
+        call.tell({"cancelled": ids}, f"{counted(len(ids), 'delayed record')} of {topic} cancelled.")

@@ -5,20 +5,19 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
-from rich.table import Table
 
 from tidelog.cli.sinks.secret_file import others_may_read, secret_file
 from tidelog.cli.terminal.admin_call import AdminCall
-from tidelog.cli.terminal.console import note, output, print_json, reporting
+from tidelog.cli.terminal.console import note, print_json, reporting
 from tidelog.cli.terminal.durations import span_ms, time_ms
 from tidelog.cli.terminal.help_text import Commands
-from tidelog.types.access import NewAccessToken
+from tidelog.cli.terminal.tables import plain, table, time_text
+from tidelog.types.access import AccessToken, NewAccessToken
 
 app = Commands(help="Create, list, rotate and revoke tokens.")
 
@@ -82,22 +81,11 @@ def list_(
       tidelog token list --principal User:billing --json
     """
     with call.admin() as admin:
-        tokens = admin.list_tokens(principal)
-        if call.as_json:
-            print_json({"tokens": tokens})
-            return
-        if not tokens:
-            note("There are no tokens.")
-            return
-        table = Table(box=None, pad_edge=False)
-        table.add_column("id", no_wrap=True)
+        tokens = table()
+        tokens.add_column("id", no_wrap=True)
         for heading in ("principal", "groups", "created", "expires", "description"):
-            table.add_column(heading, overflow="fold")
-        for each in tokens:
-            expires = ", ".join(_time(secret.expires_at) for secret in each.secrets) or "-"
-            row = (each.id, each.principal, " ".join(each.groups), _time(each.created_at), expires, each.description)
-            table.add_row(*map(_plain, row))
-        output().print(table)
+            tokens.add_column(heading, overflow="fold")
+        call.show_list({"tokens": admin.list_tokens(principal)}, tokens, _row, none="There are no tokens.")
 
 
 @app.command()
@@ -142,10 +130,7 @@ def revoke(
     """
     with call.admin() as admin:
         admin.revoke_token(token_id, missing_ok=if_exists)
-        if call.as_json:
-            print_json({"revoked": token_id})
-        else:
-            note(f"Token {token_id} is revoked. Every gateway refuses it within 5 seconds.")
+        call.tell({"revoked": token_id}, f"Token {token_id} is revoked. Every gateway refuses it within 5 seconds.")
 
 
 @contextlib.contextmanager
@@ -167,7 +152,7 @@ def _hand_over(made: NewAccessToken, write: Callable[[str], None] | None, path: 
             del shown["token"]
         print_json(shown)
         return
-    until = _time(made.secrets[0].expires_at) if made.secrets else "it is revoked"
+    until = time_text(made.secrets[0].expires_at) if made.secrets else "it is revoked"
     note(f"Token {made.id} of {made.principal}, until {until}. Its secret is shown this once.")
     if write is not None:
         note(f"It is in {path}; use it with --token-file {path}.")
@@ -177,10 +162,8 @@ def _hand_over(made: NewAccessToken, write: Callable[[str], None] | None, path: 
         note("Others can read the file that it went to: 'chmod 600' it now; --output FILE would have made it so.")
 
 
-def _time(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")
-
-
-def _plain(text: str) -> str:
-    """Text that Rich takes for no markup."""
-    return text.replace("[", r"\[")
+def _row(token: AccessToken) -> list[str]:
+    created = time_text(token.created_at)
+    expires = ", ".join(time_text(secret.expires_at) for secret in token.secrets) or "-"
+    cells = (token.id, token.principal, " ".join(token.groups), created, expires, token.description)
+    return [plain(cell) for cell in cells]

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from log_format.topic.config import SETTINGS
 from tidelog.admin import END
 from tidelog.cli.commands import scheduled
-from tidelog.cli.terminal.admin_call import AdminCall
+from tidelog.cli.terminal.admin_call import AdminCall, YesOption
 from tidelog.cli.terminal.console import note, note_json, output, print_json
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import TopicArgument, complete_setting_names, complete_settings
+from tidelog.cli.terminal.tables import counted, table, time_text
 from tidelog.cli.terminal.units import in_words, setting_value
 from tidelog.errors import TopicAlreadyExists
 from tidelog.types.topic import Topic, TopicCommit
@@ -69,10 +68,7 @@ def create(
                 note_json({"warning": {"detail": said}})
             else:
                 note(said)
-        if call.as_json:
-            print_json(topic)
-        else:
-            note(f"Topic {topic.name} has {_count(topic.partition_count, 'partition')}.")
+        call.tell(topic, f"Topic {topic.name} has {counted(topic.partition_count, 'partition')}.")
 
 
 @app.command("list")
@@ -89,21 +85,12 @@ def list_(
       tidelog topic list --prefix orders. --json
     """
     with call.admin() as admin:
-        topics = admin.list_topics(prefix)
-        if call.as_json:
-            print_json({"topics": topics})
-            return
-        if not topics:
-            note("There are no topics.")
-            return
-        table = Table("topic", box=None, pad_edge=False)
-        for heading in ("partitions", "records", "bytes"):
-            table.add_column(heading, justify="right")
-        for topic in topics:
-            records = sum(each.high_watermark - each.log_start_offset for each in topic.partitions)
-            size = sum(each.size_bytes for each in topic.partitions)
-            table.add_row(topic.name, f"{topic.partition_count:,}", f"{records:,}", f"{size:,}")
-        output().print(table)
+        call.show_list(
+            {"topics": admin.list_topics(prefix)},
+            table("topic", numbers=["partitions", "records", "bytes"]),
+            _row,
+            none="There are no topics.",
+        )
 
 
 @app.command()
@@ -157,7 +144,7 @@ def alter(
 def delete(
     name: TopicArgument,
     *,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask, on a terminal.")] = False,
+    yes: YesOption = False,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content when there is no such topic.")] = False,
     call: AdminCall,
 ) -> None:
@@ -171,10 +158,7 @@ def delete(
         typer.confirm(f"Delete topic {name} and all its records?", abort=True, err=True)
     with call.admin() as admin:
         admin.delete_topic(name, missing_ok=if_exists)
-        if call.as_json:
-            print_json({"deleted": name})
-        else:
-            note(f"Topic {name} is deleted.")
+        call.tell({"deleted": name}, f"Topic {name} is deleted.")
 
 
 @app.command("delete-records")
@@ -197,12 +181,15 @@ def delete_records(
     """
     with call.admin() as admin:
         starts = admin.delete_records(name, dict(_place(text) for text in before))
-        if call.as_json:
-            places = [{"partition": partition, "log_start_offset": offset} for partition, offset in starts.items()]
-            print_json({"partitions": places})
-        else:
-            for partition, offset in starts.items():
-                note(f"Partition {partition} begins at offset {offset}.")
+        places = [{"partition": partition, "log_start_offset": offset} for partition, offset in starts.items()]
+        said = [f"Partition {partition} begins at offset {offset}." for partition, offset in starts.items()]
+        call.tell({"partitions": places}, *said)
+
+
+def _row(topic: Topic) -> list[str]:
+    records = sum(each.high_watermark - each.log_start_offset for each in topic.partitions)
+    size_bytes = sum(each.size_bytes for each in topic.partitions)
+    return [topic.name, *(f"{number:,}" for number in (topic.partition_count, records, size_bytes))]
 
 
 def _show(topic: Topic, as_json: bool) -> None:
@@ -211,17 +198,15 @@ def _show(topic: Topic, as_json: bool) -> None:
         return
     console = output()
     console.print(f"topic    {topic.name}", markup=False)
-    console.print(f"created  {_time(topic.created_at)}", markup=False)
+    console.print(f"created  {time_text(topic.created_at)}", markup=False)
     console.print(f"table    {topic.table_uri} (version {topic.table_version})", markup=False)
     console.print(f"commits  {_commits(topic.commit)}", markup=False)
-    settings = Table("setting", "value", "default", box=None, pad_edge=False)
+    settings = table("setting", "value", "default")
     for name, value in {**{each: SETTINGS[each].default for each in SETTINGS}, **topic.config}.items():
         default = SETTINGS[name].default if name in SETTINGS else None
         shown = "" if default is None or value == default else in_words(name, default)
         settings.add_row(name, in_words(name, value), shown)
-    partitions = Table(box=None, pad_edge=False)
-    for heading in ("partition", "log start", "high watermark", "bytes"):
-        partitions.add_column(heading, justify="right")
+    partitions = table(numbers=["partition", "log start", "high watermark", "bytes"])
     for each in topic.partitions:
         numbers = (each.partition, each.log_start_offset, each.high_watermark, each.size_bytes)
         partitions.add_row(*(f"{number:,}" for number in numbers))
@@ -234,15 +219,11 @@ def _show(topic: Topic, as_json: bool) -> None:
 def _commits(commit: TopicCommit) -> str:
     """Where they go, since when and why, and how far the table is behind."""
     where = "its own" if commit.journal is None else f"by journal {commit.journal}"
-    said = f"{where} since {_time(commit.since)} ({commit.reason})" if commit.reason else where
+    said = f"{where} since {time_text(commit.since)} ({commit.reason})" if commit.reason else where
     if not commit.undrained_records:
         return said
-    behind = _count(commit.undrained_records, "record")
-    return f"{said}; {behind} not in the table yet, since {_time(commit.drained_until_ms)}"
-
-
-def _time(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")
+    behind = counted(commit.undrained_records, "record")
+    return f"{said}; {behind} not in the table yet, since {time_text(commit.drained_until_ms)}"
 
 
 def _differences(topic: Topic, partitions: int, settings: Mapping[str, int | str]) -> str:
@@ -272,7 +253,3 @@ def _place(text: str) -> tuple[int, int]:
     if not partition.isdecimal() or not (offset == "end" or offset.isdecimal()):
         raise ValueError(f"--before {text!r} is not PARTITION:OFFSET or PARTITION:end")
     return int(partition), END if offset == "end" else int(offset)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from log_format.errors import StoreError
 from tidelog.cli.terminal.console import (
@@ -21,6 +20,7 @@ from tidelog.cli.terminal.console import (
 )
 from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.cli.terminal.names import complete_topics
+from tidelog.cli.terminal.tables import counted, table
 
 if TYPE_CHECKING:
     from log_format.inspection.journal import JournalReport
@@ -120,13 +120,11 @@ def _show(report: VerifyReport, topic: str, as_json: bool) -> None:
             }
         )
         return
-    table = Table(box=None, pad_edge=False)
-    for heading in ("partition", "log start", "next offset", "records"):
-        table.add_column(heading, justify="right")
+    rows = table(numbers=["partition", "log start", "next offset", "records"])
     for partition in partitions:
-        table.add_row(*(f"{number:,}" for number in partition.values()))
+        rows.add_row(*(f"{number:,}" for number in partition.values()))
     console = output()
-    console.print(table)
+    console.print(rows)
     console.print(
         f"{report.segment_count:,} segments, {report.record_count:,} records, {report.orphan_count:,} orphans"
     )
@@ -138,7 +136,6 @@ def _conclude(what: str, problems: Sequence[str]) -> None:
     for problem in problems:
         console.print(f"problem: {problem}", style="red", markup=False)
     if problems:
-        count = len(problems)
-        console.print(f"{what} is damaged: {count:,} problem{'s' if count != 1 else ''}.", style="red", markup=False)
+        console.print(f"{what} is damaged: {counted(len(problems), 'problem')}.", style="red", markup=False)
     else:
         console.print(f"{what} is whole: every record that was committed is there, once.", style="green", markup=False)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from tidelog.cli.terminal.admin_call import AdminCall
 from tidelog.cli.terminal.console import output, print_json
+from tidelog.cli.terminal.tables import time_text
 
 
 def whoami(
@@ -33,12 +32,8 @@ def whoami(
             "roles": " ".join(caller.roles),
             "rights": rights,
             "proof": proof if caller.token_id is None else f"{proof} {caller.token_id}",
-            "until": "" if caller.expires_at is None else _time(caller.expires_at),
+            "until": "" if caller.expires_at is None else time_text(caller.expires_at),
         }
         for name, text in lines.items():
             if text:
                 output().print(f"{name:9}  {text}", markup=False)
-
-
-def _time(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+import typer
+from rich.table import Table
 
 from tidelog.admin import Admin
 from tidelog.cli.terminal.console import (
@@ -20,8 +23,15 @@ from tidelog.cli.terminal.console import (
     TimeoutOption,
     TokenFileOption,
     UrlOption,
+    note,
+    output,
+    print_json,
     reporting,
 )
+
+ItemT = TypeVar("ItemT")
+
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask, on a terminal.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +52,29 @@ class AdminCall:
     def unreported(self) -> Admin:
         """The gateway, for a command that reports errors of more than its calls."""
         return Admin(self.url, token_file=self.token_file, timeout_ms=self.timeout * 1000)
+
+    def tell(self, answer: object, *said: str) -> None:
+        """What was done: ``answer`` for a program, or these sentences for the user."""
+        if self.as_json:
+            print_json(answer)
+            return
+        for sentence in said:
+            note(sentence)
+
+    def show_list(
+        self, named: Mapping[str, Sequence[ItemT]], table: Table, row: Callable[[ItemT], Sequence[str]], *, none: str
+    ) -> None:
+        """A list under its name for a program; for the user ``table`` with a row for each, or ``none`` where there are none."""
+        if self.as_json:
+            print_json(named)
+            return
+        (items,) = named.values()
+        if not items:
+            note(none)
+            return
+        for each in items:
+            table.add_row(*row(each))
+        output().print(table)
 
 
 def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
