@@ -23,7 +23,8 @@ A handler is written once for all versions::
 2. ``call.answer`` takes the names of kio's newest version, nested entities as mappings, and milliseconds as integers. What the
    version lacks is left out. ``throttle_time`` is 0 unless given. A name that no version has raises ``TypeError``.
 3. Refusals are in the answer: ``except TidelogError as error: kafka_error(error)``. What a handler raises closes the connection.
-4. A handler that has to wait (a long poll, a commit) returns ``Later(awaitable)``, once the order of requests no longer matters.
+4. A handler that has to wait (a long poll, a commit) returns ``Later(awaitable)``, once the order of requests no longer matters:
+   at once where it is marked ``later``.
    The next request of the connection begins meanwhile. Answers go out in the order of requests all the same.
 5. Memory that an answer takes is reserved (``call.answer_memory``) and appended to ``call.held``: it is released once it is sent.
 6. ``None`` is no answer at all (Produce with acks=0). ``Encoded`` is a body whose bytes were made already.

@@ -88,6 +88,15 @@ Handler = Callable[["KafkaCall", Any], Awaitable[Answer | Later]]
 ``Served`` makes an answer of an error."""
 
 
+def later(handle: Callable[[KafkaCall, Any], Awaitable[Answer]]) -> Handler:
+    """The handler whose answers come later."""
+
+    async def begin(call: KafkaCall, request: Any) -> Answer | Later:
+        return Later(handle(call, request))
+
+    return begin
+
+
 class Served(NamedTuple):
     """The versions of a key that are served, and by what. ``listed_from``: the least version that ApiVersions tells, where a
     client needs it to be less."""

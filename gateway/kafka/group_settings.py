@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from gateway.kafka.topic_settings import INT, STRING, Told
+from gateway.kafka.topic_settings import INT, STRING, Told, refused
 from log_format import limits
-from log_format.errors import ErrorCode, RequestRefused
 from log_format.queues.row import EARLIEST, LATEST, QueueSettings
 
 START: Final = "share.auto.offset.reset"
@@ -75,14 +74,14 @@ def changes_of(given: Mapping[str, str | None]) -> dict[str, object]:
             found[_NUMBERS[name].field] = _number(name, _NUMBERS[name], value)
         elif name == START:
             if value not in (None, LATEST, EARLIEST):
-                raise _refused(name, f"must be {LATEST} or {EARLIEST}")
+                raise refused(name, f"must be {LATEST} or {EARLIEST}")
             found["start"] = value or LATEST
         elif name in _FIXED:
             if value is not None and value != _FIXED[name][1]:
-                raise _refused(name, f"is {_FIXED[name][1]} here, for every group")
+                raise refused(name, f"is {_FIXED[name][1]} here, for every group")
         elif name != _ISOLATION:
             known = ", ".join(one.name for one in told(None))
-            raise _refused(name, f"is not a setting of a share group; settings are {known}")
+            raise refused(name, f"is not a setting of a share group; settings are {known}")
     return found
 
 
@@ -91,13 +90,5 @@ def _number(name: str, one: _Number, value: str | None) -> int:
         return one.default
     number = int(value) if value.isascii() and value.isdigit() and len(value) < 20 else -1
     if not one.least <= number <= one.most:
-        raise _refused(name, f"must be {one.least} to {one.most}")
+        raise refused(name, f"must be {one.least} to {one.most}")
     return number
-
-
-def _refused(name: str, what: str) -> RequestRefused:
-    return RequestRefused(
-        f"{name[:80]} {what}.",
-        code=ErrorCode.INVALID_CONFIG,
-        errors=[{"where": f"/config/{name[:80]}", "what": what}],
-    )

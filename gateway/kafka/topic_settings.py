@@ -106,7 +106,7 @@ def own_names(given: Mapping[str, str | None]) -> dict[str, object]:
             own = own_name(name)
             named[own] = None if own == "compression.type" and value == _PRODUCER else value
         elif value is not None and not foreign.is_ignored and not _equal(value, foreign.default):
-            raise _refused(name, f"means nothing here, and is taken with Kafka's default only, {foreign.default!r}")
+            raise refused(name, f"means nothing here, and is taken with Kafka's default only, {foreign.default!r}")
     return named
 
 
@@ -118,7 +118,7 @@ def own_name(name: str) -> str:
     if own != name and own in SETTINGS and own not in _SAME:
         return own
     own_settings = ", ".join(PROPERTY_PREFIX + one for one in SETTINGS if one not in _SAME)
-    raise _refused(name, f"is not a setting; settings are {', '.join(_SAME)}, {own_settings}")
+    raise refused(name, f"is not a setting; settings are {', '.join(_SAME)}, {own_settings}")
 
 
 def is_list(name: str) -> bool:
@@ -143,7 +143,8 @@ def _equal(value: str, default: str) -> bool:
     return value.strip().lower() == default
 
 
-def _refused(name: str, what: str) -> RequestRefused:
+def refused(name: str, what: str) -> RequestRefused:
+    """The refusal of a setting (``INVALID_CONFIG``)."""
     return RequestRefused(
         f"{name[:80]} {what}.",
         code=ErrorCode.INVALID_CONFIG,

@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 from gateway.groups.bounds import SESSION_TIMEOUT_MS_MAX, SESSION_TIMEOUT_MS_MIN
 from gateway.groups.calls.classic import REBALANCE_TIMEOUT_MS_MAX, Speaker
 from gateway.groups.classic.member import JoinWish
-from gateway.kafka.call import Answer, Calls, KafkaCall, Later, Served
+from gateway.kafka.call import Answer, Calls, KafkaCall, Served, later
 from gateway.kafka.calls.coordinator import check_group, group_error, is_name, milliseconds
 from log_format.errors import RequestRefused, TidelogError
 from log_format.groups.row import Reader
@@ -30,12 +30,9 @@ class InvalidSession(RequestRefused):
     """The session time-out is out of its range."""
 
 
-async def join_group(call: KafkaCall, request: Any) -> Answer | Later:
+@later
+async def join_group(call: KafkaCall, request: Any) -> Answer:
     """Join, and wait for the members of the next generation."""
-    return Later(_joined(call, request))
-
-
-async def _joined(call: KafkaCall, request: Any) -> Answer:
     try:
         check_group(call, request.group_id, "Read")
         wish = _wish(call, request)
@@ -101,12 +98,9 @@ def _not_joined(call: KafkaCall, code: KafkaError, member_id: str) -> Answer:
     return call.answer(error_code=code, protocol_name=name, leader="", member_id=member_id, members=())
 
 
-async def sync_group(call: KafkaCall, request: Any) -> Answer | Later:
+@later
+async def sync_group(call: KafkaCall, request: Any) -> Answer:
     """Get what the leader assigned; the leader brings it."""
-    return Later(_synced(call, request))
-
-
-async def _synced(call: KafkaCall, request: Any) -> Answer:
     protocol_type, protocol = getattr(request, "protocol_type", None), getattr(request, "protocol_name", None)
     expected = None if protocol_type is None or protocol is None else (protocol_type, protocol)
     try:
@@ -135,12 +129,9 @@ async def heartbeat(call: KafkaCall, request: Any) -> Answer:
     return call.answer(error_code=KafkaError.none)
 
 
-async def leave_group(call: KafkaCall, request: Any) -> Answer | Later:
+@later
+async def leave_group(call: KafkaCall, request: Any) -> Answer:
     """Take members out; an operator names static ones by their instance ids alone."""
-    return Later(_left(call, request))
-
-
-async def _left(call: KafkaCall, request: Any) -> Answer:
     members = getattr(request, "members", None)
     leaving = (
         [(request.member_id, None)] if members is None else [(one.member_id, one.group_instance_id) for one in members]

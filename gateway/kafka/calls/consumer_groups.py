@@ -14,9 +14,9 @@ from gateway.groups.assignment.assignors import ASSIGNORS as TIDELOG_ASSIGNORS
 from gateway.groups.bounds import PATTERN_CHARACTERS_MAX, SESSION_TIMEOUT_MS_DEFAULT, SUBSCRIBED_TOPICS_MAX
 from gateway.groups.calls.epochs import ASSIGNORS, LEAVES, Beat
 from gateway.groups.calls.groups import GroupDescription, heartbeat_interval_ms
-from gateway.kafka.call import Answer, Calls, KafkaCall, Later, Served
+from gateway.kafka.call import Answer, Calls, KafkaCall, Served, later
 from gateway.kafka.calls.classic_groups import client_name
-from gateway.kafka.calls.coordinator import InvalidGroup, check_group, group_error, is_name, milliseconds
+from gateway.kafka.calls.coordinator import InvalidGroup, check_group, group_error, is_name, milliseconds, told_nothing
 from gateway.kafka.calls.group_topics import TopicIds
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.groups.row import MemberRow, Partitions, Reader
@@ -25,7 +25,6 @@ from log_format.topic.config import check_topic_name
 CONSUMER_GROUP_HEARTBEAT: Final = 68
 CONSUMER_GROUP_DESCRIBE: Final = 69
 CONSUMER_MEMBER: Final = 1
-NO_OPERATIONS: Final = -(2**31)
 _NAMES: Final = {ours: theirs for theirs, ours in ASSIGNORS.items()} | {
     name: name for name in TIDELOG_ASSIGNORS if name not in ASSIGNORS.values()
 }
@@ -35,12 +34,9 @@ class InvalidPattern(RequestRefused):
     """The regular expression is none, or costs too much."""
 
 
-async def heartbeat(call: KafkaCall, request: Any) -> Answer | Later:
+@later
+async def heartbeat(call: KafkaCall, request: Any) -> Answer:
     """Join, go on, or leave."""
-    return Later(_beaten(call, request))
-
-
-async def _beaten(call: KafkaCall, request: Any) -> Answer:
     group, ids = request.group_id, TopicIds(call)
     try:
         check_group(call, group, "Read")
@@ -113,12 +109,9 @@ async def _owned(call: KafkaCall, group: str, member_id: str, owned: Iterable[An
     return {name: numbers for name, numbers in found.items() if name is not None}
 
 
-async def describe(call: KafkaCall, request: Any) -> Answer | Later:
+@later
+async def describe(call: KafkaCall, request: Any) -> Answer:
     """Groups and their members, with what each may read and is to read."""
-    return Later(_described(call, request))
-
-
-async def _described(call: KafkaCall, request: Any) -> Answer:
     return call.answer(groups=[await _one(call, name) for name in request.group_ids])
 
 
@@ -130,33 +123,18 @@ async def _one(call: KafkaCall, name: str) -> dict[str, Any]:
             raise InvalidGroup(f"Group {name!r} is of the classic protocol.")
         return await _consumer_group(call, name, found)
     except TidelogError as error:
-        code = KafkaError.group_id_not_found if isinstance(error, InvalidGroup) else group_error(error)
-        return {
-            "error_code": code,
-            "error_message": error.detail,
-            "group_id": name,
-            "group_state": "Dead",
-            "group_epoch": 0,
-            "assignment_epoch": 0,
-            "assignor_name": "",
-            "members": (),
-            "authorized_operations": NO_OPERATIONS,
-        }
+        return told_nothing(name, error)
 
 
 async def _consumer_group(call: KafkaCall, name: str, found: GroupDescription) -> dict[str, Any]:
     ids, row = TopicIds(call), found.row
     generation = 0 if row is None else row.generation
-    return {
-        "error_code": KafkaError.none,
-        "error_message": None,
-        "group_id": name,
+    return told_nothing(name) | {
         "group_state": found.state,
         "group_epoch": generation,
         "assignment_epoch": generation,
         "assignor_name": _NAMES.get((row and row.assignor) or "sticky", "uniform"),
         "members": [await _member(ids, member, readable) for member, readable in found.members],
-        "authorized_operations": NO_OPERATIONS,
     }
 
 

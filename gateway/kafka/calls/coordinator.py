@@ -28,6 +28,8 @@ from log_format.groups.changes import CoordinatorFenced
 FIND_COORDINATOR: Final = 10
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 NAME_BYTES_MAX: Final = 255
+NO_OPERATIONS: Final = -(2**31)
+"""The answer to what a caller may do with a group: it isn't told."""
 _KEY_TYPES: Final = {GROUP: "group", TRANSACTION: "transactional_id"}
 
 
@@ -80,6 +82,25 @@ def coordinates(call: KafkaCall, group: str) -> bool:
         return True
     owner = ownership.of_group(group)
     return owner is None or all(one.gateway_id != owner.id for one in _brokers(call))
+
+
+def told_nothing(name: str, error: TidelogError | None = None) -> dict[str, Any]:
+    """The description of a consumer or share group that isn't there, or can't be described."""
+    if isinstance(error, InvalidGroup):
+        code = KafkaError.group_id_not_found
+    else:
+        code = KafkaError.none if error is None else group_error(error)
+    return {
+        "error_code": code,
+        "error_message": None if error is None else error.detail,
+        "group_id": name,
+        "group_state": "Dead",
+        "group_epoch": 0,
+        "assignment_epoch": 0,
+        "assignor_name": "",
+        "members": (),
+        "authorized_operations": NO_OPERATIONS,
+    }
 
 
 def milliseconds(duration: timedelta) -> int:

@@ -24,7 +24,7 @@ from gateway.groups.classic.group import ClassicGroup
 from gateway.groups.offsets.committed import NextOffset, unknown_group
 from gateway.groups.offsets.incarnations import Key
 from gateway.kafka.administered import Right, administered
-from gateway.kafka.call import Answer, Calls, KafkaCall, Later, Served
+from gateway.kafka.call import Answer, Calls, KafkaCall, Later, Served, later
 from gateway.kafka.calls.coordinator import check_group, group_error
 from gateway.kafka.calls.group_topics import TopicIds
 from log_format.access.acls import Operation
@@ -298,12 +298,9 @@ def _nothing(partition: int, code: KafkaError) -> dict[str, Any]:
     }
 
 
-async def offset_delete(call: KafkaCall, request: Any) -> Answer | Later:
+@later
+async def offset_delete(call: KafkaCall, request: Any) -> Answer:
     """Erase offsets of topics that no member subscribes to."""
-    return Later(_deleted(call, request))
-
-
-async def _deleted(call: KafkaCall, request: Any) -> Answer:
     codes: dict[str, KafkaError] = {}
     groups, name = call.engine.groups, request.group_id
     try:

@@ -18,8 +18,8 @@ from gateway.groups.calls.groups import GroupDescription
 from gateway.groups.classic.consumer_protocol import PROTOCOL_TYPE, assignment_of, subscription_of
 from gateway.groups.classic.group import ClassicGroup
 from gateway.kafka.administered import Right, administered
-from gateway.kafka.call import Answer, Calls, KafkaCall, Later, Served
-from gateway.kafka.calls.coordinator import check_group, coordinates, group_error
+from gateway.kafka.call import Answer, Calls, KafkaCall, Served, later
+from gateway.kafka.calls.coordinator import NO_OPERATIONS, check_group, coordinates, group_error
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.groups.memory import row_bytes
 from log_format.groups.row import GroupRow, MemberRow, Partitions
@@ -28,7 +28,6 @@ DESCRIBE_GROUPS: Final = 15
 LIST_GROUPS: Final = 16
 DELETE_GROUPS: Final = 42
 UNKNOWN_VERSION: Final = 6
-NO_OPERATIONS: Final = -(2**31)
 PAGE: Final = 1_000
 LISTED_BYTES: Final = 512
 SHARE: Final = "share"
@@ -37,12 +36,9 @@ _STATES: Final = {"Reconciling": "PreparingRebalance"}
 """Kafka's word for a classic group where it differs from Tidelog's."""
 
 
-async def list_groups(call: KafkaCall, request: Any) -> Answer | Later:
+@later
+async def list_groups(call: KafkaCall, request: Any) -> Answer:
     """The groups that this gateway coordinates and the caller may see."""
-    return Later(_listed(call, request))
-
-
-async def _listed(call: KafkaCall, request: Any) -> Answer:
     states = {one.lower() for one in getattr(request, "states_filter", ())}
     types = {one.lower() for one in getattr(request, "types_filter", ())}
     found: list[dict[str, Any]] = []
@@ -121,12 +117,9 @@ def _state(call: KafkaCall, name: str, row: GroupRow | None, state: str) -> str:
     return _STATES.get(state, state) if is_classic(row) else state
 
 
-async def describe_groups(call: KafkaCall, request: Any) -> Answer | Later:
+@later
+async def describe_groups(call: KafkaCall, request: Any) -> Answer:
     """Groups and their members."""
-    return Later(_described(call, request))
-
-
-async def _described(call: KafkaCall, request: Any) -> Answer:
     return call.answer(groups=[await _one(call, name) for name in request.groups])
 
 
@@ -181,12 +174,9 @@ def _nothing(name: str) -> dict[str, Any]:
     }
 
 
-async def delete_groups(call: KafkaCall, request: Any) -> Answer | Later:
+@later
+async def delete_groups(call: KafkaCall, request: Any) -> Answer:
     """Delete groups without members, offsets included."""
-    return Later(_deleted(call, request))
-
-
-async def _deleted(call: KafkaCall, request: Any) -> Answer:
     results = []
     for name in request.groups_names:
         code = KafkaError.none

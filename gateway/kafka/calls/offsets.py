@@ -14,7 +14,7 @@ from gateway.engine.fetch_answer import FetchFrom
 from gateway.engine.locating import Topics
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.read_records import ReadLimits
-from gateway.kafka.call import Answer, Calls, KafkaCall, Later, Served, let_others_in
+from gateway.kafka.call import Answer, Calls, KafkaCall, Served, later, let_others_in
 from gateway.kafka.errors import kafka_error
 from log_format.errors import TidelogError
 from log_format.records.schema import TIMESTAMP_MS_MAX
@@ -30,12 +30,9 @@ LEADER_EPOCH: Final = 0
 NONE: Final = -1
 
 
-async def list_offsets(call: KafkaCall, request: Any) -> Answer | Later:
+@later
+async def list_offsets(call: KafkaCall, request: Any) -> Answer:
     """An offset for each partition and time."""
-    return Later(_listed(call, request))
-
-
-async def _listed(call: KafkaCall, request: Any) -> Answer:
     topics = await _looked_at(call, [topic.name for topic in request.topics])
     found, number = [], 0
     for topic in request.topics:

@@ -19,9 +19,9 @@ from kio.schema.errors import ErrorCode as KafkaError
 from gateway.groups.bounds import LOOKS_AT_ONCE, SESSION_TIMEOUT_MS_DEFAULT, SUBSCRIBED_TOPICS_MAX
 from gateway.groups.calls.groups import heartbeat_interval_ms
 from gateway.kafka.administered import Right, administered
-from gateway.kafka.call import Answer, Calls, KafkaCall, Later, Served
+from gateway.kafka.call import Answer, Calls, KafkaCall, Served, later
 from gateway.kafka.calls.classic_groups import client_name
-from gateway.kafka.calls.coordinator import InvalidGroup, check_group, group_error, is_name
+from gateway.kafka.calls.coordinator import check_group, group_error, is_name, told_nothing
 from gateway.kafka.shares.members import (
     Assigned,
     FencedShareMember,
@@ -41,7 +41,6 @@ JOINS, LEAVES = 0, -1
 LOOK_MS: Final = 2_000
 """How old what is known of a group's topics may be."""
 ASSIGNOR: Final = "simple"
-NO_OPERATIONS: Final = -(2**31)
 _MEMBER_ERRORS: Final[Mapping[type[ShareMemberError], KafkaError]] = {
     FencedShareMember: KafkaError.fenced_member_epoch,
     TooManyShareMembers: KafkaError.group_max_size_reached,
@@ -49,12 +48,9 @@ _MEMBER_ERRORS: Final[Mapping[type[ShareMemberError], KafkaError]] = {
 }
 
 
-async def heartbeat(call: KafkaCall, request: Any) -> Answer | Later:
+@later
+async def heartbeat(call: KafkaCall, request: Any) -> Answer:
     """Join, go on, or leave."""
-    return Later(_beaten(call, request))
-
-
-async def _beaten(call: KafkaCall, request: Any) -> Answer:
     try:
         check_group(call, request.group_id, "Read")
         topics = _checked(call, request)
@@ -117,7 +113,7 @@ def _left(call: KafkaCall, request: Any) -> Answer:
 
 
 async def _member(call: KafkaCall, request: Any, topics: tuple[str, ...] | None) -> tuple[ShareGroup, ShareMember]:
-    """The member, taken in where it joins. Raises as ``_beaten`` catches."""
+    """The member, taken in where it joins. Raises as ``heartbeat`` catches."""
     members, name = call.shares.members, request.group_id
     if request.member_epoch != JOINS:
         now_ms = call.engine.clock.monotonic_ms()
@@ -187,37 +183,22 @@ def _partitions(assigned: Assigned) -> list[dict[str, Any]]:
     return [{"topic_id": topic_id, "partitions": range(count)} for topic_id, count in assigned.values()]
 
 
-async def describe(call: KafkaCall, request: Any) -> Answer | Later:
+@later
+async def describe(call: KafkaCall, request: Any) -> Answer:
     """Share groups, and their members with what each was told to read."""
-    return Later(_described(call, request))
-
-
-async def _described(call: KafkaCall, request: Any) -> Answer:
     return call.answer(groups=[await _one(call, name) for name in request.group_ids])
 
 
 async def _one(call: KafkaCall, name: str) -> dict[str, Any]:
-    nothing = {
-        "error_code": KafkaError.none,
-        "error_message": None,
-        "group_id": name,
-        "group_state": "Dead",
-        "group_epoch": 0,
-        "assignment_epoch": 0,
-        "assignor_name": "",
-        "members": (),
-        "authorized_operations": NO_OPERATIONS,
-    }
     try:
         check_group(call, name, "Describe")
         await call.engine.queues.settings(name)
     except TidelogError as error:
-        code = KafkaError.group_id_not_found if isinstance(error, InvalidGroup) else group_error(error)
-        return nothing | {"error_code": code, "error_message": error.detail}
+        return told_nothing(name, error)
     group = call.shares.members.group(name, call.engine.clock.monotonic_ms())
     if group is None:
-        return nothing | {"group_state": "Empty", "assignor_name": ASSIGNOR}
-    return nothing | {
+        return told_nothing(name) | {"group_state": "Empty", "assignor_name": ASSIGNOR}
+    return told_nothing(name) | {
         "group_state": "Stable",
         "group_epoch": group.epoch,
         "assignment_epoch": group.epoch,

@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.engine.open_topic import OpenTopic
 from gateway.kafka.administered import Right, administered
-from gateway.kafka.call import Answer, Calls, KafkaCall, Later, Served
+from gateway.kafka.call import Answer, Calls, KafkaCall, Served, later
 from gateway.kafka.calls.coordinator import check_group, group_error
 from gateway.kafka.errors import kafka_error
 from gateway.queues.describing import PartitionDescription
@@ -30,12 +30,9 @@ DELETE_SHARE_GROUP_OFFSETS: Final = 92
 _NOTHING: Final = -1
 
 
-async def describe(call: KafkaCall, request: Any) -> Answer | Later:
+@later
+async def describe(call: KafkaCall, request: Any) -> Answer:
     """Of the topics that are named, or of all that the caller may see."""
-    return Later(_described(call, request))
-
-
-async def _described(call: KafkaCall, request: Any) -> Answer:
     return call.answer(groups=[await _group(call, one.group_id, one.topics) for one in request.groups])
 
 
@@ -93,12 +90,9 @@ def _partition(number: int, found: PartitionDescription | None, error: KafkaErro
     }
 
 
-async def alter(call: KafkaCall, request: Any) -> Answer | Later:
+@later
+async def alter(call: KafkaCall, request: Any) -> Answer:
     """Have the group go on at these offsets."""
-    return Later(_altered(call, request))
-
-
-async def _altered(call: KafkaCall, request: Any) -> Answer:
     responses: list[dict[str, Any]] = []
     starts: dict[str, dict[int, int]] = {}
     try:
@@ -118,12 +112,9 @@ async def _altered(call: KafkaCall, request: Any) -> Answer:
     return call.answer(error_code=KafkaError.none, error_message=None, responses=responses)
 
 
-async def delete(call: KafkaCall, request: Any) -> Answer | Later:
+@later
+async def delete(call: KafkaCall, request: Any) -> Answer:
     """Forget what the group has settled of these topics, which it then reads no more."""
-    return Later(_deleted(call, request))
-
-
-async def _deleted(call: KafkaCall, request: Any) -> Answer:
     responses: list[dict[str, Any]] = []
     try:
         _check_empty(call, request.group_id, "Delete")

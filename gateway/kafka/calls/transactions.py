@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode as KafkaError
 
-from gateway.kafka.call import Answer, Calls, KafkaCall, Later, Served
+from gateway.kafka.call import Answer, Calls, KafkaCall, Later, Served, later
 from gateway.kafka.calls.producers import DESCRIBE_PRODUCERS, describe_producers
 from gateway.kafka.calls.transactions_seen import (
     DESCRIBE_TRANSACTIONS,
@@ -79,12 +79,9 @@ async def _init_transactional(call: KafkaCall, request: Any) -> Answer:
     )
 
 
-async def add_partitions_to_txn(call: KafkaCall, request: Any) -> Later:
+@later
+async def add_partitions_to_txn(call: KafkaCall, request: Any) -> Answer:
     """Begin the transaction, unless it is open."""
-    return Later(_add_partitions(call, request))
-
-
-async def _add_partitions(call: KafkaCall, request: Any) -> Answer:
     producing = Producing(
         request.v3_and_below_transactional_id,
         request.v3_and_below_producer_id,
@@ -134,12 +131,9 @@ async def _writable(call: KafkaCall, topic: str, partitions: tuple[int, ...]) ->
     return found
 
 
-async def add_offsets_to_txn(call: KafkaCall, request: Any) -> Later:
+@later
+async def add_offsets_to_txn(call: KafkaCall, request: Any) -> Answer:
     """Begin the transaction, unless it is open: offsets of the group follow."""
-    return Later(_add_offsets(call, request))
-
-
-async def _add_offsets(call: KafkaCall, request: Any) -> Answer:
     try:
         call.require("Write", "transactional_id", request.transactional_id)
         call.require("Read", "group", request.group_id)
@@ -149,12 +143,9 @@ async def _add_offsets(call: KafkaCall, request: Any) -> Answer:
     return call.answer(error_code=KafkaError.none)
 
 
-async def txn_offset_commit(call: KafkaCall, request: Any) -> Later:
+@later
+async def txn_offset_commit(call: KafkaCall, request: Any) -> Answer:
     """Stage offsets of a group, by its rules as they are now."""
-    return Later(_stage_offsets(call, request))
-
-
-async def _stage_offsets(call: KafkaCall, request: Any) -> Answer:
     found = {
         topic.name: [(one.partition_index, KafkaError.none) for one in topic.partitions] for topic in request.topics
     }
@@ -206,12 +197,9 @@ def _offsets(request: Any, member_id: str | None, generation: int | None) -> Sta
     )
 
 
-async def end_txn(call: KafkaCall, request: Any) -> Later:
+@later
+async def end_txn(call: KafkaCall, request: Any) -> Answer:
     """Commit or abort the transaction: answered once its records are visible, or never will be."""
-    return Later(_end(call, request))
-
-
-async def _end(call: KafkaCall, request: Any) -> Answer:
     try:
         call.require("Write", "transactional_id", request.transactional_id)
         await call.engine.kafka_transactions.end(_producing(call, request), is_committed=request.committed)
