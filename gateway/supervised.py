@@ -9,8 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any, Final
+
+from log_format.errors import OutcomeUnknown, TidelogError
 
 PAUSE_AFTER_DEFECT_MS: Final = 1_000
 """A round may fail before it awaits anything: it must not keep the event loop for itself."""
@@ -31,6 +34,49 @@ async def supervised(
         except Exception as defect:  # noqa: BLE001 - the top of this work: no other code would begin it again
             _log.error("%s met a defect, and goes on", what, exc_info=defect)
             await asyncio.sleep(pause_after_defect_ms / 1000)
+
+
+class Works:
+    """What goes on beside requests for ``subject``, such as ``groups``, until ``stop``."""
+
+    def __init__(self, subject: str, log: logging.Logger, *, pause_after_defect_ms: int) -> None:
+        self._subject = subject
+        self._log = log
+        self._pause_after_defect_ms = pause_after_defect_ms
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def repeat(self, work: Callable[[], Awaitable[None]], what: str, *, pause_ms: int) -> None:
+        """Do it after each pause; what it raises as ``TidelogError`` is left for the next time. ``what``: its name in the log."""
+        self.go_round(partial(self._after, pause_ms, work), what)
+
+    def go_round(self, work: Callable[[], Awaitable[None]], what: str) -> None:
+        """Do it again and again, with the pause that it makes itself."""
+        self.begin(supervised(work, what, pause_after_defect_ms=self._pause_after_defect_ms))
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do it once. An error that it raises is logged."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def stop(self) -> None:
+        """End all of it."""
+        for task in list(self._tasks):
+            task.cancel()
+
+    async def _after(self, pause_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+        await asyncio.sleep(pause_ms / 1000)
+        try:
+            await work()
+        except TidelogError as problem:
+            level = logging.WARNING if isinstance(problem, OutcomeUnknown) else logging.INFO
+            self._log.log(level, "work on %s is put off: %s", self._subject, problem.detail)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._log.error("work on %s failed", self._subject, exc_info=error)
 
 
 class RestartPause:

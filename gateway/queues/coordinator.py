@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from gateway.call import unasked
 from gateway.queues.bounds import QUEUES_AT_ONCE
 from gateway.queues.live_queue import LiveQueue, QueueParts
+from gateway.side_by_side import side_by_side
 from log_format.errors import BackOff, TidelogError
 from log_format.queues.changes import AllowLocks, ClaimQueue, CoordinatorFenced, unknown_queue
 
@@ -79,19 +80,19 @@ class Coordinator:
 
     async def leave(self) -> None:
         """Give no more leases, and say of each queue how long the present ones are live. Raises nothing."""
-        turns = asyncio.Semaphore(QUEUES_AT_ONCE)
 
-        async def left(queue: LiveQueue) -> None:
-            if not queue.is_current:
-                return
-            lock_ms = queue.leave_ms()
-            async with turns:
-                try:
-                    await self._table.decide(AllowLocks(queue=queue.name, epoch=queue.epoch, lock_ms_max=lock_ms))
-                except TidelogError as problem:
-                    _log.info("the next coordinator of queue %s waits out a whole lock: %s", queue.name, problem.detail)
+        async def say(left: AllowLocks) -> None:
+            try:
+                await self._table.decide(left)
+            except TidelogError as problem:
+                _log.info("the next coordinator of queue %s waits out a whole lock: %s", left.queue, problem.detail)
 
-        await asyncio.gather(*(left(queue) for queue in self))
+        left = [
+            AllowLocks(queue=queue.name, epoch=queue.epoch, lock_ms_max=queue.leave_ms())
+            for queue in self
+            if queue.is_current
+        ]
+        await side_by_side(say, left, at_once=QUEUES_AT_ONCE)
 
     async def _claim(self, name: str) -> LiveQueue:
         with unasked():

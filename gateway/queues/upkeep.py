@@ -7,9 +7,7 @@ Belongs to the event loop.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
@@ -20,9 +18,10 @@ from gateway.queues.coordinator import Coordinator
 from gateway.queues.dead_letters import DeadLetters
 from gateway.queues.live_queue import LiveQueue, QueueParts
 from gateway.queues.watch import Watch, looked
-from gateway.supervised import supervised
+from gateway.side_by_side import side_by_side
+from gateway.supervised import Works
 from gateway.tables.idle_looks import IdleLooks
-from log_format.errors import OutcomeUnknown, RequestRefused, TidelogError
+from log_format.errors import RequestRefused, TidelogError
 from log_format.queues.changes import AllowLocks, CoordinatorFenced
 from log_format.queues.runs import DEAD
 from log_format.queues.state import Queue, QueuesState
@@ -51,7 +50,7 @@ class Upkeep:
         self._clock = parts.clock
         self._adopting = IdleLooks(parts.bounds.adoption_ms)
         self._bounds = parts.bounds
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._works = Works("queues", _log, pause_after_defect_ms=parts.bounds.pause_after_defect_ms)
         self._retry_ms: dict[str, int] = {}
         self._state: QueuesState | None = None
         """In which dead records were looked for last; None: they are to be looked for again."""
@@ -66,16 +65,11 @@ class Upkeep:
             (self._adopt, bounds.adoption_ms, "the adoption of queues"),
             (self._table.keep_small, bounds.compaction_ms, "the compaction of queues"),
         ):
-            self._keep(
-                supervised(
-                    partial(self._after, pause_ms, work), what, pause_after_defect_ms=bounds.pause_after_defect_ms
-                )
-            )
+            self._works.repeat(work, what, pause_ms=pause_ms)
 
     def stop(self) -> None:
         """End the work."""
-        for task in list(self._tasks):
-            task.cancel()
+        self._works.stop()
 
     async def _tick(self) -> None:
         now_ms = self._clock.monotonic_ms()
@@ -94,9 +88,7 @@ class Upkeep:
         if now_ms < self._retry_ms.get(queue.name, now_ms):
             return
         with unasked():
-            queue.moving = asyncio.create_task(self._move(queue))
-        self._tasks.add(queue.moving)
-        queue.moving.add_done_callback(self._ended)
+            queue.moving = self._works.begin(self._move(queue))
 
     async def _move(self, queue: LiveQueue) -> None:
         """Move dead records until none is left that can be moved."""
@@ -140,14 +132,9 @@ class Upkeep:
                 unused.append(queue)
         failed = await self._watch.refresh({name for queue in used for name in queue.settings.topics}, arrival_ms)
         news = [queue for queue in used if queue.is_current and self._has_news(queue, failed)]
-        turns = asyncio.Semaphore(QUEUES_AT_ONCE)
-
-        async def one(work: Callable[[], Awaitable[None]]) -> None:
-            async with turns:
-                await work()
-
         looks = [partial(looked, self._watch, queue, arrival_ms) for queue in news]
-        await asyncio.gather(*map(one, [*looks, *(partial(self._let_go, queue) for queue in unused)]))
+        works = [*looks, *(partial(self._let_go, queue) for queue in unused)]
+        await side_by_side(lambda work: work(), works, at_once=QUEUES_AT_ONCE)
 
     def _has_news(self, queue: LiveQueue, failed: frozenset[str]) -> bool:
         return failed.isdisjoint(queue.settings.topics) and self._watch.has_news(queue)
@@ -178,16 +165,14 @@ class Upkeep:
         left += recent[:room]
         if left:
             self._adopting.keep_on()
-        turns = asyncio.Semaphore(QUEUES_AT_ONCE)
 
-        async def one(name: str) -> None:
-            async with turns:
-                try:
-                    await self._coordinator.live(name)
-                except TidelogError as problem:
-                    _log.info("work on a queue is put off: %s", problem.detail)
+        async def adopt(name: str) -> None:
+            try:
+                await self._coordinator.live(name)
+            except TidelogError as problem:
+                _log.info("work on a queue is put off: %s", problem.detail)
 
-        await asyncio.gather(*map(one, left))
+        await side_by_side(adopt, left, at_once=QUEUES_AT_ONCE)
 
     def _is_left(self, name: str) -> bool:
         """Whether this gateway should coordinate the queue and does not."""
@@ -198,24 +183,6 @@ class Upkeep:
         row = queue.row
         assert row is not None
         return row.lock_ms_max > 0 or self._clock.now_ms() - row.changed_at_ms < self._bounds.awake_ms
-
-    async def _after(self, pause_ms: int, work: Callable[[], Awaitable[None]]) -> None:
-        await asyncio.sleep(pause_ms / 1000)
-        try:
-            await work()
-        except TidelogError as problem:
-            level = logging.WARNING if isinstance(problem, OutcomeUnknown) else logging.INFO
-            _log.log(level, "work on queues is put off: %s", problem.detail)
-
-    def _keep(self, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("work on queues failed", exc_info=error)
 
 
 def _has_dead(queue: Queue) -> bool:

@@ -9,7 +9,6 @@ Belongs to the event loop.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from gateway.queues.live_queue import LiveQueue, QueueParts
 from gateway.queues.outcomes import gone
 from gateway.queues.selection import filter_of
 from gateway.queues.share import Share
+from gateway.side_by_side import side_by_side
 from log_format.errors import TidelogError
 from log_format.queues.row import Key
 from log_format.queues.runs import RELEASED, Run
@@ -65,19 +65,17 @@ class Watch:
 
     async def refresh(self, names: Iterable[str], arrival_ms: int) -> frozenset[str]:
         """Look at these topics, unless they were seen after ``arrival_ms``; returns those that can't be looked at now."""
-        turns = asyncio.Semaphore(_TOPICS_AT_ONCE)
 
         async def failed(name: str) -> bool:
-            async with turns:
-                try:
-                    await self._topics.fresh(name, arrival_ms)
-                except TidelogError as problem:
-                    _log.info("topic %s of queues is looked at later: %s", name, problem.detail)
-                    return True
+            try:
+                await self._topics.fresh(name, arrival_ms)
+            except TidelogError as problem:
+                _log.info("topic %s of queues is looked at later: %s", name, problem.detail)
+                return True
             return False
 
         distinct = list(names)
-        found = await asyncio.gather(*map(failed, distinct))
+        found = await side_by_side(failed, distinct, at_once=_TOPICS_AT_ONCE)
         return frozenset(name for name, is_failed in zip(distinct, found, strict=True) if is_failed)
 
     def has_news(self, queue: LiveQueue) -> bool:

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -18,6 +17,7 @@ import msgspec
 from gateway.engine.bounds import PUTS_AT_ONCE
 from gateway.engine.producer_ids import ProducerIds
 from gateway.finishing.finishing import Finishing
+from gateway.side_by_side import side_by_side
 from gateway.transactions.transactions import Transactions
 from log_format.clock import Clock
 from log_format.cluster.proof import NOBODY, fingerprint
@@ -124,17 +124,15 @@ class KafkaTransactions:
         Returns an error for each that is not staged, or may not be. Raises as ``open``: nothing is staged.
         """
         transaction_id = (await self.open(producing)).transaction_id
-        turns = asyncio.Semaphore(PUTS_AT_ONCE)
 
-        async def one(topic: str, batch: Batch) -> TidelogError | None:
-            async with turns:
-                try:
-                    await self._staging.put_lane(transaction_id, *_staged(topic, batch))
-                except TidelogError as error:
-                    return error
+        async def put(placed: tuple[str, Batch]) -> TidelogError | None:
+            try:
+                await self._staging.put_lane(transaction_id, *_staged(*placed))
+            except TidelogError as error:
+                return error
             return None
 
-        outcomes = await asyncio.gather(*(one(topic, batch) for topic, batch in batches))
+        outcomes = await side_by_side(put, batches, at_once=PUTS_AT_ONCE)
         try:
             await self._transactions.usable(transaction_id)
         except BackOff as problem:
@@ -144,7 +142,7 @@ class KafkaTransactions:
             return [outcome or late for outcome in outcomes]
         except TidelogError as refusal:
             return [refusal] * len(outcomes)
-        return list(outcomes)
+        return outcomes
 
     async def stage_offsets(self, producing: Producing, offsets: StagedOffsets) -> None:
         """Make a group's offsets pending: a rebalance before the commit changes nothing. Raises as ``open``, and as

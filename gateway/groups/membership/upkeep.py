@@ -10,16 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from functools import partial
 from typing import TypeVar
 
 from gateway.cluster.ownership import Ownership
 from gateway.groups.bounds import GROUPS_AT_ONCE, OFFSETS_RETENTION_MS
 from gateway.groups.membership.coordinator import Coordinated, Coordinator
 from gateway.groups.membership.live_group import GroupParts, LiveGroup
-from gateway.supervised import supervised
+from gateway.side_by_side import side_by_side
+from gateway.supervised import Works
 from gateway.tables.idle_looks import IdleLooks
-from log_format.errors import OutcomeUnknown, TidelogError
+from log_format.errors import TidelogError
 
 ItemT = TypeVar("ItemT")
 
@@ -38,7 +38,7 @@ class Upkeep:
         self._clock = parts.clock
         self._adopting = IdleLooks(parts.bounds.adoption_ms)
         self._ticked_ms = self._clock.monotonic_ms()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._works = Works("groups", _log, pause_after_defect_ms=parts.bounds.pause_after_defect_ms)
 
     def start(self) -> None:
         """Begin the work."""
@@ -49,17 +49,13 @@ class Upkeep:
             (self._forget_unused, bounds.expiry_ms, "forgetting unused groups"),
             (self._table.keep_small, bounds.compaction_ms, "the compaction of offsets"),
         ):
-            self._keep(self._supervised(partial(self._after, pause_ms, work), what))
+            self._works.repeat(work, what, pause_ms=pause_ms)
         self._ticked_ms = self._clock.monotonic_ms()
-        self._keep(self._supervised(self._tick, "the end of sessions"))
+        self._works.go_round(self._tick, "the end of sessions")
 
     def stop(self) -> None:
         """End the work."""
-        for task in list(self._tasks):
-            task.cancel()
-
-    def _supervised(self, work: Callable[[], Awaitable[None]], what: str) -> Awaitable[None]:
-        return supervised(work, what, pause_after_defect_ms=self._bounds.pause_after_defect_ms)
+        self._works.stop()
 
     async def _tick(self) -> None:
         await asyncio.sleep(self._bounds.tick_ms / 1000)
@@ -71,7 +67,7 @@ class Upkeep:
         for name in self._parts.deadlines.due(now_ms):
             due = self._coordinator.coordinated(name)
             if due is not None and due.has_ended_sessions(now_ms):
-                self._keep(self._end_sessions(due))
+                self._works.begin(self._end_sessions(due))
             elif due is not None:
                 due.expect_end()
 
@@ -137,34 +133,14 @@ class Upkeep:
             _log.info("%d groups were unused for %d ms: they are deleted", len(unused), OFFSETS_RETENTION_MS)
         await _each(unused, self._coordinator.delete)
 
-    async def _after(self, pause_ms: int, work: Callable[[], Awaitable[None]]) -> None:
-        await asyncio.sleep(pause_ms / 1000)
-        try:
-            await work()
-        except TidelogError as problem:
-            level = logging.WARNING if isinstance(problem, OutcomeUnknown) else logging.INFO
-            _log.log(level, "work on groups is put off: %s", problem.detail)
-
-    def _keep(self, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("work on groups failed", exc_info=error)
-
 
 async def _each(items: Iterable[ItemT], work: Callable[[ItemT], Awaitable[object]]) -> None:
     """Do it for all groups, so many side by side that they share commits; failures are left for the next time."""
-    turns = asyncio.Semaphore(GROUPS_AT_ONCE)
 
     async def one(item: ItemT) -> None:
-        async with turns:
-            try:
-                await work(item)
-            except TidelogError as problem:
-                _log.info("work on a group is put off: %s", problem.detail)
+        try:
+            await work(item)
+        except TidelogError as problem:
+            _log.info("work on a group is put off: %s", problem.detail)
 
-    await asyncio.gather(*(one(item) for item in items))
+    await side_by_side(one, items, at_once=GROUPS_AT_ONCE)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Iterable, Mapping
 
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.registry import TopicRegistry, is_topic_name
 from gateway.groups.bounds import LOOKS_AT_ONCE
+from gateway.side_by_side import side_by_side
 from log_format.clock import Clock
 from log_format.errors import TidelogError, UnknownTopic
 from log_format.groups.row import OffsetRow
@@ -50,21 +50,19 @@ class Incarnations:
     async def looked(self, names: Collection[str]) -> dict[str, OpenTopic | TidelogError]:
         """Topics as they are now, which may not exist, or why they can't be looked at."""
         arrival_ms = self._clock.monotonic_ms()
-        turns = asyncio.Semaphore(LOOKS_AT_ONCE)
 
         async def look(topic: str) -> OpenTopic | TidelogError:
             if not is_topic_name(topic):
                 return UnknownTopic(topic[:100])
-            async with turns:
-                try:
-                    return await self._topics.fresh(topic, arrival_ms)
-                except TidelogError as problem:
-                    return problem
+            try:
+                return await self._topics.fresh(topic, arrival_ms)
+            except TidelogError as problem:
+                return problem
 
         in_order = sorted(names)
         if len(in_order) == 1:  # most groups read one topic, and need no task for it
             return {in_order[0]: await look(in_order[0])}
-        return dict(zip(in_order, await asyncio.gather(*map(look, in_order)), strict=True))
+        return dict(zip(in_order, await side_by_side(look, in_order, at_once=LOOKS_AT_ONCE), strict=True))
 
 
 def known_ids(topics: Mapping[str, OpenTopic | TidelogError]) -> dict[str, str | None]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from gateway.engine.bounds import PARTITIONS_PER_STEP
 from gateway.engine.open_topic import OpenTopic
@@ -14,6 +14,7 @@ from gateway.engine.registry import TopicRegistry, is_topic_name
 from gateway.groups.bounds import LOOKS_AT_ONCE
 from gateway.groups.offsets.committed import Committed
 from gateway.groups.offsets.incarnations import Incarnations
+from gateway.side_by_side import side_by_side
 from log_format.clock import Clock
 from log_format.topic.state import TopicState
 
@@ -57,12 +58,10 @@ class Lag:
         if group.row is not None:
             names |= {topic for member in group.row.members for topic in (*member.topics, *member.target)}
         arrival_ms = self._clock.monotonic_ms()
-        turns = asyncio.Semaphore(LOOKS_AT_ONCE)
 
         async def one(topic: OpenTopic, state: TopicState, partition: int) -> PartitionLag:
             row = valid.get((topic.name, partition))
-            async with turns:
-                return await self._partition_lag(topic, state, partition, None if row is None else row.offset)
+            return await self._partition_lag(topic, state, partition, None if row is None else row.offset)
 
         found: list[PartitionLag] = []
         for topic_name in sorted(name for name in names if is_topic_name(name) and shown(name)):
@@ -71,7 +70,7 @@ class Lag:
             if state.exists:
                 for first in range(0, state.partition_count, PARTITIONS_PER_STEP):
                     some = range(first, min(first + PARTITIONS_PER_STEP, state.partition_count))
-                    found += await asyncio.gather(*(one(topic, state, number) for number in some))
+                    found += await side_by_side(partial(one, topic, state), some, at_once=LOOKS_AT_ONCE)
         return found
 
     async def _partition_lag(

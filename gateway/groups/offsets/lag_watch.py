@@ -37,6 +37,7 @@ from gateway.groups.bounds import (
     GroupBounds,
 )
 from gateway.groups.offsets.lag import written_ms
+from gateway.side_by_side import side_by_side
 from gateway.tables.groups import GroupsTable
 from log_format.clock import Clock
 from log_format.errors import TidelogError
@@ -151,18 +152,16 @@ class LagWatch(Collector):
         pair_count = sum(map(len, wanted.values()))
         names = sorted(wanted)[:LAG_TOPICS_MAX]
         seen_ms = self._clock.monotonic_ms() - self._bounds.lag_fresh_ms
-        turns = asyncio.Semaphore(LOOKS_AT_ONCE)
 
         async def look(name: str) -> list[_Behind]:
-            async with turns:
-                try:
-                    topic = await self._topics.fresh(name, seen_ms)
-                except TidelogError as problem:
-                    _log.warning("the lag of groups in topic %s is not known: %s", name, problem.detail)
-                    return []
+            try:
+                topic = await self._topics.fresh(name, seen_ms)
+            except TidelogError as problem:
+                _log.warning("the lag of groups in topic %s is not known: %s", name, problem.detail)
+                return []
             return [found for group, rows in wanted[name] if (found := _behind(group, topic, rows)) is not None]
 
-        looked = await asyncio.gather(*(look(name) for name in names))
+        looked = await side_by_side(look, names, at_once=LOOKS_AT_ONCE)
         behind = [one for some in looked for one in some]
         shown = heapq.nlargest(self._bounds.lag_series_max, behind, key=lambda one: one.record_count)
         ages = await self._ages(shown)

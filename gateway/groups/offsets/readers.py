@@ -13,6 +13,7 @@ from typing import Final
 
 from gateway.engine.registry import TopicRegistry, is_topic_name
 from gateway.groups.bounds import LAG_GROUPS_PER_STEP, LOOKS_AT_ONCE, GroupBounds
+from gateway.side_by_side import side_by_side
 from gateway.tables.groups import GroupsTable
 from log_format.clock import Clock
 from log_format.errors import CorruptData
@@ -76,17 +77,15 @@ class Readers:
                 _sort(wanted, name, group, after)
         names = sorted(name for name in wanted if is_topic_name(name) and topic_shown(name))
         seen_ms = self._clock.monotonic_ms() - self._bounds.lag_fresh_ms
-        turns = asyncio.Semaphore(LOOKS_AT_ONCE)
 
         async def look(name: str) -> TopicReaders | None:
-            async with turns:
-                try:
-                    topic = await self._topics.fresh(name, seen_ms)
-                except CorruptData:
-                    return None  # as the list of topics leaves it out
+            try:
+                topic = await self._topics.fresh(name, seen_ms)
+            except CorruptData:
+                return None  # as the list of topics leaves it out
             return _readers(topic.state, wanted[name])
 
-        looked = await asyncio.gather(*(look(name) for name in names[:limit]))
+        looked = await side_by_side(look, names[:limit], at_once=LOOKS_AT_ONCE)
         found = [one for one in looked if one is not None]
         return found, names[limit - 1] if len(names) > limit else None
 

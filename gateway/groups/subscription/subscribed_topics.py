@@ -5,7 +5,6 @@ A pattern sees only topics that the member's caller may read, and follows its ri
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +19,7 @@ from gateway.groups.assignment.next_row import Subscriptions
 from gateway.groups.bounds import LOOKS_AT_ONCE, MATCHES_REMEMBERED_MAX
 from gateway.groups.subscription.topic_pattern import compiled, matching
 from gateway.problem import refused
+from gateway.side_by_side import side_by_side
 from log_format.clock import Clock
 from log_format.errors import CorruptData
 from log_format.groups.row import MemberRow
@@ -118,19 +118,17 @@ class SubscribedTopics:
 
     async def _counts(self, names: Iterable[str], arrival_ms: int) -> Mapping[str, int]:
         counts: dict[str, int] = {}
-        turns = asyncio.Semaphore(LOOKS_AT_ONCE)
 
         async def look(name: str) -> None:
-            async with turns:
-                try:
-                    state = (await self._topics.fresh(name, arrival_ms)).state
-                except CorruptData as problem:
-                    _log.error("topic %s is given to no group: %s", name, problem.detail)
-                    return
+            try:
+                state = (await self._topics.fresh(name, arrival_ms)).state
+            except CorruptData as problem:
+                _log.error("topic %s is given to no group: %s", name, problem.detail)
+                return
             if state.exists:
                 counts[name] = state.partition_count
 
-        await asyncio.gather(*(look(name) for name in sorted(names) if is_topic_name(name)))
+        await side_by_side(look, sorted(filter(is_topic_name, names)), at_once=LOOKS_AT_ONCE)
         return counts
 
     async def _matching(self, pattern: str, names: Sequence[str]) -> Sequence[str]:

@@ -8,30 +8,27 @@ Source: Kafka's ``auto.create.topics.enable``, KIP-361.
 
 from __future__ import annotations
 
-import asyncio
-
 from gateway.engine.locating import Topics
 from gateway.engine.open_topic import OpenTopic
 from gateway.kafka.administered import AT_ONCE, Right, administered
 from gateway.kafka.call import KafkaCall
 from gateway.kafka.calls.topics import create_topic
+from gateway.side_by_side import side_by_side
 from log_format.errors import ErrorCode, TidelogError
 
 
 async def with_created(call: KafkaCall, looked: Topics) -> Topics:
     """``looked``, whose missing topics are created now; or why one can't be."""
-    turns = asyncio.Semaphore(AT_ONCE)
 
     async def one(name: str) -> OpenTopic | TidelogError:
-        async with turns:
-            try:
-                await _created(call, name)
-                return await call.engine.topics.fresh(name, call.engine.clock.monotonic_ms())
-            except TidelogError as refusal:
-                return refusal
+        try:
+            await _created(call, name)
+            return await call.engine.topics.fresh(name, call.engine.clock.monotonic_ms())
+        except TidelogError as refusal:
+            return refusal
 
     missing = [name for name, found in looked.items() if isinstance(found, OpenTopic) and not found.state.exists]
-    return {**looked, **dict(zip(missing, await asyncio.gather(*map(one, missing)), strict=True))}
+    return {**looked, **dict(zip(missing, await side_by_side(one, missing, at_once=AT_ONCE), strict=True))}
 
 
 async def _created(call: KafkaCall, name: str) -> None:
