@@ -22,7 +22,7 @@ from log_format.delta.checkpoint_hint import hinted_version
 from log_format.delta.log import TableLog
 from log_format.errors import CorruptData, ObjectExists, StoreError, UnsupportedTable
 from log_format.ids import NewId
-from log_format.inspection.finding import Finding, Verdict
+from log_format.inspection.finding import Finding, Verdict, bad, good, poor
 from log_format.journal.state import JournalState
 from log_format.store import ObjectStore
 from log_format.topic.retention import expired_offsets
@@ -85,7 +85,7 @@ def _listing(store: ObjectStore) -> Finding:
         return _refused(
             store, what, "Its objects can't be listed", "s3:ListBucket on the bucket, for the prefix", error
         )
-    return Finding(what=what, verdict=Verdict.GOOD, said="Its objects can be listed.")
+    return good(what, "Its objects can be listed.")
 
 
 def _writing(store: ObjectStore, key: str) -> Finding:
@@ -94,7 +94,7 @@ def _writing(store: ObjectStore, key: str) -> Finding:
         store.put_if_absent(key, PROBE)
     except StoreError as error:
         return _refused(store, what, "Nothing can be written", "s3:PutObject below the prefix", error)
-    return Finding(what=what, verdict=Verdict.GOOD, said="Objects can be written.")
+    return good(what, "Objects can be written.")
 
 
 def _reading(store: ObjectStore, key: str) -> Finding:
@@ -110,13 +110,8 @@ def _reading(store: ObjectStore, key: str) -> Finding:
         return _refused(store, what, "A new object can't be read", "s3:GetObject below the prefix", error)
     if not is_same:
         said = "A new object is not shown at once: by a get, a range, its size or a listing."
-        return Finding(
-            what=what,
-            verdict=Verdict.BAD,
-            said=said,
-            advice="Use a store that is consistent, without a cache in front of it.",
-        )
-    return Finding(what=what, verdict=Verdict.GOOD, said="A new object can be read at once, whole and by range.")
+        return bad(what, said, "Use a store that is consistent, without a cache in front of it.")
+    return good(what, "A new object can be read at once, whole and by range.")
 
 
 def _condition(store: ObjectStore, key: str) -> Finding:
@@ -124,14 +119,13 @@ def _condition(store: ObjectStore, key: str) -> Finding:
     try:
         store.put_if_absent(key, b"another")
     except ObjectExists:
-        return Finding(what=what, verdict=Verdict.GOOD, said="Put-if-absent does not replace an existing object.")
+        return good(what, "Put-if-absent does not replace an existing object.")
     except StoreError as error:
         return _refused(store, what, "A second put-if-absent failed", "If-None-Match: * on PutObject", error)
-    return Finding(
-        what=what,
-        verdict=Verdict.BAD,
-        said="The store ignores put-if-absent: it let an object be replaced. Acknowledged records would be lost.",
-        advice="Use a store that honours If-None-Match: * on PUT: Amazon S3, MinIO and others do.",
+    return bad(
+        what,
+        "The store ignores put-if-absent: it let an object be replaced. Acknowledged records would be lost.",
+        "Use a store that honours If-None-Match: * on PUT: Amazon S3, MinIO and others do.",
     )
 
 
@@ -149,7 +143,7 @@ def _clocks(store: ObjectStore, clock: Clock, key: str) -> Finding:
     skew_ms = max(before_ms - stored_ms, stored_ms - after_ms, 0)
     said = f"This machine's clock and the store's differ by {skew_ms / 1000:.0f} s."
     if skew_ms <= SKEW_NOTED_MS:
-        return Finding(what=what, verdict=Verdict.GOOD, said="This machine's clock and the store's agree.")
+        return good(what, "This machine's clock and the store's agree.")
     return Finding(
         what=what,
         verdict=Verdict.POOR if skew_ms <= SKEW_MAX_MS else Verdict.BAD,
@@ -171,12 +165,11 @@ def _speed(store: ObjectStore, clock: Clock, prefix: str) -> Finding:
     middle_ms, worst_ms = round(median(taken_ms)), max(taken_ms)
     said = f"A conditional PUT takes {middle_ms} ms (median of {PUTS}; slowest {worst_ms} ms); a flush takes two."
     if middle_ms <= SLOW_PUT_MS:
-        return Finding(what=what, verdict=Verdict.GOOD, said=said)
-    return Finding(
-        what=what,
-        verdict=Verdict.POOR,
-        said=said,
-        advice="Run gateways in the bucket's region, by a gateway endpoint; or raise flush.ms, so that flushes are fewer.",
+        return good(what, said)
+    return poor(
+        what,
+        said,
+        "Run gateways in the bucket's region, by a gateway endpoint; or raise flush.ms, so that flushes are fewer.",
     )
 
 
@@ -193,7 +186,7 @@ def _deleting(store: ObjectStore, keys: list[str]) -> Finding:
             f"s3:DeleteObject below {layout.SYSTEM}",
             error,
         )
-    return Finding(what=what, verdict=Verdict.GOOD, said=f"Objects below {layout.SYSTEM} can be deleted.")
+    return good(what, f"Objects below {layout.SYSTEM} can be deleted.")
 
 
 def _gateways(store: ObjectStore, clock: Clock) -> Finding:
@@ -212,9 +205,9 @@ def _gateways(store: ObjectStore, clock: Clock) -> Finding:
         else "None has started here."
     )
     if live or not ages_ms:
-        return Finding(what=what, verdict=Verdict.GOOD, said=said)
+        return good(what, said)
     advice = "If one should run, look at its log: it writes a heartbeat every few seconds."
-    return Finding(what=what, verdict=Verdict.POOR, said=said, advice=advice)
+    return poor(what, said, advice)
 
 
 def _topics(store: ObjectStore, clock: Clock) -> Iterator[Finding]:
@@ -225,15 +218,15 @@ def _topics(store: ObjectStore, clock: Clock) -> Iterator[Finding]:
             store, "topics", "The topics can't be listed", "s3:ListBucket on the bucket, for the prefix", error
         )
         return
-    poor = 0
+    poor_count = 0
     for name in names[:TOPICS_MAX]:
         finding = _topic(store, clock, name)
         if finding is not None:
-            poor += 1
+            poor_count += 1
             yield finding
     shown = f"the first {TOPICS_MAX}" if len(names) > TOPICS_MAX else f"{len(names)}"
-    verdict = Verdict.GOOD if not poor else Verdict.POOR
-    yield Finding(what="topics", verdict=verdict, said=f"{shown} checked; {poor} need attention.")
+    verdict = Verdict.GOOD if not poor_count else Verdict.POOR
+    yield Finding(what="topics", verdict=verdict, said=f"{shown} checked; {poor_count} need attention.")
 
 
 def _topic(store: ObjectStore, clock: Clock, name: str) -> Finding | None:
@@ -246,17 +239,17 @@ def _topic(store: ObjectStore, clock: Clock, name: str) -> Finding | None:
         return _refused(store, what, "Its log can't be read", "s3:GetObject below the prefix", error)
     except UnsupportedTable as error:
         advice = "Stop the program that did it (docs/operations.md, Foreign features)."
-        return Finding(what=what, verdict=Verdict.BAD, said=error.detail, advice=advice)
+        return bad(what, error.detail, advice)
     except CorruptData as error:
         advice = "Stop its producers and restore the object (docs/operations.md, Restoring)."
-        return Finding(what=what, verdict=Verdict.BAD, said=f"Its log is damaged: {error.detail}", advice=advice)
+        return bad(what, f"Its log is damaged: {error.detail}", advice)
     if not state.exists:
         return None
     said = _neglect(state, state.version - (-1 if checkpoint is None else checkpoint), clock.now_ms())
     if not said:
         return None
     advice = "Run tidelog maintain, and find out why it does not run by itself."
-    return Finding(what=what, verdict=Verdict.POOR, said=said, advice=advice)
+    return poor(what, said, advice)
 
 
 def _neglect(state: TopicState, commits: int, now_ms: int) -> str:
@@ -292,16 +285,16 @@ def _journal(store: ObjectStore, clock: Clock, number: int) -> Finding:
         return _refused(store, what, "Its log can't be read", "s3:GetObject below the prefix", error)
     except (CorruptData, UnsupportedTable) as error:
         advice = "Stop its producers and restore the object (docs/operations.md, Restoring)."
-        return Finding(what=what, verdict=Verdict.BAD, said=f"Its log is damaged: {error.detail}", advice=advice)
+        return bad(what, f"Its log is damaged: {error.detail}", advice)
     said = _undrained(state, clock.now_ms())
     commits = state.version - (-1 if checkpoint is None else checkpoint)
     if not said and commits > COMMITS_MAX:
         said = f"{commits:,} commits came after its newest checkpoint."
     if said:
         advice = "Run tidelog maintain, and look in the gateways' logs for topics that can't be drained."
-        return Finding(what=what, verdict=Verdict.POOR, said=said, advice=advice)
+        return poor(what, said, advice)
     topics = len(state.topics.by_id)
-    return Finding(what=what, verdict=Verdict.GOOD, said=f"It serves {topics:,} topics, and their tables keep up.")
+    return good(what, f"It serves {topics:,} topics, and their tables keep up.")
 
 
 def _undrained(state: JournalState, now_ms: int) -> str:
@@ -329,4 +322,4 @@ def _refused(store: ObjectStore, what: str, said: str, needed: str, error: Store
         )
     else:
         advice = f"In a bucket this needs {needed}; and the bucket's name, its region and endpoint must be right."
-    return Finding(what=what, verdict=Verdict.BAD, said=f"{said}: {error.detail}.", advice=advice)
+    return bad(what, f"{said}: {error.detail}.", advice)

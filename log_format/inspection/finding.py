@@ -24,3 +24,18 @@ class Finding:
     verdict: Verdict
     said: str
     advice: str = ""
+
+
+def good(what: str, said: str) -> Finding:
+    """Nothing to do."""
+    return Finding(what=what, verdict=Verdict.GOOD, said=said)
+
+
+def poor(what: str, said: str, advice: str) -> Finding:
+    """Worth a look."""
+    return Finding(what=what, verdict=Verdict.POOR, said=said, advice=advice)
+
+
+def bad(what: str, said: str, advice: str) -> Finding:
+    """It does not work, or is open."""
+    return Finding(what=what, verdict=Verdict.BAD, said=said, advice=advice)

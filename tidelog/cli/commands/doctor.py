@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from log_format.inspection.finding import Finding, Verdict
+from log_format.inspection.finding import Finding, Verdict, bad
 from tidelog.admin import Admin
 from tidelog.cli.security.gateway import look_at_gateway, look_at_rights
 from tidelog.cli.security.settings import look_at_settings
@@ -102,12 +102,8 @@ def _open_doors(url: str | None, token_file: Path | None, timeout_ms: float) -> 
     try:
         admin = Admin(url, token_file=token_file, timeout_ms=timeout_ms)
     except ValueError as error:
-        yield Finding(
-            what="rights",
-            verdict=Verdict.BAD,
-            said=f"Tokens and ACLs were not looked at: {error}",
-            advice="Reach the gateway by https:// or on its own machine.",
-        )
+        said = f"Tokens and ACLs were not looked at: {error}"
+        yield bad("rights", said, "Reach the gateway by https:// or on its own machine.")
         return
     with admin:
         yield from look_at_rights(admin, urls[0])

@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 
 from log_format.errors import TidelogError
-from log_format.inspection.finding import Finding
+from log_format.inspection.finding import Finding, bad, good, poor
 from tidelog.admin import Admin
-from tidelog.cli.security.said import bad, good, poor, some
+from tidelog.cli.security.said import some
 from tidelog.errors import Unauthenticated, Unauthorized
 from tidelog.http.answer import AnswerLost, NeverSent
 from tidelog.http.connection import Address

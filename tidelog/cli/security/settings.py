@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from log_format.inspection.finding import Finding
-from tidelog.cli.security.said import bad, good, poor
+from log_format.inspection.finding import Finding, bad, good, poor
 from tidelog.http.credentials import is_loopback
 
 _PREFIX: Final = "TIDELOG_"

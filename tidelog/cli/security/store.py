@@ -12,8 +12,8 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from log_format import layout
-from log_format.inspection.finding import Finding
-from tidelog.cli.security.said import bad, good, poor, some
+from log_format.inspection.finding import Finding, bad, good, poor
+from tidelog.cli.security.said import some
 
 FILES_MAX: Final = 10_000
 """Files and directories that are looked at."""

@@ -11,8 +11,7 @@ from typing import Final
 
 from urllib3.util import parse_url
 
-from log_format.inspection.finding import Finding
-from tidelog.cli.security.said import bad, good, poor
+from log_format.inspection.finding import Finding, bad, good, poor
 from tidelog.http.credentials import Credentials, is_private
 
 _TIMEOUT_S: Final = 5.0
