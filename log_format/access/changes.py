@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -43,14 +43,6 @@ class Decided:
 
 
 Outcome = Decided | TidelogError
-
-
-class AccessDecision(Protocol):
-    """A change to who may do what."""
-
-    def decide(self, state: AccessState, now_ms: int, /) -> Outcome:
-        """What to write (perhaps nothing), or the refusal. Pure."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +160,10 @@ class PutQuota:
         """The row, unless it stands so."""
         is_known = state.quotas.get(self.row.principal) == self.row
         return Decided(changes=AccessChanges(quotas=() if is_known else (self.row,)))
+
+
+AccessDecision = CreateToken | RotateToken | DeleteToken | PutRole | DeleteRole | AddAcls | DeleteAcls | PutQuota
+"""A change to who may do what. ``decide`` is pure: what to write (perhaps nothing), or the refusal."""
 
 
 class Decide:

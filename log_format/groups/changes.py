@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import msgspec
 
@@ -40,19 +39,6 @@ class CoordinatorFenced(BackOff):
 
     def __init__(self, group: str) -> None:
         super().__init__(f"Another gateway coordinates group {group!r} now.")
-
-
-class GroupDecision(Protocol):
-    """A change to groups."""
-
-    @property
-    def group(self) -> str:
-        """The group whose state is the outcome."""
-        ...
-
-    def decide(self, state: GroupsView, now_ms: int) -> GroupChanges | TidelogError:
-        """What to write (perhaps nothing), or the refusal. Pure."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +194,10 @@ class EraseOffsets:
             if key in group.offsets
         ]
         return GroupChanges(offsets=tuple(erased))
+
+
+GroupDecision = Claim | Regroup | CommitOffsets | Settle | Delete | EraseOffsets
+"""A change to groups. ``decide`` is pure: what to write (perhaps nothing), or the refusal; ``group`` is then the outcome."""
 
 
 class Decide:

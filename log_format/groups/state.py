@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 from log_format import layout
 from log_format.checkpoints.system_table import system_table
@@ -86,19 +86,6 @@ class GroupsState(SystemTableState):
         return replace(self, groups=groups, memory_bytes=self.memory_bytes + edit.grown_bytes())
 
 
-class GroupsView(Protocol):
-    """The state that a decision about groups is judged at."""
-
-    @property
-    def version(self) -> int:
-        """Of the table, as far as it is known."""
-        ...
-
-    def group(self, name: str) -> Group:
-        """The group; an empty one when it does not exist. Valid until the next change."""
-        ...
-
-
 class GroupsEdit:
     """A state under change, one decision after another. Untouched groups are not copied."""
 
@@ -108,7 +95,7 @@ class GroupsEdit:
         self._edited: dict[str, _Edited] = {}
 
     def group(self, name: str) -> Group:
-        """See ``GroupsView``."""
+        """The group; an empty one when it does not exist. Valid until the next change."""
         edited = self._edited.get(name)
         return self._before.get(name, NO_GROUP) if edited is None else edited.group()
 
@@ -208,6 +195,10 @@ class _Edited:
 
     def _note(self, time_ms: int) -> None:
         self._changed_at_ms = max(self._changed_at_ms, time_ms)
+
+
+GroupsView = GroupsState | GroupsEdit
+"""The state that a decision about groups is judged at."""
 
 
 def consumer_offsets_table() -> Table[GroupsState]:

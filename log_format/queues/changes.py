@@ -52,7 +52,7 @@ class QueueDecision(Protocol):
         """The queue whose state is the outcome."""
         ...
 
-    def decide(self, state: QueuesView, now_ms: int) -> QueueChanges | TidelogError:
+    def decide(self, state: QueuesView, now_ms: int, /) -> QueueChanges | TidelogError:
         """What to write (perhaps nothing), or the refusal. Pure."""
         ...
 
@@ -169,9 +169,8 @@ class ClaimQueue:
     queue: str
     coordinator: str
 
-    def decide(self, state: QueuesView, now_ms: int) -> QueueChanges | TidelogError:
+    def decide(self, state: QueuesView, _now_ms: int) -> QueueChanges | TidelogError:
         """The queue's row with the next epoch, and the longest lock of leases that may be live."""
-        del now_ms
         row = state.queue(self.queue).row
         if row is None:
             return unknown_queue(self.queue)
@@ -195,9 +194,8 @@ class AllowLocks:
     lock_ms_min: int = 0
     lock_ms_max: int | None = None
 
-    def decide(self, state: QueuesView, now_ms: int) -> QueueChanges | TidelogError:
+    def decide(self, state: QueuesView, _now_ms: int) -> QueueChanges | TidelogError:
         """The queue's row."""
-        del now_ms
         row = state.queue(self.queue).row
         if row is None or row.epoch != self.epoch:
             return fenced_or_unknown(self.queue, row)
@@ -218,9 +216,8 @@ class Settle:
     forgotten: tuple[str, ...] = ()
     """Ids of topics that are no more."""
 
-    def decide(self, state: QueuesView, now_ms: int) -> QueueChanges | TidelogError:
+    def decide(self, state: QueuesView, _now_ms: int) -> QueueChanges | TidelogError:
         """The changes, but for topics that the queue does not read any more."""
-        del now_ms
         row = state.queue(self.queue).row
         if row is None or row.epoch != self.epoch:
             return fenced_or_unknown(self.queue, row)
@@ -258,9 +255,8 @@ class Conclude:
     transaction_id: str
     pending_ids: frozenset[str] = frozenset()
 
-    def decide(self, state: QueuesView, now_ms: int) -> QueueChanges | TidelogError:
+    def decide(self, state: QueuesView, _now_ms: int) -> QueueChanges | TidelogError:
         """The settlements, or their undoing; nothing when they are concluded already."""
-        del now_ms
         queue = state.queue(self.queue)
         waiting = queue.of_transaction(self.transaction_id)
         if queue.row is None or not waiting:
@@ -285,9 +281,8 @@ class DeleteQueue:
 
     queue: str
 
-    def decide(self, state: QueuesView, now_ms: int) -> QueueChanges | TidelogError:
+    def decide(self, state: QueuesView, _now_ms: int) -> QueueChanges | TidelogError:
         """Its end; refused where there is none."""
-        del now_ms
         if state.queue(self.queue).row is None:
             return unknown_queue(self.queue)
         return QueueChanges(deleted=(self.queue,))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 from log_format import layout
 from log_format.checkpoints.system_table import system_table
@@ -105,19 +105,6 @@ class QueuesState(SystemTableState):
         )
 
 
-class QueuesView(Protocol):
-    """The state that a decision about queues is judged at."""
-
-    @property
-    def version(self) -> int:
-        """Of the table, as far as it is known."""
-        ...
-
-    def queue(self, name: str) -> Queue:
-        """The queue; an empty one when it does not exist."""
-        ...
-
-
 class QueuesEdit:
     """A state under change, one decision after another. Untouched queues are not copied."""
 
@@ -127,7 +114,7 @@ class QueuesEdit:
         self._edited: dict[str, _Edited] = {}
 
     def queue(self, name: str) -> Queue:
-        """See ``QueuesView``."""
+        """The queue; an empty one when it does not exist."""
         edited = self._edited.get(name)
         return self._before.get(name, NO_QUEUE) if edited is None else edited.queue()
 
@@ -200,6 +187,10 @@ class _Edited:
             + sum(partition_bytes(len(one.runs)) for one in self.partitions.values())
             + sum(map(pending_bytes, self.pending.values())),
         )
+
+
+QueuesView = QueuesState | QueuesEdit
+"""The state that a decision about queues is judged at."""
 
 
 def queues_table() -> Table[QueuesState]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple, Protocol, Self
+from typing import Final, Literal, NamedTuple, Self
 
 import msgspec
 
@@ -121,35 +121,6 @@ class TransactionsState(SystemTableState):
         )
 
 
-class TransactionsView(Protocol):
-    """The state that a decision is judged at. Valid until the next change."""
-
-    @property
-    def version(self) -> int:
-        """Of the table, as far as it is known."""
-        ...
-
-    @property
-    def transactions(self) -> Mapping[str, TransactionRow]:
-        """By transaction id."""
-        ...
-
-    @property
-    def producers(self) -> Mapping[str, TransactionRow]:
-        """By transactional id: a row of its newest epoch."""
-        ...
-
-    @property
-    def requests(self) -> Producers:
-        """See ``TransactionsState``."""
-        ...
-
-    @property
-    def by_stamp(self) -> Mapping[ProducerStamp, str]:
-        """See ``TransactionsState``."""
-        ...
-
-
 class TransactionsEdit:
     """A state under change, row by row, at the cost of one copy."""
 
@@ -240,6 +211,10 @@ class TransactionsEdit:
             ended = self.by_stamp.pop(before, None)
             if ended is not None:
                 self.passing[ended] = row.recorded_at_ms
+
+
+TransactionsView = TransactionsState | TransactionsEdit
+"""The state that a decision is judged at. An edit is valid until the next change."""
 
 
 def transactions_table() -> Table[TransactionsState]:
