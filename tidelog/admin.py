@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
+from typing import Any, Literal, Unpack
 
 from tidelog import limits
 from tidelog.arguments import each_of, zstd_available
@@ -14,11 +13,12 @@ from tidelog.calls.queues import QueueCalls, list_queues
 from tidelog.calls.scheduled import cancel_scheduled, describe_scheduled, list_scheduled
 from tidelog.calls.topics import create_topic, describe_topic, list_topics, partition_offsets
 from tidelog.calls.transaction_list import TransactionListCalls
+from tidelog.closing import Closing
 from tidelog.deadline import Deadline
 from tidelog.errors import TopicAlreadyExists, UnknownGroup, UnknownQueue, UnknownTopic
 from tidelog.http.credentials import ConnectionSettings
 from tidelog.http.transport import Transport, target
-from tidelog.kafka_names import ADMIN, refused_method, takes_kafka_names
+from tidelog.kafka_names import ADMIN, KnowsKafkaNames, takes_kafka_names
 from tidelog.types.filter import Filter
 from tidelog.types.group import CommittedOffset, Group, GroupLag, GroupMetadata, GroupSummary, NextOffset
 from tidelog.types.queue import Queue
@@ -41,7 +41,7 @@ class _LogStarts:
     partitions: tuple[_LogStart, ...]
 
 
-class Admin(TransactionListCalls):
+class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
     """Administers topics, groups, queues and access through any gateway.
 
     ::
@@ -352,23 +352,9 @@ class Admin(TransactionListCalls):
         """Close the connections. A second call does nothing."""
         self._transport.close()
 
-    def __enter__(self) -> Self:
-        """Itself."""
-        return self
-
     def __repr__(self) -> str:
         """Where it asks; no token."""
         return f"<Admin {','.join(self._transport.urls)}>"
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """The answer to a name that another log's client has."""
-            raise refused_method(self, name)
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Close."""
-        self.close()
 
     def _group(self, group: str) -> GroupCalls:
         return GroupCalls(self._transport, group)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, Final, ParamSpec
+from typing import TYPE_CHECKING, Any, Final, ParamSpec
 
 P = ParamSpec("P")
 
@@ -162,8 +162,13 @@ def refused_argument(name: str) -> str:
     return f"there is no argument {name!r}: see the class's documentation for those that there are"
 
 
-def refused_method(of: object, name: str) -> AttributeError:
-    """The error for a method that there is not."""
-    said = f"{type(of).__name__!r} object has no attribute {name!r}"
-    instead = METHODS.get(name)
-    return AttributeError(said if instead is None else f"{said}; here: {instead}", name=name, obj=of)
+class KnowsKafkaNames:
+    """Answers to a method that another log's client has with what there is instead."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """There is no such method."""
+            said = f"{type(self).__name__!r} object has no attribute {name!r}"
+            instead = METHODS.get(name)
+            raise AttributeError(said if instead is None else f"{said}; here: {instead}", name=name, obj=self)

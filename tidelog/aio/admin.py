@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial, wraps
-from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from tidelog import limits
 from tidelog.admin import Admin as BlockingAdmin
 from tidelog.aio.in_thread import in_thread
+from tidelog.closing import AsyncClosing
 from tidelog.http.credentials import ConnectionSettings
 from tidelog.types.scheduled import ScheduledRecord
 
@@ -30,7 +30,7 @@ def _awaited(
     return call
 
 
-class Admin:
+class Admin(AsyncClosing):
     """As ``tidelog.Admin``.
 
     Cancelling a call does not undo its change: the change may have happened, or the thread still makes it.
@@ -101,13 +101,3 @@ class Admin:
     set_quota = _awaited(BlockingAdmin.set_quota)
     store_credentials = _awaited(BlockingAdmin.store_credentials)
     close = _awaited(BlockingAdmin.close)
-
-    async def __aenter__(self) -> Self:
-        """Itself."""
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        """Close."""
-        await self.close()

@@ -11,13 +11,14 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import partial, wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from log_format import limits as contract
 from tidelog import limits
 from tidelog.aio.in_thread import in_thread
 from tidelog.aio.settings import ConsumerSettings
 from tidelog.arguments import require_pyarrow
+from tidelog.closing import AsyncClosing
 from tidelog.consumer.consumer import Consumer as BlockingConsumer
 from tidelog.deadline import Deadline
 from tidelog.types.group import GroupMetadata
@@ -44,7 +45,7 @@ def _awaited(
     return call
 
 
-class Consumer:
+class Consumer(AsyncClosing):
     """As ``tidelog.Consumer``, for one task at a time: a call by a second task meanwhile raises ``RuntimeError``.
 
     Every call may be cancelled. It has then happened or not; the positions are right in either case. The next call waits for
@@ -123,10 +124,6 @@ class Consumer:
         """As ``tidelog.Consumer.close``; waits for the threads' end, too."""
         await asyncio.shield(in_thread(lambda: self._consumer.close(leave=leave)))
         await self._settled()
-
-    async def __aenter__(self) -> Self:
-        """Itself."""
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None

@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from datetime import datetime, timedelta
 from functools import partial, wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, Unpack
+from typing import Any, Concatenate, ParamSpec, Unpack
 
 from log_format.errors import TidelogError
 from tidelog import limits
 from tidelog.aio.in_thread import in_thread
 from tidelog.aio.settings import ProducerSettings
 from tidelog.bodies.table_chunk import ArrowStream
+from tidelog.closing import AsyncClosing
 from tidelog.deadline import Deadline
 from tidelog.errors import BufferFull, DeliveryFailed
 from tidelog.producer.given import HeadersArgument
@@ -42,7 +43,7 @@ def _to_its_end(
     return call
 
 
-class Producer:
+class Producer(AsyncClosing):
     """As ``tidelog.Producer``; a full buffer is awaited and does not block the loop.
 
     ``await producer.send(...)`` returns a future once the record is taken in. Awaiting the future gives the record's place.
@@ -142,10 +143,6 @@ class Producer:
     def __repr__(self) -> str:
         """As ``tidelog.Producer``."""
         return repr(self._producer).replace("<", "<aio.", 1)
-
-    async def __aenter__(self) -> Self:
-        """Itself."""
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None

@@ -10,13 +10,13 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
-from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 from log_format.errors import TidelogError
 from tidelog import limits
 from tidelog.aio.in_thread import in_thread
 from tidelog.aio.settings import QueueConsumerSettings
+from tidelog.closing import AsyncClosing
 from tidelog.deadline import Deadline
 from tidelog.queues.consumer import QueueConsumer as BlockingQueueConsumer
 from tidelog.queues.record import QueueRecord
@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 _logger = logging.getLogger("tidelog.queues")
 
 
-class QueueConsumer:
+class QueueConsumer(AsyncClosing):
     """As ``tidelog.QueueConsumer``. ``await record.accept()`` waits until that is in the store; it is sent in any case."""
 
     def __init__(self, queue: str, **settings: Unpack[QueueConsumerSettings]) -> None:
@@ -92,16 +92,6 @@ class QueueConsumer:
         """As ``tidelog.QueueConsumer.close``."""
         self._stopped = True
         await asyncio.shield(in_thread(self._consumer.close))
-
-    async def __aenter__(self) -> Self:
-        """Itself."""
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        """Close."""
-        await self.close()
 
     async def _in_turn(self, call: Callable[[], _T]) -> _T:
         """Run it in a thread, behind what a cancelled call left running there."""

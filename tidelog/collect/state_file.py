@@ -6,9 +6,9 @@ import contextlib
 import fcntl
 import os
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
+from tidelog.closing import Closing
 from tidelog.collect.state import State, StateDamaged, decode_state, encode_state
 
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -18,7 +18,7 @@ class StateFileError(Exception):
     """The state can't be used as it is; the message says what to do."""
 
 
-class StateFile:
+class StateFile(Closing):
     """A state file held by this process.
 
     Only its user can read the file: with the producer id in it another program's request would pass for this agent's. After
@@ -83,13 +83,3 @@ class StateFile:
         """Release the lock: another agent may take the file."""
         with contextlib.suppress(OSError):
             os.close(self._lock)
-
-    def __enter__(self) -> Self:
-        """Itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close it."""
-        self.close()

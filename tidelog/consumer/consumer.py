@@ -10,13 +10,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from log_format import limits as contract
 from tidelog import limits
 from tidelog.arguments import check_topics, require_pyarrow
 from tidelog.bodies.deserialize import Deserializer, Deserializers
 from tidelog.calls.groups import GroupCalls
+from tidelog.closing import Closing
 from tidelog.consumer.assignment import Assignment, Progress
 from tidelog.consumer.group_positions import GroupPositions
 from tidelog.consumer.group_reading import GroupReading, GroupSettings, OnRebalance
@@ -27,7 +28,7 @@ from tidelog.deadline import Deadline
 from tidelog.errors import GatewayError
 from tidelog.http.credentials import ConnectionSettings
 from tidelog.http.transport import Transport
-from tidelog.kafka_names import CONSUMER, refused_method, takes_kafka_names
+from tidelog.kafka_names import CONSUMER, KnowsKafkaNames, takes_kafka_names
 from tidelog.types.filter import Filter
 from tidelog.types.record import Record, TopicPartition
 from tidelog.types.sealing import Sealing
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 Assignor = Literal["range", "roundrobin", "sticky"]
 
 
-class Consumer(GroupPositions):
+class Consumer(GroupPositions, KnowsKafkaNames, Closing):
     """Reads the records of partitions in order, from any position, alone or in a group.
 
     ::
@@ -275,21 +276,11 @@ class Consumer(GroupPositions):
         """
         self._close(commit=True, leave=self._leaves if leave is None else leave)
 
-    def __enter__(self) -> Self:
-        """Itself."""
-        return self
-
     def __repr__(self) -> str:
         """What it reads and where; no token."""
         topics, group = self._given
         parts = [*topics, *([] if group is None else [f"group={group!r}"]), f"at {','.join(self._transport.urls)}"]
         return f"<Consumer {' '.join(parts)}>"
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """The answer to a name that another log's client has."""
-            raise refused_method(self, name)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Close. When the block raises, nothing more is committed by itself."""

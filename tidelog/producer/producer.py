@@ -14,15 +14,16 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from log_format import limits as contract
 from log_format.errors import TidelogError
 from tidelog import limits
 from tidelog.bodies.record_columns import CHOOSE
+from tidelog.closing import Closing
 from tidelog.deadline import Deadline
 from tidelog.errors import BufferFull, DeliveryFailed
-from tidelog.kafka_names import PRODUCER, refused_method, takes_kafka_names
+from tidelog.kafka_names import PRODUCER, KnowsKafkaNames, takes_kafka_names
 from tidelog.producer.delays import times_of
 from tidelog.producer.given import (
     HeadersArgument,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from tidelog.types.sealing import Sealing
 
 
-class Producer:
+class Producer(KnowsKafkaNames, Closing):
     """Sends records to topics, in batches, in the background.
 
     ::
@@ -367,19 +368,9 @@ class Producer:
             self._transactions.close()
         self._threads.close(Deadline(None if timeout is None else timeout * 1000))
 
-    def __enter__(self) -> Self:
-        """Itself."""
-        return self
-
     def __repr__(self) -> str:
         """Where it sends; no token."""
         return f"<Producer {self._where}>"
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """The answer to a name that another log's client has."""
-            raise refused_method(self, name)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Close. When the block raises, its exception goes on, and failed deliveries are only logged."""

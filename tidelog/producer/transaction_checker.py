@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Final, Literal, Self, Unpack
 
 from log_format.errors import TidelogError
 from tidelog import limits
 from tidelog.calls.transactions import OpenTransaction, abort, check, commit
+from tidelog.closing import Closing
 from tidelog.deadline import Deadline
 from tidelog.errors import FencedProducer, TransactionNotOpen, UnknownTransaction
 from tidelog.http.credentials import ConnectionSettings
@@ -27,7 +27,7 @@ PAUSE_S: Final = 1.0
 _logger = logging.getLogger("tidelog.producer")
 
 
-class TransactionChecker:
+class TransactionChecker(Closing):
     """Asks for transactions that were begun with ``check_after_ms`` and left open, and ends each as ``check`` says.
 
     ::
@@ -94,10 +94,6 @@ class TransactionChecker:
         """Start."""
         self.start()
         return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Close."""
-        self.close()
 
     def _run(self) -> None:
         while not self._closed.is_set():

@@ -10,13 +10,13 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
-from typing import Any, Literal, Self, Unpack
+from typing import Any, Literal, Unpack
 
 from log_format import limits as contract
 from log_format.errors import TidelogError
 from tidelog import limits
 from tidelog.calls.queues import QueueCalls
+from tidelog.closing import Closing
 from tidelog.deadline import Deadline
 from tidelog.http.credentials import ConnectionSettings
 from tidelog.http.transport import Transport
@@ -29,7 +29,7 @@ from tidelog.types.sealing import Sealing
 _logger = logging.getLogger("tidelog.queues")
 
 
-class QueueConsumer:
+class QueueConsumer(Closing):
     """Takes records of a queue, which are locked for it, and settles each by itself.
 
     ::
@@ -192,14 +192,6 @@ class QueueConsumer:
         self._settler.close(limits.CLOSE_MS / 1000)
         self._transport.close(abort=True)
         self._settling_transport.close(abort=True)
-
-    def __enter__(self) -> Self:
-        """Itself."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Close."""
-        self.close()
 
     def _handle(self, handler: Callable[[QueueRecord], Any], record: QueueRecord) -> None:
         if record.lost or self._stopped.is_set():

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from log_format.errors import TidelogError
+from tidelog.closing import Closing
 from tidelog.compat.confluent_kafka.errors import KafkaError, KafkaException, invalid, kafka_error, translated
 from tidelog.compat.confluent_kafka.message import (
     OFFSET_BEGINNING,
@@ -39,7 +40,7 @@ _POLL_MS: Final = 300_000
 """librdkafka's defaults."""
 
 
-class Consumer:
+class Consumer(Closing):
     """Reads topics in a group. Settings and defaults are librdkafka's: it begins at ``latest``, and commits what was handed out.
 
     Only committed records are read, whatever ``isolation.level`` says. For one thread at a time.
@@ -232,14 +233,6 @@ class Consumer:
         """Leave the group, after a last commit where that is automatic."""
         self._commit_stored(at_once=True)
         self._consumer.close()
-
-    def __enter__(self) -> Self:
-        """Itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close."""
-        self.close()
 
     def _made(self, topics: list[str], told: dict[str, Any]) -> sdk.Consumer:
         pattern = pattern_of(topics)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
+from tidelog.closing import Closing
 from tidelog.compat.kafka.errors import IllegalStateError, KafkaConfigurationError, KafkaError, translated
 from tidelog.compat.kafka.settings import CONSUMER, connection_of, renamed
 from tidelog.compat.kafka.structs import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition, theirs
@@ -37,7 +38,7 @@ class ConsumerRebalanceListener(Protocol):
         """Before they are read."""
 
 
-class KafkaConsumer:
+class KafkaConsumer(Closing):
     """Reads topics, alone or in a group. Settings, methods and defaults are kafka-python's: it begins at ``latest``.
 
     Only committed records are read, whatever ``isolation_level`` says. A deserializer is not called for what is null.
@@ -274,14 +275,6 @@ class KafkaConsumer:
             self._consumer.close()
         else:
             self._consumer.__exit__(KafkaError, None, None)
-
-    def __enter__(self) -> Self:
-        """Itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close."""
-        self.close()
 
     def _made(self, topics: Sequence[str], pattern: str | None, listener: ConsumerRebalanceListener | None) -> Consumer:
         key, value = self._deserializers

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Self
+from typing import Any
 
 from log_format.errors import TidelogError
 from tidelog.bodies.partitioner import partition_for_key
+from tidelog.closing import Closing
 from tidelog.compat.kafka.errors import KafkaConfigurationError, KafkaError, kafka_error, translated
 from tidelog.compat.kafka.settings import PRODUCER, connection_of, renamed
 from tidelog.compat.kafka.structs import OffsetAndMetadata, RecordMetadata, TopicPartition
@@ -96,7 +97,7 @@ class FutureRecordMetadata:
         return self.add_callback(f, *args, **kwargs).add_errback(f, *args, **kwargs)
 
 
-class KafkaProducer:
+class KafkaProducer(Closing):
     """Sends records in the background. Settings and methods are kafka-python's; each record is acknowledged by the store.
 
     ``acks`` may be ``"all"`` or -1; 0 and 1 mean the same here, since nothing less is to be had. ``partitioner`` gets the key,
@@ -196,14 +197,6 @@ class KafkaProducer:
         places = {sdk.TopicPartition(*place[:2]): _offset(offset) for place, offset in offsets.items()}
         with translated():
             self._producer.send_offsets_to_transaction(places, group_metadata)
-
-    def __enter__(self) -> Self:
-        """Itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close."""
-        self.close()
 
     def _chosen(self, topic: str, key: bytes | None) -> int:
         if topic not in self._partitions:

@@ -6,9 +6,10 @@ What brokers alone have (replicas, log directories, features, SCRAM users) is re
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 from tidelog.admin import Admin
+from tidelog.closing import Closing
 from tidelog.compat.kafka.admin.requests import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
 from tidelog.compat.kafka.errors import KafkaError, UnsupportedVersionError, translated
 from tidelog.compat.kafka.settings import ADMIN, connection_of, renamed
@@ -16,7 +17,7 @@ from tidelog.compat.kafka.structs import OffsetAndMetadata, TopicPartition, thei
 from tidelog.types import record as sdk
 
 
-class KafkaAdminClient:
+class KafkaAdminClient(Closing):
     """Administers topics and groups. Several topics in one call are several calls here: those before a failed one stand."""
 
     def __init__(self, **configs: Any) -> None:
@@ -199,14 +200,6 @@ class KafkaAdminClient:
     def close(self) -> None:
         """Close the connections."""
         self._admin.close()
-
-    def __enter__(self) -> Self:
-        """Itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close."""
-        self.close()
 
     def _each(self, wanted: Mapping[str, Any], call: Any, raise_errors: bool) -> dict[str, Any]:
         """What became of each; the first error is raised where that is asked for."""
