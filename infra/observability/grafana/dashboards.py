@@ -37,6 +37,11 @@ def rate(counter: str, by: str = "") -> str:
     return f"sum{f' by ({by})' if by else ''} (rate({counter}[$__rate_interval]))"
 
 
+def mean(histogram: str) -> str:
+    """The PromQL of a mean over the rate interval."""
+    return f"{rate(f'{histogram}_sum')} / {rate(f'{histogram}_count')}"
+
+
 ROUNDS: Final = "tidelog_maintenance_round_seconds"
 ROWS: Final = {
     "Writing": [
@@ -55,16 +60,8 @@ ROWS: Final = {
                 "commit": quantile(0.99, "tidelog_commit_seconds"),
             },
         ),
-        Panel(
-            "Bytes of a flush",
-            "bytes",
-            {"mean": f"{rate('tidelog_flush_bytes_sum')} / {rate('tidelog_flush_bytes_count')}"},
-        ),
-        Panel(
-            "Versions tried until a commit stood",
-            "short",
-            {"mean": f"{rate('tidelog_commit_attempts_sum')} / {rate('tidelog_commit_attempts_count')}"},
-        ),
+        Panel("Bytes of a flush", "bytes", {"mean": mean("tidelog_flush_bytes")}),
+        Panel("Versions tried until a commit stood", "short", {"mean": mean("tidelog_commit_attempts")}),
     ],
     "Requests": [
         Panel("Requests", "reqps", {"{{status}}": rate("tidelog_http_requests_total", "status")}),
@@ -132,10 +129,7 @@ ROWS: Final = {
         Panel(
             "Topics and bytes of a journal's flush",
             "short",
-            {
-                "topics": f"{rate('tidelog_journal_flush_topics_sum')} / {rate('tidelog_journal_flush_topics_count')}",
-                "bytes": f"{rate('tidelog_journal_flush_bytes_sum')} / {rate('tidelog_journal_flush_bytes_count')}",
-            },
+            {"topics": mean("tidelog_journal_flush_topics"), "bytes": mean("tidelog_journal_flush_bytes")},
         ),
         Panel(
             "Drains and moves",
