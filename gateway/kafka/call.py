@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any, Final, NamedTuple
 
 from kio.schema.index import api_key_map
@@ -91,6 +92,7 @@ Handler = Callable[["KafkaCall", Any], Awaitable[Answer | Later]]
 def later(handle: Callable[[KafkaCall, Any], Awaitable[Answer]]) -> Handler:
     """The handler whose answers come later."""
 
+    @wraps(handle)
     async def begin(call: KafkaCall, request: Any) -> Answer | Later:
         return Later(handle(call, request))
 

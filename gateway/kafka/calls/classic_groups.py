@@ -12,15 +12,11 @@ from kio.schema.errors import ErrorCode as KafkaError
 from gateway.groups.bounds import SESSION_TIMEOUT_MS_MAX, SESSION_TIMEOUT_MS_MIN
 from gateway.groups.calls.classic import REBALANCE_TIMEOUT_MS_MAX, Speaker
 from gateway.groups.classic.member import JoinWish
-from gateway.kafka.call import Answer, Calls, KafkaCall, Served, later
+from gateway.kafka.call import Answer, KafkaCall, later
 from gateway.kafka.calls.coordinator import check_group, group_error, is_name, milliseconds
 from log_format.errors import RequestRefused, TidelogError
 from log_format.groups.row import Reader
 
-JOIN_GROUP: Final = 11
-HEARTBEAT: Final = 12
-LEAVE_GROUP: Final = 13
-SYNC_GROUP: Final = 14
 ID_FIRST_VERSION: Final = 4
 SKIP_VERSION: Final = 9
 PROTOCOLS_MAX: Final = 100
@@ -155,11 +151,3 @@ def _speaker(call: KafkaCall, request: Any) -> Speaker:
     return Speaker(
         member_id=request.member_id, instance_id=getattr(request, "group_instance_id", None), owner=call.owner
     )
-
-
-CALLS: Final[Calls] = {
-    JOIN_GROUP: Served(0, 9, join_group),
-    SYNC_GROUP: Served(0, 5, sync_group),
-    HEARTBEAT: Served(0, 4, heartbeat),
-    LEAVE_GROUP: Served(0, 5, leave_group),
-}

@@ -14,7 +14,7 @@ from gateway.groups.assignment.assignors import ASSIGNORS as TIDELOG_ASSIGNORS
 from gateway.groups.bounds import PATTERN_CHARACTERS_MAX, SESSION_TIMEOUT_MS_DEFAULT, SUBSCRIBED_TOPICS_MAX
 from gateway.groups.calls.epochs import ASSIGNORS, LEAVES, Beat
 from gateway.groups.calls.groups import GroupDescription, heartbeat_interval_ms
-from gateway.kafka.call import Answer, Calls, KafkaCall, Served, later
+from gateway.kafka.call import Answer, KafkaCall, later
 from gateway.kafka.calls.classic_groups import client_name
 from gateway.kafka.calls.coordinator import InvalidGroup, check_group, group_error, is_name, milliseconds, told_nothing
 from gateway.kafka.calls.group_topics import TopicIds
@@ -22,8 +22,6 @@ from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.groups.row import MemberRow, Partitions, Reader
 from log_format.topic.config import check_topic_name
 
-CONSUMER_GROUP_HEARTBEAT: Final = 68
-CONSUMER_GROUP_DESCRIBE: Final = 69
 CONSUMER_MEMBER: Final = 1
 _NAMES: Final = {ours: theirs for theirs, ours in ASSIGNORS.items()} | {
     name: name for name in TIDELOG_ASSIGNORS if name not in ASSIGNORS.values()
@@ -152,9 +150,3 @@ async def _member(ids: TopicIds, member: MemberRow, readable: Partitions) -> dic
         "target_assignment": {"topic_partitions": await ids.by_id_and_name(member.target)},
         "member_type": CONSUMER_MEMBER,
     }
-
-
-CALLS: Final[Calls] = {
-    CONSUMER_GROUP_HEARTBEAT: Served(0, 1, heartbeat),
-    CONSUMER_GROUP_DESCRIBE: Served(0, 1, describe),
-}

@@ -19,13 +19,12 @@ from kio.schema.errors import ErrorCode as KafkaError
 from gateway.groups.calls.epochs import FencedEpoch, UnknownAssignor, UnreleasedInstance
 from gateway.groups.classic.refusal import GroupFull, Rebalancing
 from gateway.kafka.brokers import Broker, brokers_of, node_id
-from gateway.kafka.call import Answer, Calls, KafkaCall, Served
+from gateway.kafka.call import Answer, KafkaCall
 from gateway.kafka.errors import COORDINATOR, kafka_error
 from log_format.access.acls import Operation
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
 from log_format.groups.changes import CoordinatorFenced
 
-FIND_COORDINATOR: Final = 10
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 NAME_BYTES_MAX: Final = 255
 NO_OPERATIONS: Final = -(2**31)
@@ -146,6 +145,3 @@ def _owner(call: KafkaCall, group: str) -> Broker | None:
 
 def _brokers(call: KafkaCall) -> list[Broker]:
     return brokers_of(call.gateway.membership.heartbeats(), call.gateway.settings.gateway_id)
-
-
-CALLS: Final[Calls] = {FIND_COORDINATOR: Served(0, 6, find_coordinator)}

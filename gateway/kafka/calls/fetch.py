@@ -20,8 +20,8 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.engine.fetch_answer import Fetched, FetchFrom, FetchLimits
 from gateway.kafka.brokers import of_zones
-from gateway.kafka.call import Answer, Calls, Encoded, KafkaCall, Later, Served, let_others_in
-from gateway.kafka.calls.fetch_bodies import FETCH, TOPIC_ID_VERSION_MIN, Answered, body
+from gateway.kafka.call import Answer, Encoded, KafkaCall, Later, let_others_in
+from gateway.kafka.calls.fetch_bodies import TOPIC_ID_VERSION_MIN, Answered, body
 from gateway.kafka.calls.fetched_batches import batches_of
 from gateway.kafka.calls.metadata import brokers_here
 from gateway.kafka.encoded_batches import Parts
@@ -199,6 +199,3 @@ def _answered(one: Asked, outcome: Fetched | TidelogError | KafkaError, batches:
     bounds = outcome.fields if isinstance(outcome, OffsetOutOfRange) else {}
     high_watermark, log_start = bounds.get("high_watermark", -1), bounds.get("log_start_offset", -1)
     return Answered(partition, kafka_error(outcome), high_watermark, log_start)
-
-
-CALLS: Final[Calls] = {FETCH: Served(4, 18, fetch)}

@@ -24,7 +24,7 @@ from gateway.groups.classic.group import ClassicGroup
 from gateway.groups.offsets.committed import NextOffset, unknown_group
 from gateway.groups.offsets.incarnations import Key
 from gateway.kafka.administered import Right, administered
-from gateway.kafka.call import Answer, Calls, KafkaCall, Later, Served, later
+from gateway.kafka.call import Answer, KafkaCall, Later, later
 from gateway.kafka.calls.coordinator import check_group, group_error
 from gateway.kafka.calls.group_topics import TopicIds
 from log_format.access.acls import Operation
@@ -32,9 +32,6 @@ from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.groups.changes import CommitOffsets
 from log_format.groups.row import OffsetRow, Reader
 
-OFFSET_COMMIT: Final = 8
-OFFSET_FETCH: Final = 9
-OFFSET_DELETE: Final = 47
 EPOCH_VERSION: Final = 9
 """From which on a stale epoch has an error of its own."""
 SEVERAL_VERSION: Final = 8
@@ -357,10 +354,3 @@ async def _asked(call: KafkaCall, topics: Iterable[Any]) -> list[_Asked]:
 async def _name(call: KafkaCall, topic: Any) -> str | None:
     name: str | None = getattr(topic, "name", None)
     return await call.known_topics.name(topic.topic_id) if name is None else name
-
-
-CALLS: Final[Calls] = {
-    OFFSET_COMMIT: Served(2, 10, offset_commit),
-    OFFSET_FETCH: Served(1, 10, offset_fetch),
-    OFFSET_DELETE: Served(0, 0, offset_delete),
-}

@@ -18,15 +18,12 @@ from gateway.groups.calls.groups import GroupDescription
 from gateway.groups.classic.consumer_protocol import PROTOCOL_TYPE, assignment_of, subscription_of
 from gateway.groups.classic.group import ClassicGroup
 from gateway.kafka.administered import Right, administered
-from gateway.kafka.call import Answer, Calls, KafkaCall, Served, later
+from gateway.kafka.call import Answer, KafkaCall, later
 from gateway.kafka.calls.coordinator import NO_OPERATIONS, check_group, coordinates, group_error
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.groups.memory import row_bytes
 from log_format.groups.row import GroupRow, MemberRow, Partitions
 
-DESCRIBE_GROUPS: Final = 15
-LIST_GROUPS: Final = 16
-DELETE_GROUPS: Final = 42
 UNKNOWN_VERSION: Final = 6
 PAGE: Final = 1_000
 LISTED_BYTES: Final = 512
@@ -199,10 +196,3 @@ async def _delete(call: KafkaCall, name: str) -> None:
         if call.shares.members.group(name, call.engine.clock.monotonic_ms()) is not None:
             raise RequestRefused(f"Share group {name!r} has members.", code=ErrorCode.GROUP_NOT_EMPTY) from refusal
         await call.engine.queues.delete(name)
-
-
-CALLS: Final[Calls] = {
-    LIST_GROUPS: Served(0, 5, list_groups),
-    DESCRIBE_GROUPS: Served(0, 6, describe_groups),
-    DELETE_GROUPS: Served(0, 2, delete_groups),
-}

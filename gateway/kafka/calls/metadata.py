@@ -19,7 +19,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 from gateway.engine.fetch_answer import FetchFrom
 from gateway.engine.open_topic import OpenTopic
 from gateway.kafka.brokers import Broker, brokers_of, node_id
-from gateway.kafka.call import Answer, Calls, Encoded, KafkaCall, Refused, Served
+from gateway.kafka.call import Answer, Encoded, KafkaCall, Refused
 from gateway.kafka.calls.auto_created import with_created
 from gateway.kafka.described_topics import Described, Leaders, partitions_of
 from gateway.kafka.errors import kafka_error
@@ -30,8 +30,6 @@ from log_format.errors import BackOff, RequestRefused, TidelogError, UnknownTopi
 from log_format.topic.config import check_topic_name
 from log_format.topic.state import TopicState
 
-METADATA: Final = 3
-DESCRIBE_TOPIC_PARTITIONS: Final = 75
 CLUSTER_ID: Final = "tidelog"
 """Until the gateway has read the store's."""
 PAGE: Final = 1_000
@@ -254,9 +252,3 @@ async def describe_topic_partitions(call: KafkaCall, request: Any) -> Answer:
         if last < topic.partition_count:
             return call.answer(topics=topics, next_cursor={"topic_name": name, "partition_index": last})
     return call.answer(topics=topics, next_cursor=None)
-
-
-CALLS: Final[Calls] = {
-    METADATA: Served(0, 13, metadata),
-    DESCRIBE_TOPIC_PARTITIONS: Served(0, 0, describe_topic_partitions),
-}

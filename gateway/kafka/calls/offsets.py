@@ -14,14 +14,12 @@ from gateway.engine.fetch_answer import FetchFrom
 from gateway.engine.locating import Topics
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.read_records import ReadLimits
-from gateway.kafka.call import Answer, Calls, KafkaCall, Served, later, let_others_in
+from gateway.kafka.call import Answer, KafkaCall, later, let_others_in
 from gateway.kafka.errors import kafka_error
 from log_format.errors import TidelogError
 from log_format.records.schema import TIMESTAMP_MS_MAX
 from log_format.topic.state import TopicState
 
-LIST_OFFSETS: Final = 2
-OFFSET_FOR_LEADER_EPOCH: Final = 23
 LATEST: Final = -1
 EARLIEST: Final = -2
 LARGEST_TIMESTAMP: Final = -3
@@ -132,9 +130,3 @@ def _end(call: KafkaCall, name: str, topic: OpenTopic | TidelogError, partition:
         "leader_epoch": LEADER_EPOCH,
         "end_offset": end,
     }
-
-
-CALLS: Final[Calls] = {
-    LIST_OFFSETS: Served(1, 11, list_offsets),
-    OFFSET_FOR_LEADER_EPOCH: Served(2, 4, offset_for_leader_epoch),
-}

@@ -25,8 +25,8 @@ from gateway.engine.appending import PendingBatch
 from gateway.engine.bounds import SEQUENCE_WAIT_MS_MAX
 from gateway.engine.open_topic import OpenTopic
 from gateway.kafka.bounds import HEAD_BYTES, ORIGINALS_PART
-from gateway.kafka.call import Answer, Calls, KafkaCall, Later, Refused, Served, let_others_in
-from gateway.kafka.calls.produce_answers import NO_TIME, PRODUCE, lone_answer, partition_answer
+from gateway.kafka.call import Answer, KafkaCall, Later, Refused, let_others_in
+from gateway.kafka.calls.produce_answers import NO_TIME, lone_answer, partition_answer
 from gateway.kafka.calls.stamps import (
     NO_OFFSET,
     NOTHING_LOST,
@@ -342,6 +342,3 @@ async def _acknowledged(part: _Part) -> None:
     state = part.open_topic.log.state  # its own: a journal moves no log start
     if state.exists and part.index < state.partition_count:  # else it was deleted since
         part.log_start = state.log_start(part.index)
-
-
-CALLS: Final[Calls] = {PRODUCE: Served(3, 13, produce, listed_from=0)}

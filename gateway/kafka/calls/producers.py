@@ -16,7 +16,6 @@ from log_format.topic.numbered_producers import SEQUENCES
 from log_format.topic.producer_id import number_of
 from log_format.topic.state import TopicState
 
-DESCRIBE_PRODUCERS: Final = 61
 _NONE: Final = -1
 
 

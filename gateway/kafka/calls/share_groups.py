@@ -19,7 +19,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 from gateway.groups.bounds import LOOKS_AT_ONCE, SESSION_TIMEOUT_MS_DEFAULT, SUBSCRIBED_TOPICS_MAX
 from gateway.groups.calls.groups import heartbeat_interval_ms
 from gateway.kafka.administered import Right, administered
-from gateway.kafka.call import Answer, Calls, KafkaCall, Served, later
+from gateway.kafka.call import Answer, KafkaCall, later
 from gateway.kafka.calls.classic_groups import client_name
 from gateway.kafka.calls.coordinator import check_group, group_error, is_name, told_nothing
 from gateway.kafka.shares.members import (
@@ -35,8 +35,6 @@ from gateway.kafka.shares.members import (
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.topic.config import check_topic_name
 
-SHARE_GROUP_HEARTBEAT: Final = 76
-SHARE_GROUP_DESCRIBE: Final = 77
 JOINS, LEAVES = 0, -1
 LOOK_MS: Final = 2_000
 """How old what is known of a group's topics may be."""
@@ -224,9 +222,3 @@ def _described_member(call: KafkaCall, member: ShareMember) -> dict[str, Any]:
             ]
         },
     }
-
-
-CALLS: Final[Calls] = {
-    SHARE_GROUP_HEARTBEAT: Served(1, 1, heartbeat),
-    SHARE_GROUP_DESCRIBE: Served(1, 1, describe),
-}

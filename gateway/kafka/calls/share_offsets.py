@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.engine.open_topic import OpenTopic
 from gateway.kafka.administered import Right, administered
-from gateway.kafka.call import Answer, Calls, KafkaCall, Served, later
+from gateway.kafka.call import Answer, KafkaCall, later
 from gateway.kafka.calls.coordinator import check_group, group_error
 from gateway.kafka.errors import kafka_error
 from gateway.queues.describing import PartitionDescription
@@ -24,9 +24,6 @@ from log_format.access.acls import Operation
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.topic.config import check_topic_name
 
-DESCRIBE_SHARE_GROUP_OFFSETS: Final = 90
-ALTER_SHARE_GROUP_OFFSETS: Final = 91
-DELETE_SHARE_GROUP_OFFSETS: Final = 92
 _NOTHING: Final = -1
 
 
@@ -176,10 +173,3 @@ async def _move(
         await administered(call, Right(operation, "group", name), lambda: queues.move_starts(name, starts, dropped))
     else:
         await queues.settings(name)
-
-
-CALLS: Final[Calls] = {
-    DESCRIBE_SHARE_GROUP_OFFSETS: Served(0, 1, describe),
-    ALTER_SHARE_GROUP_OFFSETS: Served(0, 0, alter),
-    DELETE_SHARE_GROUP_OFFSETS: Served(0, 0, delete),
-}

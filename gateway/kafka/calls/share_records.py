@@ -18,7 +18,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode as KafkaError
 from msgspec import structs
 
-from gateway.kafka.call import Answer, Calls, Encoded, KafkaCall, Later, Served
+from gateway.kafka.call import Answer, Encoded, KafkaCall, Later
 from gateway.kafka.calls.coordinator import InvalidGroup, is_name
 from gateway.kafka.calls.fetch import BYTES_MAX, WAIT_MS_MAX
 from gateway.kafka.calls.fetched_batches import INLINE_BYTES_MAX
@@ -40,8 +40,6 @@ from gateway.queues.taken import Taken, TakenPart
 from gateway.quotas.limits import FETCH_BYTES
 from log_format.errors import RequestRefused, TidelogError
 
-SHARE_FETCH: Final = 78
-SHARE_ACKNOWLEDGE: Final = 79
 OPENS, CLOSES = 0, -1
 RECORDS_MAX: Final = 10_000
 PAUSE_MS: Final = 500
@@ -363,9 +361,3 @@ async def _acknowledged(
     except TidelogError:
         lock_ms = 0  # what was settled is told all the same
     return _whole(call, lock_ms, [{"topic_id": key, "partitions": some} for key, some in responses.items()])
-
-
-CALLS: Final[Calls] = {
-    SHARE_FETCH: Served(1, 2, share_fetch),
-    SHARE_ACKNOWLEDGE: Served(1, 2, share_acknowledge),
-}

@@ -15,14 +15,7 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode as KafkaError
 
-from gateway.kafka.call import Answer, Calls, KafkaCall, Later, Served, later
-from gateway.kafka.calls.producers import DESCRIBE_PRODUCERS, describe_producers
-from gateway.kafka.calls.transactions_seen import (
-    DESCRIBE_TRANSACTIONS,
-    LIST_TRANSACTIONS,
-    describe_transactions,
-    list_transactions,
-)
+from gateway.kafka.call import Answer, KafkaCall, Later, later
 from gateway.kafka.errors import COORDINATOR, kafka_error
 from gateway.transactions.of_kafka import NO_PRODUCER, Producing
 from log_format import limits
@@ -31,11 +24,6 @@ from log_format.topic.producer_id import number_of
 from log_format.transactions.changes import NotFinished
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
 
-INIT_PRODUCER_ID: Final = 22
-ADD_PARTITIONS_TO_TXN: Final = 24
-ADD_OFFSETS_TO_TXN: Final = 25
-END_TXN: Final = 26
-TXN_OFFSET_COMMIT: Final = 28
 _NO_GENERATION: Final = -1
 _SPECIAL: Final[Mapping[ErrorCode, KafkaError]] = MappingProxyType(
     {
@@ -221,15 +209,3 @@ def _error(error: TidelogError, *, is_fencing: bool = False) -> KafkaError:
     if error.code is ErrorCode.TRANSACTION_NOT_OPEN and error.fields.get("reason"):
         return KafkaError.unknown_producer_id
     return kafka_error(error, _SPECIAL)
-
-
-CALLS: Final[Calls] = {
-    INIT_PRODUCER_ID: Served(0, 5, init_producer_id),
-    ADD_PARTITIONS_TO_TXN: Served(0, 3, add_partitions_to_txn),
-    ADD_OFFSETS_TO_TXN: Served(0, 4, add_offsets_to_txn),
-    END_TXN: Served(0, 4, end_txn),
-    TXN_OFFSET_COMMIT: Served(0, 4, txn_offset_commit),
-    DESCRIBE_PRODUCERS: Served(0, 0, describe_producers),
-    DESCRIBE_TRANSACTIONS: Served(0, 0, describe_transactions),
-    LIST_TRANSACTIONS: Served(0, 1, list_transactions),
-}

@@ -20,8 +20,6 @@ from log_format.errors import TidelogError
 from log_format.topic.producer_id import is_numbered, number_of
 from log_format.transactions.row import RowState, TransactionRow
 
-DESCRIBE_TRANSACTIONS: Final = 65
-LIST_TRANSACTIONS: Final = 66
 _STATES: Final[Mapping[RowState, str]] = MappingProxyType(
     {
         "producer": "Empty",

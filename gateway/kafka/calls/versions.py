@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode as KafkaError
 
-from gateway.kafka.call import Answer, Calls, KafkaCall, Served
+from gateway.kafka.call import Answer, KafkaCall
 
 API_VERSIONS: Final = 18
 SHARE_VERSION: Final = "share.version"
@@ -39,6 +39,3 @@ def versions_answer(call: KafkaCall, error: KafkaError) -> Answer:
         finalized_features_epoch=0,
         finalized_features=[{"name": SHARE_VERSION, "max_version_level": 1, "min_version_level": 1}],
     )
-
-
-CALLS: Final[Calls] = {API_VERSIONS: Served(0, 4, api_versions)}

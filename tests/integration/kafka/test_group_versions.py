@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode as KafkaError
 
-from gateway.kafka.calls.groups import CALLS
+from gateway.kafka.calls.table import CALLS
 from tests.support.kafka_frames import KEYS, Wire
 from tests.support.kafka_gateway import KafkaGateway
 
