@@ -40,7 +40,7 @@ from log_format import limits
 from log_format.errors import UnknownTopic
 from log_format.queues.changes import AlterQueue, DeleteQueue, PutQueue, Subscribe, unknown_queue
 from log_format.queues.moves import MoveStarts
-from log_format.queues.row import EARLIEST, LATEST, PartitionChange, QueueSettings, RedrivePosition
+from log_format.queues.row import EARLIEST, LATEST, PartitionChange, QueueRow, QueueSettings, RedrivePosition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,10 +117,7 @@ class Queues:
         Raises ``RequestRefused`` (``UNKNOWN_TOPIC``, ``QUEUE_ALREADY_EXISTS``), ``BackOff``, ``OutcomeUnknown``.
         """
         arrival_ms = self._clock.monotonic_ms()
-        state = await self.table.fresh()
-        known = state.queue(name).row
-        if known is None and len(state.queues) >= QUEUES_MAX:
-            raise overloaded(f"There are {QUEUES_MAX} queues already.")
+        known = await self._row(name)
         names = [*settings.topics, *([settings.dead_letter_topic] if settings.dead_letter_topic is not None else [])]
         topics = dict(
             zip(names, await asyncio.gather(*(self._existing(one, arrival_ms) for one in names)), strict=True)
@@ -154,10 +151,7 @@ class Queues:
         Raises ``RequestRefused`` (``UNKNOWN_TOPIC``, ``INVALID_REQUEST``), ``BackOff``, ``OutcomeUnknown``.
         """
         arrival_ms = self._clock.monotonic_ms()
-        state = await self.table.fresh()
-        known = state.queue(name).row
-        if known is None and len(state.queues) >= QUEUES_MAX:
-            raise overloaded(f"There are {QUEUES_MAX} queues already.")
+        known = await self._row(name)
         added = [one for one in topics if known is None or one not in known.settings.topics]
         start = LATEST if known is None else known.settings.start
         starts: list[PartitionChange] = []
@@ -176,9 +170,7 @@ class Queues:
 
         Raises ``RequestRefused`` (``QUEUE_ALREADY_EXISTS`` for another start), ``BackOff``, ``OutcomeUnknown``.
         """
-        state = await self.table.fresh()
-        if name not in state.queues and len(state.queues) >= QUEUES_MAX:
-            raise overloaded(f"There are {QUEUES_MAX} queues already.")
+        await self._row(name)
         decision = AlterQueue(queue=name, queue_id=self._new_id(), settings=default_settings(()), changes=changes)
         await self.table.decide(decision)
 
@@ -257,6 +249,14 @@ class Queues:
         """How many dead letters were produced again. Raises as ``Redriving.redrive``."""
         queue = await self.coordinator.live(name)
         return await self._redriving.redrive(queue, to_topic, records_max)
+
+    async def _row(self, name: str) -> QueueRow | None:
+        """The queue's as it is now. None: it may be made. Raises ``BackOff``, also where there are as many as may be."""
+        state = await self.table.fresh()
+        row = state.queue(name).row
+        if row is None and len(state.queues) >= QUEUES_MAX:
+            raise overloaded(f"There are {QUEUES_MAX} queues already.")
+        return row
 
     async def _existing(self, name: str, arrival_ms: int) -> OpenTopic:
         if not is_topic_name(name):
