@@ -32,22 +32,18 @@ class Memory(Protocol):
     @property
     def client(self) -> str | None:
         """The client that reserves; None: none in particular."""
-        ...
 
     @property
     def largest_bytes(self) -> int:
         """The most that one reservation can have."""
-        ...
 
     def reserve(self, size_bytes: int = 0) -> Reservation:
         """See ``MemoryBudget``."""
-        ...
 
     async def reserve_in_turn(
         self, size_bytes: int, *, wait_ms: int, waiting_max: int = 256, is_brief: bool = False
     ) -> Reservation:
         """See ``MemoryBudget``."""
-        ...
 
 
 class Reservation:

@@ -15,15 +15,12 @@ class Clock(Protocol):
 
     def now_ms(self) -> int:
         """Milliseconds since the epoch."""
-        ...
 
     def monotonic_ms(self) -> int:
         """Milliseconds since some moment; never goes back. Time in which the machine slept counts where it can be known."""
-        ...
 
     def sleep_ms(self, duration_ms: int) -> None:
         """Return after ``duration_ms``."""
-        ...
 
 
 class SystemClock:

@@ -36,14 +36,12 @@ class ObjectReader(Protocol):
 
         Raises ``ObjectMissing``, ``ObjectTooLarge``, ``StoreUnavailable``.
         """
-        ...
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
         """The bytes of ``[start, end)``, ``0 <= start < end``, cut at the object's end (``b""`` from there on).
 
         Raises ``ObjectMissing``, ``StoreUnavailable``.
         """
-        ...
 
 
 @runtime_checkable
@@ -53,27 +51,22 @@ class ObjectStore(ObjectReader, Protocol):
     @property
     def uri(self) -> str:
         """The store's address, as a Delta reader would name it: ``file:///directory`` or ``s3://bucket/prefix``."""
-        ...
 
     @property
     def lists_from_key(self) -> bool:
         """Whether ``list`` with ``start_after`` costs only what it yields. Otherwise it costs the whole directory."""
-        ...
 
     def put(self, key: str, data: bytes) -> None:
         """Write the object, replacing an earlier one. Raises ``StoreUnavailable``."""
-        ...
 
     def put_if_absent(self, key: str, data: bytes) -> None:
         """Write the object if there is none. Raises ``ObjectExists``, ``StoreUnavailable``."""
-        ...
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
         """The objects whose key starts with ``prefix`` and is above ``start_after``, in key order; pages are read as consumed.
 
         Raises ``StoreUnavailable`` while it is iterated.
         """
-        ...
 
     def list_directories(self, prefix: str) -> Iterator[str]:
         """Each distinct name ``n`` such that a key starts with ``prefix + n + "/"``, in order.
@@ -82,15 +75,12 @@ class ObjectStore(ObjectReader, Protocol):
 
         Raises ``StoreUnavailable`` while it is iterated.
         """
-        ...
 
     def delete(self, key: str) -> None:
         """Remove the object; nothing happens when there is none. Raises ``StoreUnavailable``."""
-        ...
 
     def head(self, key: str) -> ObjectInfo:
         """The object's size and time. Raises ``ObjectMissing``, ``StoreUnavailable``."""
-        ...
 
 
 @runtime_checkable
@@ -100,4 +90,3 @@ class SignsReads(Protocol):
     def read_url(self, key: str, valid_s: int) -> str | None:
         """A URL at which anyone may GET the object, ranges too, for ``valid_s`` seconds (or until the store's own credentials
         end). Asks the store nothing. None: it signs none. Raises ``StoreUnavailable`` without credentials."""
-        ...

@@ -69,11 +69,9 @@ class KeyProvider(Protocol):
 
     def wrap(self, data_key: bytes) -> tuple[str, bytes]:
         """The wrapping key's id (up to 255 bytes of UTF-8) and the wrapped data key (up to 4 KiB)."""
-        ...
 
     def unwrap(self, key_id: str, wrapped: bytes) -> bytes:
         """The data key. Raises ``EnvelopeError``."""
-        ...
 
 
 class LocalKeys:

@@ -25,23 +25,18 @@ class Spending(Protocol):
 
     def measures(self, quota: str) -> bool:
         """Whether it is worth measuring what the request uses."""
-        ...
 
     def spend(self, quota: str, amount: int) -> None:
         """It used so much."""
-        ...
 
     def pause_ms(self, quota: str) -> int:
         """How long an answer that goes on has to wait; 0: not at all."""
-        ...
 
     def check(self, quota: str) -> None:
         """It is going to use this rate, which its route did not tell. Raises ``Throttled``."""
-        ...
 
     def begin_stream(self) -> None:
         """It becomes an event stream. Raises ``Throttled``."""
-        ...
 
 
 class SpendingHere:

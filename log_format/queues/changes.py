@@ -50,11 +50,9 @@ class QueueDecision(Protocol):
     @property
     def queue(self) -> str:
         """The queue whose state is the outcome."""
-        ...
 
     def decide(self, state: QueuesView, now_ms: int, /) -> QueueChanges | TidelogError:
         """What to write (perhaps nothing), or the refusal. Pure."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

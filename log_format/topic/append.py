@@ -46,22 +46,18 @@ class Asked(Protocol):
     @property
     def counts(self) -> Sequence[tuple[int, int]]:
         """(partition, count) of each partition with records."""
-        ...
 
     @property
     def stamp(self) -> ProducerStamp | None:
         """See ``Batch``."""
-        ...
 
     @property
     def expected_offset(self) -> int | None:
         """See ``Batch``."""
-        ...
 
     @property
     def transaction(self) -> TransactionStamp | None:
         """See ``Batch``."""
-        ...
 
 
 Outcome = tuple[Appended, ...] | Duplicate | TidelogError

@@ -53,22 +53,18 @@ class AtPlace(Protocol):
     @property
     def topic(self) -> str:
         """Its name."""
-        ...
 
     @property
     def topic_id(self) -> str | None:
         """Of its present incarnation."""
-        ...
 
     @property
     def attachment(self) -> Attachment | None:
         """The journal that its appends go by."""
-        ...
 
     @property
     def moved_version(self) -> int:
         """See ``TopicState``."""
-        ...
 
 
 class Move(NamedTuple):

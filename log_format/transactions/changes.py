@@ -54,7 +54,6 @@ class Decision(Protocol):
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
         """The rows to write and the outcome. No rows: the decision holds already, or is refused. Pure."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

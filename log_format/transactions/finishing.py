@@ -34,31 +34,24 @@ class Means(Protocol):
 
     async def each(self, work: Callable[[ItemT], Awaitable[ResultT]], items: Sequence[ItemT]) -> list[ResultT]:
         """Do the work for all items, side by side or one after another. Raises once all that were begun have ended."""
-        ...
 
     async def records(self, row: TransactionRow, names: Sequence[str]) -> Sequence[StagedRecords]:
         """The staged records of these names, in order. Raises ``BackOff``, ``CorruptData``."""
-        ...
 
     async def append(self, row: TransactionRow, requests: Sequence[StagedRecords]) -> Sequence[Appended] | Duplicate:
         """Append one topic's records, as ``transaction_batch`` has them. Raises what the writer's outcome is."""
-        ...
 
     async def settle(self, row: TransactionRow, names: Sequence[str]) -> None:
         """Make what is staged under these names its group's or queue's. Raises ``BackOff``, ``OutcomeUnknown``."""
-        ...
 
     async def record(self, last: Finish) -> TransactionRow:
         """Decide that it has ended; the last row. Raises what that is refused with."""
-        ...
 
     async def newest(self, transaction_id: str) -> TransactionRow | None:
         """The row at the table's head. Raises ``BackOff``."""
-        ...
 
     async def clean(self, transaction_id: str) -> None:
         """Delete the staged objects, now or later, best effort. Raises nothing."""
-        ...
 
 
 async def finish(row: TransactionRow, means: Means) -> TransactionRow:

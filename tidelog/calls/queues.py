@@ -73,11 +73,9 @@ class Locked(Protocol):
     @property
     def queue(self) -> str:
         """The queue's name."""
-        ...
 
     def take_settlement(self, action: str) -> Settlement:
         """The settlement, to be sent by the caller. Raises ``RuntimeError`` where it is settled already."""
-        ...
 
 
 class _Received(msgspec.Struct, frozen=True):

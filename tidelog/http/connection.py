@@ -39,11 +39,9 @@ class Watched(Protocol):
     @property
     def is_cut(self) -> bool:
         """Whether it was given up."""
-        ...
 
     def end(self) -> None:
         """It is over."""
-        ...
 
 
 class Address:

@@ -17,8 +17,6 @@ class Sealing(Protocol):
         self, value: bytes | str | None, *, key: bytes | str | None = None, headers: Iterable[Pair] = ()
     ) -> tuple[bytes | None, list[Pair]]:
         """The value and headers to send under this key."""
-        ...
 
     def open(self, record: Record) -> bytes | None:
         """The value that was sealed. Raises ``ValueError`` where it can't be opened."""
-        ...

@@ -10,8 +10,6 @@ class ShareMemory(Protocol):
 
     def has_room(self, more: int) -> bool:
         """Whether so many bytes more are within the budget."""
-        ...
 
     def count_bytes(self, more: int) -> None:
         """So many bytes more are taken, or fewer."""
-        ...
