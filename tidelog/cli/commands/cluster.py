@@ -8,9 +8,7 @@ from tidelog.cli.terminal.tables import table, time_text
 from tidelog.types.topic import Journals
 
 
-def cluster(
-    call: AdminCall,
-) -> None:
+def cluster(call: AdminCall) -> None:
     """Show the gateways, their store, version and limits.
 
     \b

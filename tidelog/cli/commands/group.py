@@ -29,9 +29,7 @@ _SHIFT = re.compile(r"[+-][0-9]+")
 
 
 @app.command("list")
-def list_(
-    call: AdminCall,
-) -> None:
+def list_(call: AdminCall) -> None:
     """List the consumer groups.
 
     \b
@@ -49,10 +47,7 @@ def list_(
 
 
 @app.command()
-def describe(
-    group: GroupArgument,
-    call: AdminCall,
-) -> None:
+def describe(group: GroupArgument, call: AdminCall) -> None:
     """Show a group: its members, what each of them reads, what is committed, and how far behind that is.
 
     \b

@@ -93,9 +93,7 @@ def create(
 
 
 @app.command("list")
-def list_(
-    call: AdminCall,
-) -> None:
+def list_(call: AdminCall) -> None:
     """List the queues.
 
     \b
@@ -113,10 +111,7 @@ def list_(
 
 
 @app.command()
-def describe(
-    queue: QueueArgument,
-    call: AdminCall,
-) -> None:
+def describe(queue: QueueArgument, call: AdminCall) -> None:
     """Show a queue: its settings, and how far it is in each partition.
 
     \b

@@ -62,9 +62,7 @@ def set_(
 
 
 @app.command("list")
-def list_(
-    call: AdminCall,
-) -> None:
+def list_(call: AdminCall) -> None:
     """List the quotas.
 
     \b

@@ -34,9 +34,7 @@ def put(
 
 
 @app.command("list")
-def list_(
-    call: AdminCall,
-) -> None:
+def list_(call: AdminCall) -> None:
     """List the roles and their members.
 
     \b

@@ -94,10 +94,7 @@ def list_(
 
 
 @app.command()
-def describe(
-    name: TopicArgument,
-    call: AdminCall,
-) -> None:
+def describe(name: TopicArgument, call: AdminCall) -> None:
     """Show a topic: its table, settings, and each partition's offsets.
 
     \b

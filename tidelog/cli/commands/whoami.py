@@ -7,9 +7,7 @@ from tidelog.cli.terminal.console import output, print_json
 from tidelog.cli.terminal.tables import time_text
 
 
-def whoami(
-    call: AdminCall,
-) -> None:
+def whoami(call: AdminCall) -> None:
     """Show who the gateway takes you for, by which proof, and until when.
 
     \b
