@@ -154,21 +154,6 @@ class KafkaCall:
         return self.remembered.known_topics
 
     @property
-    def encoded_topics(self) -> EncodedTopics:
-        """The listener's."""
-        return self.remembered.encoded_topics
-
-    @property
-    def encoded_batches(self) -> EncodedBatches:
-        """The listener's."""
-        return self.remembered.encoded_batches
-
-    @property
-    def fetch_sessions(self) -> FetchSessions:
-        """The listener's."""
-        return self.remembered.fetch_sessions
-
-    @property
     def shares(self) -> Shares:
         """Share groups, their members and queues."""
         return self.remembered.shares

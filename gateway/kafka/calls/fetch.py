@@ -76,7 +76,7 @@ async def _session(call: KafkaCall, request: Any) -> FetchSession | KafkaError:
     for topic in getattr(request, "forgotten_topics_data", ()):
         forgotten += [(_topic_key(call, topic), partition) for partition in topic.partitions]
     session_id, epoch = getattr(request, "session_id", 0), getattr(request, "session_epoch", OUTSIDE)
-    return call.fetch_sessions.session(call.caller.principal, session_id, epoch, asked, forgotten)
+    return call.remembered.fetch_sessions.session(call.caller.principal, session_id, epoch, asked, forgotten)
 
 
 def _topic_key(call: KafkaCall, topic: Any) -> TopicKey:

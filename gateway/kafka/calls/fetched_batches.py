@@ -75,7 +75,7 @@ async def batches_of(
     for one in planned:
         for piece in one.pieces:
             if isinstance(piece, _Encoding):
-                known = call.encoded_batches.find(piece.place)
+                known = call.remembered.encoded_batches.find(piece.place)
                 if known is None:
                     missing.append(piece)
                 else:
@@ -95,7 +95,7 @@ async def _encode(call: KafkaCall, missing: Sequence[_Encoding]) -> None:
         await asyncio.get_running_loop().run_in_executor(call.gateway.codec_pool, encode)
     for piece in missing:
         if piece.is_at_end:
-            call.encoded_batches.add(piece.place, piece.batch)
+            call.remembered.encoded_batches.add(piece.place, piece.batch)
 
 
 def _plan(call: KafkaCall, one: FetchFrom, part: Fetched) -> _Planned:

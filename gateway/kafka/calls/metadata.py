@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode as KafkaError
@@ -186,7 +187,8 @@ async def _encoded(call: KafkaCall, told: Sequence[_Told]) -> list[bytes]:
     made, left = [], STEP_PARTITIONS
     for topic in told:
         if isinstance(topic, Described):
-            made.append(call.encoded_topics.encoded(call.version, topic, lambda topic=topic: _topic_bytes(call, topic)))  # type: ignore[misc]
+            make = partial(_topic_bytes, call, topic)
+            made.append(call.remembered.encoded_topics.encoded(call.version, topic, make))
             left -= topic.partition_count
         else:
             made.append(_topic_bytes(call, topic))
