@@ -34,6 +34,7 @@ from gateway.quotas.quotas import Throttled
 from log_format.access.acls import Operation, ResourceType
 from log_format.cluster.proof import NOBODY
 from log_format.errors import TidelogError
+from log_format.groups.row import Reader
 
 
 class Refused(Exception):
@@ -183,6 +184,11 @@ class KafkaCall:
     def owner(self) -> str:
         """To whom ids belong that the call gets."""
         return self.caller.principal if self.gateway.rights.enforced else NOBODY
+
+    @property
+    def reader(self) -> Reader | None:
+        """Whose members are the caller's; None: rights are not enforced."""
+        return Reader(self.caller.principal, self.caller.groups) if self.gateway.rights.enforced else None
 
     @property
     def answer_memory(self) -> Memory:

@@ -15,7 +15,6 @@ from gateway.groups.classic.member import JoinWish
 from gateway.kafka.call import Answer, KafkaCall, later
 from gateway.kafka.calls.coordinator import check_group, group_error, is_name, milliseconds
 from log_format.errors import RequestRefused, TidelogError
-from log_format.groups.row import Reader
 
 ID_FIRST_VERSION: Final = 4
 SKIP_VERSION: Final = 9
@@ -68,7 +67,6 @@ def _wish(call: KafkaCall, request: Any) -> JoinWish:
         or len(names) > PROTOCOLS_MAX
     ):
         raise RequestRefused("Names have 1 to 255 bytes and no control characters; a member has up to 100 protocols.")
-    enforced = call.gateway.rights.enforced
     return JoinWish(
         member_id=request.member_id,
         instance_id=instance_id or None,
@@ -78,7 +76,7 @@ def _wish(call: KafkaCall, request: Any) -> JoinWish:
         rebalance_timeout_ms=min(max(rebalance_ms, SESSION_TIMEOUT_MS_MIN), REBALANCE_TIMEOUT_MS_MAX),
         protocol_type=request.protocol_type,
         protocols=tuple((one.name, bytes(one.metadata)) for one in request.protocols),
-        reader=Reader(call.caller.principal, call.caller.groups) if enforced else None,
+        reader=call.reader,
         requires_id=call.version >= ID_FIRST_VERSION,
         can_skip_assignment=call.version >= SKIP_VERSION,
     )

@@ -19,7 +19,7 @@ from gateway.kafka.calls.classic_groups import client_name
 from gateway.kafka.calls.coordinator import InvalidGroup, check_group, group_error, is_name, milliseconds, told_nothing
 from gateway.kafka.calls.group_topics import TopicIds
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
-from log_format.groups.row import MemberRow, Partitions, Reader
+from log_format.groups.row import MemberRow, Partitions
 from log_format.topic.config import check_topic_name
 
 CONSUMER_MEMBER: Final = 1
@@ -85,7 +85,6 @@ async def _beat(call: KafkaCall, request: Any, ids: TopicIds) -> Beat:
         call.require("Read", "topic", topic)
     rebalance_ms = milliseconds(request.rebalance_timeout)
     owned = request.topic_partitions
-    enforced = call.gateway.rights.enforced
     return Beat(
         member_id=member_id,
         epoch=max(request.member_epoch, LEAVES - 1),
@@ -96,7 +95,7 @@ async def _beat(call: KafkaCall, request: Any, ids: TopicIds) -> Beat:
         pattern=pattern,
         assignor=request.server_assignor or None,
         owned=None if owned is None else await _owned(call, group, member_id, owned, ids),
-        reader=Reader(call.caller.principal, call.caller.groups) if enforced else None,
+        reader=call.reader,
     )
 
 

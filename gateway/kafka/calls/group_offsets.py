@@ -30,7 +30,7 @@ from gateway.kafka.calls.group_topics import TopicIds
 from log_format.access.acls import Operation
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.groups.changes import CommitOffsets
-from log_format.groups.row import OffsetRow, Reader
+from log_format.groups.row import OffsetRow
 
 EPOCH_VERSION: Final = 9
 """From which on a stale epoch has an error of its own."""
@@ -87,7 +87,7 @@ async def _decision(call: KafkaCall, request: Any, asked: Sequence[_Asked]) -> C
     else:
         instance_id = getattr(request, "group_instance_id", None)
         speaker = Speaker(member_id=member_id, instance_id=instance_id, owner=call.owner)
-        await call.engine.groups.check_commit(group, speaker, generation, reader_of(call))
+        await call.engine.groups.check_commit(group, speaker, generation, call.reader)
     offsets = {
         (one.topic, one.entry.partition_index): NextOffset(
             topic=one.topic,
@@ -162,12 +162,6 @@ def _commit_answer(call: KafkaCall, request: Any, codes: Mapping[int, KafkaError
     )
 
 
-def reader_of(call: KafkaCall) -> Reader | None:
-    """Whose member the caller's is; None: rights are not enforced."""
-    caller = call.caller
-    return Reader(caller.principal, caller.groups) if call.gateway.rights.enforced else None
-
-
 async def offset_fetch(call: KafkaCall, request: Any) -> Answer | Later:
     """Committed offsets of partitions, or all of a group."""
     return Later(_fetched(call, request, call.session.state.get(_LAST)))
@@ -208,7 +202,7 @@ async def _of_group(call: KafkaCall, asked: Any, *, is_stable: bool) -> dict[str
         check_group(call, name, "Describe")
         epoch, member_id = getattr(asked, "member_epoch", -1), getattr(asked, "member_id", None)
         if member_id and epoch >= 0 and not _is_classic(call, name):
-            await call.engine.groups.epochs.check(name, member_id, epoch, reader_of(call))
+            await call.engine.groups.epochs.check(name, member_id, epoch, call.reader)
         known = await _known(call, name, asked, is_stable=is_stable)
         topics = await (_all_topics(call, known) if asked.topics is None else _named_topics(call, known, asked.topics))
     except TidelogError as error:
