@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from log_format.errors import RequestRefused
 from log_format.limits import PARTITION_COUNT_MAX
-from log_format.topic.config import check_topic_name
 from spark_pipeline.kafka_options import is_of_kafka, note_of_kafka
-from spark_pipeline.option_refused import OptionRefused
+from spark_pipeline.option_refused import OptionRefused, check_topic
 
 _KNOWN: Final = (
     "store",
@@ -71,10 +69,7 @@ def parse_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOpti
         raise OptionRefused("tokenFile", "is for gateways: the store has its own credentials")
     topic = values.get("topic")
     if topic is not None:
-        try:
-            check_topic_name(topic)
-        except RequestRefused as refused:
-            raise OptionRefused("topic", refused.detail) from refused
+        check_topic("topic", topic)
     app_id, version = _named(values, streaming=streaming)
     return SinkOptions(
         store=store,

@@ -16,11 +16,9 @@ from typing import Final
 
 import msgspec
 
-from log_format.errors import RequestRefused
 from log_format.records.filter import RecordFilter
-from log_format.topic.config import check_topic_name
 from spark_pipeline.kafka_options import is_of_kafka, note_of_kafka
-from spark_pipeline.option_refused import OptionRefused
+from spark_pipeline.option_refused import OptionRefused, check_topic
 from spark_pipeline.source.offsets import EARLIEST, LATEST, Positions
 from spark_pipeline.vended import VendedStore, is_fit_gateway
 
@@ -287,10 +285,7 @@ def _topic_names(option: str, names: Iterable[str]) -> tuple[str, ...]:
     if not found:
         raise OptionRefused(option, "names no topic")
     for name in found:
-        try:
-            check_topic_name(name)
-        except RequestRefused as refused:
-            raise OptionRefused(option, refused.detail) from refused
+        check_topic(option, name)
     return found
 
 

@@ -34,11 +34,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from log_format.errors import RequestRefused, StoreError
+from log_format.errors import StoreError
 from log_format.stores import open_store
-from log_format.topic.config import check_topic_name
 from spark_pipeline.jobs.pipeline.gold import Gold
-from spark_pipeline.option_refused import OptionRefused
+from spark_pipeline.option_refused import OptionRefused, check_topic
 
 MAX_OFFSETS_PER_TRIGGER: Final = 500_000
 """Records of a micro-batch: some seconds of work for two cores. At a kilobyte each they fit one commit of dead letters."""
@@ -112,10 +111,7 @@ def _settings(values: Mapping[str, Any]) -> Settings:
         raise OptionRefused("schema", "is missing, or schema_file is there, too: give one of them")
     dead_letter_topic = values.get("dead_letter_topic", f"{values['topic']}.dead-letters")
     for option, topic in (("topic", values["topic"]), ("dead_letter_topic", dead_letter_topic)):
-        try:
-            check_topic_name(topic)
-        except RequestRefused as refused:
-            raise OptionRefused(option, refused.detail) from refused
+        check_topic(option, topic)
     if dead_letter_topic == values["topic"]:
         raise OptionRefused("dead_letter_topic", "is the topic itself: its records would come back for ever")
     limit = values.get("max_offsets_per_trigger", MAX_OFFSETS_PER_TRIGGER)
