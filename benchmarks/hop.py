@@ -106,7 +106,7 @@ def _costs(body: bytes) -> tuple[float, float]:
     async def read(_scope: Any, checked: Any, _send: Any) -> None:
         await checked()
 
-    middleware = ArrivalMiddleware(read, receiver, OPEN)
+    middleware = ArrivalMiddleware(read, receiver, OPEN, read)
     absent: Any = None
 
     async def check(count: int) -> None:

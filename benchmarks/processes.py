@@ -18,6 +18,8 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks.cpu_clock import cpu_seconds
+
 START_SECONDS_MAX = 60
 
 
@@ -77,8 +79,7 @@ class Server:
 
     def cpu_seconds(self) -> float:
         """User and system time so far."""
-        times = self._seen.cpu_times()
-        return times.user + times.system
+        return cpu_seconds(self._process.pid)
 
     def rss_peak_bytes(self) -> int:
         """The largest resident size so far (VmHWM)."""

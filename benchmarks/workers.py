@@ -27,6 +27,7 @@ import psutil
 
 from benchmarks import processes
 from benchmarks.bodies import json_requests
+from benchmarks.cpu_clock import cpu_seconds
 from benchmarks.load import run_load
 from benchmarks.processes import Server, call
 from benchmarks.produce import make_topic
@@ -174,5 +175,4 @@ def _topics(workers: Sequence[str], count: int) -> list[str]:
 def _cpu_seconds(server: Server) -> float:
     """Of the workers and their supervisor."""
     parent = psutil.Process(server.pid)
-    times = [each.cpu_times() for each in (parent, *parent.children(recursive=True))]
-    return sum(each.user + each.system for each in times)
+    return sum(cpu_seconds(each.pid) for each in (parent, *parent.children(recursive=True)))

@@ -20,7 +20,7 @@ from gateway.asgi.authentication import AuthenticationMiddleware, OpenPaths
 from gateway.asgi.authorization import AuthorizationMiddleware
 from gateway.asgi.compression import CompressionMiddleware
 from gateway.asgi.gatekeeper import GatekeeperMiddleware
-from gateway.asgi.observation import FAILED_FROM, ObservationMiddleware
+from gateway.asgi.observation import BETWEEN_GATEWAYS, FAILED_FROM, ObservationMiddleware
 from gateway.asgi.pacing import PacingMiddleware
 from gateway.asgi.path import PathMiddleware
 from gateway.asgi.problems import ProblemMiddleware
@@ -203,6 +203,7 @@ class _Judged:
         self._find = dispatcher.find
         self._gateway = gateway
         opened = [route.path_format for route in routes if route.needs.is_open]
+        self._messages = Dispatcher(route for route in routes if route.path_format.startswith(BETWEEN_GATEWAYS))
         self._open = OpenPaths(
             exact=frozenset(opened), prefixes=tuple(path.partition("{")[0] for path in opened if "{" in path)
         )
@@ -224,7 +225,7 @@ class _Judged:
             app = AuthenticationMiddleware(app, authentication=gateway.authentication, open_paths=self._open)
             if gateway.recording is not None:
                 app = AuditMiddleware(app, recording=gateway.recording, clock=gateway.clock, find=self._find)
-        return ArrivalMiddleware(app, gateway.hops, gateway.rights)
+        return ArrivalMiddleware(app, gateway.hops, gateway.rights, self._messages)
 
 
 def _guarded(innermost: ASGIApp, gateway: Gateway, *, listens_on: str, judged: _Judged | None = None) -> ASGIApp:

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-import psutil
 import uvloop
 
+from benchmarks.cpu_clock import cpu_seconds
 from benchmarks.processes import free_port
 
 POLL_SECONDS: Final = 0.05
@@ -23,9 +23,9 @@ PIECE_BYTES: Final = 256 * 1024
 class Relay:
     """``ports[i]`` leads to ``targets[i]``."""
 
-    def __init__(self, ports: Sequence[int], process: psutil.Process, counted: Any, is_cut: Any) -> None:
+    def __init__(self, ports: Sequence[int], pid: int, counted: Any, is_cut: Any) -> None:
         self.ports = ports
-        self._process = process
+        self._pid = pid
         self._counted = counted
         self._is_cut = is_cut
 
@@ -36,8 +36,7 @@ class Relay:
 
     def cpu_seconds(self) -> float:
         """User and system time so far."""
-        times = self._process.cpu_times()
-        return times.user + times.system
+        return cpu_seconds(self._pid)
 
     def cut(self) -> None:
         """Close all connections, and take no more."""
@@ -52,8 +51,9 @@ def relay(targets: Sequence[int]) -> Iterator[Relay]:
     ports = [free_port() for _ in targets]
     process = context.Process(target=_process, args=(ports, targets, counted, is_cut))
     process.start()
+    assert process.pid is not None
     try:
-        yield Relay(ports, psutil.Process(process.pid), counted, is_cut)
+        yield Relay(ports, process.pid, counted, is_cut)
     finally:
         process.terminate()
         process.join()

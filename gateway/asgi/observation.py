@@ -20,7 +20,7 @@ SENT_BYTES: Final = "tidelog.sent_bytes"
 """Of a message with a piece of an answer's body: bytes of the body that another process has sent."""
 FAILED_FROM: Final = 400
 """Statuses of requests that failed, whoever was wrong."""
-_BETWEEN_GATEWAYS: Final = "/gateways/"
+BETWEEN_GATEWAYS: Final = "/gateways/"
 """Paths of the messages that gateways send each other, several a second."""
 
 
@@ -86,7 +86,7 @@ class ObservationMiddleware:
     def _is_told(self, scope: Scope, status: int) -> bool:
         if self._logs_from is None:
             return False
-        return status >= (FAILED_FROM if scope["path"].startswith(_BETWEEN_GATEWAYS) else self._logs_from)
+        return status >= (FAILED_FROM if scope["path"].startswith(BETWEEN_GATEWAYS) else self._logs_from)
 
 
 def _line(

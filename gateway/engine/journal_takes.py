@@ -28,6 +28,8 @@ class _Runs(AtOnce):
     def take(self, waiting: Waiting[Any], now: float) -> int:
         """See ``Schedule``."""
         del now
+        if len(waiting.entries) == 1:
+            return 1
         runs = attached_bytes = count = 0
         for pending in waiting.entries:
             runs += pending.item.run_count
@@ -61,9 +63,7 @@ class JournalTakes:
 
         Raises as ``Committer.commit``.
         """
-        pending = self._commits.submit(offer)
-        await asyncio.wait((pending.settled,))
-        return pending.settled.result()
+        return await self._commits.submit(offer).settled
 
     async def drain(self) -> None:
         """Return when all is settled."""

@@ -50,8 +50,8 @@ class Follower(Protocol):
         """Whether a reader waits for its records."""
         ...
 
-    def journal_moved(self, before: JournalTopic | None) -> None:
-        """What the journal knows of the topic has changed."""
+    def journal_moved(self, before: JournalTopic | None, state: JournalState) -> None:
+        """What the journal, now at ``state``, knows of the topic has changed."""
         ...
 
 
@@ -74,17 +74,32 @@ class OpenJournal(OpenTable[JournalState]):
         self._peers = peers
         self._followers = followers
         self._budget = budget
+        self._open_names: set[str] = set()
+        """Their places count with their topics."""
         budget.open(self.label)
 
     def moved(self, before: JournalState) -> None:
         """Tell the topics that changed, and the budget."""
-        known, runs = before.topics.by_id, self.state.runs
-        for topic_id, topic in self.state.topics.by_id.items():
+        state = self.state
+        known, runs = before.topics.by_id, state.runs
+        by_id = state.topics.by_id
+        come_count = 0
+        for topic_id, topic in by_id.items():
             was = known.get(topic_id)
-            if was is not topic and (follower := self._followers.get(topic.name)) is not None:
-                follower.journal_moved(was)
-        total_bytes = self.state.topics.memory_bytes + runs.memory_bytes
+            if was is not topic:
+                come_count += was is None
+                if was is None or was.is_open != topic.is_open:
+                    (self._open_names.add if topic.is_open else self._open_names.discard)(topic.name)
+                if (follower := self._followers.get(topic.name)) is not None:
+                    follower.journal_moved(was, state)
+        if len(by_id) - come_count < len(known):
+            self._open_names = {topic.name for topic in by_id.values() if topic.is_open}
+        total_bytes = state.topics.memory_bytes + runs.memory_bytes
         self._budget.hold(self.label, total_bytes=total_bytes, manifest_bytes=runs.memory_bytes)
+
+    def has(self, name: str) -> bool:
+        """Whether the journal takes appends of a topic of this name, as far as is known."""
+        return name in self._open_names
 
     def check_room(self) -> None:
         """Raise ``BackOff`` (``OVERLOADED``) while too much is not drained: the gateways hold it all in memory.
@@ -177,6 +192,10 @@ class Journals:
                 budget=self.budget,
             )
         return journal
+
+    def has(self, name: str) -> bool:
+        """Whether one of those in use takes appends of a topic of this name, as far as is known."""
+        return any(journal.has(name) for journal in self._open.values())
 
     async def hear(self, number: int, version: int) -> None:
         """See ``OpenJournal.hear``; of a journal that is not in use here it is no news."""

@@ -216,14 +216,20 @@ class OpenTopic(OpenTable[TopicState]):
         """Whether a reader waits for its records."""
         return bool(self._waiters)
 
-    def journal_moved(self, before: JournalTopic | None) -> None:
-        """Wake the readers that wait for what has changed since."""
-        self._wake_sequencing()
-        journal = self.journal
-        if self._view is not None and journal is not None and journal.state.runs.of(self.log.state.topic_id) is None:
+    def journal_moved(self, before: JournalTopic | None, state: JournalState) -> None:
+        """What the journal, now at ``state``, knows of the topic has changed: wake the readers that wait for that.
+
+        A gateway that commits what others received calls this for all of their topics, several times a second.
+        """
+        if self._sequencing is not None:
+            self._sequencing.wake()
+        own = self.log.state
+        if own.attachment is None or own.attachment.journal != state.journal:
+            return
+        if self._view is not None and state.runs.of(own.topic_id) is None:
             _ = self.state  # the old view keeps runs that nothing else needs
-        known = None if journal is None else journal.state.topic(self.log.state.topic_id)
-        if not self.is_awaited or known is None:
+        known = state.topic(own.topic_id) if self._waiters else None
+        if known is None:
             return
         if before is None or len(before.next_offsets) != len(known.next_offsets):
             self.waiters.wake_all()

@@ -54,9 +54,23 @@ class Pool:
             if self._calls >= self._calls_max:
                 raise overloaded(f"Too many calls wait for the store ({self.name}).")
             self._calls += 1
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[T] = loop.create_future()
+
+        def ended(future: Future[T]) -> None:
+            with self._lock:
+                self._calls -= 1
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(_settle, outcome, future)
+
         future = self._executor.submit(call, *args, **kwargs)
-        future.add_done_callback(self._done)
-        return await asyncio.wrap_future(future)
+        future.add_done_callback(ended)
+        try:
+            # Not asyncio.wrap_future, whose callbacks are half of what a change of threads costs.
+            return await outcome
+        except asyncio.CancelledError:
+            future.cancel()
+            raise
 
     def map(self, call: Callable[[str], bytes], keys: Iterable[str]) -> Iterator[bytes]:
         """``map`` over all threads, in order, a few results ahead. For callers in another pool's thread; no bound counts it."""
@@ -64,6 +78,13 @@ class Pool:
         while some := list(islice(left, MAP_AHEAD)):
             yield from self._executor.map(call, some)
 
-    def _done(self, _future: Future[T]) -> None:
-        with self._lock:
-            self._calls -= 1
+
+def _settle(outcome: asyncio.Future[T], ended: Future[T]) -> None:
+    if outcome.done():
+        return
+    if ended.cancelled():
+        outcome.cancel()
+    elif (error := ended.exception()) is not None:
+        outcome.set_exception(error)
+    else:
+        outcome.set_result(ended.result())

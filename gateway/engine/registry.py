@@ -49,6 +49,13 @@ class TopicRegistry:
         """The topic if it is open here."""
         return self._topics.get(name)
 
+    def is_at_journal(self, name: str) -> bool:
+        """Whether the topic is at a journal, as far as is known. The journals in use here know their topics by name."""
+        known = self._topics.get(name)
+        if known is None or not known.log.state.exists:
+            return self._parts.journals.has(name)
+        return known.log.state.attachment is not None
+
     def get(self, name: str, *, always: bool = False) -> OpenTopic:
         """The topic's object, made if need be. Nothing is read yet; the topic may not exist.
 

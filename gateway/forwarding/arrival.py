@@ -60,12 +60,16 @@ def is_refusal(status: int, headers: Headers, body: bytes) -> bool:
 
 
 class ArrivalMiddleware:
-    """Ahead of what refuses unknown headers, and of authentication."""
+    """Ahead of what refuses unknown headers, and of authentication.
 
-    def __init__(self, app: ASGIApp, hops: Hops, rights: Rights) -> None:
+    ``messages`` takes what gateways send by themselves. The hop proves all that is judged of a client's request in between.
+    """
+
+    def __init__(self, app: ASGIApp, hops: Hops, rights: Rights, messages: ASGIApp) -> None:
         self._app = app
         self._hops = hops
         self._rights = rights
+        self._messages = messages
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Handle one request. Raises ``RequestRefused``, ``BackOff``."""
@@ -82,6 +86,7 @@ class ArrivalMiddleware:
                 values.append(header[1])
             else:
                 others.append(header)
+        app = self._app
         try:
             hop = self._hops.checked(values, sealed(scope))
             if self._rights.enforced and hop.passed:
@@ -95,8 +100,9 @@ class ArrivalMiddleware:
         else:
             scope[_HOP], scope["headers"] = hop, others
             receive = _Checked(receive, hop.body)
+            app = app if hop.passed else self._messages
         try:
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
         except Unauthenticated as ended:
             if _HOP not in scope:
                 raise

@@ -3,9 +3,9 @@
 1. ``Ownership`` says which gateway owns what. With ``preferred`` a produce request for one partition goes to the partition's
    owner. One for the topic as a whole, or with producer headers (whose sequence is the topic's), goes to the topic's owner. A
    request about a group or a queue goes to its owner, which coordinates it. All others are served where they arrive, and so are
-   those to a topic that is known here to be at a journal: only what its objects are called goes to another gateway. The owner's
-   answer says of a topic that it is (``AT_JOURNAL``). With ``random`` only requests about groups and queues go on from the chosen
-   gateway.
+   those to a topic that is known here to be at a journal, by itself or by name from a journal in use: only what its objects are
+   called goes to another gateway. The owner's answer says of a topic that it is (``AT_JOURNAL``). With ``random`` only requests
+   about groups and queues go on from the chosen gateway.
 2. A request that was passed on often enough is served where it arrives, whichever gateway is preferred there.
 3. The body is read whole before it is sent, within the budget of request bodies. The owner does nothing before it has all of it,
    and the body is still here when the owner refuses. A body that is too long or too slow to forward is refused here.
@@ -191,15 +191,11 @@ class Forwarding:
         if _template(scope) not in _PRODUCE or scope["method"] != "POST":
             return None
         topic, partition = scope["path_params"]["topic"], scope["path_params"].get("partition", "")
-        if not is_topic_name(topic) or self._is_at_journal(topic):
+        if not is_topic_name(topic) or self._topics.is_at_journal(topic):
             return None
         if not (partition.isascii() and partition.isdigit() and len(partition) < 10) or _header(scope, _STAMPED):
             return self._ownership.of_topic(topic)
         return self._ownership.of_partition(topic, int(partition), await self._owners(topic))
-
-    def _is_at_journal(self, topic: str) -> bool:
-        known = self._topics.known(topic)
-        return known is not None and known.log.state.attachment is not None
 
     def _telling(self, scope: Scope, send: Send) -> Send:
         """``send``; for another gateway it says of a topic that it is at a journal."""
@@ -207,7 +203,7 @@ class Forwarding:
             return send
 
         async def tell(message: Message) -> None:
-            if message["type"] == "http.response.start" and self._is_at_journal(scope["path_params"]["topic"]):
+            if message["type"] == "http.response.start" and self._topics.is_at_journal(scope["path_params"]["topic"]):
                 message["headers"] = [*message["headers"], (AT_JOURNAL, b"1")]
             await send(message)
 

@@ -113,6 +113,8 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     adds: tuple[Add, ...]
     removes: tuple[Remove, ...]
     txns: tuple[Txn, ...]
+    content: Any = None
+    """What the table's reader would make of the tags, where the committer knows it; None: they are to be read."""
 
 
 class _SeenInfo(msgspec.Struct, kw_only=True, rename="camel"):
@@ -159,8 +161,8 @@ def encode_commit(info: CommitInfo, actions: Sequence[Action]) -> bytes:
     return b"".join(_ENCODER.encode(line) + b"\n" for line in [{"commitInfo": info}, *map(_line, actions)])
 
 
-def commit_of(info: CommitInfo, actions: Sequence[Action]) -> Commit:
-    """What ``decode_commit`` gives for the bytes of ``encode_commit``, without them."""
+def commit_of(info: CommitInfo, actions: Sequence[Action], content: Any = None) -> Commit:
+    """What ``decode_commit`` gives for the bytes of ``encode_commit``, without them; and ``content``."""
     return Commit(
         commit_id=info.txn_id,
         timestamp=info.timestamp,
@@ -170,6 +172,7 @@ def commit_of(info: CommitInfo, actions: Sequence[Action]) -> Commit:
         adds=tuple(action for action in actions if isinstance(action, Add)),
         removes=tuple(action for action in actions if isinstance(action, Remove)),
         txns=tuple(action for action in actions if isinstance(action, Txn)),
+        content=content,
     )
 
 

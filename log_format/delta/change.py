@@ -43,6 +43,8 @@ class Proposal(Generic[ResultT_co]):
     segment: StagedFile | None = None
     tags: Mapping[str, str] | None = None
     """Of the commit itself (``commitInfo.tags``)."""
+    content: Any = None
+    """What reading the commit gives, where the change knows it anyhow (``Commit.content``)."""
     after: Any = None
     """The state that applying the commit gives, where the change knows it anyhow. None: it is to be applied."""
 

@@ -186,7 +186,7 @@ class Committer(Generic[StateT]):
                 if self._landed_in_a_hole(version, observed_ms, started_ms):
                     return False
                 if not self._log.replace(state, proposal.after):
-                    self._log.apply(commit_of(info, proposal.actions), version)
+                    self._log.apply(commit_of(info, proposal.actions, proposal.content), version)
                 self._log.observed(started_ms)
                 return True
         if uncertain:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
-from log_format.delta.actions import Add
 from log_format.delta.change import Proposal
 from log_format.errors import BackOff
 from log_format.ids import NewId
@@ -24,10 +23,10 @@ from log_format.journal.journal_object import EncodedObject, JournalRun, TopicRe
 from log_format.journal.judging import Judging, Verdict
 from log_format.journal.notes import JournalNotes
 from log_format.journal.offer import Offer, OfferedBatch, OfferedTopic
-from log_format.journal.placed import TopicRuns, placed_tags
+from log_format.journal.placed import PlacedObject, TopicRuns
 from log_format.journal.state import JournalState
 from log_format.layout import segment_path
-from log_format.segments.run import Run, SegmentRef
+from log_format.segments.run import Run
 from log_format.topic.append import AppendResult, Batch, Outcome, absence, refusal
 from log_format.topic.appended import Appended, Duplicate
 from log_format.topic.applied_transactions import TransactionStamp
@@ -145,8 +144,9 @@ class JournalAppend:
         self.placed = topics
         encoded = staged.encoded
         modification_ms = max(now_ms, state.modification_time_ms + 1)
-        add = object_add(encoded.ref(staged.path), encoded.records.num_rows, topics, modification_ms)
-        return replace(JournalNotes(entries).proposed(state, now_ms, judged.outcomes, [add]), segment=staged)
+        placed = PlacedObject(encoded.ref(staged.path), topics)
+        add = placed.add(encoded.records.num_rows, modification_ms)
+        return replace(JournalNotes(entries).proposed(state, now_ms, judged.outcomes, [add], [placed]), segment=staged)
 
     def _judge(self, state: JournalState, now_ms: int, *, assume_order: bool) -> _Judgement:
         """The outcome of each batch at ``state``, given those before it."""
@@ -243,18 +243,6 @@ class WholeAppend:
         if not all(isinstance(outcome, tuple) for outcome in proposal.result):
             raise NotWhole
         return proposal
-
-
-def object_add(ref: SegmentRef, record_count: int, topics: Sequence[TopicRuns], modification_time_ms: int) -> Add:
-    """The ``add`` of an object."""
-    return Add(
-        path=ref.path,
-        size=ref.size_bytes,
-        modification_time=modification_time_ms,
-        data_change=True,
-        stats=f'{{"numRecords":{record_count}}}',
-        tags=placed_tags(ref, topics),
-    )
 
 
 def _parts(routed: Sequence[Routed]) -> list[TopicRecords]:

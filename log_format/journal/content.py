@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from log_format.delta.actions import Commit
 from log_format.errors import CorruptData
@@ -30,7 +30,16 @@ class JournalCommit(NamedTuple):
             raise CorruptData(f"The log of a journal is damaged: {problem}.") from problem
 
 
+class Said(NamedTuple):
+    """What a commit's maker knows of its content without reading it (``Commit.content``)."""
+
+    entries: Sequence[Entry]
+    objects: Sequence[PlacedObject]
+
+
 def content_of(commit: Commit) -> JournalCommit:
     """The content of a commit. Raises ``CorruptData``."""
+    if commit.content is not None:
+        return JournalCommit(*cast("Said", commit.content), commit.timestamp or 0)
     objects = [placed_object(add) for add in commit.adds if add.data_change]
     return JournalCommit(entries_of(commit), objects, commit.timestamp or 0)

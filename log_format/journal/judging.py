@@ -14,6 +14,7 @@ from log_format.journal.entries import Attach, Entry
 from log_format.journal.notes import news
 from log_format.journal.state import JournalState
 from log_format.journal.topics import JournalTopic, TopicsEdit
+from log_format.segments.run import Run
 from log_format.topic.append import Asked, mismatch
 from log_format.topic.appended import Appended, Duplicate
 from log_format.topic.producers import Counts, ProducerStamp, SequenceCheck, same_request
@@ -27,9 +28,10 @@ class OfTopic:
 
     __slots__ = ("applied", "check", "counts", "taken", "topic")
 
-    def __init__(self, topic: JournalTopic, check: SequenceCheck) -> None:
+    def __init__(self, topic: JournalTopic) -> None:
         self.topic = topic
-        self.check = check
+        self.check: SequenceCheck | None = None
+        """Made for the first stamped batch."""
         self.counts: dict[int, int] = {}
         """Records before the batch at hand, by partition."""
         self.taken: dict[tuple[ProducerStamp, Counts], int] = {}
@@ -68,9 +70,7 @@ class Judging:
                 entry = attaching()
                 self._edit.take([entry], self._now_ms)
                 self.entries.append(entry)
-            topic = self._edit.by_id[topic_id]
-            check = SequenceCheck(topic.producers, self._now_ms, topic.settings[0], assume_order=self._assume_order)
-            of_topic = self._topics[topic_id] = OfTopic(topic, check)
+            of_topic = self._topics[topic_id] = OfTopic(self._edit.by_id[topic_id])
         return of_topic if _is_open_for(of_topic.topic, number) else None
 
     def verdict(self, asked: Asked, of_topic: OfTopic, refused: TidelogError | None = None) -> Verdict:
@@ -78,7 +78,7 @@ class Judging:
         verdict: Verdict = None
         if asked.stamp is not None:
             same = of_topic.taken.get(same_request(asked.stamp, asked.counts))
-            verdict = same if same is not None else of_topic.check.judge(asked.stamp, asked.counts)
+            verdict = same if same is not None else self._sequences(of_topic).judge(asked.stamp, asked.counts)
         if verdict is None and asked.transaction is not None:
             same = of_topic.applied.get(asked.transaction.transaction_id)
             verdict = same if same is not None else of_topic.topic.transactions.judge(asked.transaction)
@@ -102,11 +102,29 @@ class Judging:
             counts[partition] = before + count
         if asked.stamp is not None:
             of_topic.taken[same_request(asked.stamp, asked.counts)] = number
-            of_topic.check.take(asked.stamp, asked.counts)
+            self._sequences(of_topic).take(asked.stamp, asked.counts)
         if asked.transaction is not None:
             of_topic.applied[asked.transaction.transaction_id] = number
         self._runs_left -= len(counts) - begun
         return tuple(places)
+
+    def take_plain(self, runs: Sequence[Run], of_topic: OfTopic) -> bool:
+        """As ``verdict`` and ``take`` of batches with these runs together, of which nothing but the number of runs is judged: no
+        stamp, no expected offset, no transaction. False: they are too many, and the commit is without them."""
+        counts = of_topic.counts
+        begun = len(counts)
+        for run in runs:
+            counts[run.partition] = counts.get(run.partition, 0) + run.record_count
+        self._runs_left -= len(counts) - begun
+        return self._runs_left >= 0
+
+    def _sequences(self, of_topic: OfTopic) -> SequenceCheck:
+        if of_topic.check is None:
+            topic = of_topic.topic
+            of_topic.check = SequenceCheck(
+                topic.producers, self._now_ms, topic.settings[0], assume_order=self._assume_order
+            )
+        return of_topic.check
 
 
 def _is_closed(edit: TopicsEdit, topic_id: str, number: int) -> bool:

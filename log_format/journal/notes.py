@@ -12,8 +12,9 @@ from log_format.delta.actions import Action, Add, MetaData, Protocol, Remove
 from log_format.delta.change import Proposal
 from log_format.delta.table import NO_LOG
 from log_format.delta.table_schema import schema_string
-from log_format.journal.content import JOURNAL_TABLE_PROPERTY
+from log_format.journal.content import JOURNAL_TABLE_PROPERTY, Said
 from log_format.journal.entries import TAG_ENTRIES, Attach, Close, Drained, Entry, Release, encode_entries
+from log_format.journal.placed import PlacedObject
 from log_format.journal.state import JournalState
 from log_format.journal.topics import TopicsEdit
 from log_format.records.schema import RECORD_SCHEMA
@@ -35,15 +36,21 @@ class JournalNotes:
         return JournalNotes(entries).proposed(state, now_ms, None)
 
     def proposed(
-        self, state: JournalState, now_ms: int, result: ResultT, objects: Sequence[Add | Remove] = ()
+        self,
+        state: JournalState,
+        now_ms: int,
+        result: ResultT,
+        objects: Sequence[Add | Remove] = (),
+        placed: Sequence[PlacedObject] | None = None,
     ) -> Proposal[ResultT]:
-        """The commit with these entries, and with objects."""
+        """The commit with these entries, and with objects. ``placed``: what the adds say, where it is known."""
         first: list[Action] = []
         if state.version == NO_LOG:
             first = [Protocol(), _metadata(state.journal, now_ms)]
         actions = [*first, *objects, *_removes(state, now_ms)]
         tags = {TAG_ENTRIES: encode_entries(self._entries)} if self._entries else None
-        return Proposal(operation="WRITE", actions=actions, result=result, tags=tags)
+        content = None if placed is None else Said(self._entries, placed)
+        return Proposal(operation="WRITE", actions=actions, result=result, tags=tags, content=content)
 
 
 def news(entries: Sequence[Entry], edit: TopicsEdit, now_ms: int) -> list[Entry]:

@@ -60,6 +60,14 @@ class OfferedTopic(msgspec.Struct, frozen=True, array_like=True):
         return self.attach
 
     @property
+    def is_plain(self) -> bool:
+        """Whether of its batches nothing but the number of records is judged."""
+        for batch in self.batches:
+            if batch.stamp is not None or batch.expected_offset is not None or batch.transaction is not None:
+                return False
+        return True
+
+    @property
     def is_whole(self) -> bool:
         """Whether the batches fill the runs."""
         counts: dict[int, int] = {}
@@ -68,8 +76,11 @@ class OfferedTopic(msgspec.Struct, frozen=True, array_like=True):
                 return False
             for partition, count in batch.counts:
                 counts[partition] = counts.get(partition, 0) + count
+        for partition, count, *_ in self.runs:
+            if counts.pop(partition, 0) != count:
+                return False
         is_attached = self.attach is None or (self.attach.topic_id, self.attach.number) == (self.topic_id, self.number)
-        return is_attached and counts == {partition: count for partition, count, *_ in self.runs}
+        return is_attached and not counts
 
 
 class Offer(msgspec.Struct, frozen=True, array_like=True):

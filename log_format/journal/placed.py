@@ -8,8 +8,8 @@ decided version, floor, places]``. A long array is compressed with zlib, as base
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
@@ -52,6 +52,17 @@ class PlacedObject(NamedTuple):
     ref: SegmentRef
     topics: Sequence[TopicRuns]
 
+    def add(self, record_count: int, modification_time_ms: int) -> Add:
+        """The ``add`` that says this."""
+        return Add(
+            path=self.ref.path,
+            size=self.ref.size_bytes,
+            modification_time=modification_time_ms,
+            data_change=True,
+            stats=f'{{"numRecords":{record_count}}}',
+            tags=placed_tags(self.ref, self.topics),
+        )
+
 
 def placed_tags(ref: SegmentRef, topics: Sequence[TopicRuns]) -> dict[str, str | None]:
     """The tags of the object's ``add``."""
@@ -70,8 +81,8 @@ def placed_tags(ref: SegmentRef, topics: Sequence[TopicRuns]) -> dict[str, str |
                 )
                 for run in of_topic.runs
             ],
-            [(*stamp, _plain(places)) for stamp, places in of_topic.stamped],
-            [(*stamp, _plain(places)) for stamp, places in of_topic.applied.items()],
+            _rows(of_topic.stamped) if of_topic.stamped else (),
+            _rows(of_topic.applied.items()) if of_topic.applied else (),
         )
         for of_topic in topics
     ]
@@ -108,6 +119,10 @@ def _check(of_topic: TopicRuns) -> None:
             raise ValueError(f"{run} is no run of a flush")
     for stamped in of_topic.stamped:
         stamped.check()
+
+
+def _rows(stamped: Iterable[tuple[tuple[Any, ...], Sequence[Appended]]]) -> list[tuple[Any, ...]]:
+    return [(*stamp, _plain(places)) for stamp, places in stamped]
 
 
 def _plain(places: Sequence[Appended]) -> _Places:

@@ -81,9 +81,7 @@ class JournalRuns:
                 if undrained is None:
                     undrained = self._by_topic[topic.topic_id] = Undrained(topic.drained)
                     self._count(undrained)
-                before_bytes = undrained.memory_bytes
-                undrained.add(placed.ref, content.runs)
-                self._undrained_bytes += undrained.memory_bytes - before_bytes
+                self._undrained_bytes += undrained.add(placed.ref, content.runs)
                 self.run_count += len(content.runs)
             path = placed.ref.path
             if path in self._files:
@@ -160,4 +158,7 @@ class JournalState:
 
 def _has_undrained(runs: Sequence[Run | UndrainedRun], topic: JournalTopic) -> bool:
     drained = topic.drained
-    return any(run.end_offset > drained[run.partition] for run in runs)
+    for run in runs:  # noqa: SIM110 - the generator of any() costs more than the usual one run
+        if run.end_offset > drained[run.partition]:
+            return True
+    return False

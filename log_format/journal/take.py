@@ -13,12 +13,11 @@ from typing import NamedTuple
 from log_format.delta.actions import Add
 from log_format.delta.change import Proposal
 from log_format.errors import OutcomeUnknown, TidelogError
-from log_format.journal.append import object_add
 from log_format.journal.entries import Entry
 from log_format.journal.judging import Judging
 from log_format.journal.notes import JournalNotes
 from log_format.journal.offer import Offer, OfferedTopic, Taken
-from log_format.journal.placed import TopicRuns
+from log_format.journal.placed import PlacedObject, TopicRuns
 from log_format.journal.state import JournalState
 from log_format.journal.taken import Forgotten
 from log_format.limits import SEGMENT_AGE_MAX_MS
@@ -59,15 +58,17 @@ class JournalTake:
         if not standing.topics:
             return Proposal(operation="WRITE", actions=(), result=result)
         adds: list[Add] = []
+        placed: list[PlacedObject] = []
         modification_ms = max(now_ms, state.modification_time_ms + 1)
         for number, topics in standing.topics.items():
             offer = self._offers[number]
             ref = SegmentRef(offer.path, offer.size_bytes, offer.footer_start, offer.footer_crc32)
+            placed.append(PlacedObject(ref, topics))
             # Each has a later time than the one before: a checkpoint keeps no other order.
-            adds.append(object_add(ref, offer.record_count, topics, modification_ms + len(adds)))
+            adds.append(placed[-1].add(offer.record_count, modification_ms + len(adds)))
             bases = tuple(run.base_offset for of_topic in topics for run in of_topic.runs)
             result[number] = Taken(state.version + 1, bases)
-        return JournalNotes(standing.entries).proposed(state, now_ms, result, adds)
+        return JournalNotes(standing.entries).proposed(state, now_ms, result, adds, placed)
 
     def _standing(self, left: list[int], state: JournalState, now_ms: int) -> _Standing:
         """Judge the objects together; without one that does not stand again from the beginning, which is rare."""
@@ -111,13 +112,17 @@ def _placed_topic(number: int, one: OfferedTopic, judging: Judging) -> TopicRuns
         of_topic = judging.topic(one.topic_id, one.number, None if one.attach is None else one.attaching)
     except ValueError:  # an entry that contradicts itself
         return None
-    if of_topic is None or any(partition >= len(of_topic.topic.next_offsets) for partition, *_ in one.runs):
+    if of_topic is None:
         return None
-    runs = [
-        Run(partition, base, base + count, count, *rest)
-        for partition, count, *rest in one.runs
-        for base in (of_topic.base(partition),)
-    ]
+    runs = []
+    partition_count = len(of_topic.topic.next_offsets)
+    for partition, count, *rest in one.runs:
+        if partition >= partition_count:
+            return None
+        base = of_topic.base(partition)
+        runs.append(Run(partition, base, base + count, count, *rest))
+    if one.is_plain:
+        return TopicRuns(one.topic_id, runs, [], {}) if judging.take_plain(runs, of_topic) else None
     stamped: list[StampedBatch] = []
     applied: dict[TransactionStamp, tuple[Appended, ...]] = {}
     for batch in one.batches:

@@ -85,7 +85,7 @@ class JournalTopic(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         topic = replace(self, next_offsets=next_offsets, undrained_since_ms=since_ms)
         if content.applied:
             topic = replace(topic, transactions=self.transactions.with_applied(content.applied))
-        return topic.with_stamped(content.stamped, commit_ms)
+        return topic.with_stamped(content.stamped, commit_ms) if content.stamped else topic
 
     def with_stamped(self, stamped: Sequence[StampedBatch], commit_ms: int) -> JournalTopic:
         """After these idempotent requests."""

@@ -99,10 +99,15 @@ class Undrained:
         """About how much memory it takes."""
         return TOPIC_BYTES + PARTITION_BYTES * len(self._partitions) + RUN_BYTES * self.run_count
 
-    def add(self, ref: SegmentRef, runs: Iterable[Run | UndrainedRun]) -> None:
-        """Records of one object came in, behind those that are here."""
+    def add(self, ref: SegmentRef, runs: Iterable[Run | UndrainedRun]) -> int:
+        """Records of one object came in, behind those that are here. By how much the memory grew."""
+        added_bytes = 0
         for run in runs:
-            of_partition = self._of(run.partition) or self._begun(run.partition)
+            of_partition = self._of(run.partition)
+            if of_partition is None:
+                of_partition = self._begun(run.partition)
+                added_bytes += PARTITION_BYTES
+            added_bytes += RUN_BYTES
             count = run.end_offset - run.base_offset
             packed = count << _SIZE_BITS | run.size_bytes
             of_partition.numbers.extend((run.end_offset, run.max_timestamp_ms, packed, self._part_count))
@@ -111,6 +116,7 @@ class Undrained:
             self.record_count += count
             self.run_count += 1
         self._part_count += 1
+        return added_bytes
 
     def parts(self) -> Iterator[Part]:
         """Everything, by object, oldest first."""

@@ -94,6 +94,32 @@ async def test_another_gateway_sees_what_was_acknowledged_before_it_looked() -> 
     assert values_of(await one.fetch()) == [b"0", b"1", b"2", b"3"]
 
 
+async def test_a_topic_that_is_not_open_is_known_by_its_journals_name_of_it() -> None:
+    """While the journal takes its appends: not before, not once it has left or was deleted, and again when it is back."""
+    objects = MemoryStore()
+    one, other = make_gateway(objects=objects), make_gateway(objects=objects)
+    topics, journal = other.engine.topics, other.engine.journals.get(0)
+    for name in ("t", "u"):
+        await one.append(await one.topic(name, **SHARED), [b"0"])
+    assert not topics.is_at_journal("t"), "the journal was not looked at"
+    await journal.fresh()
+    assert [topics.is_at_journal(name) for name in ("t", "u", "none")] == [True, True, False]
+    assert topics.known("t") is None
+    for mode in ("own", "shared"):
+        await one.engine.administration.alter("t", None, {"commit.mode": mode})
+        for name in ("t", "u"):  # the flush says that the topic has left
+            await one.append(await one.engine.open_topic(name), [b"1"])
+        await journal.fresh()
+        assert [topics.is_at_journal(name) for name in ("t", "u")] == [mode == "shared", True]
+    await one.engine.administration.delete("u")
+    await journal.fresh()
+    assert [topics.is_at_journal(name) for name in ("t", "u")] == [True, False]
+    theirs = await other.engine.open_topic("t")
+    await one.engine.administration.alter("t", None, {"commit.mode": "own"})
+    await theirs.look()
+    assert not topics.is_at_journal("t"), "its own table says so before the journal does"
+
+
 async def test_a_drain_puts_records_into_the_topics_own_table_once() -> None:
     """Two gateways drain the same records: the table has each once, and the journal lets go of them."""
     objects = MemoryStore()

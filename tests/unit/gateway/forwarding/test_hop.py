@@ -208,7 +208,7 @@ async def arrive(header: bytes, body: list[bytes]) -> tuple[Hop | None, bytes, A
         return pieces.pop(0)
 
     absent: Any = None
-    await ArrivalMiddleware(app, hops("b1"), OPEN)(scope, receive, absent)
+    await ArrivalMiddleware(app, hops("b1"), OPEN, app)(scope, receive, absent)
     return hop_of(scope), read, scope["headers"]
 
 
@@ -232,6 +232,33 @@ async def test_a_hop_that_does_not_hold_stays_a_clients_header() -> None:
     hop, _, headers = await arrive(b"forged", [BODY])
     assert hop is None
     assert dict(headers)[HEADER] == b"forged"
+
+
+@pytest.mark.parametrize(
+    ("header", "taken_by"),
+    [(sent(hops("a1")), "messages"), (sent(hops("a1"), passed=1), "app"), (b"forged", "app")],
+    ids=["its own message", "passed on", "forged"],
+)
+async def test_only_a_gateways_own_message_goes_past_what_clients_meet(header: bytes, taken_by: str) -> None:
+    """What is passed on, and what no gateway has signed, is judged as every request."""
+    took: list[str] = []
+
+    def taking(name: str) -> Any:
+        async def app(*_: Any) -> None:
+            took.append(name)
+
+        return app
+
+    scope: Any = {
+        "type": "http",
+        "method": "POST",
+        "query_string": b"",
+        "headers": [(HEADER, header), *REQUEST.headers],
+    }
+    scope |= {"raw_path": REQUEST.target, "tidelog.request_id": "r"}
+    absent: Any = None
+    await ArrivalMiddleware(taking("app"), hops("b1"), OPEN, taking("messages"))(scope, absent, absent)
+    assert took == [taken_by]
 
 
 def test_a_refusal_is_known_again() -> None:
