@@ -22,6 +22,7 @@ from benchmarks import (
 )
 from benchmarks.maintenance_history import build, describe
 from benchmarks.report import Table
+from log_format import limits
 
 COMMITS: Final = 200_000
 FEW: Final = 100
@@ -49,8 +50,9 @@ def flat_cost(commits: int, *, draws: bool) -> Iterator[Table]:
         names = {
             f"{FEW} commits": histories.few,
             "kept for an hour": histories.an_hour,
-            "kept for a day (default)": histories.a_day,
-            "kept for a day, every commit": histories.a_day_whole,
+            "kept by default": histories.by_default,
+            "files of a day": histories.files_of_a_day,
+            "files and commits of a day": histories.a_day_whole,
             "not maintained": histories.unmaintained,
         }
         facts = {name: describe(path) for name, path in names.items()}
@@ -60,8 +62,10 @@ def flat_cost(commits: int, *, draws: bool) -> Iterator[Table]:
         title = f"A history of {commits:,} commits"
         first, second = maintenance_cost.tables(costs, list(names), facts, title)
         first.notes.append(
-            f"Kept for: `deleted.file.retention.ms`, default a day; {commits:,} commits are {commits / 4 / 3600:.0f} hours at "
-            "`flush.ms` 250. Directory store, without network. "
+            f"{commits:,} commits are {commits / 4 / 3600:.0f} hours at `flush.ms` 250. Kept for an hour: "
+            "`deleted.file.retention.ms`. By default: of more than "
+            f"{limits.DELETED_FILES_KEPT:,} removed files only those, of more than {limits.COMMITS_KEPT:,} commits those of an "
+            "hour. Of a day: without the first limit; without both. Directory store, without network. "
             f"Spark is given {maintenance_spark.QUERY_SECONDS_MAX} s for a query."
         )
         second.notes.append(
@@ -75,9 +79,9 @@ def flat_cost(commits: int, *, draws: bool) -> Iterator[Table]:
 
 
 def main() -> None:
-    """Print the cost of a shorter history: ``python -m benchmarks.maintenance 20000``."""
+    """Print the cost of a history alone, with the picture; or of a shorter one: ``python -m benchmarks.maintenance 20000``."""
     commits = int(sys.argv[1].replace("_", "")) if len(sys.argv) > 1 else COMMITS
-    for table in flat_cost(commits, draws=False):
+    for table in flat_cost(commits, draws=commits == COMMITS):
         print(table.markdown())
 
 

@@ -81,8 +81,10 @@ class Histories:
     few: Path
     an_hour: Path
     """Maintained, with removed files kept for an hour."""
-    a_day: Path
-    """Maintained by the defaults: files are kept for a day, and of more than 10,000 commits those of an hour."""
+    by_default: Path
+    """Maintained by the defaults: of more than 30,000 removed files those, and of more than 10,000 commits those of an hour."""
+    files_of_a_day: Path
+    """The same with ``deleted.file.retention.count`` -1: every file that left the table in a day is kept."""
     a_day_whole: Path
     """The same with ``commit.retention.count`` -1: every commit of a day is kept, too."""
     unmaintained: Path
@@ -95,9 +97,10 @@ class Histories:
 
 
 def build(directory: Path, commits: int, few: int, told: Callable[[str], None]) -> Histories:
-    """Five stores below ``directory``; calls ``told`` with its progress. ``commits`` is at least a few rounds."""
+    """Six stores below ``directory``; calls ``told`` with its progress. ``commits`` is at least a few rounds."""
     began = time.monotonic()
-    paths = {name: directory / name for name in ("few", "an_hour", "a_day", "a_day_whole", "unmaintained")}
+    names = ("few", "an_hour", "by_default", "files_of_a_day", "a_day_whole", "unmaintained")
+    paths = {name: directory / name for name in names}
     short = _Writer(few, paths["few"], few)
     for _ in range(few):
         short.flush(is_read=True)
@@ -123,8 +126,12 @@ def build(directory: Path, commits: int, few: int, told: Callable[[str], None]) 
     rewrites_per_record, rewrites_max = long.rewrites()
     long.checkpoint(CHECKPOINT_AGE_COMMITS)
     long.lay_down(paths["a_day_whole"])
-    for name, retention_ms in (("a_day", limits.DELETED_FILE_RETENTION_MS), ("an_hour", HOUR_MS)):
-        long.keep_for(retention_ms, commits=limits.COMMITS_KEPT)
+    for name, retention_ms, files in (
+        ("files_of_a_day", limits.DELETED_FILE_RETENTION_MS, -1),
+        ("by_default", limits.DELETED_FILE_RETENTION_MS, limits.DELETED_FILES_KEPT),
+        ("an_hour", HOUR_MS, limits.DELETED_FILES_KEPT),
+    ):
+        long.keep_for(retention_ms, commits=limits.COMMITS_KEPT, files=files)
         for _ in range(FRESH_COMMITS):
             long.flush(is_read=True)
         long.checkpoint(CHECKPOINT_AGE_COMMITS)
@@ -161,7 +168,7 @@ class _Writer:
 
     def __init__(self, commits: int, twin: Path, window_every: int) -> None:
         self.window_every = window_every
-        self._clock = HistoryClock(int(time.time() * 1000) - (commits + 3 * FRESH_COMMITS) * FLUSH_MS)
+        self._clock = HistoryClock(int(time.time() * 1000) - (commits + 4 * FRESH_COMMITS) * FLUSH_MS)
         self._store = MemoryStore(clock=self._clock)
         self._log = TopicLog(self._store, TOPIC, self._clock)
         self._committer = Committer(self._log, new_id=_new_id, engine="tidelog-gateway")
@@ -176,7 +183,8 @@ class _Writer:
         self._values = pa.array(values, pa.binary())
         for below in ("_delta_log", layout.SEGMENTS):
             (twin / layout.topic_root(TOPIC) / below).mkdir(parents=True)
-        config = TopicConfig.parse({"retention.ms": -1, "flush.ms": 0, "commit.retention.count": -1})
+        everything = {"deleted.file.retention.count": -1, "commit.retention.count": -1}
+        config = TopicConfig.parse({"retention.ms": -1, "flush.ms": 0, **everything})
         self._committer.commit(CreateTopic(name=TOPIC, partition_count=1, config=config, topic_id=_new_id()))
         self._copy_commit(self._store.get(layout.table_commit_key(layout.topic_root(TOPIC), 0)))
 
@@ -246,11 +254,17 @@ class _Writer:
         twin = LocalStore(self._twin, fsync=False)
         checkpoint.write_checkpoint(twin, TOPIC, self._twin_version - age, self._clock.now_ms())
 
-    def keep_for(self, retention_ms: int, *, commits: int) -> None:
-        """Keep removed files and so many commits for this long from now on; a round of maintenance deletes older ones."""
-        config = {"deleted.file.retention.ms": str(retention_ms), "commit.retention.count": str(commits)}
+    def keep_for(self, retention_ms: int, *, commits: int, files: int) -> None:
+        """Keep so many removed files and commits for this long from now on. A round of maintenance deletes older ones, and
+        the next one, which finds the files gone, lets go of their tombstones."""
+        config = {
+            "deleted.file.retention.ms": str(retention_ms),
+            "deleted.file.retention.count": str(files),
+            "commit.retention.count": str(commits),
+        }
         self._committer.commit(AlterTopic(partition_count=None, config=config))
-        self.maintain(collect=True)
+        for _ in range(2):
+            self.maintain(collect=True)
         self._unmerged, self._unmerged_times = [], []
 
     def rewrites(self) -> tuple[float, int]:

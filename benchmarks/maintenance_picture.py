@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.maintenance_cost import TARGET, Costs
 
 PICTURE: Final = Path(__file__).with_name("maintenance.png")
-_COLOURS: Final = ("#2a6f97", "#61a5c2", "#a9d6e5", "#bc4749")
+_COLOURS: Final = ("#1d4e6b", "#2a6f97", "#61a5c2", "#a9d6e5", "#bc4749")
 
 
 def draw(costs: Costs, names: Sequence[str], path: Path = PICTURE) -> None:
@@ -22,7 +22,7 @@ def draw(costs: Costs, names: Sequence[str], path: Path = PICTURE) -> None:
     from matplotlib import pyplot as plt  # noqa: PLC0415
 
     operations = list(costs)[::-1]
-    figure, axes = plt.subplots(figsize=(10, 6.5), layout="constrained")
+    figure, axes = plt.subplots(figsize=(10, 7.5), layout="constrained")
     height = 0.8 / (len(names) - 1)
     for index, name in enumerate(names[1:]):
         ratios = [_ratio(costs, operation, name, names[0]) for operation in operations]

@@ -1,7 +1,7 @@
 """Which objects to delete. Pure: the listing, the log and the time give the plan.
 
 A segment removed from the table stays for ``deleted.file.retention.ms``, by which readers of the table may lag, or go back in
-time.
+time. Of more than ``deleted.file.retention.count`` such segments only the newest stay, and those of the last hour.
 
 An object that no commit and no tombstone names is an orphan: its flush or rewrite failed before the commit. It is deleted only
 when it is older than ``ORPHAN_GRACE_MS`` by the store's clock. A committer in turn refuses a segment whose upload began more than
@@ -24,7 +24,9 @@ from log_format.store import ObjectInfo
 class Why(StrEnum):
     """The reason of a deletion, as logged."""
 
-    REMOVED = "its segment left the table longer ago than deleted.file.retention.ms"
+    REMOVED = (
+        "its segment left the table longer ago than deleted.file.retention.ms, or before as many others as are kept"
+    )
     ORPHAN = "no commit names it, and it is too old to be on its way into one"
     STAGED = "its transaction has ended, and it is too old for another one"
     PROBE = "it only proved what the store can do"
@@ -40,17 +42,45 @@ class Deletion:
     why: Why
 
 
+def deletable_before(removed_at_ms: Iterable[int], *, retention_ms: int, files_kept: int, now_ms: int) -> int:
+    """The moment before which a file must have left the table to be deleted now.
+
+    ``retention_ms``: so long it stays at most. ``files_kept``: of more removed files than so many only the newest stay, and
+    those of the last ``LOG_KEPT_MS_MIN``; -1: no limit. ``removed_at_ms``: when the named ones left the table.
+    """
+    by_age_ms = now_ms - retention_ms
+    if files_kept < 0:
+        return by_age_ms
+    newest_first = sorted((removed_ms for removed_ms in removed_at_ms if removed_ms <= now_ms), reverse=True)
+    if len(newest_first) <= files_kept:
+        return by_age_ms
+    by_count_ms = newest_first[files_kept - 1] if files_kept else now_ms
+    return max(by_age_ms, min(by_count_ms, now_ms - limits.LOG_KEPT_MS_MIN))
+
+
+def gone_before(
+    stored: Iterable[ObjectInfo], root: str, *, removed_at_ms: Mapping[str, int], deletable_before_ms: int
+) -> int:
+    """The moment such that every file that left the table before it is gone. Arguments as those of ``plan_segments``.
+
+    By the listing, not by what is deleted now: so another collector that has listed a file finds its tombstone.
+    """
+    removed = (removed_at_ms.get(info.key.removeprefix(root)) for info in stored)
+    return min((deletable_before_ms, *(removed_ms for removed_ms in removed if removed_ms is not None)))
+
+
 def plan_segments(
     stored: Iterable[ObjectInfo],
     root: str,
     *,
     live: Collection[str],
     removed_at_ms: Mapping[str, int],
-    retention_ms: int,
+    deletable_before_ms: int,
     now_ms: int,
     grace_ms: int = limits.ORPHAN_GRACE_MS,
 ) -> list[Deletion]:
-    """Segments of the table below ``root`` to delete. ``live`` and ``removed_at_ms`` are by path in the table.
+    """Segments of the table below ``root`` to delete. ``live`` and ``removed_at_ms`` are by path in the table; what was removed
+    before ``deletable_before_ms`` goes.
 
     ``stored`` must be listed before the log is read, so that ``live`` has the segments committed in between.
     """
@@ -60,7 +90,7 @@ def plan_segments(
         if path in live:
             continue
         removed = removed_at_ms.get(path)
-        if removed is not None and now_ms - removed > retention_ms:
+        if removed is not None and removed < deletable_before_ms:
             deletions.append(Deletion(key=info.key, size_bytes=info.size_bytes, why=Why.REMOVED))
         elif removed is None and now_ms - info.modified_at_ms > grace_ms:
             deletions.append(Deletion(key=info.key, size_bytes=info.size_bytes, why=Why.ORPHAN))

@@ -88,7 +88,7 @@ def plan_table(
         table.root,
         live={plain_path(path) for path in pc.struct_field(present(reconciled, "add"), "path").to_pylist()},
         removed_at_ms={each.path: each.removed_at_ms for each in removed_segments(reconciled)},
-        retention_ms=retention_ms,
+        deletable_before_ms=now_ms - retention_ms,
         now_ms=now_ms,
     )
     superseded = plan_log(commits, retention_ms=retention_ms, commits_kept=limits.COMMITS_KEPT, now_ms=now_ms)

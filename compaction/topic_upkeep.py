@@ -14,7 +14,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from compaction.collection import Why, plan_segments
+from compaction.collection import Why, deletable_before, gone_before, plan_segments
 from compaction.deletions import delete_all
 from compaction.key_plan import KeyCompaction, plan_key_compactions
 from compaction.log_cleanup import cleaned_below, plan_log
@@ -33,7 +33,8 @@ from log_format.delta.fence import Fence
 from log_format.delta.table import NO_LOG
 from log_format.errors import BackOff
 from log_format.ids import NewId
-from log_format.store import ObjectStore
+from log_format.store import ObjectInfo, ObjectStore
+from log_format.topic.deleted_files import NoteDeletedFiles
 from log_format.topic.live_segments import LiveSegment, live_segments, removed_segments
 from log_format.topic.retention import ApplyRetention, expired_offsets, needs_retention
 from log_format.topic.rewrite import Rewrite, RewriteOutcome, Uploaded
@@ -273,14 +274,23 @@ class TopicUpkeep:
             return
         retention_ms = state.config.integer("deleted.file.retention.ms")
         now_ms = self._clock.now_ms()
+        removed_at_ms = {removed.path: removed.removed_at_ms for removed in removed_segments(reconciled)}
+        deletable_before_ms = deletable_before(
+            removed_at_ms.values(),
+            retention_ms=retention_ms,
+            files_kept=state.config.integer("deleted.file.retention.count"),
+            now_ms=now_ms,
+        )
         segments = plan_segments(
             stored,
             root,
             live={live.segment.path for live in live_segments(reconciled)},
-            removed_at_ms={removed.path: removed.removed_at_ms for removed in removed_segments(reconciled)},
-            retention_ms=retention_ms,
+            removed_at_ms=removed_at_ms,
+            deletable_before_ms=deletable_before_ms,
             now_ms=now_ms,
         )
+        if deletable_before_ms > now_ms - retention_ms:
+            self._note_deleted(stored, removed_at_ms, deletable_before_ms)
         if not self._is_dry_run and any(deletion.why is Why.ORPHAN for deletion in segments):
             self._committer.commit(Fence(version=before))
         commits = plan_log(
@@ -301,6 +311,15 @@ class TopicUpkeep:
                 at_once=self._policy.deletes_at_once,
                 is_dry_run=self._is_dry_run,
             )
+
+    def _note_deleted(
+        self, stored: Sequence[ObjectInfo], removed_at_ms: Mapping[str, int], deletable_before_ms: int
+    ) -> None:
+        """Let checkpoints forget the files that went by the count. Those that go by age are forgotten by age."""
+        root = layout.topic_root(self.topic)
+        before_ms = gone_before(stored, root, removed_at_ms=removed_at_ms, deletable_before_ms=deletable_before_ms)
+        if not self._is_dry_run and any(removed_ms < before_ms for removed_ms in removed_at_ms.values()):
+            self._committer.commit(NoteDeletedFiles(before_ms=before_ms))
 
     def _look(self) -> tuple[TopicState, pa.Table]:
         """The head, as a state and as a reconciled log."""

@@ -78,7 +78,7 @@ DELETED_FILE_RETENTION_MS: Final = 24 * 3_600_000
 """Default of ``deleted.file.retention.ms``: how far a reader of the table may lag, or go back in time."""
 
 DELETED_FILE_RETENTION_MS_MAX: Final = 7 * 24 * 3_600_000
-"""Largest ``deleted.file.retention.ms``: every checkpoint names each removed segment for so long."""
+"""Largest ``deleted.file.retention.ms``: every checkpoint may name each removed segment for so long."""
 
 TOMBSTONE_MARGIN_MS: Final = 3_600_000
 """Checkpoints name a removed segment for ``deleted.file.retention.ms`` and this margin: several rounds of collection. Without its
@@ -89,11 +89,15 @@ SYSTEM_TOMBSTONES_KEPT_MS: Final = 7 * 24 * 3_600_000
 may pause for so long."""
 
 LOG_KEPT_MS_MIN: Final = 3_600_000
-"""How long superseded commits are kept, at least, after the checkpoint that covers them."""
+"""How long superseded commits are kept, at least, after the checkpoint that covers them; and removed files that go by a count."""
 
 COMMITS_KEPT: Final = 10_000
 """Default of ``commit.retention.count``. Delta's own reader lists every commit, twice for a first query: of 100 commits a first
 query costs a second, of an hour at four a second twice that, and of a day ten times."""
+
+DELETED_FILES_KEPT: Final = 30_000
+"""Default of ``deleted.file.retention.count``: two hours at four flushes a second. Delta's own reader loads every tombstone, and
+those of a day cost as much as the query itself."""
 
 LOAD_ATTEMPTS_MAX: Final = 5
 """Loads started again because clean-up deleted what was listed. Once is rare, twice is a defect."""

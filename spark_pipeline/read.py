@@ -70,8 +70,8 @@ def read_topic(
     version. Log starts are those of this call or later ones. The session is one of ``session``, or was given to ``register``.
 
     ``Way.PARQUET`` is the fastest: Spark's Parquet reader on the segments that the log names at this call, with no table log
-    for a query to replay. A query at any later time gives the records of this call, as long as the segments exist (at least
-    ``deleted.file.retention.ms``).
+    for a query to replay. A query at any later time gives the records of this call, as long as the segments exist: for
+    ``deleted.file.retention.ms``, of a busy topic for an hour at least (``deleted.file.retention.count``).
 
     Columns: ``schemas.KAFKA_SOURCE``. Raises ``UnknownTopic``, ``ValueError`` for a version by another way than ``Way.DELTA``,
     ``StoreUnavailable``, ``CorruptData``; reading raises when the log no longer has the version.

@@ -18,6 +18,7 @@ from log_format.delta.actions import Add, Commit, MetaData, Protocol, Remove
 from log_format.delta.checkpoint_schema import ADD, METADATA, PROTOCOL, REMOVE, SCHEMA, TXN, present
 from log_format.journal.topics import JournalTopics
 from log_format.topic.config import TopicConfig
+from log_format.topic.deleted_files import DELETED_FILES_APP_ID
 from log_format.topic.state import EMPTY_REQUEST_APP_ID, PARTITION_COUNT_PROPERTY
 
 Pieces = Callable[[], Iterable[pa.Table]]
@@ -62,12 +63,18 @@ class Reconciliation:
         for piece in adds_before():
             yield from _rows("add", _without(present(piece, "add"), gone))
         yield from _rows("add", pa.array(list(self._adds.values()), ADD))
-        oldest_ms = self._now_ms - _tombstones_kept_ms(self._configuration())
+        oldest_ms = self._tombstones_from_ms()
         # As an Arrow array: there may be hundreds of thousands of tombstones.
         named = pa.array(list(self._gone | self._back), pa.string())
         for piece in removes_before():
             yield from _rows("remove", _younger(_without(present(piece, "remove"), named), oldest_ms))
         yield from _rows("remove", _younger(pa.array(list(self._removes.values()), REMOVE), oldest_ms))
+
+    def _tombstones_from_ms(self) -> int:
+        """Files that left the table before are not named: they have been deletable for a while, or are gone as the log says."""
+        by_age_ms = self._now_ms - _tombstones_kept_ms(self._configuration())
+        gone = self._txns.get(DELETED_FILES_APP_ID)
+        return by_age_ms if gone is None else max(by_age_ms, gone["version"])
 
     def _configuration(self) -> dict[str, str]:
         return dict(self._metadata["configuration"] or ()) if self._metadata else {}
@@ -106,8 +113,8 @@ def _younger(removes: pa.Array, oldest_ms: int) -> pa.Array:
 
 
 def _tombstones_kept_ms(configuration: Mapping[str, str]) -> int:
-    """How long a checkpoint names removed files. A topic's: until they may be deleted and a little longer; without a tombstone
-    they are orphans. Other tables are small, and no job collects their orphans."""
+    """How long a checkpoint names removed files at most. A topic's: until they may be deleted by age and a little longer;
+    without a tombstone they are orphans. Other tables are small, and no job collects their orphans."""
     if PARTITION_COUNT_PROPERTY not in configuration:
         return limits.SYSTEM_TOMBSTONES_KEPT_MS
     retention_ms = TopicConfig.from_properties(configuration).integer("deleted.file.retention.ms")

@@ -2,7 +2,8 @@
 
 1. The order makes the copy whole: the cluster's key, groups' offsets, queues and rights first, then each topic's ``_delta_log``
    in the order of its versions and its segments, then the journals. So for each copied offset the copied log has the records.
-2. A copied commit names segments that existed when it was copied: removed ones stay for ``deleted.file.retention.ms``.
+2. A copied commit names segments that existed when it was copied: removed ones stay for ``deleted.file.retention.ms``, and of a
+   busy topic for an hour at least. A copy that took longer and lacks some is whole when it is made again, over the first.
 3. Where a journal's copy takes records for drained that a topic's copy does not have yet, further commits of that topic are
    copied, one by one, until it has them, and no more: a topic's table must not be ahead of its journal.
 4. Objects that exist in the target are left as they are, so a copy that broke off goes on. A target that holds another log is

@@ -81,12 +81,19 @@ SETTINGS: Final[Mapping[str, IntegerSetting | ChoiceSetting]] = MappingProxyType
         "deleted.file.retention.ms": IntegerSetting(
             limits.DELETED_FILE_RETENTION_MS, 0, limits.DELETED_FILE_RETENTION_MS_MAX
         ),
+        "deleted.file.retention.count": IntegerSetting(limits.DELETED_FILES_KEPT, -1),
         "commit.retention.count": IntegerSetting(limits.COMMITS_KEPT, -1),
     }
 )
 
 OWN_SETTINGS: Final = frozenset(
-    {"producer.id.expiration.ms", "owners", "deleted.file.retention.ms", "commit.retention.count"}
+    {
+        "producer.id.expiration.ms",
+        "owners",
+        "deleted.file.retention.ms",
+        "deleted.file.retention.count",
+        "commit.retention.count",
+    }
 )
 """Tidelog's own settings, which are shown only where a user set them."""
 

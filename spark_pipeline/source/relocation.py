@@ -1,8 +1,8 @@
 """Where records are now whose segment was deleted between the planning of the query and the run of its task.
 
-Maintenance replaces segments and deletes the old ones after ``deleted.file.retention.ms``, which a long query or a short
-setting can outlast. The records are still in the table, elsewhere. The task looks at the log once more and reads on there,
-behind the last record that it returned.
+Maintenance replaces segments and deletes the old ones after ``deleted.file.retention.ms``, or when there are more than
+``deleted.file.retention.count``. A long query or a short setting can outlast that. The records are still in the table, elsewhere.
+The task looks at the log once more and reads on there, behind the last record that it returned.
 
 1. Nothing of another incarnation of the topic is read.
 2. Offsets below the log start are data loss, as when a query is planned. Other gaps are key compaction's and none.

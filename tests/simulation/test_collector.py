@@ -56,7 +56,10 @@ class World:
         self.depth = 0
         self.pauses_left = PAUSES_MAX
         self.actors = [self.appender(), self.appender(), self.maintainer(), self.maintainer()]
-        config = TopicConfig.parse({"deleted.file.retention.ms": 0, "retention.ms": -1})
+        # At once, or by the count: that takes an hour, and the log says what is gone.
+        counted = {"deleted.file.retention.ms": 7 * 24 * HOUR_MS, "deleted.file.retention.count": 0}
+        soon = {"deleted.file.retention.ms": 0} if seed % 2 else counted
+        config = TopicConfig.parse({**soon, "retention.ms": -1})
         log = TopicLog(self.objects, "t", self.clock)
         change = CreateTopic(name="t", partition_count=1, config=config, topic_id="topic")
         Committer(log, new_id=self.new_id).commit(change)

@@ -158,6 +158,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
         delete_retention_hours=st.sampled_from([0, 5]),
         commits_kept=st.sampled_from([-1, 0, 3]),
         files_kept_hours=st.sampled_from([1, 20]),
+        files_kept=st.sampled_from([-1, 0, 3]),
     )
     def configure(
         self,
@@ -168,6 +169,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
         delete_retention_hours: int,
         commits_kept: int,
         files_kept_hours: int,
+        files_kept: int,
     ) -> None:
         config: dict[str, int | str | None] = {
             "cleanup.policy": policy,
@@ -177,6 +179,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
             "delete.retention.ms": delete_retention_hours * HOUR_MS,
             "commit.retention.count": commits_kept,
             "deleted.file.retention.ms": files_kept_hours * HOUR_MS,
+            "deleted.file.retention.count": files_kept,
         }
         self.committer.commit(AlterTopic(partition_count=None, config=config))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
-from compaction.collection import Deletion, Why, plan_segments, plan_staged
+from compaction.collection import Deletion, Why, deletable_before, gone_before, plan_segments, plan_staged
 from compaction.key_plan import plan_key_compactions
 from compaction.log_cleanup import plan_log
 from compaction.merge_plan import Reason, plan_merges
@@ -136,10 +137,58 @@ def test_the_collector_takes_only_what_nobody_can_need() -> None:
         "r/",
         live={"live"},
         removed_at_ms={"removed": NOW - HOUR - 1, "just-removed": NOW - HOUR},
-        retention_ms=HOUR,
+        deletable_before_ms=NOW - HOUR,
         now_ms=NOW,
     )
     assert [(each.key, each.why) for each in deletions] == [("r/removed", Why.REMOVED), ("r/orphan", Why.ORPHAN)]
+
+
+def limit(ages_ms: Iterable[int], files_kept: int, *, retention_ms: int = 24 * HOUR) -> int:
+    """How long ago a file must have left the table to be deleted, where others left it so long ago."""
+    removed_at_ms = (NOW - age_ms for age_ms in ages_ms)
+    return NOW - deletable_before(removed_at_ms, retention_ms=retention_ms, files_kept=files_kept, now_ms=NOW)
+
+
+@pytest.mark.parametrize(
+    ("ages_hours", "files_kept", "limit_hours"),
+    [
+        ((2, 3, 4, 5), -1, 24),
+        ((2, 3, 4, 5), 5, 24),
+        ((2, 3, 4, 5), 4, 24),
+        ((5, 3, 4, 2), 3, 4),
+        ((2, 3, 3, 3), 2, 3),
+        ((0, 0, 0, 5), 2, 1),
+        ((0, 0, 2, 5), 0, 1),
+        ((-1, -1, 2, 5), 1, 2),
+        ((30, 31, 32), 1, 24),
+    ],
+)
+def test_of_many_removed_files_the_newest_stay(ages_hours: tuple[int, ...], files_kept: int, limit_hours: int) -> None:
+    """So many stay, and all that left with the last of them; all of an hour; none for longer than the retention. What left by a
+    clock that is ahead is none of them yet."""
+    assert limit((hours * HOUR for hours in ages_hours), files_kept) == limit_hours * HOUR
+
+
+def test_a_short_retention_counts_alone() -> None:
+    """Files that stay for less than an hour by the retention are not kept for the count's sake."""
+    assert limit(range(0, HOUR, 60_000), 3, retention_ms=HOUR // 2) == HOUR // 2
+
+
+def test_a_burst_of_removals_takes_an_hour_to_count() -> None:
+    """50,000 at once push out what left before, but only what left an hour ago; and none of themselves, at any time."""
+    before = list(range(0, 20 * HOUR, 3_000))
+    for since_ms in (0, HOUR // 2, HOUR - 1, HOUR, 3 * HOUR):
+        ages_ms = [since_ms] * 50_000 + [since_ms + 1 + age_ms for age_ms in before]
+        assert limit(ages_ms, 30_000) == max(HOUR, since_ms)
+
+
+def test_what_is_gone_goes_by_the_listing() -> None:
+    """Files that left before the oldest one that is still stored; with none, before the moment that deletes."""
+    removed_at_ms = {f"{hours}": NOW - hours * HOUR for hours in range(1, 9)}
+    for still, gone_hours in ((("live", "2", "1"), 3), (("live", "4", "6", "1"), 6), ((), 3)):
+        stored = [info(f"r/{name}", 40 * HOUR) for name in still]
+        found = gone_before(stored, "r/", removed_at_ms=removed_at_ms, deletable_before_ms=NOW - 3 * HOUR)
+        assert NOW - found == gone_hours * HOUR
 
 
 def test_staged_records_of_a_decided_transaction_stay() -> None:

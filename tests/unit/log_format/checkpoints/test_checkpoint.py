@@ -29,6 +29,7 @@ from log_format.stores.local import LocalStore
 from log_format.topic import producer_id
 from log_format.topic.append import Append
 from log_format.topic.changes import AlterTopic, DeleteRecords, DeleteTopic
+from log_format.topic.deleted_files import NoteDeletedFiles
 from log_format.topic.producers import ProducerStamp
 from log_format.topic.state import TopicState
 from tests.support.faulty_store import FaultyStore
@@ -201,6 +202,41 @@ def test_tombstones_fade(bench: TopicBench) -> None:
     assert [segment.path for segment, _ in live_segments(late)] == [
         segment.path for segment in gateway.log.state.manifest.segments()
     ]
+
+
+def test_tombstones_of_files_that_are_gone_fade_sooner(bench: TopicBench) -> None:
+    """What the log says is gone is named no more, by whichever checkpoint; what is not, fades by its age as before."""
+    gateway = bench.create(1)
+    paths, times_ms = [], []
+    for offset in range(3):
+        bench.append(gateway, {0: [b"a"]})
+        paths.append(gateway.log.state.manifest.segments()[-1].path)
+        bench.append(gateway, {0: [b"b"]})
+        bench.clock.pass_ms(3_600_000)
+        gateway.committer.commit(DeleteRecords(before={0: 2 * offset + 1}))
+        times_ms.append(bench.clock.now_ms())
+    gateway.committer.commit(NoteDeletedFiles(before_ms=times_ms[1]))
+    version = gateway.log.state.version
+
+    def named(now_ms: int) -> list[str]:
+        table = reconciled_log(bench.store, "flights", version, now_ms)
+        assert table is not None
+        return [path for path in paths if path in removed_paths(table)]
+
+    def named_by_age() -> list[list[str]]:
+        return [named(each + since_ms) for each in times_ms[1:] for since_ms in (25 * 3_600_000, 25 * 3_600_000 + 1)]
+
+    assert named(bench.clock.now_ms()) == paths[1:]
+    expected = [paths[1:], paths[2:], paths[2:], []]
+    assert named_by_age() == expected
+    write_checkpoint(bench.store, "flights", version, bench.clock.now_ms())
+    assert named_by_age() == expected, "by a checkpoint, too"
+    gateway.committer.commit(DeleteRecords(before={0: 6}))
+    version = gateway.log.state.version
+    assert named_by_age()[-1] == [], "and by one that is moved on"
+    state = bench.gateway().log.refresh()
+    assert state.next_offsets.tolist() == gateway.log.state.next_offsets.tolist()
+    assert state.manifest.segments() == gateway.log.state.manifest.segments()
 
 
 def test_the_newest_of_a_kind_counts(bench: TopicBench) -> None:
