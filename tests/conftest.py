@@ -37,10 +37,10 @@ hypothesis.settings.load_profile("tests")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs the server by its fixtures, so that no test forgets; what takes long or waits begins."""
+    """Mark what needs the server or the JVM by its fixtures, so that no test forgets; what takes long or waits begins."""
     for item in items:
-        if "minio" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.minio)
+        for name in {"minio", "spark"}.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(name)
     items.sort(key=lambda item: turn(item.path))
 
 

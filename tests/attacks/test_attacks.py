@@ -10,8 +10,6 @@ import pytest
 from tests.attacks.__main__ import ROWS, run
 from tests.attacks.target import Attack, Row, Target
 
-pytestmark = pytest.mark.processes
-
 
 def _that_works(_target: Target) -> Attack:
     def attack() -> None:

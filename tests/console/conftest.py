@@ -3,6 +3,7 @@
 ``browser``   Chromium, for all of these tests that a worker runs one after another
 ``visits``    opens pages; the test fails with what went wrong in any of them
 ``gateway``   a process on an empty directory; a file puts into it what its tests need
+``console``   its pages
 ``secured``   the same with ``auth=on``
 """
 
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.browser import Visits, running_browser
+from tests.support.console import Console
 from tests.support.gateway_process import GatewayProcess, running_gateway
 from tests.support.secured import Secured, secured_gateway
 from tests.support.visitors import Visitors
@@ -42,6 +44,12 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess
     directory = tmp_path_factory.mktemp("console")
     with running_gateway(directory / "store", directory / "log") as started:
         yield started
+
+
+@pytest.fixture
+def console(visits: Visits, gateway: GatewayProcess) -> Console:
+    """Pages of this gateway."""
+    return Console(visits, gateway.url)
 
 
 @pytest.fixture(scope="module")

@@ -51,11 +51,6 @@ def data(gateway: GatewayProcess) -> None:
         http.post("/v1/transactions", json={"transactional_id": name, "timeout_ms": 900_000})
 
 
-@pytest.fixture
-def console(visits: Visits, gateway: GatewayProcess) -> Console:
-    return Console(visits, gateway.url)
-
-
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_page_is_sound_on_every_screen(console: Console, route: str) -> None:
     """Names, headings, contrast in light and dark, sizes of targets; and from 320 pixels on nothing scrolls sideways."""

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.browser import Visits
 from tests.support.console import Console
 from tests.support.gateway_process import GatewayProcess
 
@@ -29,11 +28,6 @@ def data(gateway: GatewayProcess) -> None:
 
     with ThreadPoolExecutor(16) as at_once:  # their commits are shared
         assert set(at_once.map(put, range(GROUPS))) == {200}
-
-
-@pytest.fixture
-def console(visits: Visits, gateway: GatewayProcess) -> Console:
-    return Console(visits, gateway.url)
 
 
 def test_many_groups_come_in_parts(console: Console) -> None:

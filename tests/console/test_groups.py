@@ -8,14 +8,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.browser import Visits
 from tests.support.console import Console, done, row
 from tests.support.gateway_process import GatewayProcess
-
-
-@pytest.fixture
-def console(visits: Visits, gateway: GatewayProcess) -> Console:
-    return Console(visits, gateway.url)
 
 
 @pytest.fixture(scope="module", autouse=True)

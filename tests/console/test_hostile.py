@@ -6,7 +6,6 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.accessibility import overflow
-from tests.support.browser import Visits
 from tests.support.console import Console, settled
 from tests.support.gateway_process import GatewayProcess
 
@@ -53,11 +52,6 @@ def data(gateway: GatewayProcess) -> None:
         for record in received
     ]
     http.post("/v1/queues/dying:settle", json={"settlements": settlements})
-
-
-@pytest.fixture
-def console(visits: Visits, gateway: GatewayProcess) -> Console:
-    return Console(visits, gateway.url)
 
 
 def quoted(name: str) -> str:

@@ -9,7 +9,6 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.accessibility import overflow
-from tests.support.browser import Visits
 from tests.support.console import Console, settled
 from tests.support.gateway_process import GatewayProcess
 
@@ -53,11 +52,6 @@ def data(gateway: GatewayProcess) -> None:
     for _ in range(2):
         body = {"records": [{"key": "large", "value": LARGE}] * 10}
         assert gateway.http.post("/v1/topics/large/partitions/0/records", json=body).status_code == 200
-
-
-@pytest.fixture
-def console(visits: Visits, gateway: GatewayProcess) -> Console:
-    return Console(visits, gateway.url)
 
 
 def sound(page: Page) -> None:

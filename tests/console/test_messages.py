@@ -19,7 +19,6 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.accessibility import faults, overflow
-from tests.support.browser import Visits
 from tests.support.console import Console
 from tests.support.gateway_process import GatewayProcess
 
@@ -32,11 +31,6 @@ HOSTILE: list[dict[str, Any]] = [
     {"value": '{"big":12345678901234567890123,"a":[],"b":{},"twice":1,"twice":2,"s":"a\\"{[,:]}"}'},
     {"value": "javascript:alert(1)\u0000\u0007\u001b[31m"},
 ]
-
-
-@pytest.fixture
-def console(visits: Visits, gateway: GatewayProcess) -> Console:
-    return Console(visits, gateway.url)
 
 
 @pytest.fixture(scope="module", autouse=True)

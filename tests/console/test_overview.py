@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.support.browser import Visits
 from tests.support.console import Console, row
 from tests.support.gateway_process import GatewayProcess
 from tests.support.secured import Secured
-
-
-@pytest.fixture
-def console(visits: Visits, gateway: GatewayProcess) -> Console:
-    return Console(visits, gateway.url)
 
 
 def test_the_overview_tells_how_it_is(console: Console, gateway: GatewayProcess) -> None:

@@ -7,15 +7,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.browser import Visits
 from tests.support.console import Console, done, row
 from tests.support.gateway_process import GatewayProcess
 from tests.support.waiting import until
-
-
-@pytest.fixture
-def console(visits: Visits, gateway: GatewayProcess) -> Console:
-    return Console(visits, gateway.url)
 
 
 @pytest.fixture(scope="module", autouse=True)

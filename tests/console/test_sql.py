@@ -27,11 +27,6 @@ def data(gateway: GatewayProcess) -> None:
     gateway.produce("odd.name", MARKUP)
 
 
-@pytest.fixture
-def console(visits: Visits, gateway: GatewayProcess) -> Console:
-    return Console(visits, gateway.url)
-
-
 def run(page: Page, sql: str) -> None:
     page.get_by_label("Statement").fill(sql)
     page.get_by_label("Statement").press("Control+Enter")

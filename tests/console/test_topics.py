@@ -18,11 +18,6 @@ from tests.support.many_topics import put_topics
 from tests.support.secured import Secured
 
 
-@pytest.fixture
-def console(visits: Visits, gateway: GatewayProcess) -> Console:
-    return Console(visits, gateway.url)
-
-
 @pytest.fixture(scope="module", autouse=True)
 def topics(gateway: GatewayProcess) -> None:
     """``orders`` with ten records in each of three partitions and a group behind, ``unread`` with none."""

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import expect
 
-from tests.support.browser import Visits
 from tests.support.console import Console, done, row
 from tests.support.gateway_process import GatewayProcess
-
-
-@pytest.fixture
-def console(visits: Visits, gateway: GatewayProcess) -> Console:
-    return Console(visits, gateway.url)
 
 
 def begin(gateway: GatewayProcess, transactional_id: str) -> str:

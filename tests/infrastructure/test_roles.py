@@ -24,8 +24,6 @@ from log_format.inspection.verify import verify_topic
 from log_format.stores.s3 import S3Store
 from tidelog import Admin, Consumer, Producer
 
-pytestmark = [pytest.mark.minio, pytest.mark.processes]
-
 POLICIES = Path(__file__).resolve().parents[2] / "infra/terraform/modules/access/policies"
 PREFIX = "deep/log"
 RECORDS = 20

@@ -33,8 +33,6 @@ from tests.support.gateway_process import running_gateway
 from tidelog import Acl, Admin, Producer, TopicPartition
 from tidelog.cli.app import app
 
-pytestmark = pytest.mark.processes
-
 ENDLESS = ("serve --", "--follow", "--watch", "tail orders", "--every")
 ELSEWHERE = (
     "s3://",

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = "--megabytes 16 --files 8 --rotate-bytes 400000 --megabytes-per-second 4 --kill-every 0.3 1.2"
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(280)]
+pytestmark = pytest.mark.timeout(280)
 
 
 def test_killed_at_any_moment_each_line_is_in_the_topic_once() -> None:

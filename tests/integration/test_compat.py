@@ -34,8 +34,6 @@ from tidelog.compat.kafka.errors import (
     UnknownTopicOrPartitionError,
 )
 
-pytestmark = pytest.mark.processes
-
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:

@@ -14,8 +14,6 @@ from tests.support.waiting import until
 from tidelog import Admin, Consumer, Producer, TopicPartition
 from tidelog.errors import GroupNotEmpty, NoCommittedOffset, StaleGeneration, UnknownGroup
 
-pytestmark = pytest.mark.processes
-
 PARTITIONS = 6
 PATIENCE_S = 90
 

@@ -13,8 +13,6 @@ import pytest
 
 from tests.support.gateway_process import GatewayProcess
 
-pytestmark = pytest.mark.processes
-
 
 def test_a_topic_and_all_topics(tmp_path: Path, start_gateway: Callable[..., GatewayProcess]) -> None:
     """A busy topic's PUTs are seen and priced; all cost at least as much as one; without either it is refused."""

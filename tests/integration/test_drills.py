@@ -185,7 +185,6 @@ def read_values(url: str, topic: str) -> list[bytes]:
         return sorted(record.value for record in consumer)
 
 
-@pytest.mark.processes
 def test_what_only_a_journal_has_is_in_the_copy(tmp_path: Path) -> None:
     """Topics at a journal: what was acknowledged is read from the copy, with no offset twice, whatever drained meanwhile.
 

@@ -7,10 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytestmark = pytest.mark.processes
-
 ROOT = Path(__file__).parents[2]
 
 

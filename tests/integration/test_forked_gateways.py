@@ -12,10 +12,7 @@ import pytest
 
 from tests.support.forked import GATEWAY, Forked, start
 
-pytestmark = [
-    pytest.mark.processes,
-    pytest.mark.skipif(sys.platform != "linux", reason="gateways are programs elsewhere"),
-]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="gateways are programs elsewhere")
 
 
 def test_a_refused_setting_ends_both_alike(tmp_path: Path) -> None:

@@ -16,8 +16,6 @@ import pytest
 
 from tests.support.gateway_process import GatewayProcess, running_gateway
 
-pytestmark = pytest.mark.processes
-
 MEBIBYTE = 1024 * 1024
 BODY_BYTES = 15_000_000
 LOAD_SECONDS = 10

@@ -15,8 +15,6 @@ import pytest
 from tests.support.gateway_process import running_gateway
 from tidelog import Admin, Consumer, Producer
 
-pytestmark = pytest.mark.processes
-
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ORDERS = 300
 PARTITIONS = 4

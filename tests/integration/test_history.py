@@ -27,8 +27,6 @@ from tests.support.gateway_process import GatewayProcess, running_gateway
 from tests.support.waiting import until
 from tidelog import Admin, Consumer, Filter, Producer, TopicPartition
 
-pytestmark = pytest.mark.processes
-
 COUNT = 30_000
 VALUE_BYTES = 300
 

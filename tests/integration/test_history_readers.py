@@ -38,8 +38,6 @@ from tests.support.history_readers import (
     wait_until,
 )
 
-pytestmark = pytest.mark.processes
-
 UNFELT_S = 5
 """Shorter than a gateway waits for a reader that says nothing, and than clients wait for a turn."""
 

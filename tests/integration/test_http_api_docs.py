@@ -14,8 +14,6 @@ import pytest
 from log_format.errors import ANSWERS, ErrorCode
 from log_format.topic.config import SETTINGS
 
-pytestmark = pytest.mark.processes
-
 PAGE = (Path(__file__).parents[2] / "docs" / "http-api.md").read_text()
 
 

@@ -16,8 +16,6 @@ from tests.support.http_shell import everything, in_flight, metric, problem_of
 from tests.support.stub_process import StubProcess
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.processes
-
 MEBIBYTE = 1024 * 1024
 
 

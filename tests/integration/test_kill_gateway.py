@@ -18,7 +18,7 @@ KILLS = 8
 """``make torture`` kills for longer."""
 PARTITIONS = 4
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
 def test_killed_again_and_again_every_acknowledged_record_is_there_once(

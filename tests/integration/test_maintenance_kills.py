@@ -24,7 +24,7 @@ PARTITIONS = 2
 KILLS = 2
 SECONDS_MAX = 150
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 
 
 @dataclass(slots=True)

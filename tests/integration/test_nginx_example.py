@@ -37,7 +37,6 @@ def test_the_generator_writes_and_rotates(tmp_path: Path) -> None:
     assert len((tmp_path / "access.log").read_text().splitlines()) == 5
 
 
-@pytest.mark.spark
 @pytest.mark.timeout(280)
 def test_lines_become_rows(spark: SparkSession) -> None:
     """A line of the generator, and any of nginx's, is taken apart; another line is kept as it is; both name their place."""

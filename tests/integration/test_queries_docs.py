@@ -60,7 +60,6 @@ def _history(http: httpx.Client) -> None:
     assert http.post("/v1/groups/billing/offsets:reset", json=back).status_code == 200
 
 
-@pytest.mark.spark
 def test_every_query_of_spark(spark: SparkSession, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lag by group, the slowest consumer, the replay, and where a group stood; what a deleted topic left counts for nothing."""
     import spark_pipeline

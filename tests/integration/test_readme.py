@@ -14,8 +14,6 @@ import pytest
 
 from tests.support.gateway_process import running_gateway
 
-pytestmark = pytest.mark.processes
-
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 ENDLESS = ("curl -N", "tidelog tail")

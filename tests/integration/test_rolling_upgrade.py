@@ -29,8 +29,6 @@ from log_format.stores import open_store
 from tests.support.gateway_process import GatewayProcess, running_gateways
 from tidelog import Admin, Consumer, Producer
 
-pytestmark = [pytest.mark.minio, pytest.mark.processes]
-
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCERS = 2
 RECORDS_BETWEEN = 15

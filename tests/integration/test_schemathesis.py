@@ -20,7 +20,7 @@ OPERATIONS_MIN = 15
 CHECKS = (not_a_server_error, status_code_conformance, content_type_conformance)
 EXAMPLES = int(os.environ.get("TIDELOG_SCHEMATHESIS_EXAMPLES", "10"))
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")

@@ -28,8 +28,6 @@ from tidelog.errors import (
     UnknownTopic,
 )
 
-pytestmark = pytest.mark.processes
-
 
 @pytest.fixture
 def gateway(tmp_path: Path) -> Iterator[GatewayProcess]:

@@ -14,8 +14,6 @@ from tidelog import Acl, Admin, Consumer, Producer, RecordMetadata
 from tidelog.errors import DeliveryFailed, Unauthenticated, Unauthorized
 from tidelog.types.access import Operation
 
-pytestmark = pytest.mark.processes
-
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:

@@ -12,8 +12,6 @@ import pytest
 
 from tests.support.gateway_process import SERVE, running_gateway
 
-pytestmark = pytest.mark.processes
-
 ROOT = Path(__file__).parents[2]
 
 

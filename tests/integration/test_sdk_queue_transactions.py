@@ -12,8 +12,6 @@ from tests.support.gateway_process import running_gateway
 from tidelog import Admin, Producer, QueueConsumer, QueueRecord, aio
 from tidelog.errors import LeaseExpired, TransactionAborted
 
-pytestmark = pytest.mark.processes
-
 
 @pytest.fixture
 def url(tmp_path: Path) -> Iterator[str]:

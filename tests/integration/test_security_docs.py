@@ -10,10 +10,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-pytestmark = pytest.mark.processes
-
 DOCUMENT = Path(__file__).parents[2] / "docs" / "security.md"
 
 

@@ -13,8 +13,6 @@ from tests.support.http_shell import everything, in_flight, problem_of
 from tests.support.stub_process import StubProcess
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.processes
-
 MEBIBYTE = 1024 * 1024
 CHUNKED = b"POST /v1/echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
 

@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.topic_writer import TopicWriter
 
-pytestmark = [pytest.mark.spark, pytest.mark.processes]
+pytestmark = pytest.mark.spark
 
 COMMAND = [sys.executable, "-c", "from tidelog.__main__ import main; main()", "demo"]
 START_SECONDS_MAX = 120

@@ -18,8 +18,6 @@ from log_format.stores import open_store
 from spark_pipeline import Way, read_topic
 from tests.support.shared_bench import SharedBench
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
-
 Place = tuple[str, int, int, bytes]
 TOPICS = tuple(f"shared-{number}" for number in range(20))
 

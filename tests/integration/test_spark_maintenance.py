@@ -25,8 +25,6 @@ from tests.support.collected_events import CollectedEvents
 from tests.support.maintenance_bench import MaintenanceBench
 from tests.support.topic_writer import TopicWriter
 
-pytestmark = pytest.mark.spark
-
 START_MS = 1_763_683_200_123
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_pipeline import read_topic
 from tests.support.moded_history import MOVING, TOPICS, History, Row
 
-pytestmark = pytest.mark.spark
 SEED = 1
 
 

@@ -21,14 +21,12 @@ from spark_pipeline import read_topic
 from tests.support.gateway_process import running_gateway
 from tests.support.topic_writer import TopicWriter
 
-pytestmark = pytest.mark.spark
-
 Target = dict[str, str]
 STARTS_MAX = 5
 START_MS = 1_763_683_200_123
 
 
-@pytest.fixture(params=["store", pytest.param("gateway", marks=pytest.mark.processes)])
+@pytest.fixture(params=["store", "gateway"])
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Target]]:
     """A store, and the option with which the sink writes to it: straight, and through a gateway."""
     store = (tmp_path / "store").as_uri()

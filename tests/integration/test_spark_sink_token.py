@@ -10,8 +10,6 @@ from pyspark.sql import SparkSession
 from tests.support.secured import secured_gateway
 from tidelog import Acl, Admin, Consumer
 
-pytestmark = [pytest.mark.spark, pytest.mark.processes]
-
 
 def test_no_plan_and_no_progress_holds_the_token(
     spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]

@@ -24,8 +24,6 @@ from spark_pipeline.schemas import KAFKA_SOURCE
 from tests.support.records import records_of
 from tests.support.topic_writer import TopicWriter
 
-pytestmark = pytest.mark.spark
-
 START_MS = 1_763_683_200_123
 
 

@@ -17,7 +17,7 @@ from tests.support.secured import secured_gateway
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession  # noqa: F401 - tests that name it share a worker
 
-pytestmark = [pytest.mark.minio, pytest.mark.spark]
+pytestmark = pytest.mark.spark
 
 ROLE = "arn:aws:iam::123456789012:role/vended"
 PROGRAM = """

@@ -23,8 +23,6 @@ from tests.support.gateway_process import GatewayProcess, running_gateway
 from tests.support.secured import secured_gateway
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.processes
-
 HEALTH_S_MAX = 0.25
 LOOK_SECONDS = 0.03
 COUNT = 1_000

@@ -32,7 +32,7 @@ from tests.support.clocks import ManualClock
 from tests.support.collected_events import CollectedEvents
 from tests.support.records import batch_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 HOUR_MS = 3_600_000
 PARTITIONS = 2

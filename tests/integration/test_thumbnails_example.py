@@ -54,7 +54,6 @@ def test_a_thumbnail_is_a_png() -> None:
             images.thumbnail(wrong, 32, (b"P6",))
 
 
-@pytest.mark.spark
 @pytest.mark.timeout(280)
 def test_work_is_shared_retried_and_redriven(spark: SparkSession, tmp_path: Path) -> None:
     """Every good image has a thumbnail in the end, however often its handler failed; Spark counts the same."""

@@ -18,8 +18,6 @@ from tests.support.http_api import Json
 from tests.support.minio import Minio, vended_s3
 from tests.support.secured import Secured, secured_gateway
 
-pytestmark = pytest.mark.minio
-
 ROLE = "arn:aws:iam::123456789012:role/vended"
 
 

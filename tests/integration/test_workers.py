@@ -20,8 +20,6 @@ import pytest
 from gateway.process.moving_protocol import MOVES_AFTER
 from tests.support.gateway_process import SERVE, GatewayProcess, running_gateway
 
-pytestmark = pytest.mark.processes
-
 COUNT = 3
 PATIENCE_S = 60
 

@@ -24,7 +24,7 @@ PARTITIONS = 6
 SESSION_MS = 4_000
 WAIT_SECONDS_MAX = 90
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 
 
 class Gateways:

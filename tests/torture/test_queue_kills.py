@@ -9,7 +9,7 @@ import pytest
 
 from tests.torture.tortured.queue_run import Plan, torture_queues
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
 def test_a_short_torture_of_queues(tmp_path: Path) -> None:

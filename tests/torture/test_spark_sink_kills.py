@@ -12,11 +12,7 @@ import pytest
 from tests.torture.tortured.driver_run import Plan, torture_drivers
 from tests.torture.tortured.spark_sink_run import SparkSinkRun
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.processes,
-    pytest.mark.timeout(900),
-]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 def test_every_input_once(tmp_path: Path) -> None:

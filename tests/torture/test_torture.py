@@ -13,7 +13,7 @@ from tests.torture.tortured.rights_run import Plan as RightsPlan
 from tests.torture.tortured.rights_run import torture_rights
 from tests.torture.tortured.run import TOPICS, Plan, torture
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
 def _tortured(directory: Path, others: set[str], **plan: Any) -> dict[str, int]:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.torture.tortured.upkeep_run import Plan, torture_upkeep
 
-pytestmark = [pytest.mark.processes, pytest.mark.spark, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 
 
 def test_a_short_run(tmp_path: Path) -> None:

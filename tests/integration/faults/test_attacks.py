@@ -19,8 +19,6 @@ from tests.support.access import Client, Right, bootstrap, by, cluster_key
 from tests.support.attacks.trap import Trap
 from tests.support.gateway_process import GatewayProcess
 
-pytestmark = pytest.mark.processes
-
 BODY = {"records": [{"value": "v"}]}
 
 

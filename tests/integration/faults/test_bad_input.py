@@ -20,8 +20,6 @@ import zstandard
 from tests.support.gateway_process import GatewayProcess
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.processes
-
 MEBIBYTE = 1024 * 1024
 JSON = "application/json"
 NDJSON = "application/x-ndjson"

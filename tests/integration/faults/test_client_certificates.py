@@ -17,8 +17,6 @@ from tests.support.certificate_authority import Authority
 from tests.support.gateway_process import GatewayProcess
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.processes
-
 URI = "spiffe://corp/billing"
 BODY = {"records": [{"value": "v"}]}
 

@@ -21,8 +21,6 @@ from tests.support.senders import Senders, check_log
 from tests.support.waiting import eventually
 from tidelog import Producer
 
-pytestmark = pytest.mark.processes
-
 BEAT_MS = 300
 PARTITIONS = 2
 WAITING = 24

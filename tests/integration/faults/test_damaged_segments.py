@@ -12,8 +12,6 @@ from log_format.stores import open_store
 from tests.support.attacks.insiders import HOSTILE_PATHS, name_as_segment, segments
 from tests.support.gateway_process import GatewayProcess
 
-pytestmark = pytest.mark.processes
-
 
 def flip(path: Path, position: int) -> None:
     data = bytearray(path.read_bytes())

@@ -26,8 +26,6 @@ from tests.support.senders import Senders, check_log
 from tests.support.store_proxy import Mode, Proxy
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.processes
-
 GOES_ON_SECONDS_MAX = 3.0
 """Until each client has an answer to what it began after the fault; a lease ends after 12 s."""
 SENT_SECONDS = 0.5

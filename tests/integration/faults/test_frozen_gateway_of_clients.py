@@ -20,8 +20,6 @@ from tests.support.live_gateways import know_each_other, owned_by
 from tests.support.waiting import eventually
 from tidelog import Consumer, Producer, RecordMetadata
 
-pytestmark = pytest.mark.processes
-
 GOES_ON_SECONDS_MAX = 5.0
 """An exchange may take 30 s."""
 

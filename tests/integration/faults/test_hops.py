@@ -27,8 +27,6 @@ from tests.support.access import Client, Right, bootstrap, by, cluster_key
 from tests.support.gateway_process import GatewayProcess
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.processes
-
 Json = dict[str, Any]
 IDS = ("one", "two")
 ROOT = Caller("User:bootstrap", (), "token", "bootstrap")

@@ -12,14 +12,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import pytest
-
 from log_format import layout
 from log_format.stores import open_store
 from tests.support.gateway_process import GatewayProcess
 from tests.support.waiting import eventually
-
-pytestmark = pytest.mark.processes
 
 TOPIC = "log"
 

@@ -16,8 +16,6 @@ from tests.support.access import Client, Right, bootstrap, by
 from tests.support.gateway_process import GatewayProcess
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.processes
-
 SECONDS_MAX = 5
 """Within so long a stream must end."""
 READ = Right("Read", "topic", "t")

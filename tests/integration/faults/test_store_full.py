@@ -16,8 +16,6 @@ import pytest
 
 from tests.support.gateway_process import GatewayProcess
 
-pytestmark = pytest.mark.processes
-
 AS_ROOT = ("--map-root-user", "--user") if os.geteuid() else ()
 """Whoever is not root mounts in a namespace of users of its own."""
 SIZE_BYTES = 4 * 1024 * 1024

@@ -24,8 +24,6 @@ from tests.support.waiting import eventually
 from tidelog import Admin, Consumer, Producer
 from tidelog.errors import GatewayUnreachable
 
-pytestmark = pytest.mark.processes
-
 ENTRY_POINT = Path(__file__).parents[3] / "infra/docker/gateway-entrypoint.sh"
 HEAD_MS = 3_000
 TOO_LARGE_BYTES = 17 * 1024 * 1024

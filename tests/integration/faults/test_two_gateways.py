@@ -9,14 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 import urllib3
 
 from tests.support.gateway_process import GatewayProcess
 from tests.support.senders import Senders, check_log
 from tests.support.waiting import eventually
-
-pytestmark = pytest.mark.processes
 
 PARTITIONS = 2
 SECONDS = 3

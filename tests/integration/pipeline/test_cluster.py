@@ -29,7 +29,7 @@ from spark_pipeline.java import java_executable
 from tests.support.flight_topic import FlightTopic
 from tests.support.java import FAST_START
 
-pytestmark = [pytest.mark.spark, pytest.mark.processes]
+pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).resolve().parents[3]
 OURS = ("tidelog", "gateway", "log_format", "compaction", "spark_pipeline")

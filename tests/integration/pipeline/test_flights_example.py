@@ -6,15 +6,12 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
-import pytest
 from pyspark.sql import SparkSession
 
 from spark_pipeline.jobs.pipeline.run import Pipeline
 from spark_pipeline.jobs.pipeline.settings import read_settings
 from tests.support.flight_topic import Events
 from tests.support.topic_writer import TopicWriter
-
-pytestmark = pytest.mark.spark
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "flights-pipeline"
 RECORDS = 4_000

@@ -14,8 +14,6 @@ from spark_pipeline.jobs.pipeline.record_schema import RecordSchema, from_ddl
 from spark_pipeline.option_refused import OptionRefused
 from spark_pipeline.schemas import KAFKA_SOURCE
 
-pytestmark = pytest.mark.spark
-
 FITS = b'{"hour": 5, "carrier": "UA", "delay": 1, "at": "2013-01-01T10:00:00Z", "legs": [{"to": "IAH", "miles": 3}], "more": 1}'
 
 

@@ -21,8 +21,6 @@ from spark_pipeline.jobs.pipeline.settings import Settings
 from spark_pipeline.option_refused import OptionRefused
 from tests.support.flight_topic import Events, FlightTopic
 
-pytestmark = pytest.mark.spark
-
 Results = Callable[[Settings], tuple[list[Any], list[Any], list[Any]]]
 
 

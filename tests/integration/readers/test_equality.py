@@ -23,8 +23,6 @@ from spark_pipeline.schemas import KAFKA_SOURCE
 from tests.support.gateway_process import GatewayProcess
 from tests.support.topic_writer import TopicWriter
 
-pytestmark = [pytest.mark.spark, pytest.mark.processes]
-
 START_MS = 1_763_683_200_123
 PARTITIONS = 3
 COLUMNS = ["partition", "offset", "timestamp", "key", "value", "headers"]

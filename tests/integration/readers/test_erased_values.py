@@ -7,12 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 import urllib3
 
 from tests.support.gateway_process import GatewayProcess
-
-pytestmark = [pytest.mark.processes]
 
 
 def test_every_gateway_gives_what_the_table_has(

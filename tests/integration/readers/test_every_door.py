@@ -17,8 +17,6 @@ from pyspark.sql import SparkSession
 from spark_pipeline import Way, read_topic
 from tests.support.kafka_gateway import KafkaGateway, kafka_gateway
 
-pytestmark = [pytest.mark.spark, pytest.mark.processes]
-
 PARTITIONS = 2
 TIME_MS = 1_763_683_200_123
 COLUMNS = ["partition", "offset", "timestamp", "key", "value", "headers"]

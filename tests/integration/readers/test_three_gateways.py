@@ -20,8 +20,6 @@ from log_format.stores import open_store
 from spark_pipeline import stream_topic
 from tests.support.gateway_process import GatewayProcess
 
-pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.minio]
-
 PARTITIONS = 3
 REQUESTS = 25
 RECORDS = 20

@@ -16,7 +16,7 @@ from tests.support.minio import Minio
 from tests.support.senders import Senders, check_log
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.processes, pytest.mark.minio]
+pytestmark = pytest.mark.minio
 
 PARTITIONS = 3
 IN_FLIGHT_SECONDS = 0.5

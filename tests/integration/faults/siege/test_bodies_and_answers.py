@@ -14,8 +14,6 @@ from tests.support.gateway_process import GatewayProcess
 from tests.support.siege import besiege
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.processes
-
 
 def test_bodies_that_become_much(tmp_path: Path, start_gateway: Callable[..., GatewayProcess]) -> None:
     """16 MiB of the smallest things that there are, a few kilobytes as sent, are refused at no cost to others."""

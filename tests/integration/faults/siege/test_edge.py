@@ -15,8 +15,6 @@ from tests.support.gateway_process import GatewayProcess
 from tests.support.siege import besiege
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.processes
-
 
 def test_probes_are_answered_whatever_clients_do(start_gateway: Callable[..., GatewayProcess], tmp_path: Path) -> None:
     """Thousands of connections with half a request each, and event streams: probes and metrics are answered at once."""

@@ -6,14 +6,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from tests.support.attacks.insiders import forge_heartbeats
 from tests.support.gateway_process import GatewayProcess
 from tests.support.siege import besiege
 from tests.support.waiting import eventually
-
-pytestmark = pytest.mark.processes
 
 
 def test_forged_heartbeats_cost_little_and_draw_nothing(
