@@ -16,7 +16,6 @@ from gateway.finishing.staging import Staging
 from gateway.groups.offsets.committed import Committed
 from gateway.transactions.transactions import Transactions
 from log_format.errors import BackOff, StoreUnavailable
-from tests.simulation.simulated.replay import assert_replays
 from tests.simulation.simulated.seeds import Seeds, seed_that_shows
 from tests.simulation.simulated.truth import Violation
 from tests.simulation.simulated_calls.calls import KINDS
@@ -142,8 +141,3 @@ def test_a_call_that_looks_again_after_its_commit_fails_each_time() -> None:
     code = Code(planted=(("gateway.groups.offsets.committed.Committed.put", _lists_afresh),))
     with pytest.raises(Violation, match="INTERNAL"):
         simulate_calls(1, route="PUT /v1/groups/{group}/offsets", code=code)
-
-
-def test_a_seed_is_a_history() -> None:
-    """The same seed gives the same history byte for byte, also in another process with other hashes."""
-    assert_replays(simulate_calls, 3)

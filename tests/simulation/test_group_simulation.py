@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.simulated.replay import assert_replays
-from tests.simulation.simulated.seeds import Seeds
+from tests.simulation.simulated.seeds import Seeds, unseen
 from tests.simulation.simulated_groups.world import PROFILES, simulate_groups
 
 SEEDS = Seeds("GROUP", 10, at_once=2)
@@ -37,14 +36,4 @@ def test_the_histories_are_eventful() -> None:
     refusals = ["commit refused: UNKNOWN_MEMBER", "UNKNOWN_MEMBER", "STALE_GENERATION"]
     gateways = ["pause", "crash", "outage", "answer lost"]
     expected = {*members, *offsets, *refusals, *gateways}
-    for seed in EVENTFUL_SEEDS:
-        for profile in PROFILES:
-            expected -= simulate_groups(seed, profile=profile).seen.keys()
-        if not expected:
-            return
-    assert expected == set()
-
-
-def test_a_seed_is_a_history() -> None:
-    """The same seed gives the same history byte for byte, also in another process with other hashes."""
-    assert_replays(simulate_groups, 3)
+    assert unseen(expected, simulate_groups, PROFILES, EVENTFUL_SEEDS) == set()

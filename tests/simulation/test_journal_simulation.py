@@ -9,8 +9,7 @@ from __future__ import annotations
 import pytest
 
 from log_format.errors import CorruptData
-from tests.simulation.simulated.replay import assert_replays
-from tests.simulation.simulated.seeds import Seeds
+from tests.simulation.simulated.seeds import Seeds, unseen
 from tests.simulation.simulated.truth import Violation
 from tests.simulation.simulated_journals.world import PROFILES, RESTLESS, simulate_journals
 
@@ -76,14 +75,4 @@ def test_the_histories_are_eventful() -> None:
     refusals = ["UNAVAILABLE", "UNKNOWN_TOPIC", "RECORD_TOO_LARGE", "EXPECTED_OFFSET_MISMATCH"]
     others = ["old release: appended", "old release: stopped", "pause", "crash", "outage", "answer lost", "late"]
     expected = {*entries, *outcomes, *refusals, *others}
-    for seed in range(EVENTFUL_SEEDS):
-        for profile in PROFILES:
-            expected -= simulate_journals(seed, profile=profile).seen.keys()
-        if not expected:
-            return
-    assert expected == set()
-
-
-def test_a_seed_is_a_history() -> None:
-    """The same seed gives the same history byte for byte, also in another process with other hashes."""
-    assert_replays(simulate_journals, 3)
+    assert unseen(expected, simulate_journals, PROFILES, range(EVENTFUL_SEEDS)) == set()

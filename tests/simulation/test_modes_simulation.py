@@ -5,13 +5,10 @@ As ``test_service_simulation``. ``TIDELOG_MODES_SEED=123`` runs that history alo
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 
 from tests.simulation.simulated.faults import Fault
-from tests.simulation.simulated.replay import assert_replays
-from tests.simulation.simulated.seeds import Seeds
+from tests.simulation.simulated.seeds import Seeds, unseen
 from tests.simulation.simulated_modes.world import PROFILES, simulate_modes
 
 SEEDS = Seeds("MODES", 20, at_once=5)
@@ -33,17 +30,4 @@ def test_the_histories_are_eventful() -> None:
     names = [fault.value for fault in Fault if fault is not Fault.NONE]
     names += ["pause", "pause at a request", "crash", "by a journal", "closed", "altered", "expected", "duplicate"]
     names += ["transaction committed", "at once", "RECORD_TOO_LARGE", "EXPECTED_OFFSET_MISMATCH", "forwarded"]
-    seen: Counter[str] = Counter()
-    for seed in range(EVENTFUL_SEEDS):
-        for profile in PROFILES:
-            seen += simulate_modes(seed, profile=profile).seen
-        missing = [name for name in names if not seen[name]]
-        if not missing:
-            break
-    assert missing == []
-
-
-@pytest.mark.parametrize("seed", [17])
-def test_a_seed_is_a_history(seed: int) -> None:
-    """The same seed gives the same history byte for byte, also in another process with other hashes."""
-    assert_replays(simulate_modes, seed)
+    assert unseen(names, simulate_modes, PROFILES, range(EVENTFUL_SEEDS)) == set()

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.simulated.replay import assert_replays
-from tests.simulation.simulated.seeds import Seeds
+from tests.simulation.simulated.seeds import Seeds, unseen
 from tests.simulation.simulated_queues.world import PROFILES, simulate_queues
 
 SEEDS = Seeds("QUEUE", 10, at_once=2)
@@ -31,14 +30,4 @@ def test_the_histories_are_eventful() -> None:
     callers = ["given", "given again", "accept settled", "accept refused", "release settled", "renew settled"]
     more = ["reject settled", "held by a transaction", "transaction: commit", "transaction: abort", "dead letter"]
     expected = {*callers, *more, "pause", "crash", "answer lost"}
-    for seed in EVENTFUL_SEEDS:
-        for profile in PROFILES:
-            expected -= simulate_queues(seed, profile=profile).seen.keys()
-        if not expected:
-            return
-    assert expected == set()
-
-
-def test_a_seed_is_a_history() -> None:
-    """The same seed gives the same history byte for byte, also in another process with other hashes."""
-    assert_replays(simulate_queues, 3)
+    assert unseen(expected, simulate_queues, PROFILES, EVENTFUL_SEEDS) == set()

@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from log_format.errors import CorruptData
+from tests.simulation.simulated.faults import Profile
 from tests.simulation.simulated.scheduler import StillRunning
 from tests.simulation.simulated.truth import Violation
-from tests.simulation.simulated.world import ignore
+from tests.simulation.simulated.world import History, ignore
 
 
 class Seeds:
@@ -50,3 +52,21 @@ def seed_that_shows(seeds: Iterable[int], simulate: Callable[[int], object]) -> 
 def shows(simulate: Callable[..., object], first_seed: int, seeds_max: int, **how: Any) -> bool:
     """Whether one of so many histories from that seed on does. ``how``: what ``simulate`` is told beside the seed."""
     return seed_that_shows(range(first_seed, first_seed + seeds_max), lambda seed: simulate(seed, **how)) is not None
+
+
+def unseen(
+    names: Iterable[str], simulate: Callable[..., History], profiles: Iterable[Profile], seeds: Iterable[int]
+) -> set[str]:
+    """What does not happen in histories of each profile. They end as soon as all of it did."""
+    missing = set(names)
+    for seed in seeds:
+        for profile in profiles:
+            missing -= simulate(seed, profile=profile).seen.keys()
+        if not missing:
+            break
+    return missing
+
+
+def digest(history: History) -> str:
+    """Of what happened, line by line."""
+    return hashlib.sha256("\n".join(history.trace).encode()).hexdigest()

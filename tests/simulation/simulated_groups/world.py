@@ -15,11 +15,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from gateway.cluster.ownership import Ownership
-from gateway.cluster.peers import Peers
 from gateway.groups.assignment.assignors import ASSIGNORS
 from log_format import layout
-from log_format.clock import Clock
 from tests.simulation.simulated import faults
 from tests.simulation.simulated.faults import SECOND_MS, Faults, Profile
 from tests.simulation.simulated.scheduler import Machine, MachineClock
@@ -27,7 +24,7 @@ from tests.simulation.simulated.truth import Violation
 from tests.simulation.simulated.world import History, drawn, ignore
 from tests.simulation.simulated_groups.ledger import Key, Ledger
 from tests.simulation.simulated_groups.members import Around, Habits, Member
-from tests.simulation.simulated_service.gateways_world import GatewaysWorld
+from tests.simulation.simulated_service.gateways_world import BelievedOwnership, GatewaysWorld
 from tests.simulation.simulated_service.network import Reply
 from tests.simulation.simulated_service.service import Code, Service
 
@@ -53,18 +50,6 @@ PASSING = replace(
 )
 """Nothing is lost, but gateways stand still and others take their groups."""
 PROFILES = {CALM: 1, FAULTY: 3, STORMY: 2, PASSING: 3, HOSTILE: 1}
-
-
-class BelievedOwnership(Ownership):
-    """What ``coordinator_of`` says, right or wrong."""
-
-    def __init__(self, machine: Machine, clock: Clock, coordinator_of: Callable[[str], Machine]) -> None:
-        super().__init__(machine.name, Peers(clock), "preferred")
-        self._machine = machine
-        self._coordinator_of = coordinator_of
-
-    def coordinates(self, group: str) -> bool:
-        return self._coordinator_of(group) is self._machine
 
 
 def simulate_groups(
@@ -96,7 +81,7 @@ class GroupsWorld(GatewaysWorld):
 
     def _begin(self) -> None:
         for topic, partition_count in TOPICS.items():
-            self._insist(
+            self.insist(
                 "POST", "/v1/topics", {"name": topic, "partition_count": partition_count, "config": {"flush.ms": 0}}
             )
             self._produce(topic, partition_count)
@@ -143,15 +128,7 @@ class GroupsWorld(GatewaysWorld):
 
     def _produce(self, topic: str, partition_count: int) -> None:
         records = [{"partition": p, "value": "x"} for p in range(partition_count) for _ in range(RECORDS)]
-        self._insist("POST", f"/v1/topics/{topic}/records", {"records": records})
-
-    def _insist(self, method: str, path: str, body: Any = None) -> Reply:
-        """Until it is done; twice does no harm."""
-        while True:
-            reply = self.network.call(self.rng.choice(self.services), method, path, body)
-            if isinstance(reply, Reply) and reply.status in {200, 201}:
-                return reply
-            self.think()
+        self.insist("POST", f"/v1/topics/{topic}/records", {"records": records})
 
     def _operate(self, group: str) -> None:
         """Looks at a group and now and then sets it back to its beginning, or ends it."""
@@ -225,7 +202,7 @@ class GroupsWorld(GatewaysWorld):
         ends: dict[Key, int] = {}
         for topic, partition_count in TOPICS.items():
             for partition in range(partition_count):
-                reply = self._insist("GET", f"/v1/topics/{topic}/partitions/{partition}/offsets")
+                reply = self.insist("GET", f"/v1/topics/{topic}/partitions/{partition}/offsets")
                 ends[topic, partition] = reply.body["high_watermark"]
         return ends
 

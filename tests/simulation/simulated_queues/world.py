@@ -11,11 +11,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
-from gateway.cluster.ownership import Ownership
-from gateway.cluster.peers import Peers
-from log_format.clock import Clock
 from tests.simulation.simulated import faults
 from tests.simulation.simulated.faults import SECOND_MS, Faults, Profile
 from tests.simulation.simulated.scheduler import Machine, MachineClock
@@ -23,7 +19,7 @@ from tests.simulation.simulated.truth import Violation
 from tests.simulation.simulated.world import History, drawn, ignore
 from tests.simulation.simulated_queues.ledger import Ledger, Place
 from tests.simulation.simulated_queues.workers import Around, Worker
-from tests.simulation.simulated_service.gateways_world import GatewaysWorld
+from tests.simulation.simulated_service.gateways_world import BelievedOwnership, GatewaysWorld
 from tests.simulation.simulated_service.network import Reply
 from tests.simulation.simulated_service.service import Code, Service
 
@@ -50,18 +46,6 @@ PASSING = replace(
 )
 """Nothing is lost, but gateways stand still and others take the queue."""
 PROFILES = {CALM: 1, FAULTY: 3, PASSING: 3, HOSTILE: 1}
-
-
-class BelievedOwnership(Ownership):
-    """What ``coordinator`` says, right or wrong."""
-
-    def __init__(self, machine: Machine, clock: Clock, coordinator: Callable[[], Machine]) -> None:
-        super().__init__(machine.name, Peers(clock), "preferred")
-        self._machine = machine
-        self._coordinator = coordinator
-
-    def coordinates_queue(self, queue: str) -> bool:
-        return self._coordinator() is self._machine
 
 
 def simulate_queues(
@@ -94,7 +78,7 @@ class QueuesWorld(GatewaysWorld):
 
     def _begin(self) -> None:
         for name, count in ((TOPIC, PARTITIONS), (LETTERS, 1)):
-            self._insist("POST", "/v1/topics", {"name": name, "partition_count": count, "config": {"flush.ms": 0}})
+            self.insist("POST", "/v1/topics", {"name": name, "partition_count": count, "config": {"flush.ms": 0}})
         settings = {
             "topics": [TOPIC],
             "start": "earliest",
@@ -104,7 +88,7 @@ class QueuesWorld(GatewaysWorld):
             "max_in_flight": self.rng.choice((3, 100)),
             "order": self._order,
         }
-        self._insist("PUT", f"/v1/queues/{QUEUE}", settings)
+        self.insist("PUT", f"/v1/queues/{QUEUE}", settings)
         self._produce()
         for number in range(WORKERS):
             self.actor(f"worker {number}", Worker(self._around(), f"worker-{number}").run)
@@ -117,7 +101,7 @@ class QueuesWorld(GatewaysWorld):
             for p in range(PARTITIONS)
             for _ in range(RECORDS)
         ]
-        self._insist("POST", f"/v1/topics/{TOPIC}/records", {"records": records})
+        self.insist("POST", f"/v1/topics/{TOPIC}/records", {"records": records})
 
     def _around(self) -> Around:
         """Each caller has its own view of which gateway is right."""
@@ -140,14 +124,6 @@ class QueuesWorld(GatewaysWorld):
             queue=QUEUE,
             lock_ms=self._lock_ms,
         )
-
-    def _insist(self, method: str, path: str, body: Any = None) -> Reply:
-        """Until it is done; twice does no harm."""
-        while True:
-            reply = self.network.call(self.rng.choice(self.services), method, path, body)
-            if isinstance(reply, Reply) and reply.status in {200, 201}:
-                return reply
-            self.think()
 
     # The end
 
@@ -173,13 +149,13 @@ class QueuesWorld(GatewaysWorld):
         return sum(one["lag"] for one in reply.body["partitions"])
 
     def _end(self, topic: str, partition: int) -> int:
-        found: int = self._insist("GET", f"/v1/topics/{topic}/partitions/{partition}/offsets").body["high_watermark"]
+        found: int = self.insist("GET", f"/v1/topics/{topic}/partitions/{partition}/offsets").body["high_watermark"]
         return found
 
     def _dead(self) -> list[tuple[Place, int, str]]:
         path = f"/v1/topics/{LETTERS}/partitions/0/records?offset=0&max_records=10000"
         found = []
-        for record in self._insist("GET", path).body["records"]:
+        for record in self.insist("GET", path).body["records"]:
             said = {header["key"].removeprefix("tidelog-dlq-"): header["value"] for header in record["headers"]}
             place = (said["topic"], int(said["partition"]), int(said["offset"]))
             found.append((place, int(said["deliveries"]), said["reason"]))
@@ -193,7 +169,7 @@ class QueuesWorld(GatewaysWorld):
         ownership = BelievedOwnership(machine, MachineClock(self.scheduler, machine), self._coordinating)
         return self.service(self.client(machine), machine, with_queues=True, ownership=ownership)
 
-    def _coordinating(self) -> Machine:
+    def _coordinating(self, _queue: str = QUEUE) -> Machine:
         return self.services[self._coordinator % len(self.services)].machine
 
     def noticed(self, index: int) -> None:

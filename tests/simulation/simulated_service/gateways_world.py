@@ -10,12 +10,30 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gateway.cluster.ownership import Ownership
+from gateway.cluster.peers import Peers
+from log_format.clock import Clock
 from tests.simulation.simulated.faults import Faults
 from tests.simulation.simulated.scheduler import Machine
 from tests.simulation.simulated.store import Client
 from tests.simulation.simulated.world import History, World, ignore
-from tests.simulation.simulated_service.network import Network
+from tests.simulation.simulated_service.network import Network, Reply
 from tests.simulation.simulated_service.service import Code, Service
+
+
+class BelievedOwnership(Ownership):
+    """What ``coordinator_of`` says of a group or a queue, right or wrong."""
+
+    def __init__(self, machine: Machine, clock: Clock, coordinator_of: Callable[[str], Machine]) -> None:
+        super().__init__(machine.name, Peers(clock), "preferred")
+        self._machine = machine
+        self._coordinator_of = coordinator_of
+
+    def coordinates(self, group: str) -> bool:
+        return self._coordinator_of(group) is self._machine
+
+    def coordinates_queue(self, queue: str) -> bool:
+        return self.coordinates(queue)
 
 
 class Over(Exception):
@@ -79,6 +97,14 @@ class GatewaysWorld(World):
     def machines(self) -> Sequence[Machine]:
         """Of the gateways."""
         return [service.machine for service in self.services]
+
+    def insist(self, method: str, path: str, body: Any = None) -> Reply:
+        """Ask any gateway until it is done; twice does no harm."""
+        while True:
+            reply = self.network.call(self.rng.choice(self.services), method, path, body)
+            if isinstance(reply, Reply) and reply.status in {200, 201}:
+                return reply
+            self.think()
 
     @abstractmethod
     def start_service(self) -> Service:
