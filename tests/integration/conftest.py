@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.access import Client
-from tests.support.gateway_process import GatewayProcess, running_gateways
+from tests.support.gateway_process import GatewayProcess, StartGateway, running_gateways
 from tests.support.stub_process import MEBIBYTE, StubProcess
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def start_gateway(tmp_path: Path) -> Iterator[Callable[..., GatewayProcess]]:
+def start_gateway(tmp_path: Path) -> Iterator[StartGateway]:
     """Start gateways of a test's own; a test that leaves one running wants it to end well."""
     with running_gateways() as started:
 

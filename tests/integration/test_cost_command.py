@@ -6,15 +6,14 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import StartGateway
 
 
-def test_a_topic_and_all_topics(tmp_path: Path, start_gateway: Callable[..., GatewayProcess]) -> None:
+def test_a_topic_and_all_topics(tmp_path: Path, start_gateway: StartGateway) -> None:
     """A busy topic's PUTs are seen and priced; all cost at least as much as one; without either it is refused."""
     gateway = start_gateway(str(tmp_path / "store"))
     gateway.topic("busy", flush_ms=20)

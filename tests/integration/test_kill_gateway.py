@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
 
 import pytest
 
 from log_format.inspection.verify import verify_topic
 from log_format.stores import open_store
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import StartGateway
 from tests.support.senders import Senders, check_log
 
 PRODUCERS = 8
@@ -22,7 +21,7 @@ pytestmark = pytest.mark.timeout(600)
 
 
 def test_killed_again_and_again_every_acknowledged_record_is_there_once(
-    store_uri: str, start_gateway: Callable[..., GatewayProcess]
+    store_uri: str, start_gateway: StartGateway
 ) -> None:
     """G1, G2, G3, G8: each acknowledged record is at its offset, once; offsets are dense; nothing refused appears."""
     gateway = start_gateway(store_uri)

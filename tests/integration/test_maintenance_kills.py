@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +18,7 @@ import urllib3
 
 from log_format.inspection.verify import verify_topic
 from log_format.stores import open_store
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import StartGateway
 
 PARTITIONS = 2
 KILLS = 2
@@ -133,9 +133,7 @@ def maintain_and_kill(store_uri: str, output: Path, deadline: float) -> None:
     assert not [event for event in events if event["event"] == "failed"]
 
 
-def test_killed_maintenance_is_noticed_by_nobody(
-    s3_uri: str, tmp_path: Path, start_gateway: Callable[..., GatewayProcess]
-) -> None:
+def test_killed_maintenance_is_noticed_by_nobody(s3_uri: str, tmp_path: Path, start_gateway: StartGateway) -> None:
     """Every acknowledged record is read at its offset by every reader, all the time; and the topic verifies."""
     producers, readers = [Seen() for _ in range(PARTITIONS)], [Seen() for _ in range(PARTITIONS)]
     gateways = [start_gateway(s3_uri) for _ in range(2)]

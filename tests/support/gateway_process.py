@@ -8,7 +8,7 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +142,10 @@ class GatewayProcess:
         self.process.wait()
         assert self.process.stdout is not None
         self.process.stdout.close()
+
+
+StartGateway = Callable[..., GatewayProcess]
+"""The fixture ``start_gateway``: takes a store, settings, and what else ``GatewayProcess`` takes by name."""
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from log_format.cluster.identity import load_cluster
 from log_format.stores import open_store
 from tests.support.access import Client, Right, bootstrap, by, cluster_key
 from tests.support.attacks.trap import Trap
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import StartGateway
 
 BODY = {"records": [{"value": "v"}]}
 
@@ -30,7 +30,7 @@ def trap() -> Iterator[Trap]:
 
 
 def test_no_attempt_works_and_no_credential_is_told(
-    tmp_path: Path, start_gateway: Callable[..., GatewayProcess], client_of: Callable[..., Client], trap: Trap
+    tmp_path: Path, start_gateway: StartGateway, client_of: Callable[..., Client], trap: Trap
 ) -> None:
     """Tokens elsewhere than in the one header, pages of other sites, forged heartbeats and hops. The log of the whole run, every
     answer and the metrics have no secret."""

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.access import Client, Right, bootstrap, by, cluster_key
 from tests.support.certificate_authority import Authority
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import GatewayProcess, StartGateway
 from tests.support.waiting import eventually
 
 URI = "spiffe://corp/billing"
@@ -35,7 +35,7 @@ def shown(authority: Authority) -> Callable[..., ssl.SSLContext]:
 
 @pytest.fixture
 def start_mutual(
-    tmp_path: Path, authority: Authority, start_gateway: Callable[..., GatewayProcess]
+    tmp_path: Path, authority: Authority, start_gateway: StartGateway
 ) -> Callable[..., tuple[GatewayProcess, str]]:
     """Start gateways that ask for client certificates of an authority."""
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from log_format.cluster.preferred import preferred
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import GatewayProcess, StartGateway
 from tests.support.senders import Senders, check_log
 from tests.support.waiting import eventually
 from tidelog import Producer
@@ -53,7 +53,7 @@ def event_ids(lines: Iterator[str], count: int) -> list[int]:
 
 
 @pytest.fixture
-def two(tmp_path: Path, start_gateway: Callable[..., GatewayProcess]) -> Start:
+def two(tmp_path: Path, start_gateway: StartGateway) -> Start:
     """Start two gateways that know each other; the first is the one that the topic ``log`` prefers."""
 
     def start(*more: str) -> tuple[Any, Any]:
@@ -198,7 +198,7 @@ def test_a_drain_fails_no_request(two: Start, send: Callable[..., Senders]) -> N
 
 
 def test_who_wrongly_believes_to_be_preferred_finds_out_by_its_conflicts(
-    tmp_path: Path, start_gateway: Callable[..., GatewayProcess], send: Callable[..., Senders]
+    tmp_path: Path, start_gateway: StartGateway, send: Callable[..., Senders]
 ) -> None:
     """A gateway that came and is preferred is seen by the other one long before its next look, for the commits that it loses."""
     names = ("first", "second")
@@ -272,7 +272,7 @@ def test_event_streams_come_through_another_gateway_and_end_with_their_clients(t
 
 def test_one_of_three_is_killed(
     s3_uri: str,
-    start_gateway: Callable[..., GatewayProcess],
+    start_gateway: StartGateway,
     send: Callable[..., Senders],
 ) -> None:
     """On S3: the two that are left go on with the topic that the third owned; what any of them acknowledged is there, once."""

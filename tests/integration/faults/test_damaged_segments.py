@@ -10,7 +10,7 @@ import pytest
 
 from log_format.stores import open_store
 from tests.support.attacks.insiders import HOSTILE_PATHS, name_as_segment, segments
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import GatewayProcess, StartGateway
 
 
 def flip(path: Path, position: int) -> None:
@@ -71,9 +71,7 @@ def test_a_damaged_segment(gateway: GatewayProcess, damage: str) -> None:
     assert any(segment.name in str(problem) for problem in report.problems), report.problems
 
 
-def test_a_commit_that_names_what_is_no_segment(
-    gateway: GatewayProcess, start_gateway: Callable[..., GatewayProcess]
-) -> None:
+def test_a_commit_that_names_what_is_no_segment(gateway: GatewayProcess, start_gateway: StartGateway) -> None:
     """Paths that lead out of the table: 500 ``CORRUPT_SEGMENT`` with the segment, and the verifier says so; never another
     topic's records, never ``INTERNAL``."""
     from log_format.inspection.verify import verify_topic

@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from log_format.cluster.preferred import preferred
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import GatewayProcess, StartGateway
 from tests.support.live_gateways import ids, know_each_other, owned_by
 from tests.support.minio import Minio
 from tests.support.senders import Senders, check_log
@@ -41,7 +41,7 @@ def forwarded(gateway: GatewayProcess, outcome: str) -> float:
 
 
 @pytest.fixture
-def three(tmp_path: Path, start_gateway: Callable[..., GatewayProcess]) -> list[GatewayProcess]:
+def three(tmp_path: Path, start_gateway: StartGateway) -> list[GatewayProcess]:
     """The first is the one that will stand still."""
     gateways = [start_gateway(str(tmp_path / "store")) for _ in range(3)]
     assert know_each_other(gateways)
@@ -212,7 +212,7 @@ def test_a_long_poll_that_waits_opens_nothing(three: list[GatewayProcess]) -> No
 
 
 def test_the_others_go_on_when_the_store_is_slow_for_the_preferred_gateway(
-    s3_uri: str, minio: Minio, start_gateway: Callable[..., GatewayProcess], send: Callable[..., Senders]
+    s3_uri: str, minio: Minio, start_gateway: StartGateway, send: Callable[..., Senders]
 ) -> None:
     """Its event loop turns, and its heartbeats come: only what it should do takes seconds. 504 only for what it was sent."""
     proxy = Proxy(minio.port, delay_seconds=3)

@@ -9,13 +9,12 @@ import itertools
 import signal
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import GatewayProcess, StartGateway
 from tests.support.live_gateways import know_each_other, owned_by
 from tests.support.waiting import eventually
 from tidelog import Consumer, Producer, RecordMetadata
@@ -25,7 +24,7 @@ GOES_ON_SECONDS_MAX = 5.0
 
 
 @pytest.fixture
-def two(tmp_path: Path, start_gateway: Callable[..., GatewayProcess]) -> list[GatewayProcess]:
+def two(tmp_path: Path, start_gateway: StartGateway) -> list[GatewayProcess]:
     """The first is the one that will stand still."""
     gateways = [start_gateway(str(tmp_path / "store")) for _ in range(2)]
     assert know_each_other(gateways)

@@ -24,7 +24,7 @@ from log_format.cluster.identity import load_cluster
 from log_format.cluster.preferred import preferred
 from log_format.stores import open_store
 from tests.support.access import Client, Right, bootstrap, by, cluster_key
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import GatewayProcess, StartGateway
 from tests.support.waiting import eventually
 
 Json = dict[str, Any]
@@ -63,9 +63,7 @@ class Pair:
 
 
 @pytest.fixture
-def pair_of(
-    tmp_path: Path, start_gateway: Callable[..., GatewayProcess], client_of: Callable[..., Client]
-) -> Callable[[bool], Pair]:
+def pair_of(tmp_path: Path, start_gateway: StartGateway, client_of: Callable[..., Client]) -> Callable[[bool], Pair]:
     """Start both; they know each other."""
 
     def start(with_key: bool) -> Pair:

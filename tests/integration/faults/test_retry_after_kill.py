@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from log_format import layout
 from log_format.stores import open_store
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import GatewayProcess, StartGateway
 from tests.support.waiting import eventually
 
 TOPIC = "log"
@@ -68,7 +67,7 @@ def kill(gateway: GatewayProcess) -> None:
     assert gateway.end() == -signal.SIGKILL
 
 
-def test_committed_but_never_answered(store_uri: str, start_gateway: Callable[..., GatewayProcess]) -> None:
+def test_committed_but_never_answered(store_uri: str, start_gateway: StartGateway) -> None:
     """Killed between commit and answer, three times: the repeat, through another gateway, gets the first try's offsets."""
     gateway, next_one = start_gateway(store_uri), start_gateway(store_uri)
     gateway.topic(TOPIC)
@@ -90,7 +89,7 @@ def test_committed_but_never_answered(store_uri: str, start_gateway: Callable[..
     assert next_one.read(TOPIC) == log
 
 
-def test_buffered_but_never_committed(store_uri: str, start_gateway: Callable[..., GatewayProcess]) -> None:
+def test_buffered_but_never_committed(store_uri: str, start_gateway: StartGateway) -> None:
     """Killed with the request in its buffer: the repeat is the one that counts, and the sequence goes on behind it."""
     gateway = start_gateway(store_uri)
     gateway.topic(TOPIC, flush_ms=60_000)

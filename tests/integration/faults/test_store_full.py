@@ -8,13 +8,12 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import GatewayProcess, StartGateway
 
 AS_ROOT = ("--map-root-user", "--user") if os.geteuid() else ()
 """Whoever is not root mounts in a namespace of users of its own."""
@@ -52,7 +51,7 @@ class SmallDisk:
 
 
 @pytest.fixture
-def disk(tmp_path: Path, start_gateway: Callable[..., GatewayProcess]) -> SmallDisk:
+def disk(tmp_path: Path, start_gateway: StartGateway) -> SmallDisk:
     """Mounted, with a gateway that reads everything from it, and 1 MiB of something else on it."""
     if subprocess.run(["unshare", *AS_ROOT, "--mount", "true"], capture_output=True, check=False).returncode:
         pytest.skip("this machine allows no mounts, not even in a namespace of one's own")

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from tests.support.certificate_authority import Authority
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import GatewayProcess, StartGateway
 from tests.support.history_readers import COUNT, NO_TAIL, TYPES, answered, fetched, fill, wait_for_readers
 from tests.support.waiting import eventually
 from tidelog import Admin, Consumer, Producer
@@ -31,7 +31,7 @@ LARGE_BYTES = 20_000_000
 
 
 @pytest.fixture
-def start_secure(authority: Authority, start_gateway: Callable[..., GatewayProcess]) -> Callable[..., Any]:
+def start_secure(authority: Authority, start_gateway: StartGateway) -> Callable[..., Any]:
     """Start gateways that speak TLS."""
 
     def begin(store: str, *settings: str, pair: tuple[str, str] | None = None, **more: Any) -> Any:
@@ -63,9 +63,7 @@ def _all_of(connection: socket.socket) -> bytes:
     return bytes(received)
 
 
-def test_records_polls_and_streams(
-    start_secure: Callable[..., GatewayProcess], secure: Callable[..., ssl.SSLSocket]
-) -> None:
+def test_records_polls_and_streams(start_secure: StartGateway, secure: Callable[..., ssl.SSLSocket]) -> None:
     """Produce, fetch, a long poll that a record ends and an event stream work over TLS; the operations listener is plain,
     and SIGTERM ends a gateway with open connections of every kind in its time.
     """
@@ -95,7 +93,7 @@ def test_records_polls_and_streams(
 
 
 def test_the_sdk_trusts_whom_it_is_told_to(
-    start_secure: Callable[..., GatewayProcess], authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start_secure: StartGateway, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the authority's file, as an argument or in the environment, a client works; without it nothing is sent, and the
     error says what to do.
@@ -117,9 +115,7 @@ def test_the_sdk_trusts_whom_it_is_told_to(
         assert next(iter(consumer)).value == b"a"
 
 
-def test_gateways_pass_requests_on_over_tls(
-    start_secure: Callable[..., GatewayProcess], authority: Authority, tmp_path: Path
-) -> None:
+def test_gateways_pass_requests_on_over_tls(start_secure: StartGateway, authority: Authority, tmp_path: Path) -> None:
     """Two gateways that share a certificate, for a name and not for their addresses, forward to each other by that name."""
     shared = authority.issue("DNS:tidelog.internal,DNS:localhost")
     settings = ("--tls-ca", authority.ca_file, "--tls-peer-name", "tidelog.internal", "--heartbeat-ms", "200")
@@ -136,7 +132,7 @@ def test_gateways_pass_requests_on_over_tls(
 
 
 def test_a_changed_certificate_is_shown_to_new_connections(
-    start_secure: Callable[..., GatewayProcess], authority: Authority, secure: Callable[..., ssl.SSLSocket], tmp_path: Path,
+    start_secure: StartGateway, authority: Authority, secure: Callable[..., ssl.SSLSocket], tmp_path: Path,
 ) -> None:  # fmt: skip
     """Open connections go on, new ones see the new certificate; a pair that is none changes nothing and is logged once."""
     pair = (str(tmp_path / "cert"), str(tmp_path / "key"))
@@ -176,7 +172,7 @@ def test_a_changed_certificate_is_shown_to_new_connections(
 
 @pytest.mark.parametrize("framing", [f"Content-Length: {TOO_LARGE_BYTES}", "Transfer-Encoding: chunked"])
 def test_a_refusal_reaches_a_client_that_still_sends(
-    start_secure: Callable[..., GatewayProcess], secure: Callable[..., ssl.SSLSocket], framing: str
+    start_secure: StartGateway, secure: Callable[..., ssl.SSLSocket], framing: str
 ) -> None:
     """413 before the body was read: a client that sends all of it first still gets the answer, whole."""
     gateway = start_secure("memory://tls", "--request-bytes-max", str(1024 * 1024))
@@ -197,7 +193,7 @@ def test_a_refusal_reaches_a_client_that_still_sends(
     assert received.count(b"connection: close") == 1
 
 
-def test_what_is_no_tls_ends(start_secure: Callable[..., GatewayProcess]) -> None:
+def test_what_is_no_tls_ends(start_secure: StartGateway) -> None:
     """A client of plain HTTP, garbage, an old version and a client that goes half-way through: each connection ends, no
     line of the log calls it an error, and the gateway serves on.
     """
@@ -225,7 +221,7 @@ def _connections(gateway: GatewayProcess) -> float:
     return float(line.split()[1])
 
 
-def test_connections_that_never_shake_hands(start_secure: Callable[..., GatewayProcess]) -> None:
+def test_connections_that_never_shake_hands(start_secure: StartGateway) -> None:
     """A thousand of them are counted from the start, leave the probes alone, and are gone when their time is over; past
     twice ``connections_max`` more are cut at once.
     """
@@ -264,9 +260,7 @@ def test_answers_that_are_not_read(start: Callable[..., Any], authority: Authori
     assert gateway.log().count("does not read its answer") == 1
 
 
-def test_old_records_by_a_reader_go_through_the_gateway(
-    start_secure: Callable[..., GatewayProcess], tmp_path: Path
-) -> None:
+def test_old_records_by_a_reader_go_through_the_gateway(start_secure: StartGateway, tmp_path: Path) -> None:
     """The reader has no part in the encryption, so it does not get the client's socket."""
     gateway = start_secure(str(tmp_path / "store"), *NO_TAIL)
     fill(gateway)

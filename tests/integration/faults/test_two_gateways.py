@@ -11,7 +11,7 @@ from typing import Any
 
 import urllib3
 
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import StartGateway
 from tests.support.senders import Senders, check_log
 from tests.support.waiting import eventually
 
@@ -19,9 +19,7 @@ PARTITIONS = 2
 SECONDS = 3
 
 
-def test_both_write_at_once(
-    store_uri: str, start_gateway: Callable[..., GatewayProcess], send: Callable[..., Senders]
-) -> None:
+def test_both_write_at_once(store_uri: str, start_gateway: StartGateway, send: Callable[..., Senders]) -> None:
     """G3: each acknowledged record is at its offset, once. G4: the moment it is acknowledged the other gateway shows it."""
     gateways = [start_gateway(store_uri), start_gateway(store_uri)]
     gateways[0].topic("log", PARTITIONS, flush_ms=5)
@@ -54,7 +52,7 @@ def test_both_write_at_once(
 
 
 def test_a_gateway_that_slept_through_a_topics_end(
-    store_uri: str, start_gateway: Callable[..., GatewayProcess], send: Callable[..., Senders]
+    store_uri: str, start_gateway: StartGateway, send: Callable[..., Senders]
 ) -> None:
     """G3: stopped while it is sent records, it goes on in the topic that was made anew; of the old one nothing is there,
     and what it acknowledged to requests that came after the old topic's end is.
@@ -104,7 +102,7 @@ def test_a_gateway_that_slept_through_a_topics_end(
 
 def test_sigterm_while_producers_send(
     tmp_path: Path,
-    start_gateway: Callable[..., GatewayProcess],
+    start_gateway: StartGateway,
     send: Callable[..., Senders],
 ) -> None:
     """Every request is answered, with 200 or 503 ``DRAINING``; what was acknowledged is there; the status is 0."""

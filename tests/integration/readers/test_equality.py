@@ -20,7 +20,7 @@ from log_format.segments.reader import SegmentReader
 from log_format.topic.changes import AlterTopic
 from spark_pipeline import Way, read_topic, stream_topic
 from spark_pipeline.schemas import KAFKA_SOURCE
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import StartGateway
 from tests.support.topic_writer import TopicWriter
 
 START_MS = 1_763_683_200_123
@@ -122,7 +122,7 @@ def by_deltalake(store_uri: str, minio_environment: dict[str, str]) -> pa.Table:
 def test_every_reader_gives_the_same_rows(
     spark: SparkSession,
     request: pytest.FixtureRequest,
-    start_gateway: Callable[..., GatewayProcess],
+    start_gateway: StartGateway,
     maintain: Callable[[str], Any],
     minio_environment: dict[str, str],
     tmp_path: Path,

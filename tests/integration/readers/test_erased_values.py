@@ -9,11 +9,11 @@ from typing import Any
 
 import urllib3
 
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import StartGateway
 
 
 def test_every_gateway_gives_what_the_table_has(
-    tmp_path: Path, start_gateway: Callable[..., GatewayProcess], maintain: Callable[[str], Any]
+    tmp_path: Path, start_gateway: StartGateway, maintain: Callable[[str], Any]
 ) -> None:
     """On a quiet topic, as soon as keys were compacted: both gateways answer the same, without the value and its tombstone."""
     store = (tmp_path / "log").as_uri()

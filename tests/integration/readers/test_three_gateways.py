@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from log_format.inspection.verify import verify_topic
 from log_format.stores import open_store
 from spark_pipeline import stream_topic
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import StartGateway
 
 PARTITIONS = 3
 REQUESTS = 25
@@ -72,7 +72,7 @@ def wait_until_all(query: StreamingQuery, seen: Seen, count: int) -> None:
 def test_a_stream_from_the_beginning_gives_every_record_once(
     spark: SparkSession,
     s3_uri: str,
-    start_gateway: Callable[..., GatewayProcess],
+    start_gateway: StartGateway,
     maintain: Callable[[str], Any],
     tmp_path: Path,
 ) -> None:

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import StartGateway
 from tests.support.minio import Minio
 from tests.support.senders import Senders, check_log
 from tests.support.waiting import eventually
@@ -33,7 +33,7 @@ IN_FLIGHT_SECONDS = 0.5
 )
 def test_the_store_goes_away(
     own_minio: Minio,
-    start_gateway: Callable[..., GatewayProcess],
+    start_gateway: StartGateway,
     send: Callable[..., Senders],
     away: str,
     back: str,
@@ -75,7 +75,7 @@ def test_the_store_goes_away(
     assert all(one.began < gone + IN_FLIGHT_SECONDS for one in sent if one.status == 504)
 
 
-def test_a_gateway_that_starts_before_its_store(own_minio: Minio, start_gateway: Callable[..., GatewayProcess]) -> None:
+def test_a_gateway_that_starts_before_its_store(own_minio: Minio, start_gateway: StartGateway) -> None:
     """It starts, says that it is not ready, refuses with 503, and serves as soon as the store is there."""
     own_minio.kill()
     try:
@@ -92,7 +92,7 @@ def test_a_gateway_that_starts_before_its_store(own_minio: Minio, start_gateway:
     assert gateway.read("log") == [(0, "a")]
 
 
-def test_credentials_that_only_read(own_minio: Minio, start_gateway: Callable[..., GatewayProcess]) -> None:
+def test_credentials_that_only_read(own_minio: Minio, start_gateway: StartGateway) -> None:
     """A gateway that may read the bucket and no more starts, is ready, serves reads, and refuses writes with 503."""
     writer = start_gateway("s3://log/read-only", environment=own_minio.environment())
     writer.topic("log")

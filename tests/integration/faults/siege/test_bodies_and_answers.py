@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.support.attacks.bodies import ARROW, BODIES, BODY_BYTES, RECORDS, empty_headers
 from tests.support.attacks.connections import read_slowly
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import StartGateway
 from tests.support.siege import besiege
 from tests.support.waiting import eventually
 
 
-def test_bodies_that_become_much(tmp_path: Path, start_gateway: Callable[..., GatewayProcess]) -> None:
+def test_bodies_that_become_much(tmp_path: Path, start_gateway: StartGateway) -> None:
     """16 MiB of the smallest things that there are, a few kilobytes as sent, are refused at no cost to others."""
     gateway = start_gateway(str(tmp_path / "store"))
     gateway.topic("t")
@@ -30,11 +29,7 @@ def test_bodies_that_become_much(tmp_path: Path, start_gateway: Callable[..., Ga
 
 
 @pytest.mark.parametrize("kind", ["value", "headers"])
-def test_large_records_read_slowly(
-    kind: str,
-    tmp_path: Path,
-    start_gateway: Callable[..., GatewayProcess],
-) -> None:
+def test_large_records_read_slowly(kind: str, tmp_path: Path, start_gateway: StartGateway) -> None:
     """A dozen who ask for records of many times the usual size, and read nothing, hold no more memory than is theirs."""
     gateway = start_gateway(str(tmp_path / "store"), "--tail-cache-bytes-max", "0")
     gateway.topic("t", max_message_bytes=BODY_BYTES)

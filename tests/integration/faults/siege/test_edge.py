@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.support.attacks.connections import HALF_A_HEAD, half_requests
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import StartGateway
 from tests.support.siege import besiege
 from tests.support.waiting import eventually
 
 
-def test_probes_are_answered_whatever_clients_do(start_gateway: Callable[..., GatewayProcess], tmp_path: Path) -> None:
+def test_probes_are_answered_whatever_clients_do(start_gateway: StartGateway, tmp_path: Path) -> None:
     """Thousands of connections with half a request each, and event streams: probes and metrics are answered at once."""
     gateway = start_gateway(str(tmp_path), "--ops-port", "0")
     topic = gateway.topic("t")
@@ -33,9 +32,7 @@ def test_probes_are_answered_whatever_clients_do(start_gateway: Callable[..., Ga
     besiege(gateway, attack, health_url=gateway.operations_url)
 
 
-def test_half_a_head_holds_a_place_for_ten_seconds(
-    start_gateway: Callable[..., GatewayProcess], tmp_path: Path
-) -> None:
+def test_half_a_head_holds_a_place_for_ten_seconds(start_gateway: StartGateway, tmp_path: Path) -> None:
     """Clients who leave their request half-sent keep others out no longer than that, with the settings that nobody changed."""
     gateway = start_gateway(str(tmp_path), "--connections-max", "20")
     with contextlib.ExitStack() as stack:

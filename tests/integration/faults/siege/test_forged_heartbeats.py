@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from tests.support.attacks.insiders import forge_heartbeats
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import GatewayProcess, StartGateway
 from tests.support.siege import besiege
 from tests.support.waiting import eventually
 
 
-def test_forged_heartbeats_cost_little_and_draw_nothing(
-    tmp_path: Path, start_gateway: Callable[..., GatewayProcess]
-) -> None:
+def test_forged_heartbeats_cost_little_and_draw_nothing(tmp_path: Path, start_gateway: StartGateway) -> None:
     """A heartbeat of 1 GiB and 300 forged ones: memory and waits stay within the ceilings, two gateways see each other and nobody
     else, so that no request goes to an address that was put there."""
     directory = tmp_path / "store" / "system" / "gateways"

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from tests.support.attacks.lists import PARTITIONS, wanted, wide_pattern
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import StartGateway
 from tests.support.siege import besiege
 
 
 def test_a_fetch_of_one_partition_many_times_is_refused_and_costs_little(
-    tmp_path: Path, start_gateway: Callable[..., GatewayProcess]
+    tmp_path: Path, start_gateway: StartGateway
 ) -> None:
     """A partition that is named twice is refused, by its pointer; nobody else waits for it."""
     gateway = start_gateway(str(tmp_path / "store"))
@@ -28,9 +27,7 @@ def test_a_fetch_of_one_partition_many_times_is_refused_and_costs_little(
     assert answer.json()["errors"][0]["where"] == "/partitions/1/partition"
 
 
-def test_a_fetch_of_ten_thousand_partitions_stalls_nobody(
-    tmp_path: Path, start_gateway: Callable[..., GatewayProcess]
-) -> None:
+def test_a_fetch_of_ten_thousand_partitions_stalls_nobody(tmp_path: Path, start_gateway: StartGateway) -> None:
     """All partitions of a topic at once, some of them failing, by several readers: all are answered, and /healthz is not late."""
     gateway = start_gateway(str(tmp_path / "store"))
     gateway.topic("many", PARTITIONS)
@@ -52,9 +49,7 @@ def test_a_fetch_of_ten_thousand_partitions_stalls_nobody(
     besiege(gateway, attack)
 
 
-def test_polls_that_wait_for_many_partitions_hold_a_bounded_amount(
-    tmp_path: Path, start_gateway: Callable[..., GatewayProcess]
-) -> None:
+def test_polls_that_wait_for_many_partitions_hold_a_bounded_amount(tmp_path: Path, start_gateway: StartGateway) -> None:
     """Each of many long polls names all partitions of a topic: what does not fit is refused (503), and memory keeps its bound."""
     gateway = start_gateway(str(tmp_path / "store"))
     gateway.topic("many", PARTITIONS)
@@ -69,7 +64,7 @@ def test_polls_that_wait_for_many_partitions_hold_a_bounded_amount(
     besiege(gateway, attack)
 
 
-def test_a_pattern_of_wide_ranges_stalls_nobody(tmp_path: Path, start_gateway: Callable[..., GatewayProcess]) -> None:
+def test_a_pattern_of_wide_ranges_stalls_nobody(tmp_path: Path, start_gateway: StartGateway) -> None:
     """What costs most to compile, and what is refused only after compiling: neither runs on the event loop."""
     gateway = start_gateway(str(tmp_path / "store"))
     gateway.topic("t")
@@ -84,9 +79,7 @@ def test_a_pattern_of_wide_ranges_stalls_nobody(tmp_path: Path, start_gateway: C
     besiege(gateway, attack)
 
 
-def test_a_group_of_ten_thousand_partitions_stalls_nobody(
-    tmp_path: Path, start_gateway: Callable[..., GatewayProcess]
-) -> None:
+def test_a_group_of_ten_thousand_partitions_stalls_nobody(tmp_path: Path, start_gateway: StartGateway) -> None:
     """One member with all of them joins, polls, commits, leaves; then its offsets are moved and its lag is looked at."""
     gateway = start_gateway(str(tmp_path / "store"))
     gateway.topic("many", PARTITIONS)

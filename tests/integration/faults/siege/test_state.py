@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from tests.support.attacks.lists import METADATA_PARTITIONS, commit_metadata
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import StartGateway
 from tests.support.siege import besiege
 
 _LIMIT = 2 * 1024 * 1024
 
 
-def test_offsets_with_much_metadata_end_where_the_budget_does(
-    tmp_path: Path, start_gateway: Callable[..., GatewayProcess]
-) -> None:
+def test_offsets_with_much_metadata_end_where_the_budget_does(tmp_path: Path, start_gateway: StartGateway) -> None:
     """Groups with 16 MB of metadata each: those that do not fit are refused (503, nothing happened), and memory keeps its bound,
     that of the next gateway, too. What is there can be committed again, and deleted, and then there is room."""
     store = str(tmp_path / "store")
@@ -41,9 +38,7 @@ def test_offsets_with_much_metadata_end_where_the_budget_does(
     assert again.peak_bytes() < 600 << 20
 
 
-def test_a_gateway_starts_with_a_table_past_its_budget(
-    tmp_path: Path, start_gateway: Callable[..., GatewayProcess]
-) -> None:
+def test_a_gateway_starts_with_a_table_past_its_budget(tmp_path: Path, start_gateway: StartGateway) -> None:
     """Where the table is larger than may be, all that does not make it larger goes on."""
     store = str(tmp_path / "store")
     gateway = start_gateway(store)
@@ -64,9 +59,7 @@ def test_a_gateway_starts_with_a_table_past_its_budget(
     assert small.http.delete(path).status_code == 204
 
 
-def test_many_topics_of_many_partitions_are_forgotten(
-    tmp_path: Path, start_gateway: Callable[..., GatewayProcess]
-) -> None:
+def test_many_topics_of_many_partitions_are_forgotten(tmp_path: Path, start_gateway: StartGateway) -> None:
     """What is known of topics that nobody uses leaves memory, also when they were only made; a page of them is bounded."""
     gateway = start_gateway(str(tmp_path / "store"), "--manifest-bytes-max", str(4 * 1024 * 1024))
     names = iter(range(1_000))
@@ -84,7 +77,7 @@ def test_many_topics_of_many_partitions_are_forgotten(
     assert gateway.metric("tidelog_topics_loaded") < 30
 
 
-def test_transactional_ids_have_an_end(tmp_path: Path, start_gateway: Callable[..., GatewayProcess]) -> None:
+def test_transactional_ids_have_an_end(tmp_path: Path, start_gateway: StartGateway) -> None:
     """Each is remembered for days: what they take is told, and it is far below what is permitted after a few."""
     gateway = start_gateway(str(tmp_path / "store"))
     for number in range(20):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,14 +11,14 @@ import pytest
 import urllib3
 
 from tests.support.attacks.connections import readers_that_do_not_read
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import GatewayProcess, StartGateway
 
 
 @pytest.mark.parametrize(
     ("address", "within_seconds", "size_min"), [("127.0.0.2", 2, 1_000_000), ("127.0.0.1", 5, 1_000)]
 )
 def test_who_reads_is_served_beside_those_who_do_not(
-    tmp_path: Path, start_gateway: Callable[..., GatewayProcess], address: str, within_seconds: float, size_min: int
+    tmp_path: Path, start_gateway: StartGateway, address: str, within_seconds: float, size_min: int
 ) -> None:
     """A client at another address gets its megabyte at once; one at the same, as behind a balancer, some records in seconds."""
     gateway = start_gateway(str(tmp_path / "store"), "--tail-cache-bytes-max", "0")
@@ -44,7 +43,7 @@ def test_who_reads_is_served_beside_those_who_do_not(
         assert sorted(waited)[1] < within_seconds, waited
 
 
-def test_nobody_is_cut_at_the_beginning(tmp_path: Path, start_gateway: Callable[..., GatewayProcess]) -> None:
+def test_nobody_is_cut_at_the_beginning(tmp_path: Path, start_gateway: StartGateway) -> None:
     """A connection that the gateway looks at for the first time in the middle of an answer has ``write_stall_ms`` too."""
     gateway = start_gateway(str(tmp_path / "store"))
     gateway.topic("large")
@@ -56,9 +55,7 @@ def test_nobody_is_cut_at_the_beginning(tmp_path: Path, start_gateway: Callable[
         assert "does not read" not in gateway.log()
 
 
-def test_who_does_not_read_is_cut_when_others_wait(
-    tmp_path: Path, start_gateway: Callable[..., GatewayProcess]
-) -> None:
+def test_who_does_not_read_is_cut_when_others_wait(tmp_path: Path, start_gateway: StartGateway) -> None:
     """What a large unread answer holds is had by others after some seconds, but not while nobody waits for it; an answer that is
     read slowly comes whole all the same.
     """
