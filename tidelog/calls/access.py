@@ -12,6 +12,7 @@ from typing import Any, Literal, Unpack
 import msgspec
 
 from tidelog.bodies.encode import JSON
+from tidelog.calls.pages import paged
 from tidelog.deadline import Deadline
 from tidelog.errors import UnknownRole, UnknownToken
 from tidelog.http.transport import Reply, Request, Transport, target
@@ -31,27 +32,8 @@ from tidelog.types.access import (
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Tokens:
-    tokens: tuple[AccessToken, ...]
-    next: str | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Roles:
-    roles: tuple[Role, ...]
-    next: str | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Acls:
     acls: tuple[Acl, ...]
-    next: str | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Quotas:
-    quotas: tuple[Quota, ...]
-    next: str | None = None
 
 
 class AccessCalls:
@@ -81,13 +63,13 @@ class AccessCalls:
 
     def list_tokens(self, principal: str | None = None) -> list[AccessToken]:
         """All tokens without their secrets; of one user."""
-        found: list[AccessToken] = []
-        after: str | None = None
-        while True:
-            page = self._get(target("access", "tokens", principal=principal, after=after)).decode(_Tokens)
-            found += page.tokens
-            if (after := page.next) is None:
-                return found
+        return list(
+            paged(
+                "tokens",
+                AccessToken,
+                lambda after: self._get(target("access", "tokens", principal=principal, after=after)),
+            )
+        )
 
     def rotate_token(
         self, token_id: str, *, overlap_ms: int | None = None, expires_at: int | None = None
@@ -113,13 +95,7 @@ class AccessCalls:
 
     def list_roles(self) -> list[Role]:
         """All roles, by name."""
-        found: list[Role] = []
-        after: str | None = None
-        while True:
-            page = self._get(target("access", "roles", after=after)).decode(_Roles)
-            found += page.roles
-            if (after := page.next) is None:
-                return found
+        return list(paged("roles", Role, lambda after: self._get(target("access", "roles", after=after))))
 
     def put_role(self, role: str, members: Iterable[str]) -> Role:
         """Say who is in a role: these, and no one else. Repeated by itself."""
@@ -143,13 +119,7 @@ class AccessCalls:
 
     def list_acls(self, **named: Unpack[AclMembers]) -> list[Acl]:
         """The ACLs that are equal in all that is named."""
-        found: list[Acl] = []
-        after: str | None = None
-        while True:
-            page = self._get(_acls(named, after)).decode(_Acls)
-            found += page.acls
-            if (after := page.next) is None:
-                return found
+        return list(paged("acls", Acl, lambda after: self._get(_acls(named, after))))
 
     def delete_acls(self, **named: Unpack[AclMembers]) -> list[Acl]:
         """Remove the ACLs that are equal in all that is named, and return them. Never repeated by itself.
@@ -186,13 +156,7 @@ class AccessCalls:
 
     def list_quotas(self) -> list[Quota]:
         """All quotas, by principal."""
-        found: list[Quota] = []
-        after: str | None = None
-        while True:
-            page = self._get(target("access", "quotas", after=after)).decode(_Quotas)
-            found += page.quotas
-            if (after := page.next) is None:
-                return found
+        return list(paged("quotas", Quota, lambda after: self._get(target("access", "quotas", after=after))))
 
     def describe_quota(self, principal: str) -> Quota:
         """The quota of ``User:…``, or of ``*``: each that has none of its own."""

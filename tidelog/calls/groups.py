@@ -13,6 +13,7 @@ import msgspec
 
 from tidelog.bodies.encode import JSON
 from tidelog.bodies.json_offsets import as_json_offsets
+from tidelog.calls.pages import paged
 from tidelog.deadline import Deadline
 from tidelog.errors import UnknownGroup
 from tidelog.http.owners import Owned
@@ -37,11 +38,6 @@ class Joined(Told, frozen=True):
 
 class _Offsets(msgspec.Struct, frozen=True):
     offsets: tuple[CommittedOffset, ...]
-
-
-class _Page(msgspec.Struct, frozen=True):
-    groups: tuple[GroupSummary, ...]
-    next: str | None = None
 
 
 class GroupCalls:
@@ -144,15 +140,12 @@ class GroupCalls:
 
 def list_groups(transport: Transport, deadline: Deadline) -> list[GroupSummary]:
     """All groups, by name. Raises what ``Transport.call`` raises."""
-    found: list[GroupSummary] = []
-    after: str | None = None
-    while True:
+
+    def page(after: str | None) -> Reply:
         request = Request(method="GET", target=target("groups", after=after), repeatable=True, reads=True)
-        page = transport.call(request, deadline).decode(_Page)
-        found += page.groups
-        if page.next is None:
-            return found
-        after = page.next
+        return transport.call(request, deadline)
+
+    return list(paged("groups", GroupSummary, page))
 
 
 def as_json_places(places: Iterable[TopicPartition]) -> list[dict[str, Any]]:

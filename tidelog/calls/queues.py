@@ -14,6 +14,7 @@ import msgspec
 from tidelog import limits
 from tidelog.bodies.encode import JSON
 from tidelog.bodies.json_record import JsonRecord
+from tidelog.calls.pages import paged
 from tidelog.deadline import Deadline
 from tidelog.errors import LeaseExpired
 from tidelog.http.owners import Owned
@@ -88,11 +89,6 @@ class _Settled(msgspec.Struct, frozen=True):
 
 class _Redriven(msgspec.Struct, frozen=True):
     redriven: int
-
-
-class _Page(msgspec.Struct, frozen=True):
-    queues: tuple[Queue, ...]
-    next: str | None = None
 
 
 class QueueCalls:
@@ -204,12 +200,9 @@ def accept_in_transaction(
 
 def list_queues(transport: Transport, deadline: Deadline) -> list[Queue]:
     """All queues, by name. Raises what ``Transport.call`` raises."""
-    found: list[Queue] = []
-    after: str | None = None
-    while True:
+
+    def page(after: str | None) -> Reply:
         request = Request(method="GET", target=target("queues", after=after), repeatable=True, reads=True)
-        page = transport.call(request, deadline).decode(_Page)
-        found += page.queues
-        if page.next is None:
-            return found
-        after = page.next
+        return transport.call(request, deadline)
+
+    return list(paged("queues", Queue, page))

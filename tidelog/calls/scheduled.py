@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import msgspec
 
 from tidelog.bodies.json_record import JsonHeader, exact
+from tidelog.calls.pages import paged
 from tidelog.deadline import Deadline
-from tidelog.http.transport import Request, Transport, target
+from tidelog.http.transport import Reply, Request, Transport, target
 from tidelog.types.scheduled import DelayedRecord, ScheduledRecord
 
 
@@ -20,11 +21,6 @@ class _Entry(msgspec.Struct, frozen=True):
 
     def scheduled(self) -> ScheduledRecord:
         return ScheduledRecord(self.id, self.deliver_at, exact(self.key, self.key_base64))
-
-
-class _Page(msgspec.Struct, frozen=True):
-    scheduled: tuple[_Entry, ...]
-    next: str | None = None
 
 
 class _Content(msgspec.Struct, frozen=True):
@@ -45,17 +41,12 @@ class _Described(msgspec.Struct, frozen=True):
 
 def list_scheduled(transport: Transport, topic: str, timeout_ms: float) -> Iterator[ScheduledRecord]:
     """All that waits, page by page, in order of ids. Each page has ``timeout_ms``. Raises ``UnknownTopic``."""
-    after: str | None = None
-    while True:
-        request = Request(
-            method="GET", target=target("topics", topic, "scheduled", after=after), repeatable=True, reads=True
-        )
-        page = transport.call(request, Deadline(timeout_ms)).decode(_Page)
-        for entry in page.scheduled:
-            yield entry.scheduled()
-        if page.next is None:
-            return
-        after = page.next
+
+    def page(after: str | None) -> Reply:
+        where = target("topics", topic, "scheduled", after=after)
+        return transport.call(Request(method="GET", target=where, repeatable=True, reads=True), Deadline(timeout_ms))
+
+    return (entry.scheduled() for entry in paged("scheduled", _Entry, page))
 
 
 def describe_scheduled(transport: Transport, topic: str, scheduled_id: str, deadline: Deadline) -> DelayedRecord:

@@ -11,16 +11,12 @@ from collections.abc import Mapping
 import msgspec
 
 from tidelog.bodies.encode import JSON
+from tidelog.calls.pages import paged
 from tidelog.deadline import Deadline
 from tidelog.errors import TopicAlreadyExists, UnknownTopic
 from tidelog.http.transport import Reply, Request, Transport, target
 from tidelog.types.record import TopicPartition
 from tidelog.types.topic import Cluster, PartitionOffsets, Topic
-
-
-class _Page(msgspec.Struct, frozen=True, kw_only=True):
-    topics: tuple[Topic, ...]
-    next: str | None = None
 
 
 def describe_topic(transport: Transport, topic: str, deadline: Deadline, *, patient: bool = False) -> Topic:
@@ -64,16 +60,12 @@ def create_topic(
 
 def list_topics(transport: Transport, timeout_ms: float, prefix: str | None = None) -> list[Topic]:
     """The topics whose name begins with ``prefix``, by name. Each page has ``timeout_ms``."""
-    topics: list[Topic] = []
-    after: str | None = None
-    while True:
+
+    def page(after: str | None) -> Reply:
         where = target("topics", prefix=prefix, after=after)
-        reply = transport.call(Request(method="GET", target=where, repeatable=True, reads=True), Deadline(timeout_ms))
-        page = reply.decode(_Page)
-        topics += page.topics
-        after = page.next
-        if after is None:
-            return topics
+        return transport.call(Request(method="GET", target=where, repeatable=True, reads=True), Deadline(timeout_ms))
+
+    return list(paged("topics", Topic, page))
 
 
 def partition_offsets(

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
-
 from tidelog.calls.access import AccessCalls
-from tidelog.http.transport import target
+from tidelog.calls.pages import paged
+from tidelog.http.transport import Reply, target
 from tidelog.types.transaction import TransactionSummary
-
-
-class _Page(msgspec.Struct, frozen=True):
-    transactions: tuple[TransactionSummary, ...]
-    next: str | None = None
 
 
 class TransactionListCalls(AccessCalls):
@@ -26,14 +20,12 @@ class TransactionListCalls(AccessCalls):
         transactional_id_prefix: str | None = None,
     ) -> list[TransactionSummary]:
         """Transactions of the last day, of any state where ``state`` is None."""
-        found: list[TransactionSummary] = []
-        after: str | None = None
-        while True:
+
+        def page(after: str | None) -> Reply:
             where = target("transactions", state=state, transactional_id_prefix=transactional_id_prefix, after=after)
-            page = self._get(where).decode(_Page)
-            found += page.transactions
-            if (after := page.next) is None:
-                return found
+            return self._get(where)
+
+        return list(paged("transactions", TransactionSummary, page))
 
     def abort_transaction(self, transaction_id: str) -> None:
         """Abort a transaction that hangs; its producer's next call raises ``TransactionNotOpen``. Repeated by itself.
