@@ -172,6 +172,11 @@ class FakeGateway(FakeQueues):
             status, body, {name.replace("_", "-"): value for name, value in headers.items()}
         )
 
+    def will_answer(self, pattern: str, value: Any = None, status: int = 200) -> None:
+        """Answer one such request with this value in JSON; None: with nothing."""
+        body = b"" if value is None else json.dumps(value).encode()
+        self.misbehave(pattern, self.answer(status, body, Content_Type="application/json"))
+
     @staticmethod
     def stall(seconds: float) -> Fault:
         def fault(exchange: Exchange) -> None:

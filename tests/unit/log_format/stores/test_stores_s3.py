@@ -17,7 +17,7 @@ from log_format.limits import STORE_ATTEMPTS_MAX
 from log_format.store import ObjectStore
 from log_format.stores.s3 import S3Store
 from tests.support.clocks import ManualClock
-from tests.support.fake_s3 import FINE, Answer, FakeS3, error, fake_s3, point_to
+from tests.support.fake_s3 import FINE, Answer, FakeS3, error
 
 LISTING = b"""<?xml version="1.0"?><ListBucketResult><IsTruncated>false</IsTruncated><EncodingType>url</EncodingType>
 <Contents><Key>prefix/a%2Bb</Key><Size>3</Size><LastModified>2026-10-21T07:28:00.000Z</LastModified></Contents>
@@ -28,14 +28,6 @@ LISTING = b"""<?xml version="1.0"?><ListBucketResult><IsTruncated>false</IsTrunc
 CLOSED = Answer(closes=True)
 STALLED = Answer(stalls=True)
 BROKEN = Answer(body=b"12345", breaks_off=True)
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeS3]:
-    """The server, and this process's environment pointing to it."""
-    with fake_s3() as fake:
-        point_to(fake.url, monkeypatch)
-        yield fake
 
 
 @pytest.fixture(scope="module")

@@ -16,19 +16,11 @@ from botocore.compat import HTTPHeaders
 from log_format.errors import StoreUnavailable
 from log_format.stores.s3 import S3Store
 from tests.support.clocks import ManualClock
-from tests.support.fake_s3 import FINE, Answer, FakeS3, error, fake_s3, point_to
+from tests.support.fake_s3 import FINE, Answer, FakeS3, error
 
 KEY = "a+b c/é~_-.x"
 BOTO3_ONLY = {"amz-sdk-invocation-id", "amz-sdk-request"}
 """Headers by which boto3 counts its own retries, which are off."""
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeS3]:
-    """The server, and this process's environment pointing to it."""
-    with fake_s3() as fake:
-        point_to(fake.url, monkeypatch)
-        yield fake
 
 
 def _store(session: boto3.Session | None = None) -> S3Store:

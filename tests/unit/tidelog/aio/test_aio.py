@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 import tidelog
 import tidelog.aio
 from tests.support.fake_gateway import FakeGateway
+from tests.support.waiting import eventually
 from tidelog import Record, TopicPartition
 from tidelog.aio.settings import ConsumerSettings, ProducerSettings, QueueConsumerSettings
 from tidelog.errors import BufferFull, ClientClosed, UnknownTopic
@@ -25,13 +25,6 @@ def fill(gateway: FakeGateway, topic: str, count: int) -> None:
 
 
 Threads = Callable[[], list[str]]
-
-
-def no_thread_left(client_threads: Threads) -> bool:
-    end = time.monotonic() + 10
-    while client_threads() and time.monotonic() < end:
-        time.sleep(0.01)
-    return not client_threads()
 
 
 @pytest.mark.parametrize("name", ["Admin", "Consumer", "Producer", "QueueConsumer"])
@@ -77,7 +70,7 @@ def test_what_is_sent_is_read(gateway: FakeGateway, client_threads: Threads) -> 
         assert len(read) == 50
 
     asyncio.run(main())
-    assert no_thread_left(client_threads)
+    assert eventually(lambda: not client_threads())
 
 
 def test_a_cancelled_poll_loses_nothing(gateway: FakeGateway, client_threads: Threads) -> None:
@@ -106,7 +99,7 @@ def test_a_cancelled_poll_loses_nothing(gateway: FakeGateway, client_threads: Th
         return read
 
     assert asyncio.run(main()) == list(range(300))
-    assert no_thread_left(client_threads)
+    assert eventually(lambda: not client_threads())
 
 
 def test_a_poll_does_not_block_the_loop_and_close_ends_it(gateway: FakeGateway, client_threads: Threads) -> None:
@@ -125,7 +118,7 @@ def test_a_poll_does_not_block_the_loop_and_close_ends_it(gateway: FakeGateway, 
             await poll
 
     asyncio.run(main())
-    assert no_thread_left(client_threads)
+    assert eventually(lambda: not client_threads())
 
 
 async def test_errors_are_the_same(gateway: FakeGateway) -> None:
@@ -160,7 +153,7 @@ def test_a_full_buffer_is_awaited(gateway: FakeGateway, client_threads: Threads)
 
     assert asyncio.run(main()) > 100
     assert [record.value for record in made.records[0]] == [b"%d" % number for number in range(200)]
-    assert no_thread_left(client_threads)
+    assert eventually(lambda: not client_threads())
 
 
 async def test_a_full_buffer_is_awaited_only_so_long(gateway: FakeGateway) -> None:
