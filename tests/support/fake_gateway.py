@@ -23,6 +23,7 @@ import zstandard
 
 from tests.support.fake_log import Asked, FakeTopic, Problem
 from tests.support.fake_queues import FakeQueues
+from tidelog.types.record import Record
 
 DECODERS: dict[str, Callable[[bytes], bytes]] = {"": bytes, "gzip": gzip.decompress, "zstd": zstandard.decompress}
 Fault = Callable[["Exchange"], object]
@@ -115,6 +116,13 @@ class FakeGateway(FakeQueues):
     def create(self, name: str, partition_count: int = 1, **config: Any) -> FakeTopic:
         self.topics[name] = FakeTopic(partition_count, {key.replace("_", "."): value for key, value in config.items()})
         return self.topics[name]
+
+    def fill(self, name: str, count: int, partition_count: int = 1) -> FakeTopic:
+        """A topic with so many records in each partition; their values are their offsets."""
+        topic = self.create(name, partition_count)
+        for number in range(partition_count):
+            topic.records[number] = [Record(name, number, at, at, b"k", b"%d" % at) for at in range(count)]
+        return topic
 
     def values(self, topic: str) -> list[list[bytes | None]]:
         return [[record.value for record in records] for records in self.topics[topic].records]

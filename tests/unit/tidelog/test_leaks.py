@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.fake_gateway import FakeGateway
 from tests.support.waiting import eventually
-from tidelog import Admin, Consumer, Producer, Record, aio, limits
+from tidelog import Admin, Consumer, Producer, aio, limits
 from tidelog.errors import UnknownTopic
 from tidelog.http.endpoints import Endpoints
 from tidelog.http.owners import Owned, Owners
@@ -96,8 +96,7 @@ def test_many_clients_leave_nothing_behind(gateway: FakeGateway, cut: bool, clie
 
 def test_members_of_groups_leave_nothing_behind(gateway: FakeGateway, client_threads: Threads) -> None:
     """Heartbeats, commits beside the reading, a leave that is lost, transactions that are left open."""
-    topic = gateway.create("t")
-    topic.records[0] = [Record("t", 0, at, at, b"k", b"v") for at in range(20)]
+    gateway.fill("t", 20)
     before = socket_count()
     kept: list[Any] = []
     for number in range(10):

@@ -14,15 +14,10 @@ import tidelog
 import tidelog.aio
 from tests.support.fake_gateway import FakeGateway
 from tests.support.waiting import eventually
-from tidelog import Record, TopicPartition
+from tidelog import TopicPartition
 from tidelog.aio.settings import ConsumerSettings, ProducerSettings, QueueConsumerSettings
 from tidelog.errors import BufferFull, ClientClosed, UnknownTopic
 from tidelog.http.credentials import ConnectionSettings
-
-
-def fill(gateway: FakeGateway, topic: str, count: int) -> None:
-    gateway.create(topic, 1).records[0] = [Record(topic, 0, at, at, b"k", b"%d" % at) for at in range(count)]
-
 
 Threads = Callable[[], list[str]]
 
@@ -75,7 +70,7 @@ def test_what_is_sent_is_read(gateway: FakeGateway, client_threads: Threads) -> 
 
 def test_a_cancelled_poll_loses_nothing(gateway: FakeGateway, client_threads: Threads) -> None:
     """Polls are cancelled at every moment, also while a gateway is thinking; the records come all, once, in order."""
-    fill(gateway, "t", 300)
+    gateway.fill("t", 300)
 
     async def main() -> list[int]:
         read: list[int] = []

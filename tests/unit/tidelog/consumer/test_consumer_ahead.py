@@ -19,17 +19,13 @@ PLACE = TopicPartition("t", 0)
 pytestmark = pytest.mark.usefixtures("way")
 
 
-def fill(gateway: FakeGateway, count: int) -> None:
-    gateway.create("t", 1).records[0] = [Record("t", 0, at, at, b"k", b"%d" % at) for at in range(count)]
-
-
 def fetches(gateway: FakeGateway) -> int:
     return sum(1 for asked in list(gateway.asked) if asked.path.endswith(("/records", "/fetch")))
 
 
 def test_the_next_answer_is_fetched_while_one_is_handed_out(gateway: FakeGateway) -> None:
     """One answer ahead comes without a poll that wants it, and no more than one, however long the consumer is away."""
-    fill(gateway, 100)
+    gateway.fill("t", 100)
     with Consumer("t", bootstrap_servers=gateway.url, fetch_max_bytes=100) as consumer:
         assert [record.offset for record in consumer.poll(5_000, 1)] == [0]
         assert eventually(lambda: fetches(gateway) == 2)
@@ -40,7 +36,7 @@ def test_the_next_answer_is_fetched_while_one_is_handed_out(gateway: FakeGateway
 
 def test_what_was_fetched_ahead_is_dropped_by_a_seek_and_a_pause(gateway: FakeGateway) -> None:
     """After a seek the records from there come, and after a pause none; after it the right ones again."""
-    fill(gateway, 100)
+    gateway.fill("t", 100)
     with Consumer("t", bootstrap_servers=gateway.url, fetch_max_bytes=100) as consumer:
         consumer.poll(5_000, 1)
         assert eventually(lambda: fetches(gateway) == 2)
@@ -59,7 +55,7 @@ def test_what_was_fetched_ahead_is_dropped_by_a_seek_and_a_pause(gateway: FakeGa
 
 def test_an_error_ahead_comes_out_of_the_poll_that_wants_it(gateway: FakeGateway) -> None:
     """The records before a corrupt segment are returned first; then the poll raises, and the next one goes on."""
-    fill(gateway, 100)
+    gateway.fill("t", 100)
     with Consumer("t", bootstrap_servers=gateway.url, fetch_max_bytes=100) as consumer:
         first = consumer.poll(5_000, 1)
         assert eventually(lambda: fetches(gateway) == 2)
@@ -85,7 +81,7 @@ def refuse(exchange: Any) -> None:
 
 def test_close_ends_the_thread_that_fetches_ahead(gateway: FakeGateway) -> None:
     """Also while a gateway does not answer; nothing of ours runs after it."""
-    fill(gateway, 100)
+    gateway.fill("t", 100)
     release = threading.Event()
     consumer = Consumer("t", bootstrap_servers=gateway.url, fetch_max_bytes=100)
     consumer.poll(5_000)
@@ -146,7 +142,7 @@ def read_until_broken(consumer: Consumer) -> list[int]:
 
 def test_any_error_ahead_comes_out_of_the_poll(gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault of our own in the thread is raised by the poll that wants the records; it never reads as no records."""
-    fill(gateway, 100)
+    gateway.fill("t", 100)
     with Consumer("t", bootstrap_servers=gateway.url, fetch_max_bytes=100) as consumer:
         read = [record.offset for record in consumer.poll(5_000, 1)]
         assert eventually(lambda: fetches(gateway) == 2)
