@@ -14,6 +14,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import psutil
@@ -113,7 +114,6 @@ def call(port: int, method: str, path: str, body: object | None = None) -> dict[
     return json.loads(text) if text else {}
 
 
-@contextlib.contextmanager
 def gateway(
     store: str,
     environment: dict[str, str] | None = None,
@@ -121,44 +121,31 @@ def gateway(
     directory: Path | None = None,
     *,
     nice: int = 0,
-) -> Iterator[Server]:
+) -> AbstractContextManager[Server]:
     """A gateway on a store, with default settings except ``settings``. ``directory``: of the source; None: of this one."""
     port = free_port()
-    command = [
-        *(["nice", "-n", str(nice)] if nice else []),
-        sys.executable,
-        "-m",
-        "gateway",
-        "--store",
-        store,
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(port),
-    ]
-    server = Server([*command, *settings], port, "/readyz", environment, directory)
-    try:
-        yield server
-    finally:
-        server.stop()
+    command = [*(["nice", "-n", str(nice)] if nice else []), sys.executable, "-m", "gateway", "--store", store]
+    command += ["--host", "127.0.0.1", "--port", str(port), *settings]
+    return _running(Server(command, port, "/readyz", environment, directory))
 
 
-@contextlib.contextmanager
-def floor_server() -> Iterator[Server]:
+def floor_server() -> AbstractContextManager[Server]:
     """FastAPI and uvicorn alone: reads each body and answers (``floor_server.py``)."""
+    return _other_server("floor_server")
+
+
+def bare_server() -> AbstractContextManager[Server]:
+    """uvicorn alone: reads each body and answers (``bare_server.py``)."""
+    return _other_server("bare_server")
+
+
+def _other_server(name: str) -> AbstractContextManager[Server]:
     port = free_port()
-    server = Server([sys.executable, "-m", "benchmarks.floor_server", str(port)], port, "/readyz")
-    try:
-        yield server
-    finally:
-        server.stop()
+    return _running(Server([sys.executable, "-m", f"benchmarks.{name}", str(port)], port, "/readyz"))
 
 
 @contextlib.contextmanager
-def bare_server() -> Iterator[Server]:
-    """uvicorn alone: reads each body and answers (``bare_server.py``)."""
-    port = free_port()
-    server = Server([sys.executable, "-m", "benchmarks.bare_server", str(port)], port, "/readyz")
+def _running(server: Server) -> Iterator[Server]:
     try:
         yield server
     finally:

@@ -113,23 +113,6 @@ def _batch_row(server: Server, value_bytes: int, callers: int, seconds: float) -
     ]
 
 
-def _ranges(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One settlement for each lease."""
-    ranges: dict[str, dict[str, Any]] = {}
-    for one in records:
-        known = ranges.setdefault(
-            one["lease"],
-            {
-                "topic": one["topic"],
-                "partition": one["partition"],
-                "first_offset": one["offset"],
-                "lease": one["lease"],
-            },
-        )
-        known |= {"last_offset": one["offset"], "action": "accept"}
-    return list(ranges.values())
-
-
 def _singles(server: Server, store: str) -> Table:
     table = Table(
         "A queue one record at a time: one caller, received and accepted",
@@ -155,8 +138,10 @@ async def _single(_channel: Any, port: int, pause_s: float) -> dict[str, Any]:
         began = time.perf_counter()
         found = await connections.call("receive", "POST", "/v1/queues/work:receive", {"max_records": 1})
         assert found is not None, "a receive failed"
-        settlements = _ranges(found["records"])
-        await connections.call("settle", "POST", "/v1/queues/work:settle", {"settlements": settlements})
+        (record,) = found["records"]
+        settlement = {name: record[name] for name in ("topic", "partition", "lease")} | {"action": "accept"}
+        settlement |= {"first_offset": record["offset"], "last_offset": record["offset"]}
+        await connections.call("settle", "POST", "/v1/queues/work:settle", {"settlements": [settlement]})
         took.append((time.perf_counter() - began) * 1000)
         await asyncio.sleep(pause_s)
     await connections.close()

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
-from typing import Any
+
+from tests.support.loaded import loaded
 
 ROOT = Path(__file__).parents[2]
 
 
-def recorder() -> Any:
-    spec = importlib.util.spec_from_file_location("record_first_hour", ROOT / "scripts" / "record_first_hour.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_the_session_shows_what_stands_there() -> None:
     """Each command and each line of its output; the program is the one that was run."""
-    script = recorder()
+    script = loaded(ROOT / "scripts" / "record_first_hour.py")
     document = (ROOT / "docs" / "first-hour.md").read_text()
     stands = re.search(rf"{re.escape(script.BEGIN)}\n```console\n(.*?)\n```\n", document, re.DOTALL)
     assert stands is not None

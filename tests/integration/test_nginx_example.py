@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
 import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.support.loaded import loaded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "nginx-logs"
 HEADERS = "array<struct<key:string,value:binary>>"
-
-
-def _load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"nginx_example_{name}", EXAMPLE / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_the_generator_writes_and_rotates(tmp_path: Path) -> None:
@@ -41,7 +32,7 @@ def test_the_generator_writes_and_rotates(tmp_path: Path) -> None:
 def test_lines_become_rows(spark: SparkSession) -> None:
     """A line of the generator, and any of nginx's, is taken apart; another line is kept as it is; both name their place."""
     lines = [
-        _load("generate").line(random.Random(1)).rstrip("\n"),
+        loaded(EXAMPLE / "generate.py").line(random.Random(1)).rstrip("\n"),
         '2001:db8::1 - ada [31/Jan/2025:08:09:10 +0100] "POST /api?x=1 HTTP/2.0" 201 - "https://example.org/" "curl/8"',
         "2025/01/31 08:09:10 [error] something else",
     ]
@@ -50,7 +41,7 @@ def test_lines_become_rows(spark: SparkSession) -> None:
         for number, line in enumerate(lines)
     ]
     records = spark.createDataFrame(rows, f"partition int, offset long, value binary, headers {HEADERS}")
-    generated, posted, other = _load("to_table").requests(records).orderBy("offset").collect()
+    generated, posted, other = loaded(EXAMPLE / "to_table.py").requests(records).orderBy("offset").collect()
     assert (generated.method, generated.line, generated.file_line) == ("GET", None, 1)
     assert generated.bytes >= 100
     assert posted.time.astimezone(UTC) == datetime(2025, 1, 31, 7, 9, 10, tzinfo=UTC)

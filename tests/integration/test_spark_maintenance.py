@@ -22,23 +22,17 @@ from log_format.stores.memory import MemoryStore
 from log_format.topic.changes import AlterTopic
 from spark_pipeline import Way, read_topic, stream_topic
 from tests.support.collected_events import CollectedEvents
+from tests.support.drained_stream import drain
 from tests.support.maintenance_bench import MaintenanceBench
 from tests.support.topic_writer import TopicWriter
 
 START_MS = 1_763_683_200_123
 
 
-def drain(stream: DataFrame, checkpoint: Path) -> list[Row]:
-    """All that a stream has to give from its checkpoint on, in the order of its micro-batches."""
-    rows: list[Row] = []
-    query = (
-        stream.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.orderBy("partition", "offset").collect()))
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    return rows
+def drained(stream: DataFrame, checkpoint: Path) -> list[Row]:
+    """All that a stream has to give, in the order of its micro-batches."""
+    batches = drain(stream, checkpoint)
+    return [row for batch in batches for row in sorted(batch, key=lambda row: (row["partition"], row["offset"]))]
 
 
 def places(rows: list[Row]) -> list[tuple[int, int]]:
@@ -80,17 +74,17 @@ def test_a_native_stream_runs_through_maintenance(spark: SparkSession, s3_uri: s
 
     write(10, 0)
     stream = stream_topic(spark, s3_uri, "t")
-    first = drain(stream, tmp_path / "one")
+    first = drained(stream, tmp_path / "one")
     version = writer.log.refresh().version
     write(6, 10)
     merges = [fields for event, fields in maintain(spark, s3_uri).events if event == "rewrite"]
     assert [fields["reason"] for fields in merges] == ["merge", "merge"]
     write(2, 16)
-    second = drain(stream, tmp_path / "one")
+    second = drained(stream, tmp_path / "one")
     everything = [(p, offset) for p in (0, 1) for offset in range(18)]
     assert sorted(places(first + second)) == everything
     assert in_order(first + second)
-    fresh = drain(stream_topic(spark, s3_uri, "t", max_files_per_trigger=2), tmp_path / "two")
+    fresh = drained(stream_topic(spark, s3_uri, "t", max_files_per_trigger=2), tmp_path / "two")
     assert sorted(places(fresh)) == everything
     assert in_order(fresh)
     assert read_topic(spark, s3_uri, "t", version=version).count() == 20
@@ -99,7 +93,7 @@ def test_a_native_stream_runs_through_maintenance(spark: SparkSession, s3_uri: s
     writer.committer.commit(AlterTopic(partition_count=None, config={"cleanup.policy": "compact"}))
     report = maintain(spark, s3_uri)
     assert "keys" in {fields["reason"] for event, fields in report.events if event == "rewrite"}
-    assert sorted(places(drain(stream, tmp_path / "one"))) == [(0, 18), (1, 18)]
+    assert sorted(places(drained(stream, tmp_path / "one"))) == [(0, 18), (1, 18)]
     newest = {
         (row["partition"], bytes(row["key"]), bytes(row["value"]))
         for row in read_topic(spark, s3_uri, "t", way=Way.DELTA).collect()
@@ -114,7 +108,7 @@ def test_a_native_stream_runs_through_maintenance(spark: SparkSession, s3_uri: s
     maintain(spark, s3_uri)
     assert writer.log.refresh().log_starts.tolist() == [19, 19]
     write(1, 19)
-    assert sorted(places(drain(stream, tmp_path / "one"))) == [(0, 19), (1, 19)]
+    assert sorted(places(drained(stream, tmp_path / "one"))) == [(0, 19), (1, 19)]
     assert verify_topic(open_store(s3_uri), "t").problems == ()
     table = deltalake.DeltaTable(f"{s3_uri}/topics/t")
     assert table.version() == writer.log.refresh().version
@@ -147,10 +141,10 @@ def test_a_native_stream_that_lags_behind_the_kept_commits_fails_and_skips_nothi
     grow(2)
     copied(bench.store, directory)
     stream = stream_topic(spark, f"file://{directory}", "t")
-    assert len(drain(stream, tmp_path / "lags")) == 2
+    assert len(drained(stream, tmp_path / "lags")) == 2
     grow(late)
     copied(bench.store, directory)
-    assert len(drain(stream, tmp_path / "keeps up")) == 2 + late
+    assert len(drained(stream, tmp_path / "keeps up")) == 2 + late
     bench.clock.pass_ms(2 * 3_600_000)
     grow(late)
     job.run_round(collect=True)
@@ -158,8 +152,8 @@ def test_a_native_stream_that_lags_behind_the_kept_commits_fails_and_skips_nothi
     assert 3 < first <= 2 + late, "the test is about a log whose first commits are gone"
     copied(bench.store, directory)
     with pytest.raises(StreamingQueryException, match="DELTA"):
-        drain(stream, tmp_path / "lags")
-    assert len(drain(stream, tmp_path / "keeps up")) == late
+        drained(stream, tmp_path / "lags")
+    assert len(drained(stream, tmp_path / "keeps up")) == late
     options = {"store": f"file://{directory}", "subscribe": "t", "startingOffsets": "earliest"}
     by_offsets = spark.readStream.format("tidelog").options(**options).load()
-    assert len(drain(by_offsets, tmp_path / "by offsets")) == 2 + 2 * late
+    assert len(drained(by_offsets, tmp_path / "by offsets")) == 2 + 2 * late

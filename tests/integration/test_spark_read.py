@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -32,6 +32,7 @@ from log_format.topic.producers import ProducerStamp
 from spark_pipeline import Way, read_topic, stream_topic
 from spark_pipeline.jobs import flight_delays
 from spark_pipeline.record_checksum import summary
+from tests.support.drained_stream import drain
 from tests.support.topic_writer import TopicWriter
 
 pytestmark = pytest.mark.spark
@@ -42,19 +43,6 @@ FEW = [(0, START_MS, b"k", b"v"), (1, START_MS + 1, None, b"\xff\x00"), (0, STAR
 
 def places(rows: list[Row]) -> list[tuple[int, int]]:
     return sorted((row["partition"], row["offset"]) for row in rows)
-
-
-def drain(stream: DataFrame, checkpoint: Path | str) -> list[list[Row]]:
-    """All that a stream has to give from its checkpoint on, micro-batch by micro-batch."""
-    batches: list[list[Row]] = []
-    query = (
-        stream.writeStream.foreachBatch(lambda batch, _: batches.append(batch.collect()))
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    return batches
 
 
 @pytest.mark.parametrize("way", Way)

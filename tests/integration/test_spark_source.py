@@ -21,6 +21,7 @@ from log_format.groups.state import consumer_offsets_table
 from log_format.records.schema import HEADERS
 from spark_pipeline import lag
 from spark_pipeline.schemas import KAFKA_SOURCE
+from tests.support.drained_stream import drain
 from tests.support.records import records_of
 from tests.support.topic_writer import TopicWriter
 
@@ -35,17 +36,9 @@ def stream(spark: SparkSession, store: str, **options: Any) -> DataFrame:
     return spark.readStream.format("tidelog").options(store=store, startingOffsets="earliest", **options).load()
 
 
-def drain(records: DataFrame, checkpoint: Path | str) -> list[list[tuple[str, int, int]]]:
-    """All that a stream has to give from its checkpoint on, micro-batch by micro-batch, as places."""
-    batches: list[list[tuple[str, int, int]]] = []
-    query = (
-        records.writeStream.foreachBatch(lambda batch, _: batches.append(places(batch.collect())))
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    return batches
+def drained(records: DataFrame, checkpoint: Path | str) -> list[list[tuple[str, int, int]]]:
+    """What a stream has to give, as places."""
+    return [places(batch) for batch in drain(records, checkpoint)]
 
 
 def places(rows: list[Row]) -> list[tuple[str, int, int]]:
@@ -113,7 +106,7 @@ def test_some_of_the_records(spark: SparkSession, tmp_path: Path) -> None:
     assert places(typed.collect()) == expected
     assert typed.count() == len(expected)
     followed = stream(spark, store, subscribe="t", filterHeaders='["type:2"]')
-    assert [place for batch in drain(followed, tmp_path / "checkpoint") for place in batch] == expected
+    assert [place for batch in drained(followed, tmp_path / "checkpoint") for place in batch] == expected
 
 
 def test_what_is_wrong_is_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -135,10 +128,10 @@ def test_a_stream_takes_each_record_once_across_restarts(spark: SparkSession, st
     writer = TopicWriter(store_uri, "t")
     writer.append(some(30, 0) + some(50, 1))
     records = stream(spark, store_uri, subscribe="t", maxOffsetsPerTrigger=25)
-    first = drain(records, tmp_path / "checkpoint")
+    first = drained(records, tmp_path / "checkpoint")
     assert [len(batch) for batch in first] == [25, 25, 25, 5]
     writer.append(some(4, 1))
-    second = drain(records, tmp_path / "checkpoint")
+    second = drained(records, tmp_path / "checkpoint")
     assert sorted(place for batch in first for place in batch) == [
         ("t", partition, offset) for partition, end in ((0, 30), (1, 50)) for offset in range(end)
     ]
@@ -153,9 +146,9 @@ def test_partitions_and_topics_that_appear_are_found(spark: SparkSession, tmp_pa
     TopicWriter(store, "logs-a", partition_count=1).append(some(3))
     TopicWriter(store, "other", partition_count=1).append(some(3))
     records = stream(spark, store, subscribePattern="logs-.*")
-    assert drain(records, tmp_path / "checkpoint") == [[("logs-a", 0, offset) for offset in range(3)]]
+    assert drained(records, tmp_path / "checkpoint") == [[("logs-a", 0, offset) for offset in range(3)]]
     TopicWriter(store, "logs-b", partition_count=2).append(some(2, 1))
-    assert drain(records, tmp_path / "checkpoint") == [[("logs-b", 1, 0), ("logs-b", 1, 1)]]
+    assert drained(records, tmp_path / "checkpoint") == [[("logs-b", 1, 0), ("logs-b", 1, 1)]]
 
 
 @pytest.mark.parametrize("fail", [True, False])
@@ -165,15 +158,15 @@ def test_records_that_are_gone(spark: SparkSession, tmp_path: Path, fail: bool) 
     writer = TopicWriter(store, "t", partition_count=1)
     writer.append(some(10))
     records = stream(spark, store, subscribe="t", failOnDataLoss=str(fail).lower())
-    drain(records, tmp_path / "checkpoint")
+    drained(records, tmp_path / "checkpoint")
     writer.append(some(10))
     writer.append(some(10))
     writer.delete_records({0: 25})
     if fail:
         with pytest.raises(PySparkException, match=r"t/0 was read up to 10, and holds \[25, 30\) now.*failOnDataLoss"):
-            drain(records, tmp_path / "checkpoint")
+            drained(records, tmp_path / "checkpoint")
     else:
-        assert drain(records, tmp_path / "checkpoint") == [[("t", 0, offset) for offset in range(25, 30)]]
+        assert drained(records, tmp_path / "checkpoint") == [[("t", 0, offset) for offset in range(25, 30)]]
 
 
 def test_a_topic_made_anew_is_data_loss(spark: SparkSession, tmp_path: Path) -> None:
@@ -182,12 +175,12 @@ def test_a_topic_made_anew_is_data_loss(spark: SparkSession, tmp_path: Path) -> 
     writer = TopicWriter(store, "t", partition_count=1)
     writer.append(some(10))
     strict, lenient = (stream(spark, store, subscribe="t", failOnDataLoss=fail) for fail in ("true", "false"))
-    drain(strict, tmp_path / "checkpoint")
+    drained(strict, tmp_path / "checkpoint")
     writer.delete()
     TopicWriter(store, "t", partition_count=1).append(some(4))
     with pytest.raises(PySparkException, match=r"t/0 was read up to 10, and holds \[0, 4\) now"):
-        drain(strict, tmp_path / "checkpoint")
-    assert drain(lenient, tmp_path / "checkpoint") == [[("t", 0, offset) for offset in range(4)]]
+        drained(strict, tmp_path / "checkpoint")
+    assert drained(lenient, tmp_path / "checkpoint") == [[("t", 0, offset) for offset in range(4)]]
 
 
 def test_progress_is_the_groups_and_lag_is_known(spark: SparkSession, tmp_path: Path) -> None:

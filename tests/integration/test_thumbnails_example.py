@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 import zlib
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.gateway_process import running_gateway
+from tests.support.loaded import loaded
 from tidelog import Admin, Consumer, Record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "thumbnails"
-
-
-def _load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"thumbnails_example_{name}", EXAMPLE / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def _run(name: str, *options: str) -> None:
@@ -42,7 +32,7 @@ def _records(url: str, topic: str) -> list[Record]:
 
 def test_a_thumbnail_is_a_png() -> None:
     """Of the right size, every nth pixel; other kinds and damaged images are refused."""
-    images = _load("images")
+    images = loaded(EXAMPLE / "images.py")
     made = images.thumbnail(images.picture(80, 40, 1), 32, (b"P6",))
     assert made[:8] == b"\x89PNG\r\n\x1a\n"
     assert (int.from_bytes(made[16:20], "big"), int.from_bytes(made[20:24], "big")) == (27, 14)
@@ -81,7 +71,7 @@ def test_work_is_shared_retried_and_redriven(spark: SparkSession, tmp_path: Path
         assert {record.key for record in last} == damaged
         assert admin.redrive_queue("thumbnailer", max_records=1) == 1
 
-        counts = {row["kind"]: row for row in _load("count").counted(spark, store).collect()}
+        counts = {row["kind"]: row for row in loaded(EXAMPLE / "count.py").counted(spark, store).collect()}
         assert {kind: (row["images"], row["thumbnails"]) for kind, row in counts.items()} == {
             "colour": (90, len(good)),
             "grey": (10, 10),

@@ -19,6 +19,7 @@ import pytest
 
 from gateway.process.moving_protocol import MOVES_AFTER
 from tests.support.gateway_process import SERVE, GatewayProcess, running_gateway
+from tests.support.waiting import until
 
 COUNT = 3
 PATIENCE_S = 60
@@ -39,10 +40,7 @@ def workers(gateway: GatewayProcess) -> set[int]:
 
 
 def wait_until(what: str, is_so: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
+    until(is_so, PATIENCE_S, what=what)
 
 
 class Load:

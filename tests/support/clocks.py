@@ -1,6 +1,8 @@
-"""Time that moves only when a test says so."""
+"""Time that moves when a test says so."""
 
 from __future__ import annotations
+
+from log_format.clock import SystemClock
 
 EPOCH_MS = 1_763_683_200_000
 """Wall time where a test begins."""
@@ -26,3 +28,12 @@ class ManualClock:
 
     def pass_ms(self, duration_ms: int) -> None:
         self.elapsed_ms += duration_ms
+
+
+class LaterClock(SystemClock):
+    """The system's, some time later."""
+
+    ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead_ms

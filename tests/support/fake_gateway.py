@@ -23,6 +23,7 @@ import zstandard
 
 from tests.support.fake_log import Asked, FakeTopic, Problem
 from tests.support.fake_queues import FakeQueues
+from tidelog.types.record import Record
 
 DECODERS: dict[str, Callable[[bytes], bytes]] = {"": bytes, "gzip": gzip.decompress, "zstd": zstandard.decompress}
 Fault = Callable[["Exchange"], object]
@@ -116,6 +117,13 @@ class FakeGateway(FakeQueues):
         self.topics[name] = FakeTopic(partition_count, {key.replace("_", "."): value for key, value in config.items()})
         return self.topics[name]
 
+    def fill(self, name: str, count: int, partition_count: int = 1) -> FakeTopic:
+        """A topic with so many records in each partition; their values are their offsets."""
+        topic = self.create(name, partition_count)
+        for number in range(partition_count):
+            topic.records[number] = [Record(name, number, at, at, b"k", b"%d" % at) for at in range(count)]
+        return topic
+
     def values(self, topic: str) -> list[list[bytes | None]]:
         return [[record.value for record in records] for records in self.topics[topic].records]
 
@@ -171,6 +179,11 @@ class FakeGateway(FakeQueues):
         return lambda exchange: exchange.answer(
             status, body, {name.replace("_", "-"): value for name, value in headers.items()}
         )
+
+    def will_answer(self, pattern: str, value: Any = None, status: int = 200) -> None:
+        """Answer one such request with this value in JSON; None: with nothing."""
+        body = b"" if value is None else json.dumps(value).encode()
+        self.misbehave(pattern, self.answer(status, body, Content_Type="application/json"))
 
     @staticmethod
     def stall(seconds: float) -> Fault:

@@ -106,3 +106,10 @@ def point_to(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", url)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "user")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "password")
+
+
+class NoBody:
+    """Of a response that boto3 is given in place of a server's: it is empty."""
+
+    def stream(self, *_: object, **__: object) -> Iterator[bytes]:
+        return iter(())

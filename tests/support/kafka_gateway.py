@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tests.support.gateway_process import GatewayProcess
+from tests.support.server_process import free_port
 
 
 class KafkaGateway(GatewayProcess):
@@ -20,7 +20,7 @@ class KafkaGateway(GatewayProcess):
 @contextlib.contextmanager
 def kafka_gateway(store: str | Path, log_path: Path, *settings: str, **more: Any) -> Iterator[KafkaGateway]:
     """One that runs, and ends with the block: with status 0."""
-    address = f"127.0.0.1:{_free_port()}"
+    address = f"127.0.0.1:{free_port()}"
     gateway = KafkaGateway(store, log_path, "--kafka-listen", address, *settings, **more)
     gateway.kafka = address
     try:
@@ -28,10 +28,3 @@ def kafka_gateway(store: str | Path, log_path: Path, *settings: str, **more: Any
     finally:
         status = gateway.end()
     assert status == 0, gateway.log()[-3000:]
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import secrets
-import time
 from typing import Any
 
 import httpx
 
 from tests.support.http_api import Api, Json
+from tests.support.waiting import eventually, until
 
 SOON_S = 8.0
 SOON_MS = 8_000
@@ -61,9 +61,7 @@ class Queue:
 
     def becomes(self, **expected: int) -> None:
         """Its only partition is described so, soon."""
-        until = time.monotonic() + SOON_S
-        while any(self.partition()[name] != value for name, value in expected.items()) and time.monotonic() < until:
-            time.sleep(0.1)
+        eventually(lambda: expected.items() <= self.partition().items(), SOON_S)
         self.stands(**expected)
 
     def partition(self) -> Json:
@@ -83,13 +81,8 @@ def values(records: list[Json]) -> list[str]:
 
 def dead(api: Api, topic: str, count: int = 1) -> list[Json]:
     """The records of a dead letter topic, once there are so many."""
-    until = time.monotonic() + SOON_S
-    while time.monotonic() < until:
-        found = api.records(topic)
-        if len(found) >= count:
-            return found
-        time.sleep(0.1)
-    raise AssertionError(f"{topic} has no {count} records")
+    until(lambda: len(api.records(topic)) >= count, SOON_S)
+    return api.records(topic)
 
 
 def headers(record: Json) -> dict[str, str]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 def eventually(condition: Callable[[], object], seconds: float = 20) -> bool:
@@ -20,10 +23,12 @@ PAUSE_SECONDS_MAX = 0.1
 """A look may be a request: what takes long is looked at ten times a second, what comes soon at once."""
 
 
-def until(holds: Callable[[], object], seconds: float = 30, *, every: float = 0.02) -> None:
-    """Return when the condition holds; fail when it does not within so many seconds. ``every``: the first pause."""
+def until(look: Callable[[], T], seconds: float = 30, *, every: float = 0.02, what: str = "it never came about") -> T:
+    """What a look finds, as soon as that is true; fail with ``what`` when it is not within so many seconds. ``every``: the first
+    pause."""
     deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it never came about"
+    while not (found := look()):
+        assert time.monotonic() < deadline, what
         time.sleep(every)
         every = max(every, min(1.2 * every, PAUSE_SECONDS_MAX))
+    return found

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.tracked_files import ROOT, tracked_files
+
 PACKAGES = "log_format|gateway|tidelog|compaction|spark_pipeline"
 FOLDERS = f"{PACKAGES}|benchmarks|docs|examples|infra|scripts|tests"
 PATH = re.compile(rf"(?<![\w./-])(?:{FOLDERS})/[\w./-]*\w")
@@ -38,29 +39,16 @@ NO_MODULES = ("py", "lock", "zip", "svc", "bash", "fish")
 
 
 @cache
-def _files() -> tuple[str, ...]:
-    """Every file that is, or would be, committed, from the root on."""
-    listing = subprocess.run(
-        ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return tuple(name for name in sorted(set(listing.stdout.split("\0")) - {""}) if (ROOT / name).is_file())
-
-
-@cache
 def _names() -> frozenset[str]:
     """Files, and the folders that they are in."""
-    return frozenset(str(path) for name in _files() for path in (Path(name), *Path(name).parents))
+    return frozenset(str(path) for name in tracked_files() for path in (Path(name), *Path(name).parents))
 
 
 @cache
 def _prose() -> tuple[tuple[str, str], ...]:
     """What people read, by file: documents, and docstrings and comments of code."""
     found: list[tuple[str, str]] = []
-    for name in _files():
+    for name in tracked_files():
         path = ROOT / name
         if name.endswith(".md") and name != "CHANGELOG.md":
             found.append((name, BLOCK.sub("", path.read_text())))
@@ -78,7 +66,7 @@ def _words(source: str) -> list[str]:
 @cache
 def _literals() -> frozenset[str]:
     """Every short string in code: ``tidelog.runs`` is a tag, and no module."""
-    sources = ((ROOT / name).read_text() for name in _files() if name.endswith(".py"))
+    sources = ((ROOT / name).read_text() for name in tracked_files() if name.endswith(".py"))
     return frozenset(text for source in sources for text in re.findall(r'"([a-z][a-z._]{1,40})"', source))
 
 
@@ -136,7 +124,9 @@ def test_paths_exist() -> None:
 def test_files_exist() -> None:
     """A file's name without its whole path is that of some file."""
     known = {
-        part for name in _files() for part in ("/".join(Path(name).parts[i:]) for i in range(len(Path(name).parts)))
+        part
+        for name in tracked_files()
+        for part in ("/".join(Path(name).parts[i:]) for i in range(len(Path(name).parts)))
     }
     _assert_none(
         f"{name}: {match[0]}"
@@ -162,7 +152,7 @@ def test_modules_exist() -> None:
 def test_names_exist() -> None:
     """A name that a docstring or comment sets in backticks, or one of the two maps of the code, is there in code."""
     code: set[str] = set()
-    for name in _files():
+    for name in tracked_files():
         code.update(re.split(r"[/.]", name))
         if not name.endswith((".md", ".png")):
             text = (ROOT / name).read_text(errors="replace")
@@ -178,10 +168,10 @@ def test_names_exist() -> None:
 
 def test_decisions_exist() -> None:
     """A decision's number is that of one file, and each is in the index with its title, date and status."""
-    numbers = {Path(name).name[:3] for name in _files() if re.fullmatch(r"docs/decisions/[0-9]{3}-.*\.md", name)}
+    numbers = {Path(name).name[:3] for name in tracked_files() if re.fullmatch(r"docs/decisions/[0-9]{3}-.*\.md", name)}
     _assert_none(f"{name}: {match[0]}" for name, match in _cited(DECISION) if match[1] not in numbers)
     index = (ROOT / "docs/decisions/README.md").read_text()
-    for name in _files():
+    for name in tracked_files():
         if re.fullmatch(r"docs/decisions/[0-9]{3}-.*\.md", name):
             text = (ROOT / name).read_text()
             head = re.match(r"# ([0-9]{3}): (.+)\n\nDate: ([0-9]{4}-[0-9]{2}-[0-9]{2})\. Status: ([a-z ,0-9]+)\.", text)

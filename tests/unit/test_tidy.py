@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.tracked_files import ROOT, tracked_files
+
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
 FILE_BYTES_MAX = 1024 * 1024
@@ -39,14 +39,7 @@ EMOJI = re.compile("[\U0001f300-\U0001faff\u2600-\u27bf\ufe0f]")
 @cache
 def _files() -> tuple[Path, ...]:
     """Every file that is, or would be, committed."""
-    listing = subprocess.run(
-        ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return tuple(path for name in sorted(set(listing.stdout.split("\0")) - {""}) if (path := ROOT / name).is_file())
+    return tuple(ROOT / name for name in tracked_files())
 
 
 @cache

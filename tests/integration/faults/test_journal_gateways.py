@@ -14,6 +14,7 @@ import pytest
 
 from log_format.cluster.preferred import preferred
 from tests.support.gateway_process import GatewayProcess, running_gateways
+from tests.support.waiting import until
 
 IDS = ("one", "two")
 
@@ -29,10 +30,7 @@ def gateways(tmp_path: Path) -> Iterator[list[GatewayProcess]]:
             )
             for name in names
         ]  # fmt: skip
-        deadline = time.monotonic() + 20
-        while any(len(gateway.http.get("/v1/cluster").json()["gateways"]) < 2 for gateway in started):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        until(lambda: all(len(gateway.http.get("/v1/cluster").json()["gateways"]) >= 2 for gateway in started), 20)
         yield started
 
 

@@ -22,6 +22,12 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaGateway]:
         yield running
 
 
+@pytest.fixture
+def wire(gateway: KafkaGateway) -> Iterator[Wire]:
+    with Wire(gateway.kafka) as made:
+        yield made
+
+
 @pytest.fixture(scope="package")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     directory = tmp_path_factory.mktemp("secured")

@@ -43,12 +43,6 @@ def python(gateway: KafkaGateway) -> Iterator[KafkaAdminClient]:
 
 
 @pytest.fixture
-def wire(gateway: KafkaGateway) -> Iterator[Wire]:
-    with Wire(gateway.kafka) as made:
-        yield made
-
-
-@pytest.fixture
 def name() -> str:
     return f"t-{uuid.uuid4().hex[:12]}"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 from tests.support.access import bootstrap_file
 from tests.support.kafka_frames import KEYS, Wire, framed
 from tests.support.kafka_gateway import KafkaGateway, kafka_gateway
+from tests.support.waiting import until
 
 PRODUCE, FETCH, METADATA, API_VERSIONS = "produce", "fetch", "metadata", "api_versions"
 
@@ -180,15 +180,8 @@ def test_a_client_that_goes_away_leaves_nothing_behind(gateway: KafkaGateway) ->
         topics = [{"topic_id": told.topic_id, "partitions": [partition]}]
         limits: dict[str, Any] = {"max_wait": 60_000, "min_bytes": 1, "max_bytes": 1000, "rack_id": ""}
         wire.ask(FETCH, 13, topics=topics, forgotten_topics_data=(), replica_id=-1, **limits)
-        _until(lambda: gateway.metric("tidelog_waiting_polls") == 1)
-    _until(lambda: gateway.metric("tidelog_waiting_polls") == 0)
-
-
-def _until(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + 10
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.02)
+        until(lambda: gateway.metric("tidelog_waiting_polls") == 1)
+    until(lambda: gateway.metric("tidelog_waiting_polls") == 0)
 
 
 def test_with_auth_nothing_is_served_before_a_proof(tmp_path: Path) -> None:

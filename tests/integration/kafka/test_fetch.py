@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 from tests.support.certificate_authority import Authority
 from tests.support.kafka_frames import Wire
 from tests.support.kafka_gateway import KafkaGateway, kafka_gateway
+from tests.support.waiting import until
 
 LIMITS: dict[str, Any] = {"max_wait": 0, "min_bytes": 1, "max_bytes": 8 << 20, "replica_id": -1, "rack_id": ""}
 TIME_MS = 1_700_000_000_000
@@ -263,9 +264,9 @@ def test_connections_beyond_the_bounds_are_closed(tmp_path: Path, authority: Aut
     with kafka_gateway(tmp_path / "store", tmp_path / "log", *settings, trust=authority.trust()) as gateway:
         host, _, port = gateway.kafka.rpartition(":")
         silent = [socket.create_connection((host, int(port)), timeout=10) for _ in range(3)]
-        _until(lambda: not _is_served(gateway.kafka, authority.trust()))
+        until(lambda: not _is_served(gateway.kafka, authority.trust()))
         assert gateway.metric('tidelog_kafka_connections_refused_total{reason="too_many"}') >= 1
-        _until(lambda: _is_served(gateway.kafka, authority.trust()))
+        until(lambda: _is_served(gateway.kafka, authority.trust()))
         for one in silent:
             one.close()
 
@@ -276,7 +277,7 @@ def test_an_address_has_its_share(tmp_path: Path) -> None:
         with Wire(gateway.kafka) as first, Wire(gateway.kafka) as second:
             assert first.call("api_versions", 0).error_code is second.call("api_versions", 0).error_code
             assert not _is_served(gateway.kafka, None)
-        _until(lambda: _is_served(gateway.kafka, None))
+        until(lambda: _is_served(gateway.kafka, None))
 
 
 def _is_served(address: str, trust: ssl.SSLContext | None) -> bool:
@@ -285,13 +286,6 @@ def _is_served(address: str, trust: ssl.SSLContext | None) -> bool:
             return wire.call("api_versions", 0).error_code is KafkaError.none
     except Exception:  # noqa: BLE001 - refused in whatever way
         return False
-
-
-def _until(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + 15
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.1)
 
 
 pytestmark = pytest.mark.timeout(120)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from tests.support.kafka_frames import Wire
 from tests.support.kafka_gateway import KafkaGateway, kafka_gateway
+from tests.support.waiting import until
 
 PRODUCE, METADATA = "produce", "metadata"
 QUICK = ("--heartbeat-ms", "200", "--drain-notice-ms", "0")
@@ -40,7 +39,7 @@ def test_gateways_tell_the_same_leaders_and_each_serves_all(tmp_path: Path) -> N
         kafka_gateway(store, tmp_path / "b", *QUICK) as b,
     ):
         topics = [a.topic(f"t{number}") for number in range(12)]
-        _until(lambda: len(_leaders(a, topics)) == len(_leaders(b, topics)) == 2)
+        until(lambda: len(_leaders(a, topics)) == len(_leaders(b, topics)) == 2)
         for topic in topics:
             leaders = {_leader(gateway, topic) for gateway in (a, b)}
             assert len(leaders) == 1, "they do not agree"
@@ -58,7 +57,7 @@ def test_gateways_tell_the_same_leaders_and_each_serves_all(tmp_path: Path) -> N
         assert not failures
         b.process.send_signal(signal.SIGTERM)
         b.process.wait(30)
-        _until(lambda: len(_leaders(a, topics)) == 1)
+        until(lambda: len(_leaders(a, topics)) == 1)
 
 
 def test_a_gateway_that_ends_answers_what_it_took(tmp_path: Path) -> None:
@@ -68,7 +67,7 @@ def test_a_gateway_that_ends_answers_what_it_took(tmp_path: Path) -> None:
         with Wire(gateway.kafka) as wire, Wire(gateway.kafka) as late:
             wire.ask(PRODUCE, 9, **asked("slow"))
             late.call("api_versions", 0)
-            _until(lambda: gateway.metric("tidelog_buffered_bytes") > 0)
+            until(lambda: gateway.metric("tidelog_buffered_bytes") > 0)
             gateway.process.send_signal(signal.SIGTERM)
             (told,) = wire.answer(PRODUCE, 9).responses
             assert (told.partition_responses[0].error_code, told.partition_responses[0].base_offset) == (0, 0)
@@ -86,10 +85,3 @@ def _leader(gateway: KafkaGateway, topic: str) -> int:
 def _leaders(gateway: KafkaGateway, topics: list[str]) -> set[int]:
     listed = AdminClient({"bootstrap.servers": gateway.kafka}).list_topics(timeout=10)
     return {listed.topics[topic].partitions[0].leader for topic in topics} & set(listed.brokers)
-
-
-def _until(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.05)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from tests.support.kafka_frames import Wire
 from tests.support.kafka_gateway import KafkaGateway, kafka_gateway
+from tests.support.waiting import until
 
 FIND, COMMIT, JOIN = "find_coordinator", "offset_commit", "join_group"
 HEARTBEAT, SYNC, LIST = "heartbeat", "sync_group", "list_groups"
@@ -29,10 +29,7 @@ def gateways(tmp_path: Path) -> Iterator[list[KafkaGateway]]:
             stack.enter_context(kafka_gateway(tmp_path / "store", tmp_path / f"log{number}", *SETTINGS))
             for number in range(2)
         ]
-        deadline_s = time.monotonic() + WAIT_SECONDS
-        while {_coordinator(one, "some-group") for one in started} & {""} or len(_brokers(started[0])) < 2:
-            assert time.monotonic() < deadline_s, "they do not know each other"
-            time.sleep(0.1)
+        until(lambda: all(_coordinator(one, "some-group") for one in started) and len(_brokers(started[0])) == 2)
         yield started
 
 
@@ -99,10 +96,7 @@ def test_members_go_on_when_their_coordinator_is_killed(gateways: list[KafkaGate
         listed = [{one.group_id for one in each.call(LIST, 3).groups} for each in (wire, wrong)]
         assert [group in names for names in listed] == [True, False]
     owner.kill()
-    deadline_s = time.monotonic() + WAIT_SECONDS
-    while _coordinator(other, group) != other.kafka:
-        assert time.monotonic() < deadline_s, "nobody takes the group over"
-        time.sleep(0.1)
+    until(lambda: _coordinator(other, group) == other.kafka, WAIT_SECONDS, what="nobody takes the group over")
     with Wire(other.kafka) as wire:
         assert wire.call(HEARTBEAT, 3, **me).error_code is KafkaError.none
         assert wire.call(SYNC, 3, **me, assignments=[]).assignment == b"plan"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -15,8 +14,10 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message,
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PyPartition
 
+from tests.support.json_members import bytes_of
 from tests.support.kafka_frames import Wire
 from tests.support.kafka_gateway import KafkaGateway
+from tests.support.waiting import until
 
 Seen = list[tuple[int | None, int, bytes | None, bytes | None, list[tuple[str, Any]]]]
 """Offset, timestamp, key, value, headers."""
@@ -173,10 +174,8 @@ async def _aiokafka_produces(address: str) -> None:
 
 
 def _values(gateway: KafkaGateway, topic: str, count: int) -> list[bytes | None]:
-    until = time.monotonic() + 10
-    while len(seen := by_http(gateway, topic, 0)) < count and time.monotonic() < until:
-        time.sleep(0.05)
-    return [one[3] for one in seen]
+    until(lambda: len(by_http(gateway, topic, 0)) >= count, 10)
+    return [one[3] for one in by_http(gateway, topic, 0)]
 
 
 def by_http(gateway: KafkaGateway, topic: str, partition: int) -> Seen:
@@ -185,19 +184,12 @@ def by_http(gateway: KafkaGateway, topic: str, partition: int) -> Seen:
         (
             record["offset"],
             record["timestamp"],
-            _bytes(record, "key"),
-            _bytes(record, "value"),
-            [(header["key"], _bytes(header, "value")) for header in record["headers"]],
+            bytes_of(record, "key"),
+            bytes_of(record, "value"),
+            [(header["key"], bytes_of(header, "value")) for header in record["headers"]],
         )
         for record in page["records"]
     ]
-
-
-def _bytes(member: dict[str, Any], name: str) -> bytes | None:
-    if f"{name}_base64" in member:
-        return base64.b64decode(member[f"{name}_base64"])
-    text = member.get(name)
-    return None if text is None else str(text).encode()
 
 
 def by_confluent(address: str, topic: str, partition: int, count: int, start: int = OFFSET_BEGINNING) -> Seen:

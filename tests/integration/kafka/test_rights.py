@@ -24,6 +24,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from tests.support.kafka_frames import Closed, Wire, log_in
 from tests.support.kafka_secured import Service
+from tests.support.waiting import until
 
 SASL_FAILED, UNSUPPORTED_MECHANISM, ILLEGAL_STATE = 58, 33, 34
 TOPIC_DENIED, CLUSTER_DENIED = 29, 31
@@ -360,10 +361,7 @@ def test_the_audit_trail_has_what_kafka_clients_did(service: Service, topic: str
         ("administration", principal, "Delete", group, "DeleteGroups"),
         ("failed_login", None, None, None, "SaslAuthenticate"),
     }
-    ends = time.monotonic() + 25
-    while not wanted <= (seen := _audited(service)) and time.monotonic() < ends:
-        time.sleep(0.5)
-    assert wanted <= seen
+    until(lambda: wanted <= _audited(service), 25, every=0.5)
 
 
 def _audited(service: Service) -> set[tuple[Any, ...]]:

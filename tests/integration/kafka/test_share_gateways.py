@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support import waiting
 from tests.support.kafka_frames import Wire
 from tests.support.kafka_gateway import KafkaGateway, kafka_gateway
 from tests.support.kafka_shares import ACCEPT, ShareMember, topic_id, until
@@ -47,13 +47,9 @@ def _coordinators(gateways: list[KafkaGateway], group: str) -> list[KafkaGateway
 
 def _agreed(gateways: list[KafkaGateway]) -> tuple[str, KafkaGateway, KafkaGateway]:
     """A group that the second gateway coordinates as both say, so that they know each other; its coordinator, the other."""
-    deadline_s = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < deadline_s:
-        for number in range(20):
-            if _coordinators(gateways, f"group-{number}") == [gateways[1]] * 2:
-                return f"group-{number}", gateways[1], gateways[0]
-        time.sleep(0.1)
-    raise AssertionError("they do not know each other")
+    names = [f"group-{number}" for number in range(20)]
+    agreed = waiting.until(lambda: [name for name in names if _coordinators(gateways, name) == [gateways[1]] * 2])
+    return agreed[0], gateways[1], gateways[0]
 
 
 def test_any_gateway_serves_a_share_group_and_one_coordinates_it(gateways: list[KafkaGateway]) -> None:
@@ -112,11 +108,8 @@ def test_a_gateway_that_is_killed_loses_nothing_accepted(tmp_path: Path) -> None
         gateway.kill()
         gateway.start()
         with ShareMember(gateway.kafka, "restarted", of) as member:
-            deadline_s = time.monotonic() + WAIT_SECONDS
-            while (code := member.beat(epoch).error_code) == NOT_COORDINATOR:
-                assert time.monotonic() < deadline_s, "the one that was killed is not forgotten"
-                time.sleep(0.1)
-            assert code == UNKNOWN_MEMBER_ID
+            waiting.until(lambda: member.beat(epoch).error_code != NOT_COORDINATOR)
+            assert member.beat(epoch).error_code == UNKNOWN_MEMBER_ID
             assert member.beat(0, [topic]).error_code == 0
             again = until(lambda: member.fetch(max_wait_ms=1_000))
             assert [one.offset for one in again.records] == [2]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import secrets
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode as KafkaError
 
+from tests.support import waiting
 from tests.support.kafka_frames import Wire
 from tests.support.kafka_gateway import KafkaGateway
-from tests.support.kafka_shares import ACCEPT, RELEASE, WAIT_SECONDS, ShareMember, topic_id, until
+from tests.support.kafka_shares import ACCEPT, RELEASE, ShareMember, topic_id, until
 
 UNKNOWN_TOPIC = KafkaError.unknown_topic_or_partition
 
@@ -34,12 +34,6 @@ def group(gateway: KafkaGateway, topic: str) -> str:
         assert member.acknowledge({0: [(0, 2, [ACCEPT]), (3, 3, [RELEASE])]}) == (0, {0: 0})
         assert member.acknowledge({}, epoch=-1)[0] == 0
     return name
-
-
-@pytest.fixture
-def wire(gateway: KafkaGateway) -> Iterator[Wire]:
-    with Wire(gateway.kafka) as made:
-        yield made
 
 
 def altered(wire: Wire, group: str, topics: Mapping[str, Mapping[int, int]]) -> Any:
@@ -95,10 +89,7 @@ def test_back_and_ahead(gateway: KafkaGateway, wire: Wire, topic: str, group: st
 
 def until_free(wire: Wire, group: str, topic: str) -> None:
     """Until what the last member had is given back: what it got may be moved then."""
-    ends_s = time.monotonic() + WAIT_SECONDS
-    while altered(wire, group, {topic: {1: 0}}) is KafkaError.coordinator_not_available:
-        assert time.monotonic() < ends_s, "its records stay locked"
-        time.sleep(0.1)
+    waiting.until(lambda: altered(wire, group, {topic: {1: 0}}) is not KafkaError.coordinator_not_available)
 
 
 def test_other_partitions_stay(gateway: KafkaGateway, wire: Wire, topic: str, group: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from tests.support.kafka_frames import Wire
 from tests.support.kafka_gateway import KafkaGateway, kafka_gateway
+from tests.support.waiting import until
 
 QUICK = ("--heartbeat-ms", "500")
 LIMITS: dict[str, Any] = {"max_wait": 0, "min_bytes": 1, "max_bytes": 1 << 20, "replica_id": -1}
@@ -27,7 +26,7 @@ def test_a_consumer_reads_in_its_own_zone(tmp_path: Path) -> None:
     ):
         topic = a.topic("zoned")
         a.produce(topic, "x", "y")
-        _until(lambda: _racks(a) == _racks(b) == {"za", "zb"})
+        until(lambda: _racks(a) == _racks(b) == {"za", "zb"})
         nodes = {rack: node for node, rack in _brokers(a)}
         with Wire(a.kafka) as wire:
             for version in (11, 12):
@@ -63,13 +62,6 @@ def _fetched(wire: Wire, version: int, topic: str, rack: str) -> Any:
     asked = [{"topic": topic, "partitions": [partition]}]
     answer = wire.call("fetch", version, **LIMITS, rack_id=rack, topics=asked, forgotten_topics_data=())
     return answer.responses[0].partitions[0]
-
-
-def _until(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.1)
 
 
 pytestmark = pytest.mark.timeout(120)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 from pyspark.sql import SparkSession
 
 from spark_pipeline.jobs.pipeline.run import Pipeline
 from spark_pipeline.jobs.pipeline.settings import read_settings
 from tests.support.flight_topic import Events
+from tests.support.loaded import loaded
 from tests.support.topic_writer import TopicWriter
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "flights-pipeline"
@@ -18,19 +17,10 @@ RECORDS = 4_000
 DAMAGED_EACH = 10
 
 
-def _send() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("flights_pipeline_send", EXAMPLE / "send.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_the_example(spark: SparkSession, tmp_path: Path, events: Events) -> None:
     """As copied: each way of damage is told by its reason, and the aggregates are those of the flights that are whole."""
     writer = TopicWriter(str(tmp_path / "store"), "flights")
-    send = _send()
+    send = loaded(EXAMPLE / "send.py")
     sent = enumerate(send.records(RECORDS, DAMAGED_EACH))
     writer.append([(number % 2, 1_763_683_200_000, key, value) for number, (key, value) in sent])
     options = {"store": str(tmp_path / "store"), "output": str(tmp_path / "lake")}

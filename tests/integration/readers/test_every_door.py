@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
 from spark_pipeline import Way, read_topic
+from tests.support.json_members import bytes_of
 from tests.support.kafka_gateway import KafkaGateway, kafka_gateway
 
 PARTITIONS = 2
@@ -93,20 +94,13 @@ def read_over_http(gateway: KafkaGateway) -> list[Row]:
                 partition,
                 record["offset"],
                 record["timestamp"],
-                _bytes(record, "key"),
-                _bytes(record, "value"),
-                tuple((header["key"], _bytes(header, "value")) for header in record["headers"]),
+                bytes_of(record, "key"),
+                bytes_of(record, "value"),
+                tuple((header["key"], bytes_of(header, "value")) for header in record["headers"]),
             )
             for record in page["records"]
         ]
     return rows
-
-
-def _bytes(member: dict[str, Any], name: str) -> bytes | None:
-    if f"{name}_base64" in member:
-        return base64.b64decode(member[f"{name}_base64"])
-    text = member.get(name)
-    return None if text is None else str(text).encode()
 
 
 def read_by_kafka(gateway: KafkaGateway, count: int) -> list[Row]:

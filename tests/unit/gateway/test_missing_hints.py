@@ -9,20 +9,8 @@ import pytest
 from gateway.missing_hints import HINTS_MAX, MISSING_MS, MissingHints
 from log_format.errors import ObjectMissing
 from log_format.layout import table_commit_key, table_last_checkpoint_key
-from log_format.stores.memory import MemoryStore
+from tests.support.asked_store import AskedStore
 from tests.support.clocks import ManualClock
-
-
-class CountingStore(MemoryStore):
-    """Notes what was asked for."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked: list[str] = []
-
-    def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
-        self.asked.append(key)
-        return super().get(key, bytes_max=bytes_max)
 
 
 def hint(table: str) -> str:
@@ -30,9 +18,9 @@ def hint(table: str) -> str:
 
 
 @pytest.fixture
-def inner() -> CountingStore:
+def inner() -> AskedStore:
     """Empty."""
-    return CountingStore()
+    return AskedStore()
 
 
 @pytest.fixture
@@ -42,13 +30,13 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def store(inner: CountingStore, clock: ManualClock) -> MissingHints:
+def store(inner: AskedStore, clock: ManualClock) -> MissingHints:
     """Around ``inner``."""
     return MissingHints(inner, clock)
 
 
 def test_a_missing_hint_is_asked_for_once_in_a_while(
-    store: MissingHints, inner: CountingStore, clock: ManualClock
+    store: MissingHints, inner: AskedStore, clock: ManualClock
 ) -> None:
     """Another gateway's is seen when the time is over."""
     for _ in range(3):
@@ -68,7 +56,7 @@ def test_an_own_hint_is_there_at_once(store: MissingHints) -> None:
     assert store.get(hint("queues")) == b"mine"
 
 
-def test_only_hints_are_remembered_and_not_too_many(store: MissingHints, inner: CountingStore) -> None:
+def test_only_hints_are_remembered_and_not_too_many(store: MissingHints, inner: AskedStore) -> None:
     """A commit that is missing now may be there in a moment, and its table is read by that."""
     keys = [table_commit_key("system/queues/", 1), *(hint(f"t{number}") for number in range(HINTS_MAX + 1))]
     for key in (*keys, *keys[:2], keys[-1]):

@@ -7,19 +7,7 @@ import pytest
 from gateway.own_commits import ENTRY_BYTES, OwnCommits
 from log_format.errors import ObjectExists
 from log_format.layout import table_commit_key, topic_root
-from log_format.stores.memory import MemoryStore
-
-
-class CountingStore(MemoryStore):
-    """Notes what was read."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.read: list[str] = []
-
-    def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
-        self.read.append(key)
-        return super().get(key, bytes_max=bytes_max)
+from tests.support.asked_store import AskedStore
 
 
 def commit(version: int) -> str:
@@ -28,16 +16,16 @@ def commit(version: int) -> str:
 
 def test_an_own_commit_is_read_from_memory_once() -> None:
     """Then it is forgotten: no checkpoint reads it twice."""
-    inner = CountingStore()
+    inner = AskedStore()
     store = OwnCommits(inner)
     store.put_if_absent(commit(1), b"mine")
     assert [store.get(commit(1)), store.get(commit(1))] == [b"mine", b"mine"]
-    assert inner.read == [commit(1)]
+    assert inner.asked == [commit(1)]
 
 
 def test_a_commit_that_was_refused_is_not_remembered() -> None:
     """The other gateway's is there."""
-    inner = CountingStore()
+    inner = AskedStore()
     store = OwnCommits(inner)
     inner.put_if_absent(commit(1), b"theirs")
     with pytest.raises(ObjectExists):
@@ -47,7 +35,7 @@ def test_a_commit_that_was_refused_is_not_remembered() -> None:
 
 def test_memory_is_bounded_and_only_commits_count() -> None:
     """The oldest are read from the store again."""
-    inner = CountingStore()
+    inner = AskedStore()
     store = OwnCommits(inner, bytes_max=3 * (ENTRY_BYTES + 10))
     for version in range(5):
         store.put_if_absent(commit(version), b"x" * 10)
@@ -55,4 +43,4 @@ def test_memory_is_bounded_and_only_commits_count() -> None:
     for version in range(5):
         assert store.get(commit(version)) == b"x" * 10
     store.get("topics/t/segments/a.parquet")
-    assert inner.read == [commit(0), commit(1), "topics/t/segments/a.parquet"]
+    assert inner.asked == [commit(0), commit(1), "topics/t/segments/a.parquet"]

@@ -21,6 +21,7 @@ import pytest
 
 from log_format import layout
 from tests.support.gateway_process import running_gateway
+from tests.support.waiting import until
 
 MODULE = Path(__file__).resolve().parents[3] / "infra/terraform/modules/observability/main.tf"
 DAYS_2 = 2 * 86_400
@@ -44,10 +45,7 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Line]]:
         gateway.topic("quiet", commit_mode="shared", drain_ms=1000)
         assert http.post("/v1/topics/quiet/records", json={"records": [{"value": "x"}]}).status_code == 200
         (store / "topics/quiet/_delta_log" / f"{1:020d}.json").write_text("damaged")
-        deadline = time.monotonic() + 60
-        while "drained" not in (directory / "log").read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        until(lambda: "drained" in (directory / "log").read_text(), 60)
     orphan = store / "topics/t" / layout.SEGMENTS / "orphan.parquet"
     orphan.write_bytes(b"x")
     os.utime(orphan, (time.time() - DAYS_2,) * 2)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.support.fake_gateway import FakeGateway
+from tests.support.waiting import until
 
 THREADS_END_SECONDS_MAX = 20
 """On a busy machine; what hangs in a question to a gateway that never answers takes as long as that may."""
@@ -58,7 +58,4 @@ def dead_url() -> str:
 def _no_thread_is_left(client_threads: Callable[[], list[str]]) -> Iterator[None]:
     """Every client ends the threads that it began, whatever its gateway does; those cut off in a question are awaited."""
     yield
-    deadline = time.monotonic() + THREADS_END_SECONDS_MAX
-    while (left := client_threads()) and time.monotonic() < deadline:
-        time.sleep(0.005)
-    assert not left
+    until(lambda: not client_threads(), THREADS_END_SECONDS_MAX, every=0.005, what="a thread is left")

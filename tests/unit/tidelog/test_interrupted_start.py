@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.fake_gateway import FakeGateway
-from tidelog import Consumer, Producer, Record
+from tidelog import Consumer, Producer
 
 START = threading.Thread.start
 
@@ -23,9 +23,7 @@ def interrupted_start(thread: threading.Thread) -> None:
 
 def test_closing_hides_no_interrupt(gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes out of the ``with`` block is the interrupt, and no complaint about a thread that never began."""
-    topic = gateway.create("t", 2)
-    for number in range(2):
-        topic.records[number] = [Record("t", number, at, at, b"k", b"v") for at in range(10)]
+    gateway.fill("t", 10, 2)
 
     def read(**settings: Any) -> None:
         with Consumer("t", bootstrap_servers=gateway.url, **settings) as consumer:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.support.fake_gateway import FakeGateway
-from tidelog import Admin, Consumer, Producer, Record, aio, limits
+from tests.support.waiting import eventually
+from tidelog import Admin, Consumer, Producer, aio, limits
 from tidelog.errors import UnknownTopic
 from tidelog.http.endpoints import Endpoints
 from tidelog.http.owners import Owned, Owners
@@ -32,19 +32,12 @@ def socket_count() -> int:
     return found
 
 
-def reached(condition: Callable[[], bool]) -> bool:
-    end = time.monotonic() + 20
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.01)
-    return condition()
-
-
 def closed_while_it_asks(gateway: FakeGateway, timeout_ms: int = limits.OWNERS_TIMEOUT_MS) -> tuple[Endpoints, Owners]:
     """Both, closed while the look-up of owners was under way; keep them, since garbage would close its sockets by itself."""
     endpoints = Endpoints(gateway.url)
     owners = Owners(endpoints, timeout_ms=timeout_ms)
     owners.endpoint_for(Owned("t"))
-    assert reached(lambda: gateway.count("GET /v1/cluster") == 1)
+    assert eventually(lambda: gateway.count("GET /v1/cluster") == 1)
     owners.close(abort=False)
     endpoints.close(abort=False)
     return endpoints, owners
@@ -62,8 +55,8 @@ def test_a_connection_given_back_after_close_is_closed(gateway: FakeGateway, cli
     before = socket_count()
     endpoints, _owners = closed_while_it_asks(gateway)
     answer.set()
-    assert reached(lambda: not client_threads())
-    assert reached(lambda: socket_count() <= before)  # fewer: what tests before this one left has ended
+    assert eventually(lambda: not client_threads())
+    assert eventually(lambda: socket_count() <= before)  # fewer: what tests before this one left has ended
     endpoints.close(abort=True)
 
 
@@ -72,7 +65,7 @@ def test_closing_ends_a_question_that_nobody_answers(gateway: FakeGateway, clien
     answer = threading.Event()
     gateway.misbehave("GET /v1/cluster", lambda _exchange: answer.wait(60))
     _kept = closed_while_it_asks(gateway, timeout_ms=300_000)
-    assert reached(lambda: "tidelog-owners" not in client_threads())
+    assert eventually(lambda: "tidelog-owners" not in client_threads())
     answer.set()
     assert gateway.count("GET /v1/cluster") == 1
 
@@ -96,15 +89,14 @@ def test_many_clients_leave_nothing_behind(gateway: FakeGateway, cut: bool, clie
             assert consumer.poll(10_000)
             with pytest.raises(UnknownTopic):
                 admin.describe_topic("nowhere")
-    assert reached(lambda: not client_threads())
-    assert reached(lambda: socket_count() <= before)  # fewer: what tests before this one left has ended
+    assert eventually(lambda: not client_threads())
+    assert eventually(lambda: socket_count() <= before)  # fewer: what tests before this one left has ended
     assert len(kept) == 45
 
 
 def test_members_of_groups_leave_nothing_behind(gateway: FakeGateway, client_threads: Threads) -> None:
     """Heartbeats, commits beside the reading, a leave that is lost, transactions that are left open."""
-    topic = gateway.create("t")
-    topic.records[0] = [Record("t", 0, at, at, b"k", b"v") for at in range(20)]
+    gateway.fill("t", 20)
     before = socket_count()
     kept: list[Any] = []
     for number in range(10):
@@ -119,8 +111,8 @@ def test_members_of_groups_leave_nothing_behind(gateway: FakeGateway, client_thr
             producer.send("t", str(number))
             while sum(len(each) for each in (consumer.poll(1_000, 7), consumer.poll(0, 7))) > 10:
                 pass
-    assert reached(lambda: not client_threads())
-    assert reached(lambda: socket_count() <= before)  # fewer: what tests before this one left has ended
+    assert eventually(lambda: not client_threads())
+    assert eventually(lambda: socket_count() <= before)  # fewer: what tests before this one left has ended
     assert len(kept) == 20
 
 
@@ -144,6 +136,6 @@ def test_asyncio_clients_leave_nothing_behind(gateway: FakeGateway, client_threa
 
     for number in range(10):
         asyncio.run(use(number))
-    assert reached(lambda: not client_threads())
-    assert reached(lambda: socket_count() <= before)  # fewer: what tests before this one left has ended
+    assert eventually(lambda: not client_threads())
+    assert eventually(lambda: socket_count() <= before)  # fewer: what tests before this one left has ended
     assert len(kept) == 30

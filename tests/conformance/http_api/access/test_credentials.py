@@ -15,6 +15,7 @@ import pytest
 from tests.support.gateway_process import running_gateway
 from tests.support.http_api import Api, Json
 from tests.support.secured import Secured, secured_gateway
+from tests.support.waiting import until
 
 DAY_MS = 86_400_000
 
@@ -356,10 +357,7 @@ def test_a_change_holds_at_other_gateways_within_seconds(tmp_path: Path) -> None
                 return api.http.post(f"/v1/topics/{topic}/records", json=body, headers=headers).status_code
 
             def within_5_s(status: int) -> None:
-                deadline = time.monotonic() + 5
-                while produced() != status:
-                    assert time.monotonic() < deadline
-                    time.sleep(0.05)
+                until(lambda: produced() == status, 5)
 
             within_5_s(200)
             secured.allow(principal, "Write", "topic", topic, permission="deny")

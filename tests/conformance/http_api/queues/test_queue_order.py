@@ -6,6 +6,7 @@ import time
 
 from tests.support.http_api import Api, Json
 from tests.support.queue_calls import SOON_MS, SOON_S, Queue, dead, headers, values
+from tests.support.waiting import until
 
 
 def test_order_by_key_gives_one_record_of_a_key_at_a_time(api: Api) -> None:
@@ -45,10 +46,7 @@ def test_a_filter_leaves_records_out(api: Api) -> None:
     assert values(found) == ["0", "3"]
     assert queue.partition()["in_flight"] == 2
     queue.settle(*found)
-    until = time.monotonic() + SOON_S
-    while queue.partition()["start_offset"] != 6 and time.monotonic() < until:
-        queue.receive()
-        time.sleep(0.1)
+    until(lambda: queue.receive() == [] and queue.partition()["start_offset"] == 6, SOON_S)
     queue.stands(start_offset=6, lag=0)
 
 
@@ -74,9 +72,7 @@ def test_deleted_records_are_settled(api: Api) -> None:
     held = queue.receive(max_records=1)
     before = [{"partition": 0, "offset": 2}]
     assert api.http.post(f"/v1/topics/{queue.topic}:delete-records", json={"before": before}).status_code == 200
-    until = time.monotonic() + SOON_S
-    while queue.partition()["start_offset"] < 2 and time.monotonic() < until:
-        time.sleep(0.1)
+    until(lambda: queue.partition()["start_offset"] == 2, SOON_S)
     assert values(queue.receive(max_wait_ms=SOON_MS)) == ["c"]
     assert queue.settle(*held)[0]["settled"]
     queue.stands(start_offset=2, lag=1)

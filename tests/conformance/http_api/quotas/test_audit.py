@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.http_api import Json
 from tests.support.secured import Secured, secured_gateway
+from tests.support.waiting import until
 
 MEMBERS = {
     *("time", "kind", "principal", "operation", "resource_type", "resource"),
@@ -23,11 +24,7 @@ SOON_SECONDS = 10
 
 def event_of(secured: Secured, **members: Any) -> Json:
     """The one event with these members, within 10 seconds."""
-    deadline = time.monotonic() + SOON_SECONDS
-    while not (found := secured.events(**members)):
-        assert time.monotonic() < deadline, secured.events()
-        time.sleep(0.1)
-    (event,) = found
+    (event,) = until(lambda: secured.events(**members), SOON_SECONDS)
     assert event.keys() == MEMBERS
     return event
 

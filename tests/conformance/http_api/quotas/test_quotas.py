@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.http_api import Json
 from tests.support.secured import Secured
+from tests.support.waiting import until
 
 MEMBERS = (
     "produce_bytes_per_s",
@@ -270,10 +271,7 @@ def test_connections(secured: Secured) -> None:
     throttled(clients[2].get("/v1/whoami"), "connections")
     assert clients[0].get("/v1/whoami").status_code == 200
     clients[0].close()
-    deadline = time.monotonic() + 30
-    while clients[2].get("/v1/whoami").status_code == 429:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: clients[2].get("/v1/whoami").status_code != 429, 30)
     for client in clients:
         client.close()
 
@@ -288,13 +286,12 @@ def test_event_streams(secured: Secured) -> None:
         assert first.status_code == 200
         throttled(user.get(path, params={"offset": 0}, headers=asked), "event_streams")
         assert user.get(path, params={"offset": 0}).status_code == 200
-    deadline = time.monotonic() + 30
-    while True:
+
+    def is_served() -> bool:
         with user.stream("GET", path, params={"offset": 0}, headers=asked) as again:
-            if again.status_code == 200:
-                break
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+            return again.status_code == 200
+
+    until(is_served)
 
 
 def test_the_quota_of_all_others_is_each_ones_own(secured: Secured) -> None:

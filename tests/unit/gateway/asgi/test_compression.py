@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import zstandard
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from gateway.asgi.compression import AS_IT_IS, CompressionMiddleware
 from gateway.codec.answer_compression import chosen_encoding
-from tests.support.awaited import run
+from tests.support.awaited import Sent, run, unread
 
 
 @pytest.mark.parametrize(
@@ -60,17 +60,10 @@ def answer(
         for index, piece in enumerate(pieces):
             await send({"type": "http.response.body", "body": piece, "more_body": index + 1 < len(pieces)})
 
-    sent: list[Message] = []
-
-    async def send(message: Message) -> None:
-        sent.append(message)
-
-    async def receive() -> Message:
-        raise AssertionError("nothing is received")
-
+    sent = Sent()
     scope = {"type": "http", "headers": [] if accepted is None else [(b"accept-encoding", accepted)]}
     with ThreadPoolExecutor(1) as pool:
-        run(CompressionMiddleware(app, pool=pool)(scope, receive, send))
+        run(CompressionMiddleware(app, pool=pool)(scope, unread, sent.add))
     assert sent[-1]["more_body"] is False
     return dict(sent[0]["headers"]), [message["body"] for message in sent[1:]]
 
@@ -130,7 +123,7 @@ def test_nothing_is_compressed_twice() -> None:
 
 def test_another_gateways_answer_begins_at_once() -> None:
     """The start of what was made elsewhere leaves before there is any body: of an event stream that may be a long time."""
-    sent: list[Message] = []
+    sent = Sent()
     begun: list[list[str]] = []
 
     async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
@@ -138,15 +131,9 @@ def test_another_gateways_answer_begins_at_once() -> None:
         begun.append([message["type"] for message in sent])
         await send({"type": "http.response.body", "body": b"x" * 5000, "more_body": False})
 
-    async def receive() -> Message:
-        raise AssertionError
-
-    async def send(message: Message) -> None:
-        sent.append(message)
-
     with ThreadPoolExecutor(1) as pool:
         scope = {"type": "http", "headers": [(b"accept-encoding", b"gzip")]}
-        run(CompressionMiddleware(app, pool=pool)(scope, receive, send))
+        run(CompressionMiddleware(app, pool=pool)(scope, unread, sent.add))
     assert begun == [["http.response.start"]]
     assert sent[0] == {"type": "http.response.start", "status": 200, "headers": []}
     assert sent[1]["body"] == b"x" * 5000

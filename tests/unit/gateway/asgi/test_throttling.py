@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from gateway.access.caller import CALLER, Caller
 from gateway.access.needs import Need, Needs
@@ -16,6 +16,7 @@ from gateway.quotas.limits import CONNECTIONS, FETCH_BYTES, PRODUCE_BYTES, REQUE
 from gateway.quotas.quotas import Connection, Quotas, Throttled
 from gateway.quotas.sharing import Sharing
 from gateway.quotas.spending import SPENT_HEADER, spend_told, spending_of
+from tests.support.awaited import Sent, unread
 from tests.support.clocks import ManualClock
 
 ALICE = "User:alice"
@@ -27,20 +28,14 @@ class Bench:
     def __init__(self, **limits: int) -> None:
         self.clock = ManualClock()
         self.quotas = Quotas({ALICE: limits}.get, Sharing(old_after_ms=1), clock=self.clock)
-        self.sent: list[Message] = []
+        self.sent = Sent()
 
     def scope(self, *rates: str, need: Need | None = None, more: dict[str, object] | None = None) -> Scope:
         route = SimpleNamespace(spends=rates, needs=Needs(() if need is None else (need,)))
         return {"type": "http", CALLER: Caller(ALICE), FOUND: object(), "route": route, **(more or {})}
 
     async def ask(self, scope: Scope, app: Any) -> None:
-        async def receive() -> Message:
-            raise AssertionError("the body is not read")
-
-        async def send(message: Message) -> None:
-            self.sent.append(message)
-
-        await ThrottlingMiddleware(app, quotas=self.quotas)(scope, receive, send)
+        await ThrottlingMiddleware(app, quotas=self.quotas)(scope, unread, self.sent.add)
 
 
 def serving(quota: str, amount: int) -> Any:
@@ -50,6 +45,17 @@ def serving(quota: str, amount: int) -> Any:
         assert spending.measures(quota)
         spending.spend(quota, amount)
         await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    return app
+
+
+def passing_on(told: bytes) -> Any:
+    """Another gateway serves it, and tells of that."""
+
+    async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
+        spending = spending_of(scope)
+        assert spending is not None
+        spend_told(spending, told)
 
     return app
 
@@ -74,13 +80,7 @@ async def test_a_request_that_was_passed_on_is_told_and_not_counted() -> None:
         await there.ask(there.scope(PRODUCE_BYTES, more={HOP: object()}), serving(PRODUCE_BYTES, 250))
     assert there.quotas.pause_ms(ALICE, PRODUCE_BYTES) == 0
     (told,) = [value for name, value in there.sent[0]["headers"] if name == SPENT_HEADER]
-
-    async def passing_on(scope: Scope, _receive: Receive, _send: Send) -> None:
-        spending = spending_of(scope)
-        assert spending is not None
-        spend_told(spending, told)
-
-    await here.ask(here.scope(PRODUCE_BYTES), passing_on)
+    await here.ask(here.scope(PRODUCE_BYTES), passing_on(told))
     assert here.quotas.pause_ms(ALICE, PRODUCE_BYTES) == 1_500
 
 
@@ -90,13 +90,7 @@ async def test_a_request_that_was_passed_on_is_told_and_not_counted() -> None:
 async def test_what_is_no_amount_is_not_counted(told: bytes) -> None:
     """A gateway of another release, or a broken answer, costs a client nothing."""
     bench = Bench(**{PRODUCE_BYTES: 1})
-
-    async def passing_on(scope: Scope, _receive: Receive, _send: Send) -> None:
-        spending = spending_of(scope)
-        assert spending is not None
-        spend_told(spending, told)
-
-    await bench.ask(bench.scope(), passing_on)
+    await bench.ask(bench.scope(), passing_on(told))
     assert bench.quotas.pause_ms(ALICE, PRODUCE_BYTES) == 0
 
 

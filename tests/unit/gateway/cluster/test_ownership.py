@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
-from gateway.cluster.heartbeat import Heartbeat
 from gateway.cluster.ownership import Mode, Ownership
 from gateway.cluster.peers import REST_MS, Peer, Peers
 from log_format.cluster.preferred import preferred
 from tests.support.clocks import ManualClock
+from tests.support.heartbeats import heartbeat
 
 NAMES = [f"name-{number}" for number in range(50)]
 
 
-def heartbeat(name: str, start: int = 1) -> Heartbeat:
-    return Heartbeat(
-        id=name,
-        instance=f"{name}-{start}",
-        beat=1,
-        url=f"http://{name}/",
-        started_at=0,
-        version="1",
-        owned_topics=0,
-        issued_at=0,
-        hops=True,
-    )
-
-
 def peers_of(clock: ManualClock, *names: str) -> Peers:
     peers = Peers(clock)
-    peers.take_in(heartbeat(name) for name in names)
+    peers.take_in(heartbeat(name, url=f"http://{name}/") for name in names)
     return peers
 
 
@@ -55,7 +40,7 @@ def test_gateways_that_know_each_other_agree() -> None:
 def test_a_peer_of_a_release_without_hops_is_sent_nothing() -> None:
     """It would refuse them."""
     peers = peers_of(ManualClock(), "b")
-    peers.take_in([heartbeat("b"), msgspec.structs.replace(heartbeat("c"), hops=False)])
+    peers.take_in([heartbeat("b"), heartbeat("c", hops=False)])
     assert list(peers.candidates()) == ["b"]
     assert peers.count == 2
 
@@ -100,7 +85,7 @@ def test_a_peer_that_failed_rests() -> None:
     clock.sleep_ms(1)
     assert list(peers.candidates()) == ["b", "c"]
     peers.rest("b")
-    peers.take_in([heartbeat("b", 2), heartbeat("c")])
+    peers.take_in([heartbeat("b", instance="b-2"), heartbeat("c")])
     assert list(peers.candidates()) == ["b", "c"]
     peers.take_in([heartbeat("c")])
     assert (list(peers.candidates()), peers.is_live("b")) == (["c"], False)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from gateway.cluster.heartbeat import Heartbeat
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peers
 from gateway.journals.modes import OWN_COMMITS_MAX
@@ -17,22 +16,9 @@ from log_format.errors import BackOff, ErrorCode, RequestRefused
 from log_format.stores.memory import MemoryStore
 from log_format.topic.appended import Appended
 from tests.support.engine import Gateway, make_gateway, values_of
+from tests.support.heartbeats import heartbeat
 
 SHARED: dict[str, Any] = {"commit_mode": "shared", "flush_ms": 5}
-
-
-def heartbeat(name: str, *, journals: bool) -> Heartbeat:
-    return Heartbeat(
-        id=name,
-        instance=name,
-        beat=1,
-        url=f"http://{name}",
-        started_at=0,
-        version="0.1.0",
-        owned_topics=0,
-        issued_at=0,
-        journals=journals,
-    )
 
 
 async def many_commits(gateway: Gateway, topic_count: int) -> None:
@@ -85,7 +71,7 @@ async def test_an_older_gateway_keeps_topics_from_journals_while_it_is_alive(cap
     """A release before journals refuses topics that are at one: during an upgrade none goes there."""
     peers = Peers(SystemClock())
     gateway = make_gateway(ownership=Ownership("a", peers, "preferred"))
-    peers.take_in([heartbeat("new", journals=True), heartbeat("old", journals=False)])
+    peers.take_in([heartbeat("new"), heartbeat("old", journals=False)])
     with pytest.raises(BackOff, match=r"alive: old\.") as refused:
         await gateway.topic("shared", **SHARED)
     assert refused.value.code == ErrorCode.UNAVAILABLE
@@ -94,7 +80,7 @@ async def test_an_older_gateway_keeps_topics_from_journals_while_it_is_alive(cap
         await gateway.engine.modes.move_once()
     assert places(gateway) == {False}
     assert len([line for line in caplog.messages if "no topic may go to a journal" in line]) == 1
-    peers.take_in([heartbeat("new", journals=True)])
+    peers.take_in([heartbeat("new")])
     shared = await gateway.topic("shared", **SHARED)
     assert shared.log.state.attachment is not None
 

@@ -21,6 +21,7 @@ from gateway.forwarding.hop import Hops
 from gateway.memory_budget import MemoryBudget
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, OutcomeUnknown, TidelogError, UnknownTopic
+from tests.support.awaited import Sent
 
 
 class LivePeers(Peers):
@@ -99,7 +100,7 @@ async def _pass_on(
     app: Any,
     method: str,
     headers: Sequence[tuple[bytes, bytes]],
-    sent: list[Any],
+    sent: Sent,
 ) -> None:
     """Pass a request without a body on to a peer that answers so; what the client gets is added to ``sent``."""
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
@@ -115,13 +116,10 @@ async def _pass_on(
         message = next(bodies, None)
         return message if message is not None else await asyncio.Event().wait()
 
-    async def send(message: Any) -> None:
-        sent.append(message)
-
     forwarding._peer_for = peer  # type: ignore[assignment,method-assign]
     scope = {"type": "http", "method": method, "raw_path": b"/v1/x", "query_string": b"", "headers": headers}
     try:
-        await forwarding._here_or_there(app, {**scope, "tidelog.request_id": "r", "path": "/v1/x"}, receive, send)
+        await forwarding._here_or_there(app, {**scope, "tidelog.request_id": "r", "path": "/v1/x"}, receive, sent.add)
     finally:
         forwarding.close()
         server.close()
@@ -131,7 +129,7 @@ async def _pass_on(
 def test_an_answer_that_breaks_off_is_a_lost_one(method: str, may_repeat: bool) -> None:
     """A peer that dies between an acknowledgement's head and its body: nothing was sent on yet, so the client gets a whole
     answer, 504 or what was done here."""
-    sent: list[Any] = []
+    sent = Sent()
     served: list[str] = []
 
     async def breaks_off(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -156,7 +154,7 @@ def test_an_answer_that_breaks_off_is_a_lost_one(method: str, may_repeat: bool) 
 def test_only_headers_of_the_contract_cross() -> None:
     """Credentials and whatever else a client sends stay here; what a peer says beyond the contract does not reach the client."""
     heads: list[bytes] = []
-    sent: list[Any] = []
+    sent = Sent()
 
     async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         heads.append(await reader.readuntil(b"\r\n\r\n"))

@@ -14,6 +14,7 @@ from gateway.kafka.described_topics import Described, EncodedTopics, Leaders
 from log_format.clock import SystemClock
 from log_format.topic.attachment import Attachment
 from log_format.topic.config import TopicConfig
+from tests.support.heartbeats import heartbeat
 
 
 class State:
@@ -26,11 +27,8 @@ class State:
         self.config = TopicConfig.parse({"owners": owners}, request_bytes_max=1 << 24)
 
 
-def heartbeat(gateway_id: str, kafka: str | None, zone: str | None = None) -> Heartbeat:
-    return Heartbeat(
-        id=gateway_id, instance="i", beat=1, url=f"http://{gateway_id}:1", started_at=0, version="1", owned_topics=0,
-        issued_at=0, journals=True, hops=True, kafka=kafka, zone=zone,
-    )  # fmt: skip
+def beat(name: str, kafka: str | None, zone: str | None = None) -> Heartbeat:
+    return heartbeat(name, kafka=kafka, zone=zone)
 
 
 def ownership(mode: Mode, *others: Heartbeat) -> Ownership:
@@ -39,8 +37,8 @@ def ownership(mode: Mode, *others: Heartbeat) -> Ownership:
     return Ownership("own", peers, mode)
 
 
-OTHERS = (heartbeat("a", "a.example:9092"), heartbeat("b", "[::1]:9093"), heartbeat("c", None))
-BROKERS = brokers_of((heartbeat("own", "own:1"), *OTHERS), "own")
+OTHERS = (beat("a", "a.example:9092"), beat("b", "[::1]:9093"), beat("c", None))
+BROKERS = brokers_of((beat("own", "own:1"), *OTHERS), "own")
 
 
 @pytest.mark.parametrize("text", ["localhost:9092", "[::1]:9093", "10.0.0.1:1"])
@@ -54,7 +52,7 @@ def test_gateways_with_a_listener_are_brokers() -> None:
     """With ids that follow from the gateway's; one that drains is left out where others are left."""
     assert {one.gateway_id: one.node_id for one in BROKERS} == {name: node_id(name) for name in ("own", "a", "b")}
     assert all(0 < one.node_id < 2**31 for one in BROKERS)
-    beats = (heartbeat("own", "own:1"), *OTHERS)
+    beats = (beat("own", "own:1"), *OTHERS)
     assert {one.gateway_id for one in brokers_of(beats, "own", drains=True)} == {"a", "b"}
     assert [one.gateway_id for one in brokers_of(beats[:1], "own", drains=True)] == ["own"]
 
@@ -118,7 +116,7 @@ def test_bytes_are_kept_within_their_bound() -> None:
 
 def test_each_zone_has_one_broker_for_a_topic() -> None:
     """The same whoever tells it, spread over the zone's brokers by topic; none where there is one zone."""
-    beats = [heartbeat(name, f"{name}:1", zone) for name, zone in (("a1", "a"), ("a2", "a"), ("b1", "b"), ("c", None))]
+    beats = [beat(name, f"{name}:1", zone) for name, zone in (("a1", "a"), ("a2", "a"), ("b1", "b"), ("c", None))]
     brokers = brokers_of(beats, "a1")
     found = [of_zones(f"t{number}", brokers) for number in range(30)]
     assert found == [of_zones(f"t{number}", brokers[::-1]) for number in range(30)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -29,6 +28,7 @@ from gateway.memory_budget import MemoryBudget
 from gateway.openapi.document import document
 from gateway.routes import fetch, produce
 from gateway.routes.fetched_records import one_response
+from tests.support.awaited import Sent, run
 
 PAGE = (Path(__file__).parents[4] / "docs" / "http-api.md").read_text()
 NO_PARAMETERS: dict[str, Any] = {"key": None, "key_base64": None, "partition": None, "timestamp": None}
@@ -69,17 +69,13 @@ def test_every_type_that_is_taken_is_decoded(kind: str) -> None:
 @pytest.mark.parametrize("kind", [kind for kind in FETCH_TYPES if kind != EVENT_STREAM])
 def test_every_type_that_is_offered_is_encoded(kind: str) -> None:
     """A stream of events is another kind of answer, and has tests of its own."""
-    sent: list[Any] = []
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
+    sent = Sent()
     with ThreadPoolExecutor(1) as pool, MemoryBudget(1 << 20, "test").reserve(1 << 16) as reservation:
         records = Records(next_offset=0)
         part = Fetched(topic="t", topic_id="i", partition=0, records=records, high_watermark=0, log_start_offset=0)
         gateway: Any = SimpleNamespace(codec_pool=pool)
         answer: Any = one_response(gateway, kind, FetchAnswer([part], reservation))
-        asyncio.run(answer({}, None, send))
+        run(answer({}, None, sent.add))
     assert (b"content-type", kind.encode()) in sent[0]["headers"]
 
 

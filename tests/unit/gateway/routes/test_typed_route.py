@@ -18,7 +18,7 @@ from gateway.openapi.document import document
 from gateway.openapi.problems import problems
 from gateway.routes.typed_route import TypedRoute
 from log_format.errors import ErrorCode, RequestRefused
-from tests.support.awaited import run
+from tests.support.awaited import Sent, run, unread
 
 router = APIRouter(route_class=TypedRoute, tags=["topics"])
 
@@ -58,17 +58,10 @@ async def forget(request: Request, group: fields.GroupPath) -> None:
 
 def answered(method: str, path: str, query: bytes = b"") -> tuple[int, Any]:
     """The status, and the JSON of the answer."""
-    sent: list[dict[str, Any]] = []
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    async def receive() -> Any:
-        raise AssertionError("there is no body to read")
-
+    sent = Sent()
     scope = {"type": "http", "method": method, "path": path, "query_string": query, "headers": []}
     routes = [route for route in router.routes if isinstance(route, TypedRoute)]
-    run(Dispatcher(routes)(scope, receive, send))
+    run(Dispatcher(routes)(scope, unread, sent.add))
     body = b"".join(message.get("body", b"") for message in sent)
     return sent[0]["status"], json.loads(body) if body else None
 

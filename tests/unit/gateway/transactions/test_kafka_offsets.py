@@ -6,22 +6,13 @@ import pytest
 
 from gateway.groups.calls.groups import Joining
 from gateway.transactions.of_kafka import Producing
-from log_format.clock import SystemClock
 from log_format.errors import BackOff, ErrorCode, TidelogError
 from log_format.topic.producer_id import number_of
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
+from tests.support.clocks import LaterClock
 from tests.support.engine import Gateway, make_gateway
 
 KEY = ("t", 0)
-
-
-class LaterClock(SystemClock):
-    """The system's, some time later."""
-
-    ahead_ms = 0
-
-    def now_ms(self) -> int:
-        return super().now_ms() + self.ahead_ms
 
 
 async def begun(gateway: Gateway, timeout_ms: int = 60_000) -> Producing:

@@ -13,20 +13,12 @@ from log_format.topic.appended import Duplicate
 from log_format.topic.producer_id import number_of, numbered
 from log_format.topic.producers import ProducerStamp
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
+from tests.support.clocks import LaterClock
 from tests.support.engine import Gateway, make_gateway, values_of
 from tests.support.faulty_store import Gate
 from tests.support.records import batch_of
 
 MINE = "mine"
-
-
-class LaterClock(SystemClock):
-    """The system's, some time later."""
-
-    ahead_ms = 0
-
-    def now_ms(self) -> int:
-        return super().now_ms() + self.ahead_ms
 
 
 async def begun(gateway: Gateway, timeout_ms: int = 60_000) -> Producing:

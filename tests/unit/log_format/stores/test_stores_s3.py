@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import boto3
@@ -17,7 +17,7 @@ from log_format.limits import STORE_ATTEMPTS_MAX
 from log_format.store import ObjectStore
 from log_format.stores.s3 import S3Store
 from tests.support.clocks import ManualClock
-from tests.support.fake_s3 import FINE, Answer, FakeS3, error, fake_s3, point_to
+from tests.support.fake_s3 import FINE, Answer, FakeS3, NoBody, error
 
 LISTING = b"""<?xml version="1.0"?><ListBucketResult><IsTruncated>false</IsTruncated><EncodingType>url</EncodingType>
 <Contents><Key>prefix/a%2Bb</Key><Size>3</Size><LastModified>2026-10-21T07:28:00.000Z</LastModified></Contents>
@@ -28,14 +28,6 @@ LISTING = b"""<?xml version="1.0"?><ListBucketResult><IsTruncated>false</IsTrunc
 CLOSED = Answer(closes=True)
 STALLED = Answer(stalls=True)
 BROKEN = Answer(body=b"12345", breaks_off=True)
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeS3]:
-    """The server, and this process's environment pointing to it."""
-    with fake_s3() as fake:
-        point_to(fake.url, monkeypatch)
-        yield fake
 
 
 @pytest.fixture(scope="module")
@@ -289,7 +281,7 @@ def test_at_amazon(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def answer(request: botocore.awsrequest.AWSPreparedRequest, **_: object) -> botocore.awsrequest.AWSResponse:
         sent.append(request)
-        return botocore.awsrequest.AWSResponse(request.url, 200, HTTPHeaders(), _Empty())
+        return botocore.awsrequest.AWSResponse(request.url, 200, HTTPHeaders(), NoBody())
 
     session = boto3.Session(aws_access_key_id="user", aws_secret_access_key="password", region_name="eu-central-1")
     store = S3Store("some-bucket", "prefix", session=session)
@@ -298,13 +290,6 @@ def test_at_amazon(monkeypatch: pytest.MonkeyPatch) -> None:
     [request] = sent
     assert request.url == "https://some-bucket.s3.eu-central-1.amazonaws.com/prefix/a"
     assert request.headers["X-Amz-Content-SHA256"] == hashlib.sha256(b"payload").hexdigest().encode()
-
-
-class _Empty:
-    """A response without a body."""
-
-    def stream(self, *_: object, **__: object) -> Iterator[bytes]:
-        return iter(())
 
 
 def test_a_listing_hides_what_is_no_object(store: S3Store, server: FakeS3) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from typing import Any
 
 import boto3
@@ -16,19 +15,11 @@ from botocore.compat import HTTPHeaders
 from log_format.errors import StoreUnavailable
 from log_format.stores.s3 import S3Store
 from tests.support.clocks import ManualClock
-from tests.support.fake_s3 import FINE, Answer, FakeS3, error, fake_s3, point_to
+from tests.support.fake_s3 import FINE, Answer, FakeS3, NoBody, error
 
 KEY = "a+b c/é~_-.x"
 BOTO3_ONLY = {"amz-sdk-invocation-id", "amz-sdk-request"}
 """Headers by which boto3 counts its own retries, which are off."""
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeS3]:
-    """The server, and this process's environment pointing to it."""
-    with fake_s3() as fake:
-        point_to(fake.url, monkeypatch)
-        yield fake
 
 
 def _store(session: boto3.Session | None = None) -> S3Store:
@@ -172,7 +163,7 @@ def test_a_bucket_in_the_host_name(monkeypatch: pytest.MonkeyPatch) -> None:
     class Http:
         def send(self, request: botocore.awsrequest.AWSPreparedRequest) -> botocore.awsrequest.AWSResponse:
             sent.append(request)
-            return botocore.awsrequest.AWSResponse(request.url, 200, HTTPHeaders(), _Empty())
+            return botocore.awsrequest.AWSResponse(request.url, 200, HTTPHeaders(), NoBody())
 
     session = boto3.Session(aws_access_key_id="user", aws_secret_access_key="password", region_name="eu-central-1")
     store = S3Store("some-bucket", "some-bucket", session=session)
@@ -191,10 +182,3 @@ def test_a_bucket_in_the_host_name(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     assert "amz-sdk-request" in sent[0].headers
     assert "amz-sdk-request" not in sent[1].headers
-
-
-class _Empty:
-    """A response without a body."""
-
-    def stream(self, *_: object, **__: object) -> Iterator[bytes]:
-        return iter(())

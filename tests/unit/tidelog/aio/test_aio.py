@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,24 +13,13 @@ import pytest
 import tidelog
 import tidelog.aio
 from tests.support.fake_gateway import FakeGateway
-from tidelog import Record, TopicPartition
+from tests.support.waiting import eventually
+from tidelog import TopicPartition
 from tidelog.aio.settings import ConsumerSettings, ProducerSettings, QueueConsumerSettings
 from tidelog.errors import BufferFull, ClientClosed, UnknownTopic
 from tidelog.http.credentials import ConnectionSettings
 
-
-def fill(gateway: FakeGateway, topic: str, count: int) -> None:
-    gateway.create(topic, 1).records[0] = [Record(topic, 0, at, at, b"k", b"%d" % at) for at in range(count)]
-
-
 Threads = Callable[[], list[str]]
-
-
-def no_thread_left(client_threads: Threads) -> bool:
-    end = time.monotonic() + 10
-    while client_threads() and time.monotonic() < end:
-        time.sleep(0.01)
-    return not client_threads()
 
 
 @pytest.mark.parametrize("name", ["Admin", "Consumer", "Producer", "QueueConsumer"])
@@ -77,12 +65,12 @@ def test_what_is_sent_is_read(gateway: FakeGateway, client_threads: Threads) -> 
         assert len(read) == 50
 
     asyncio.run(main())
-    assert no_thread_left(client_threads)
+    assert eventually(lambda: not client_threads())
 
 
 def test_a_cancelled_poll_loses_nothing(gateway: FakeGateway, client_threads: Threads) -> None:
     """Polls are cancelled at every moment, also while a gateway is thinking; the records come all, once, in order."""
-    fill(gateway, "t", 300)
+    gateway.fill("t", 300)
 
     async def main() -> list[int]:
         read: list[int] = []
@@ -106,7 +94,7 @@ def test_a_cancelled_poll_loses_nothing(gateway: FakeGateway, client_threads: Th
         return read
 
     assert asyncio.run(main()) == list(range(300))
-    assert no_thread_left(client_threads)
+    assert eventually(lambda: not client_threads())
 
 
 def test_a_poll_does_not_block_the_loop_and_close_ends_it(gateway: FakeGateway, client_threads: Threads) -> None:
@@ -125,7 +113,7 @@ def test_a_poll_does_not_block_the_loop_and_close_ends_it(gateway: FakeGateway, 
             await poll
 
     asyncio.run(main())
-    assert no_thread_left(client_threads)
+    assert eventually(lambda: not client_threads())
 
 
 async def test_errors_are_the_same(gateway: FakeGateway) -> None:
@@ -160,7 +148,7 @@ def test_a_full_buffer_is_awaited(gateway: FakeGateway, client_threads: Threads)
 
     assert asyncio.run(main()) > 100
     assert [record.value for record in made.records[0]] == [b"%d" % number for number in range(200)]
-    assert no_thread_left(client_threads)
+    assert eventually(lambda: not client_threads())
 
 
 async def test_a_full_buffer_is_awaited_only_so_long(gateway: FakeGateway) -> None:

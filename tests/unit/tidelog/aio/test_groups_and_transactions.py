@@ -11,7 +11,7 @@ import pytest
 import tidelog.aio
 from tests.support.fake_gateway import FakeGateway
 from tests.support.waiting import until
-from tidelog import GroupMetadata, Record, TopicPartition
+from tidelog import GroupMetadata, TopicPartition
 from tidelog.errors import TransactionAborted
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -96,9 +96,7 @@ async def test_a_cancelled_beginning_leaves_none_open(gateway: FakeGateway) -> N
 
 def test_a_member(gateway: FakeGateway, client_threads: Threads) -> None:
     """Reading in a group: a hand-over in the middle of an iteration, commits by hand and at the end; no thread is left."""
-    topic = gateway.create("t", 2)
-    for number in range(2):
-        topic.records[number] = [Record("t", number, at, at, b"k", b"v") for at in range(200)]
+    gateway.fill("t", 200, 2)
     revoked: list[list[TopicPartition]] = []
 
     async def main() -> None:

@@ -22,14 +22,6 @@ from tidelog.errors import (
 )
 
 
-@pytest.fixture(params=["arrow", "json"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """With pyarrow, and as if it were not installed."""
-    if request.param == "json":
-        monkeypatch.setattr("tidelog.consumer.reader.arrow_available", lambda: False)
-    return str(request.param)
-
-
 def fill(gateway: FakeGateway, topic: str, partition_count: int, count: int) -> None:
     """``count`` records in each partition, whose timestamps are ten times their offsets."""
     made = gateway.create(topic, partition_count)

@@ -4,47 +4,31 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from typing import Any
 
 import pytest
 
 from tests.support.fake_gateway import FakeGateway
+from tests.support.waiting import eventually
 from tidelog import Consumer, Record, TopicPartition
 from tidelog.errors import CorruptSegment
 
 PLACE = TopicPartition("t", 0)
 
 
-@pytest.fixture(params=["arrow", "json"], autouse=True)
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """With pyarrow, and as if it were not installed."""
-    if request.param == "json":
-        monkeypatch.setattr("tidelog.consumer.reader.arrow_available", lambda: False)
-    return str(request.param)
-
-
-def fill(gateway: FakeGateway, count: int) -> None:
-    gateway.create("t", 1).records[0] = [Record("t", 0, at, at, b"k", b"%d" % at) for at in range(count)]
+pytestmark = pytest.mark.usefixtures("way")
 
 
 def fetches(gateway: FakeGateway) -> int:
     return sum(1 for asked in list(gateway.asked) if asked.path.endswith(("/records", "/fetch")))
 
 
-def reached(condition: Any) -> bool:
-    end = time.monotonic() + 20
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.005)
-    return bool(condition())
-
-
 def test_the_next_answer_is_fetched_while_one_is_handed_out(gateway: FakeGateway) -> None:
     """One answer ahead comes without a poll that wants it, and no more than one, however long the consumer is away."""
-    fill(gateway, 100)
+    gateway.fill("t", 100)
     with Consumer("t", bootstrap_servers=gateway.url, fetch_max_bytes=100) as consumer:
         assert [record.offset for record in consumer.poll(5_000, 1)] == [0]
-        assert reached(lambda: fetches(gateway) == 2)
+        assert eventually(lambda: fetches(gateway) == 2)
         for _ in range(3):
             consumer.has_ready()
         assert fetches(gateway) == 2
@@ -52,10 +36,10 @@ def test_the_next_answer_is_fetched_while_one_is_handed_out(gateway: FakeGateway
 
 def test_what_was_fetched_ahead_is_dropped_by_a_seek_and_a_pause(gateway: FakeGateway) -> None:
     """After a seek the records from there come, and after a pause none; after it the right ones again."""
-    fill(gateway, 100)
+    gateway.fill("t", 100)
     with Consumer("t", bootstrap_servers=gateway.url, fetch_max_bytes=100) as consumer:
         consumer.poll(5_000, 1)
-        assert reached(lambda: fetches(gateway) == 2)
+        assert eventually(lambda: fetches(gateway) == 2)
         consumer.seek(PLACE, 50)
         assert consumer.poll(5_000, 1)[0].offset == 50
         position = consumer.position(PLACE)
@@ -71,10 +55,10 @@ def test_what_was_fetched_ahead_is_dropped_by_a_seek_and_a_pause(gateway: FakeGa
 
 def test_an_error_ahead_comes_out_of_the_poll_that_wants_it(gateway: FakeGateway) -> None:
     """The records before a corrupt segment are returned first; then the poll raises, and the next one goes on."""
-    fill(gateway, 100)
+    gateway.fill("t", 100)
     with Consumer("t", bootstrap_servers=gateway.url, fetch_max_bytes=100) as consumer:
         first = consumer.poll(5_000, 1)
-        assert reached(lambda: fetches(gateway) == 2)
+        assert eventually(lambda: fetches(gateway) == 2)
         # The answer ahead is there; the one behind it fails.
         gateway.misbehave(r".*(records|fetch)", refuse)
         read = [record.offset for record in first]
@@ -97,14 +81,14 @@ def refuse(exchange: Any) -> None:
 
 def test_close_ends_the_thread_that_fetches_ahead(gateway: FakeGateway) -> None:
     """Also while a gateway does not answer; nothing of ours runs after it."""
-    fill(gateway, 100)
+    gateway.fill("t", 100)
     release = threading.Event()
     consumer = Consumer("t", bootstrap_servers=gateway.url, fetch_max_bytes=100)
     consumer.poll(5_000)
-    assert reached(lambda: fetches(gateway) == 2)
+    assert eventually(lambda: fetches(gateway) == 2)
     gateway.misbehave(r".*(records|fetch)", lambda exchange: release.wait(20))
     consumer.poll(5_000)
-    assert reached(lambda: fetches(gateway) == 3)
+    assert eventually(lambda: fetches(gateway) == 3)
     consumer.close()
     ours = [thread for thread in threading.enumerate() if thread.name.startswith("tidelog-fetch")]
     release.set()
@@ -158,10 +142,10 @@ def read_until_broken(consumer: Consumer) -> list[int]:
 
 def test_any_error_ahead_comes_out_of_the_poll(gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault of our own in the thread is raised by the poll that wants the records; it never reads as no records."""
-    fill(gateway, 100)
+    gateway.fill("t", 100)
     with Consumer("t", bootstrap_servers=gateway.url, fetch_max_bytes=100) as consumer:
         read = [record.offset for record in consumer.poll(5_000, 1)]
-        assert reached(lambda: fetches(gateway) == 2)
+        assert eventually(lambda: fetches(gateway) == 2)
 
         def broken(*args: Any, **named: Any) -> Any:
             raise ZeroDivisionError("a fault of our own")

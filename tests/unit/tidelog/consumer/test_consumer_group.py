@@ -23,12 +23,6 @@ def _has_joined_again(consumer: Consumer) -> bool:
     return consumer.group_metadata().member_id == "m1" or not consumer.poll(50, 1)
 
 
-def fill(gateway: FakeGateway, count: int, partition_count: int = 2) -> None:
-    topic = gateway.create("t", partition_count)
-    for number in range(partition_count):
-        topic.records[number] = [Record("t", number, at, at, b"k", b"%d" % at) for at in range(count)]
-
-
 def member(gateway: FakeGateway, **settings: Any) -> Consumer:
     return Consumer("t", bootstrap_servers=gateway.url, group="g", **{"enable_auto_commit": False, **settings})
 
@@ -44,7 +38,7 @@ def read(consumer: Consumer, count: int) -> list[Record]:
 
 def test_what_is_lost_is_committed_and_then_acknowledged(gateway: FakeGateway) -> None:
     """The order of a hand-over: commit and ``on_revoked`` under the old generation, then the new one; then nothing more comes."""
-    fill(gateway, 100)
+    gateway.fill("t", 100, 2)
     told: list[str] = []
 
     def revoked(places: list[TopicPartition]) -> None:
@@ -71,7 +65,7 @@ def test_what_is_lost_is_committed_and_then_acknowledged(gateway: FakeGateway) -
 
 def test_iteration_hands_nothing_out_after_it_acknowledged(gateway: FakeGateway) -> None:
     """In the middle of what was fetched: records of a partition that is taken away stop before that is acknowledged."""
-    fill(gateway, 3_000)
+    gateway.fill("t", 3_000, 2)
     events = []
     with member(gateway, consumer_timeout_ms=300) as consumer:
         for record in consumer:
@@ -88,7 +82,7 @@ def test_iteration_hands_nothing_out_after_it_acknowledged(gateway: FakeGateway)
 
 def test_what_is_gained_begins_at_the_committed_offset(gateway: FakeGateway) -> None:
     """Partitions that come later are read on from where the group is, those that stay from where this consumer is."""
-    fill(gateway, 50)
+    gateway.fill("t", 50, 2)
     with member(gateway) as consumer:
         read(consumer, 100)
         gateway.move("g", "m0", ("t", 0))
@@ -100,7 +94,7 @@ def test_what_is_gained_begins_at_the_committed_offset(gateway: FakeGateway) -> 
 
 def test_only_what_is_dealt_with_is_committed_by_itself(gateway: FakeGateway) -> None:
     """What was handed out last is committed when more is asked for, or by ``close``; not when the block raises."""
-    fill(gateway, 100, 1)
+    gateway.fill("t", 100)
     settings = {"enable_auto_commit": True, "auto_commit_interval_ms": 0}
     with member(gateway, **settings) as consumer:
         consumer.poll(5_000, 30)
@@ -129,7 +123,7 @@ def test_only_what_is_dealt_with_is_committed_by_itself(gateway: FakeGateway) ->
 
 def test_a_member_that_is_out_joins_again(gateway: FakeGateway) -> None:
     """``UNKNOWN_MEMBER``, from a heartbeat or a commit: ``on_lost``, nothing committed, on from the committed offset."""
-    fill(gateway, 100, 1)
+    gateway.fill("t", 100)
     for refused_by_commit in (False, True):
         gateway.groups.pop("g", None)
         lost: list[list[TopicPartition]] = []
@@ -153,7 +147,7 @@ def test_a_member_that_is_out_joins_again(gateway: FakeGateway) -> None:
 
 def test_a_fenced_member_does_not_come_back(gateway: FakeGateway) -> None:
     """Another consumer took the ``instance_id``: joining again would make two take it from each other for ever."""
-    fill(gateway, 10, 1)
+    gateway.fill("t", 10)
     with member(gateway, instance_id="i") as consumer:
         read(consumer, 5)
         gateway.groups["g"].refuse["m0"] = (409, "FENCED_MEMBER")
@@ -167,7 +161,7 @@ def test_a_fenced_member_does_not_come_back(gateway: FakeGateway) -> None:
 
 def test_a_silent_member_counts_itself_out(gateway: FakeGateway) -> None:
     """No heartbeat is answered for a session: others may read by then, so nothing more is handed out before it joined again."""
-    fill(gateway, 100, 1)
+    gateway.fill("t", 100)
     lost: list[list[TopicPartition]] = []
     with member(gateway, session_timeout_ms=1_000, on_lost=lost.append) as consumer:
         read(consumer, 10)
@@ -182,7 +176,7 @@ def test_a_silent_member_counts_itself_out(gateway: FakeGateway) -> None:
 
 def test_where_a_new_group_begins(gateway: FakeGateway) -> None:
     """``latest`` commits where it begins at once, so that what comes before its first commit is not skipped; ``none`` raises."""
-    fill(gateway, 10, 1)
+    gateway.fill("t", 10)
     with member(gateway, auto_offset_reset="none") as consumer, pytest.raises(NoCommittedOffset):
         consumer.poll(1_000)
     assert gateway.groups["g"].offsets == {}
@@ -196,7 +190,7 @@ def test_where_a_new_group_begins(gateway: FakeGateway) -> None:
 
 def test_commits(gateway: FakeGateway) -> None:
     """Positions or what is given, repeated when an answer is lost, refused with the contract's error, told of afterwards."""
-    fill(gateway, 10)
+    gateway.fill("t", 10, 2)
     with member(gateway) as consumer:
         read(consumer, 20)
         gateway.misbehave(r"PUT .*/offsets$", gateway.lose(done=True), gateway.refuse(503, "UNAVAILABLE"))
@@ -219,7 +213,7 @@ def test_commits(gateway: FakeGateway) -> None:
 
 def test_what_a_callback_raises(gateway: FakeGateway) -> None:
     """It comes out of the poll, and the hand-over goes on with the next; a callback can't poll."""
-    fill(gateway, 10)
+    gateway.fill("t", 10, 2)
     errors: list[BaseException] = []
 
     def revoked(places: list[TopicPartition]) -> None:
@@ -245,7 +239,7 @@ def test_what_a_callback_raises(gateway: FakeGateway) -> None:
 
 def test_closing_from_another_thread(gateway: FakeGateway) -> None:
     """A poll under way ends with ``ClientClosed``; what was handed out is committed, and the member leaves."""
-    fill(gateway, 10, 1)
+    gateway.fill("t", 10)
     consumer = member(gateway, enable_auto_commit=True)
     read(consumer, 10)
     raised: list[BaseException] = []
@@ -268,7 +262,7 @@ def test_closing_from_another_thread(gateway: FakeGateway) -> None:
 
 def test_a_static_member_stays(gateway: FakeGateway) -> None:
     """With an ``instance_id`` closing does not give its partitions away, unless it is told to."""
-    fill(gateway, 1, 1)
+    gateway.fill("t", 1)
     for leave in (None, True):
         consumer = member(gateway, instance_id="i")
         read(consumer, 1)
@@ -279,7 +273,7 @@ def test_a_static_member_stays(gateway: FakeGateway) -> None:
 
 def test_a_group_without_members(gateway: FakeGateway) -> None:
     """Partitions assigned by hand are read from the committed offsets, and committed for."""
-    fill(gateway, 10)
+    gateway.fill("t", 10, 2)
     for expected in (0, 4):
         with Consumer(group="g", bootstrap_servers=gateway.url) as consumer:
             consumer.assign([P1])
@@ -290,7 +284,7 @@ def test_a_group_without_members(gateway: FakeGateway) -> None:
 
 def test_pauses_and_empty_assignments_are_borne(gateway: FakeGateway) -> None:
     """With nothing to read a poll waits and the member lives on."""
-    fill(gateway, 10)
+    gateway.fill("t", 10, 2)
     with member(gateway, session_timeout_ms=1_000) as consumer:
         read(consumer, 4)
         consumer.pause(P0, P1)
@@ -308,7 +302,7 @@ def test_pauses_and_empty_assignments_are_borne(gateway: FakeGateway) -> None:
 
 def test_failures_that_pass_are_borne(gateway: FakeGateway) -> None:
     """Gateways that refuse joins, heartbeats and offsets for a while: polls return nothing, and then the records."""
-    fill(gateway, 10, 1)
+    gateway.fill("t", 10)
     refusal = gateway.refuse(503, "UNAVAILABLE")
     for pattern in (r"/members$", r"/heartbeat$", r"GET .*/offsets$"):
         gateway.misbehave(pattern, refusal, gateway.lose(done=False))
@@ -322,7 +316,7 @@ def test_failures_that_pass_are_borne(gateway: FakeGateway) -> None:
 
 def test_a_forgotten_consumer_is_silent(gateway: FakeGateway) -> None:
     """Without references to it its heartbeats end, and the group counts it out."""
-    fill(gateway, 10, 1)
+    gateway.fill("t", 10)
     consumer = member(gateway)
     read(consumer, 10)
     del consumer
@@ -355,7 +349,7 @@ def test_heartbeats_that_met_a_defect_begin_again_with_the_next_life(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The thread is gone, the member counts itself out and joins again: and is kept alive again."""
-    fill(gateway, 0)
+    gateway.fill("t", 0, 2)
     beat = GroupCalls.heartbeat
 
     def defect(*_: Any) -> None:

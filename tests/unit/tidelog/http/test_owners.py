@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -12,6 +11,7 @@ import msgspec
 import pytest
 
 from log_format.cluster.preferred import preferred
+from tests.support.waiting import until
 from tidelog.http.endpoints import Endpoints
 from tidelog.http.owners import Owned, Owners
 
@@ -74,9 +74,7 @@ def owners_of() -> Iterator[Callable[..., Owners]]:
 def learned(owners: Owners) -> None:
     """Wait until the first look at the cluster is over."""
     owners.endpoint_for(Owned("any"))
-    deadline = time.monotonic() + 30
-    while any(thread.name == "tidelog-owners" for thread in threading.enumerate()) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: all(thread.name != "tidelog-owners" for thread in threading.enumerate()))
 
 
 def cluster(store: str, **urls: str) -> dict[str, Any]:

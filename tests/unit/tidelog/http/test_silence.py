@@ -10,6 +10,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
+from tests.support.waiting import until
 from tidelog.http.answer import AnswerLost, GatewaySilent
 from tidelog.http.credentials import Credentials
 from tidelog.http.endpoints import Endpoint
@@ -115,7 +116,4 @@ def test_the_only_gateway_is_waited_for(servers: Callable[..., Server]) -> None:
 def test_its_thread_ends(servers: Callable[..., Server]) -> None:
     """With the client, at once."""
     ask(servers(lives=True, pause_s=0))
-    deadline = time.monotonic() + 20
-    while any(thread.name == "tidelog-silence" for thread in threading.enumerate()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: all(thread.name != "tidelog-silence" for thread in threading.enumerate()), 20)

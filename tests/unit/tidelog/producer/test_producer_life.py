@@ -12,6 +12,7 @@ import time
 import pytest
 
 from tests.support.fake_gateway import FakeGateway
+from tests.support.waiting import until
 from tidelog import Producer, RecordMetadata, SentRecord, TidelogError
 from tidelog.errors import (
     BufferFull,
@@ -176,9 +177,7 @@ def test_a_callback_that_waits_for_itself_is_refused(gateway: FakeGateway) -> No
 
     producer = Producer(gateway.url, on_delivery=on_delivery)
     producer.send("t", b"x")
-    deadline = time.monotonic() + 10
-    while len(raised) < 2 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: len(raised) == 2)
     producer.close()
     assert len(raised) == 2
 

@@ -13,7 +13,7 @@ import pytest
 
 import tidelog.aio
 from tests.support.fake_gateway import FakeGateway
-from tests.support.waiting import until
+from tests.support.waiting import eventually, until
 from tidelog import Admin, Filter, QueueConsumer, QueueRecord, Record
 from tidelog.errors import GatewayError, LeaseExpired, NoDeadLetterTopic, UnknownQueue
 
@@ -31,14 +31,6 @@ def fill(gateway: FakeGateway, count: int = 20, partition_count: int = 1, **sett
 
 def consumer(gateway: FakeGateway, **settings: Any) -> QueueConsumer:
     return QueueConsumer("q", bootstrap_servers=gateway.url, **{"consumer_timeout_ms": 200, **settings})
-
-
-def no_thread_left(client_threads: Threads) -> bool:
-    """A thread that has answered may take a moment to end."""
-    end = time.monotonic() + 10
-    while client_threads() and time.monotonic() < end:
-        time.sleep(0.01)
-    return not client_threads()
 
 
 def actions(gateway: FakeGateway) -> dict[int, str]:
@@ -91,7 +83,7 @@ def test_each_record_is_settled_by_itself(gateway: FakeGateway, client_threads: 
         assert [(record.offset, reason) for record, reason in gateway.queues["q"].dead] == [(1, "broken")]
         (again,) = queue.poll(2_000)
         assert (again.offset, again.delivery_count) == (2, 2)
-    assert no_thread_left(client_threads)
+    assert eventually(lambda: not client_threads())
 
 
 def test_settlements_share_requests(gateway: FakeGateway) -> None:
@@ -178,7 +170,7 @@ def test_a_pool_of_workers(gateway: FakeGateway, client_threads: Threads) -> Non
     assert actions(gateway) == dict.fromkeys(range(30), "accept") | {7: "dead", 8: "reject"}
     assert gateway.queues["q"].deliveries["t", 0, 7] == 3
     assert gateway.queues["q"].deliveries["t", 0, 9] == 2
-    assert no_thread_left(client_threads)
+    assert eventually(lambda: not client_threads())
 
 
 def test_stopping_gives_back_what_is_not_handled(gateway: FakeGateway) -> None:
@@ -224,7 +216,7 @@ def test_a_forgotten_consumer_holds_no_locks(gateway: FakeGateway, client_thread
     assert len(forgotten.poll(1_000)) == 2
     del forgotten
     gc.collect()
-    assert no_thread_left(client_threads)
+    assert eventually(lambda: not client_threads())
     with consumer(gateway) as queue:
         assert len(queue.poll(2_000)) == 2
 
@@ -276,7 +268,7 @@ def test_from_asyncio(gateway: FakeGateway, client_threads: Threads) -> None:
 
     asyncio.run(main())
     assert actions(gateway) == dict.fromkeys(range(11), "accept") | {1: "reject", 11: "dead"}
-    assert no_thread_left(client_threads)
+    assert eventually(lambda: not client_threads())
 
 
 def test_what_is_out_of_range_is_refused() -> None:

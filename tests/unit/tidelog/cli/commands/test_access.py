@@ -38,11 +38,6 @@ ACL = {
 }
 
 
-def answer(gateway: FakeGateway, pattern: str, status: int, value: Any = None) -> None:
-    body = b"" if value is None else json.dumps(value).encode()
-    gateway.misbehave(pattern, gateway.answer(status, body, Content_Type="application/json"))
-
-
 def body(gateway: FakeGateway, back: int = 1) -> Any:
     return json.loads(gateway.asked[-back].body)
 
@@ -52,7 +47,7 @@ def body(gateway: FakeGateway, back: int = 1) -> Any:
 
 def test_a_created_token_stands_alone_on_standard_output(gateway: FakeGateway, run: Run) -> None:
     """So that ``> file`` works; what is said about it goes to standard error, without the secret."""
-    answer(gateway, "POST /v1/access/tokens", 201, {**TOKEN, "token": SECRET})
+    gateway.will_answer("POST /v1/access/tokens", {**TOKEN, "token": SECRET}, 201)
     made = run("token", "create", "User:billing", "--group", "Group:shop", "--description", "till", "--expires", "30d")
     assert (made.exit_code, made.stdout) == (0, SECRET + "\n")
     assert "abcd1234" in made.stderr
@@ -61,7 +56,7 @@ def test_a_created_token_stands_alone_on_standard_output(gateway: FakeGateway, r
     sent = body(gateway)
     assert (sent["principal"], sent["groups"], sent["description"]) == ("User:billing", ["Group:shop"], "till")
     assert sent["expires_at"] > 0
-    answer(gateway, "POST /v1/access/tokens", 201, {**TOKEN, "token": SECRET})
+    gateway.will_answer("POST /v1/access/tokens", {**TOKEN, "token": SECRET}, 201)
     assert json.loads(run("token", "create", "User:billing", "--json").stdout)["token"] == SECRET
     assert "expires_at" not in body(gateway)
 
@@ -75,7 +70,7 @@ def test_a_token_goes_to_a_file_of_its_owners(gateway: FakeGateway, run: Run, tm
     try:
         for action, arguments in (("POST /v1/access/tokens", ["create", "User:b"]), ("rotate", ["rotate", "abcd1234"])):
             for flags in ([], ["--json"]):
-                answer(gateway, action, 201, {**TOKEN, "token": SECRET})
+                gateway.will_answer(action, {**TOKEN, "token": SECRET}, 201)
                 result = run("token", *arguments, "--output", file, *flags)
                 assert result.exit_code == 0, result.output
                 assert file.read_text() == SECRET + "\n"
@@ -105,7 +100,7 @@ def test_no_token_is_made_that_can_not_be_kept(gateway: FakeGateway, run: Run, t
 def test_a_redirected_token_that_others_can_read_is_said(gateway: FakeGateway, tmp_path: Path) -> None:
     """A shell's ``>`` makes files by the umask; the command can't mend that, so it says it."""
     for umask, said in ((0o022, True), (0o077, False)):
-        answer(gateway, "POST /v1/access/tokens", 201, {**TOKEN, "token": SECRET})
+        gateway.will_answer("POST /v1/access/tokens", {**TOKEN, "token": SECRET}, 201)
         command = f"umask {umask:03o}; {sys.executable} -m tidelog token create User:b > token-{umask:o}"
         environment = {**os.environ, "TIDELOG_URL": gateway.url, "TIDELOG_CONFIG": os.devnull, "PYTHONSAFEPATH": "1"}
         done = subprocess.run(
@@ -117,14 +112,14 @@ def test_a_redirected_token_that_others_can_read_is_said(gateway: FakeGateway, t
 
 def test_tokens_are_listed_and_revoked(gateway: FakeGateway, run: Run) -> None:
     """Ids, never secrets."""
-    answer(gateway, "GET /v1/access/tokens", 200, {"tokens": [TOKEN]})
+    gateway.will_answer("GET /v1/access/tokens", {"tokens": [TOKEN]})
     listed = run("token", "list", "--principal", "User:billing")
     assert "abcd1234" in listed.stdout
     assert "till [3]" in listed.stdout
     assert gateway.asked[-1].query == {"principal": "User:billing"}
-    answer(gateway, "GET /v1/access/tokens", 200, {"tokens": [TOKEN]})
+    gateway.will_answer("GET /v1/access/tokens", {"tokens": [TOKEN]})
     assert json.loads(run("token", "list", "--json").stdout) == {"tokens": [TOKEN]}
-    answer(gateway, "DELETE /v1/access/tokens/abcd1234", 204)
+    gateway.will_answer("DELETE /v1/access/tokens/abcd1234", status=204)
     assert run("token", "revoke", "abcd1234").exit_code == 0
     gateway.misbehave("DELETE", gateway.refuse(404, "UNKNOWN_TOKEN"), gateway.refuse(404, "UNKNOWN_TOKEN"))
     assert run("token", "revoke", "abcd1234").exit_code == ExitCode.REFUSED
@@ -133,7 +128,7 @@ def test_tokens_are_listed_and_revoked(gateway: FakeGateway, run: Run) -> None:
 
 def test_spans(gateway: FakeGateway, run: Run) -> None:
     """``--overlap`` and ``--expires``; what is no span is wrong usage, and nothing is asked."""
-    answer(gateway, ":rotate", 200, {**TOKEN, "token": SECRET})
+    gateway.will_answer(":rotate", {**TOKEN, "token": SECRET})
     assert run("token", "rotate", "abcd1234", "--overlap", "1h", "--expires", "2030-01-01T00:00:00Z").exit_code == 0
     assert body(gateway) == {"overlap_ms": 3_600_000, "expires_at": 1_893_456_000_000}
     gateway.asked.clear()
@@ -147,13 +142,13 @@ def test_spans(gateway: FakeGateway, run: Run) -> None:
 
 def test_acls_are_added(gateway: FakeGateway, run: Run) -> None:
     """Several operations at once, by prefix, denied; the cluster needs no name."""
-    answer(gateway, "POST /v1/access/acls", 201, {"acls": [ACL]})
+    gateway.will_answer("POST /v1/access/acls", {"acls": [ACL]}, 201)
     added = run("acl", "add", "User:billing", "Read,write", "topic", "orders", "--prefix", "--deny")
     assert added.exit_code == 0, added.output
     assert [each["operation"] for each in body(gateway)["acls"]] == ["Read", "Write"]
     assert {(each["pattern"], each["permission"]) for each in body(gateway)["acls"]} == {("prefix", "deny")}
     assert "User:billing may Write topic those that begin with orders" in added.stderr
-    answer(gateway, "POST /v1/access/acls", 200, {"acls": []})
+    gateway.will_answer("POST /v1/access/acls", {"acls": []})
     assert run("acl", "add", "Role:admins", "All", "cluster", "--json").exit_code == 0
     assert body(gateway)["acls"][0]["resource"] == "cluster"
     for wrong in (("User:b", "Fly", "topic", "t"), ("User:b", "Read", "topic"), ("User:b", "Read", "river", "t")):
@@ -162,10 +157,10 @@ def test_acls_are_added(gateway: FakeGateway, run: Run) -> None:
 
 def test_acls_are_listed_and_removed(gateway: FakeGateway, run: Run) -> None:
     """By what is named; removing without naming anything is refused before anything is asked."""
-    answer(gateway, "GET /v1/access/acls", 200, {"acls": [ACL]})
+    gateway.will_answer("GET /v1/access/acls", {"acls": [ACL]})
     assert "orders…" in run("acl", "list", "--type", "topic", "--name", "orders").stdout
     assert gateway.asked[-1].query == {"resource_type": "topic", "resource": "orders"}
-    answer(gateway, "DELETE /v1/access/acls", 200, {"acls": [ACL]})
+    gateway.will_answer("DELETE /v1/access/acls", {"acls": [ACL]})
     removed = run("acl", "remove", "--principal", "User:billing", "--yes", "--json")
     assert json.loads(removed.stdout) == {"acls": [ACL]}
     gateway.asked.clear()
@@ -175,11 +170,11 @@ def test_acls_are_listed_and_removed(gateway: FakeGateway, run: Run) -> None:
 
 def test_an_acl_test_says_it_by_its_exit_code(gateway: FakeGateway, run: Run) -> None:
     """0: allowed, and by which; 1: not."""
-    answer(gateway, "POST /v1/access:test", 200, {"allowed": True, "reason": "allow", "acl": ACL})
+    gateway.will_answer("POST /v1/access:test", {"allowed": True, "reason": "allow", "acl": ACL})
     allowed = run("acl", "test", "User:billing", "Write", "topic", "orders", "--group", "Group:shop")
     assert (allowed.exit_code, body(gateway)["groups"]) == (0, ["Group:shop"])
     assert allowed.stdout.startswith("allowed: User:billing may Write")
-    answer(gateway, "POST /v1/access:test", 200, {"allowed": False, "reason": "default", "acl": None})
+    gateway.will_answer("POST /v1/access:test", {"allowed": False, "reason": "default", "acl": None})
     denied = run("acl", "test", "User:billing", "Write", "topic", "orders")
     assert (denied.exit_code, denied.stdout) == (ExitCode.FAILED, "denied: no ACL allows it\n")
 
@@ -187,9 +182,9 @@ def test_an_acl_test_says_it_by_its_exit_code(gateway: FakeGateway, run: Run) ->
 def test_roles(gateway: FakeGateway, run: Run) -> None:
     """Put, listed, removed."""
     role = {"role": "admins", "members": ["User:ann", "Group:operators"]}
-    answer(gateway, "PUT /v1/access/roles/admins", 200, role)
+    gateway.will_answer("PUT /v1/access/roles/admins", role)
     assert "User:ann, Group:operators" in run("role", "put", "admins", "User:ann", "Group:operators").stderr
-    answer(gateway, "GET /v1/access/roles", 200, {"roles": [role]})
+    gateway.will_answer("GET /v1/access/roles", {"roles": [role]})
     assert json.loads(run("role", "list", "--json").stdout) == {"roles": [role]}
     gateway.misbehave("DELETE", gateway.refuse(404, "UNKNOWN_ROLE"))
     assert run("role", "remove", "admins", "--if-exists").exit_code == 0
@@ -198,12 +193,12 @@ def test_roles(gateway: FakeGateway, run: Run) -> None:
 def test_a_quota_changes_in_what_is_named(gateway: FakeGateway, run: Run) -> None:
     """The API replaces a quota; the command keeps what was not named."""
     stored = {"principal": "User:b", "produce_bytes_per_s": 5, "requests_per_s": 7}
-    answer(gateway, "GET /v1/access/quotas/User", 200, stored)
-    answer(gateway, "PUT /v1/access/quotas/User", 200, {"principal": "User:b", "produce_bytes_per_s": 9})
+    gateway.will_answer("GET /v1/access/quotas/User", stored)
+    gateway.will_answer("PUT /v1/access/quotas/User", {"principal": "User:b", "produce_bytes_per_s": 9})
     said = run("quota", "set", "User:b", "--produce-bytes-per-s", "9", "--requests-per-s", "none")
     assert said.exit_code == 0, said.output
     assert (body(gateway)["produce_bytes_per_s"], body(gateway)["requests_per_s"]) == (9, None)
-    answer(gateway, "GET /v1/access/quotas", 200, {"quotas": [stored]})
+    gateway.will_answer("GET /v1/access/quotas", {"quotas": [stored]})
     assert "User:b" in run("quota", "list").stdout
     for wrong in ((), ("--connections", "many"), ("--connections", "-1")):
         assert run("quota", "set", "User:b", *wrong).exit_code == ExitCode.USAGE
@@ -216,12 +211,12 @@ def test_who_am_i(gateway: FakeGateway, run: Run) -> None:
     """In words, and that there is no authentication where there is none."""
     caller = {"principal": "User:b", "groups": ["Group:shop"], "super_user": False, "authentication": "token",
               "token_id": "abcd1234", "expires_at": 0}  # fmt: skip
-    answer(gateway, "GET /v1/whoami", 200, caller)
+    gateway.will_answer("GET /v1/whoami", caller)
     said = run("whoami").stdout
     assert "User:b" in said
     assert "token abcd1234" in said
-    answer(
-        gateway, "GET /v1/whoami", 200, {"principal": "User:anonymous", "super_user": False, "authentication": "none"}
+    gateway.will_answer(
+        "GET /v1/whoami", {"principal": "User:anonymous", "super_user": False, "authentication": "none"}
     )
     said = run("whoami").stdout
     assert "without authentication" in said
@@ -232,7 +227,7 @@ def test_store_credentials_are_exports_of_a_shell(gateway: FakeGateway, run: Run
     """Quoted, so that ``eval`` runs nothing else."""
     vended = {"access_key_id": "AK", "secret_access_key": "a'b$(touch x)", "session_token": "s", "expires_at": 0,
               "endpoint_url": None, "region": "eu-1", "topics": [{"topic": "t", "table_uri": "s3://b/t"}]}  # fmt: skip
-    answer(gateway, "POST /v1/credentials", 200, vended)
+    gateway.will_answer("POST /v1/credentials", vended)
     given = run("credentials", "t", "--access", "append", "--duration", "1200")
     assert body(gateway) == {"topics": ["t"], "access": "append", "duration_s": 1200}
     done = subprocess.run(

@@ -39,10 +39,6 @@ def verdicts(found: Iterator[Finding]) -> dict[str, Verdict]:
     return {finding.what: finding.verdict for finding in findings}
 
 
-def answer(gateway: FakeGateway, pattern: str, value: Any) -> None:
-    gateway.misbehave(pattern, gateway.answer(200, json.dumps(value).encode(), Content_Type="application/json"))
-
-
 # The command
 
 
@@ -50,8 +46,8 @@ def test_an_open_gateway_on_this_machine(gateway: FakeGateway, run: Run, tmp_pat
     """It needs a look and is no failure; the store is looked at where it is named, and nothing is written there."""
     tmp_path.chmod(0o700)
     for flags in ((), ("--json",)):
-        answer(gateway, "GET /v1/whoami", NONE)
-        answer(gateway, "GET /v1/whoami", NONE)
+        gateway.will_answer("GET /v1/whoami", NONE)
+        gateway.will_answer("GET /v1/whoami", NONE)
         ended = run("doctor", "--security", "--store", tmp_path, *flags)
         assert ended.exit_code == ExitCode.OK, ended.output
         assert "auth=off" in ended.stdout
@@ -66,7 +62,7 @@ def test_an_open_gateway_on_this_machine(gateway: FakeGateway, run: Run, tmp_pat
 def test_what_is_open_fails(run: Run, gateway: FakeGateway, tmp_path: Path) -> None:
     """Exit code 1, with the advice below."""
     tmp_path.chmod(0o777)
-    answer(gateway, "GET /v1/whoami", NONE)
+    gateway.will_answer("GET /v1/whoami", NONE)
     ended = run("doctor", "--security", "--store", tmp_path)
     assert ended.exit_code == ExitCode.FAILED
     assert f"chmod -R o-rwx {tmp_path}" in ended.stdout
@@ -88,7 +84,7 @@ def test_authentication_off_and_on(gateway: FakeGateway) -> None:
     """Off: open, on loopback only for this machine's users. On: metrics alone may be open."""
     here, elsewhere = gateway.url, "http://192.0.2.1:9"
     credentials = Credentials(environment={})
-    answer(gateway, "GET /v1/whoami", NONE)
+    gateway.will_answer("GET /v1/whoami", NONE)
     assert verdicts(look_at_gateway(here, credentials)) == {"authentication": Verdict.POOR}
     gateway.tokens = {SECRET}
     assert verdicts(look_at_gateway(here, credentials)) == {"authentication": Verdict.GOOD}
@@ -111,11 +107,11 @@ def test_rights(gateway: FakeGateway) -> None:
             "principal": "User:ann",
             "secrets": [{"created_at": 0, "expires_at": now + lives_ms}],
         }
-        answer(gateway, "GET /v1/whoami", {"principal": "User:op", "authentication": "token"})
-        answer(gateway, "GET /v1/access/tokens", {"tokens": [token]})
-        answer(gateway, "POST /v1/access:test", {"allowed": True, "reason": reason, "acl": None})
+        gateway.will_answer("GET /v1/whoami", {"principal": "User:op", "authentication": "token"})
+        gateway.will_answer("GET /v1/access/tokens", {"tokens": [token]})
+        gateway.will_answer("POST /v1/access:test", {"allowed": True, "reason": reason, "acl": None})
         whole = {"resource_type": "topic", "pattern": "literal", "permission": "allow"}
-        answer(gateway, "GET /v1/access/acls", {"acls": [whole | each for each in acls]})
+        gateway.will_answer("GET /v1/access/acls", {"acls": [whole | each for each in acls]})
         with Admin(gateway.url) as admin:
             return verdicts(look_at_rights(admin, gateway.url))
 
