@@ -9,7 +9,8 @@ import msgspec
 import pyarrow as pa
 
 from gateway.codec.large_record import object_pieces
-from gateway.codec.record_json import is_large, pieces, record_objects, text_of
+from gateway.codec.record_json import is_large, pieces, record_objects
+from gateway.codec.text_rows import text_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
