@@ -125,13 +125,13 @@ class OldRecords:
         return piece_of(table, offset, run.end_offset, run.path)
 
 
-def body(task: Task, found: Found) -> tuple[str | None, Iterator[bytes]]:
+def body(task: Task, found: Found) -> tuple[str | None, Iterator[bytes | memoryview]]:
     """The content encoding, and the body in pieces."""
     positions = Positions(
         next_offset=found.next_offset, high_watermark=task.high_watermark, log_start_offset=task.log_start_offset
     )
     table = found.table
-    makers: dict[str, Callable[[], Iterator[bytes]]] = {
+    makers: dict[str, Callable[[], Iterator[bytes | memoryview]]] = {
         JSON: lambda: json_pieces(task.topic, task.partition, table, positions),
         NDJSON: lambda: ndjson_pieces(table),
         ARROW_STREAM: lambda: arrow_pieces(table),
@@ -143,13 +143,13 @@ def body(task: Task, found: Found) -> tuple[str | None, Iterator[bytes]]:
     return task.encoding, _compressed(task.encoding, _behind(first, pieces))
 
 
-def _behind(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _behind(first: bytes | memoryview, pieces: Iterator[bytes | memoryview]) -> Iterator[bytes | memoryview]:
     yield first
     yield from pieces
 
 
-def _joined(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    chunks: list[bytes] = []
+def _joined(pieces: Iterator[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    chunks: list[bytes | memoryview] = []
     size = 0
     for piece in pieces:
         chunks.append(piece)
@@ -161,7 +161,7 @@ def _joined(pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield b"".join(chunks)
 
 
-def _compressed(encoding: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _compressed(encoding: str, pieces: Iterator[bytes | memoryview]) -> Iterator[bytes | memoryview]:
     compressor = new_compressor(encoding)
     for piece in pieces:
         if data := compressed(compressor, piece, last=False):
