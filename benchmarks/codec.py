@@ -124,7 +124,7 @@ def answers(records: int, value_bytes: int) -> list[tuple[str, Callable[[], obje
         ("JSON, not UTF-8", lambda: b"".join(json_pieces("bench", 3, binary, POSITIONS)), lambda: encode(texts))
     )
     cases.append(("NDJSON, text", lambda: b"".join(ndjson_pieces(table)), lambda: encode(texts)))
-    cases.append(("events, text", lambda: record_events(table), lambda: encode(texts)))
+    cases.append(("events, text", lambda: b"".join(record_events(table)), lambda: encode(texts)))
     data = b"".join(text.encode() for text in texts)
     cases.append(("Arrow", lambda: b"".join(arrow_pieces(table)), lambda: bytearray(data)))
     return cases

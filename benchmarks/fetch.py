@@ -8,7 +8,6 @@ import statistics
 import time
 import urllib.request
 from collections.abc import Iterator
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ def _read_all(port: int, accept: str, seconds: float) -> tuple[int, float]:
     topic: Any = call(port, "GET", "/v1/topics/bench")
     read = 0
     started = time.perf_counter()
-    for entry in cycle(topic["partitions"]):
+    for entry in itertools.cycle(topic["partitions"]):
         if time.perf_counter() - started >= seconds:
             break
         offset, end = entry["log_start_offset"], entry["high_watermark"]

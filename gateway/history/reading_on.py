@@ -19,7 +19,6 @@ from typing import Final
 
 from gateway.engine.read_ahead import Piece, ReadAhead
 from gateway.history.task import PlannedRun, Task
-from log_format.errors import CorruptData, StoreUnavailable
 
 AHEAD_BYTES_MAX: Final = 8 * 1024 * 1024
 PIECES_MAX: Final = 6
@@ -85,25 +84,23 @@ class ReadingOn:
                     if piece is None and kept_bytes + piece_bytes > AHEAD_BYTES_MAX:
                         return
                     self._under_way = (run.path, task.partition, offset) if piece is None else None
-                if piece is None and (piece := self._decoded(task, run, offset)) is None:
-                    return
+                if piece is None:
+                    piece = self._decoded(task, run, offset)
                 records_left -= len(piece.offsets) - piece.row_of(offset)
                 offset = piece.end_offset
                 kept_bytes += piece.memory_bytes
                 piece_bytes = max(piece_bytes, piece.memory_bytes)
                 piece_count += 1
 
-    def _decoded(self, task: Task, run: PlannedRun, offset: int) -> Piece | None:
-        """The piece under way, which is kept; None where the store fails: the next task is told by its own try."""
+    def _decoded(self, task: Task, run: PlannedRun, offset: int) -> Piece:
+        """The piece under way, which is kept. An error ends reading ahead, unheard: the next task is told by its own try."""
         piece: Piece | None = None
         try:
             piece = self._read(task, run, offset)
-        except (CorruptData, StoreUnavailable):
-            pass
+            return piece
         finally:
             with self._changed:
                 if piece is not None:
                     self._pieces.add(task.topic_id, task.partition, piece)
                 self._under_way = None
                 self._changed.notify_all()
-        return piece

@@ -21,8 +21,8 @@ from tests.support.waiting import until
 TOPIC = "flights"
 RECORDS = 100
 """Of a segment."""
-LARGE_BYTES = 3 * 1024 * 1024 // RECORDS
-"""Values of a segment that leaves no room for the next two."""
+LARGE_BYTES = 41_900
+"""Of a value, where two segments are a little more than what is kept."""
 
 
 class WatchedStore(MemoryStore):
@@ -62,6 +62,10 @@ class Log:
             )
         reader = SegmentReader(self.store, footer_cache_bytes=0, whole_object_bytes_max=1 << 30)
         self.reader = OldRecords(reader, clock=SystemClock())
+
+    def settle(self) -> None:
+        """Return when nothing is decoded ahead."""
+        self.reader._reading_on._executor.submit(int).result()
 
     def read(self, offset: int, records_max: int) -> Found:
         """By one task, which gets the right records."""
@@ -165,12 +169,33 @@ def test_what_cannot_be_read_ahead_is_read_when_it_is_asked_for() -> None:
     log.read(segments(2), segments(1))
 
 
+def test_small_pieces_are_decoded_ahead_only_as_far_as_they_are_kept() -> None:
+    """A partition has room for eight of them. None is decoded twice."""
+    log = Log(30)
+    for start in range(0, 30, 10):
+        log.read(segments(start), segments(10))
+        log.settle()
+    assert log.store.read == [*range(30)]
+
+
 def test_what_is_kept_makes_no_way_for_what_nobody_asked_for() -> None:
-    """Large pieces are decoded ahead only while they have room: none is decoded twice."""
-    log = Log(12, value_bytes=LARGE_BYTES)
-    offset = 0
-    while offset < log.records.num_rows:
-        before = len(log.store.read)
-        offset = log.read(offset, RECORDS // 2).next_offset
-        assert len(log.store.read) - before <= 3
-    assert log.store.read == [*range(12)]
+    """Two of the largest pieces have no room: the next is decoded once the one before is used up."""
+    log = Log(3, value_bytes=LARGE_BYTES)
+    log.read(0, 60)
+    log.settle()
+    assert log.store.read == [0]
+    log.read(60, 40)
+    log.settle()
+    assert log.store.read == [0, 1]
+
+
+def test_records_of_a_segment_that_was_replaced_are_not_used() -> None:
+    """Key compaction may have removed some of them: what the task names is read."""
+    log = Log(2)
+    log.read(0, RECORDS // 2)
+    log.settle()
+    segment = encode_segment(log.records.slice(0, RECORDS), compression="uncompressed")
+    log.store.put(f"topics/{TOPIC}/segments/7", segment.data)
+    log.runs[0] = msgspec.structs.replace(log.runs[0], path="segments/7")
+    log.read(RECORDS // 2, RECORDS // 2)
+    assert log.store.read[:2] == [0, 7]
