@@ -1,6 +1,6 @@
 """Rows of text, each made of the same parts one behind the other, without a Python object for any row.
 
-Arrow joins columns row by row, and each part costs it as much as some 50 bytes. So numbers do not become columns of their own.
+Arrow joins columns row by row, at a price for each part. So numbers do not become columns of their own.
 Where they have as many digits each, they are written into copies of the text around them, four digits at a time; digits that all
 share are part of that text.
 """
