@@ -190,9 +190,6 @@ JOURNAL_TAG_PLAIN_BYTES_MAX: Final = 2_048
 JOURNAL_TAG_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of a tag's JSON: a commit of the most runs takes a few megabytes."""
 
-DRAIN_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Stored bytes of journal objects that one drain takes."""
-
 JOURNAL_REMOVES_MAX: Final = 1_000
 """Objects that one commit of a journal lets go of."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from log_format import limits
-from log_format.limits import DRAIN_BYTES_MAX
+from log_format.journal.drain import DRAIN_BYTES_MAX
 
 _MEBIBYTE: Final = 1024 * 1024
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,6 @@ from log_format.journal.entries import Drained
 from log_format.journal.topics import JournalTopic
 from log_format.journal.undrained import Undrained, UndrainedRun
 from log_format.layout import segment_path
-from log_format.limits import DRAIN_BYTES_MAX
 from log_format.segments.run import SegmentRef
 from log_format.segments.segment import encode_segment
 from log_format.topic.appended import Appended
@@ -30,6 +30,9 @@ from log_format.topic.numbered_producers import encode_spent
 from log_format.topic.producers import StampedBatch, encode_stamps
 from log_format.topic.segment_tags import TAG_FORGOTTEN, TAG_PRODUCERS, TAG_SPENT, add_segment
 from log_format.topic.state import Offsets, TopicState
+
+DRAIN_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Stored bytes of journal objects that one drain takes."""
 
 
 def drainable(

@@ -20,7 +20,7 @@ from log_format.delta.table import StateT
 from log_format.errors import BackOff, StoreUnavailable, UnknownTopic
 from log_format.ids import NewId
 from log_format.journal.append import JournalAppend, Routed
-from log_format.journal.drain import Drain, drainable, drained_entry
+from log_format.journal.drain import DRAIN_BYTES_MAX, Drain, drainable, drained_entry
 from log_format.journal.entries import Close, Drained, Entry, Release
 from log_format.journal.look import JournalOf
 from log_format.journal.notes import JournalNotes
@@ -28,7 +28,7 @@ from log_format.journal.reader import JournalReader, JournalRunPlace
 from log_format.journal.state import JournalState
 from log_format.journal.undrained import UndrainedRun
 from log_format.journal.view import journal_topic
-from log_format.limits import DRAIN_BYTES_MAX, HEAD_TRUSTED_MS, OVERTAKE_MS
+from log_format.limits import HEAD_TRUSTED_MS, OVERTAKE_MS
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.run import SegmentRef
 from log_format.topic.append import Append, Batch, Outcome
