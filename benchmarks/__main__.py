@@ -63,7 +63,7 @@ def _on_directory(seconds: float, names: set[str], beside: Path | None, *, besid
             yield from small.measure(store, {}, seconds, "directory store", beside)
     if "fetch" in names:
         with processes.directory() as store:
-            yield from fetch.measure(store, seconds * 2)
+            yield from fetch.measure(store, seconds * 2, beside)
     if "history" in names:
         with processes.directory() as store:
             yield from history.measure(store, {}, [], seconds * 2, "directory store")
@@ -126,7 +126,7 @@ def main() -> int:
         "--beside",
         type=Path,
         metavar="DIRECTORY",
-        help="flush, queues, small, workers: measure the source there, too, turn by turn",
+        help="fetch, flush, queues, small, workers: measure the source there, too, turn by turn",
     )
     parser.add_argument(
         "--beside-rabbitmq", action="store_true", help="queues: measure RabbitMQ, too (needs rabbitmq-server and pika)"

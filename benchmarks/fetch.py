@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import statistics
 import time
 import urllib.request
 from collections.abc import Iterator
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,10 @@ from benchmarks.report import Table
 
 ARROW = "application/vnd.apache.arrow.stream"
 JSON = "application/json"
+TAIL = "tail cache (what fits) and history's reader"
+COLD = "history's reader, cold gateway"
+ROUNDS = 3
+"""Beside another source."""
 
 
 def _read_all(port: int, accept: str, seconds: float) -> tuple[int, float]:
@@ -28,7 +34,7 @@ def _read_all(port: int, accept: str, seconds: float) -> tuple[int, float]:
     topic: Any = call(port, "GET", "/v1/topics/bench")
     read = 0
     started = time.perf_counter()
-    for entry in cycle(topic["partitions"]):
+    for entry in itertools.cycle(topic["partitions"]):
         if time.perf_counter() - started >= seconds:
             break
         offset, end = entry["log_start_offset"], entry["high_watermark"]
@@ -43,36 +49,58 @@ def _read_all(port: int, accept: str, seconds: float) -> tuple[int, float]:
     return read, time.perf_counter() - started
 
 
-def measure(store: str, seconds: float) -> Iterator[Table]:
-    """Fill a topic in a directory; read it while it is in memory, then through a newly started gateway."""
+def measure(store: str, seconds: float, beside: Path | None = None) -> Iterator[Table]:
+    """Fill a topic in a directory; read it while it is in memory, then through a newly started gateway.
+
+    ``beside``: gateways of the source there take turns with this one's, each on a topic of its own.
+    """
+    trees = ([("before", beside)] if beside is not None else []) + [("this tree", None)]
+    rounds = ROUNDS if beside is not None else 1
     table = Table(
         "Fetch by one client, 100 B values, directory store",
         [
             "where from",
             "answer",
+            *(["source"] if beside is not None else []),
             "records/s",
+            *(["least", "most"] if beside is not None else []),
             "CPU us/record (gateway and its reader)",
             "floor records/s (pyarrow over the segments)",
         ],
+        notes=[f"{PARTITIONS} partitions, 20,000 records or 8 MiB a request, one request at a time."],
     )
-    with gateway(store) as server:
-        make_topic(server.port)
-        run_load(server.port, arrow_requests(10_000, 100), connections=4, seconds=min(seconds, 2.0))
-        for accept in (ARROW, JSON):
-            _row(table, server, "tail cache (what fits) and history's reader", accept, seconds, "")
-    floor_rate = _floor(Path(store.removeprefix("file://")) / "topics" / "bench" / "segments")
-    for accept in (ARROW, JSON):
-        with gateway(store) as server:
-            _row(table, server, "history's reader, cold gateway", accept, seconds, f"{floor_rate:,.0f}")
-    table.notes.append(f"{PARTITIONS} partitions, 20,000 records or 8 MiB a request, one request at a time.")
+    stores = {name: f"{store}/{name.replace(' ', '-')}" for name, _ in trees}
+    found: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
+    with contextlib.ExitStack() as running:
+        servers = {name: running.enter_context(gateway(stores[name], directory=directory)) for name, directory in trees}
+        for server in servers.values():
+            make_topic(server.port)
+            run_load(server.port, arrow_requests(10_000, 100), connections=4, seconds=min(seconds, 2.0))
+        for accept, _, name in itertools.product((ARROW, JSON), range(rounds), servers):
+            found.setdefault((TAIL, accept, name), []).append(_read_by(servers[name], accept, seconds))
+    floor = _floor(Path(stores["this tree"].removeprefix("file://")) / "topics" / "bench" / "segments")
+    for accept, _, (name, directory) in itertools.product((ARROW, JSON), range(rounds), trees):
+        with gateway(stores[name], directory=directory) as server:
+            found.setdefault((COLD, accept, name), []).append(_read_by(server, accept, seconds))
+    for (where, accept, name), figures in found.items():
+        rates = [rate for rate, _ in figures]
+        table.add(
+            *(where, accept, *([name] if beside is not None else [])),
+            f"{statistics.median(rates):,.0f}",
+            *([f"{min(rates):,.0f}", f"{max(rates):,.0f}"] if beside is not None else []),
+            f"{statistics.median(cost for _, cost in figures):.2f}",
+            f"{floor:,.0f}" if where == COLD else "",
+        )
+    if beside is not None:
+        table.notes.append(f"Medians of {rounds} rounds, which the sources take in turns.")
     yield table
 
 
-def _row(table: Table, server: Server, where: str, accept: str, seconds: float, floor: str) -> None:
+def _read_by(server: Server, accept: str, seconds: float) -> tuple[float, float]:
+    """Records a second, and µs of CPU for each."""
     before = _cpu_seconds(server)
     read, took = _read_all(server.port, accept, seconds)
-    cpu = _cpu_seconds(server) - before
-    table.add(where, accept, f"{read / took:,.0f}", f"{cpu / max(read, 1) * 1e6:.2f}", floor)
+    return read / took, (_cpu_seconds(server) - before) / max(read, 1) * 1e6
 
 
 def _cpu_seconds(server: Server) -> float:

@@ -74,7 +74,7 @@ def _weight(parameters: list[str]) -> float:
     return 1.0
 
 
-def compressed(compressor: Compressor, body: bytes, *, last: bool) -> bytes:
+def compressed(compressor: Compressor, body: bytes | memoryview, *, last: bool) -> bytes:
     """The next output of ``compressor`` for ``body``, and with ``last`` its end."""
     if len(body) <= _PIECE_BYTES:
         data = compressor.compress(body)
@@ -94,7 +94,7 @@ def new_compressor(encoding: str) -> Compressor:
     return compressor
 
 
-def gains(encoding: str, body: bytes) -> bool:
+def gains(encoding: str, body: bytes | memoryview) -> bool:
     """Whether an answer that begins with ``body`` becomes much smaller, by a sample of it."""
     if len(body) < _SAMPLED_BYTES_MIN:
         return True

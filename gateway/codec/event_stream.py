@@ -11,10 +11,10 @@ from typing import Final
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from gateway.codec.large_record import object_pieces
-from gateway.codec.record_json import is_large, join_rows, pieces, record_objects, text_of
+from gateway.codec.record_json import is_large, pieces, record_objects
+from gateway.codec.text_rows import join_rows, text_of
 
 PING: Final = b": ping\n\n"
 """A comment, which clients skip. It tells both sides that the connection is alive."""
@@ -33,7 +33,7 @@ def record_events(records: pa.Table) -> Iterator[bytes]:
             yield from object_pieces(piece)
             yield b"\n\n"
             continue
-        ids = pc.add(piece.column("offset").combine_chunks(), 1).cast(pa.string())
+        ids = piece.column("offset").to_numpy() + 1
         rows = join_rows(["id: ", ids, "\nevent: record\ndata: ", record_objects(piece), "\n\n"])
         yield bytes(text_of(rows))
 

@@ -9,7 +9,8 @@ import msgspec
 import pyarrow as pa
 
 from gateway.codec.large_record import object_pieces
-from gateway.codec.record_json import is_large, pieces, record_objects, text_of
+from gateway.codec.record_json import is_large, pieces, record_objects
+from gateway.codec.text_rows import text_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +22,7 @@ class Positions:
     log_start_offset: int
 
 
-def json_pieces(topic: str, partition: int, records: pa.Table, positions: Positions) -> Iterator[bytes]:
+def json_pieces(topic: str, partition: int, records: pa.Table, positions: Positions) -> Iterator[bytes | memoryview]:
     """The answer of one partition as a JSON object, in pieces; ``records`` has ``RECORD_SCHEMA``."""
     yield b'{"topic":%b,"partition":%d,"records":[' % (msgspec.json.encode(topic), partition)
     separator = b""
@@ -31,7 +32,7 @@ def json_pieces(topic: str, partition: int, records: pa.Table, positions: Positi
             yield from object_pieces(piece)
         else:
             # Each object has its comma from the start, which costs no further pass over the text.
-            yield bytes(text_of(record_objects(piece, lead=","))[1 - len(separator) :])
+            yield text_of(record_objects(piece, lead=","))[1 - len(separator) :]
         separator = b","
     yield b'],"next_offset":%d,"high_watermark":%d,"log_start_offset":%d}' % (
         positions.next_offset,
@@ -45,11 +46,11 @@ def failed_partition(topic: str, partition: int, problem: bytes) -> bytes:
     return b'{"topic":%b,"partition":%d,"error":%b}' % (msgspec.json.encode(topic), partition, problem)
 
 
-def ndjson_pieces(records: pa.Table) -> Iterator[bytes]:
+def ndjson_pieces(records: pa.Table) -> Iterator[bytes | memoryview]:
     """``records`` (``RECORD_SCHEMA``), one JSON object a line, each line ended, in pieces."""
     for piece in pieces(records):
         if is_large(piece):
             yield from object_pieces(piece)
             yield b"\n"
         else:
-            yield bytes(text_of(record_objects(piece, end="\n")))
+            yield text_of(record_objects(piece, end="\n"))

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from gateway.codec.base64_text import encode_base64
-from gateway.codec.record_json import escaped, header_objects, join_rows, pieces_of, text_of
+from gateway.codec.record_json import escaped, header_objects, pieces_of
+from gateway.codec.text_rows import join_rows, text_of
 
 _TEXT_BYTES: Final = 96 * 1024
 """Bytes of a key or value written at a time; a multiple of three, so that pieces of base64 join."""

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gateway.codec.base64_text import encode_base64
+from gateway.codec.text_rows import Parts, join_rows, text_of
 from log_format.records.size import record_bytes
 
 PIECE_BYTES: Final = 512 * 1024
@@ -28,8 +29,6 @@ _ROW_BYTES: Final = 64
 _SHORT_ESCAPES: Final = {0x08: "\\b", 0x09: "\\t", 0x0A: "\\n", 0x0C: "\\f", 0x0D: "\\r"}
 
 Rows = TypeVar("Rows", pa.Table, pa.Array)
-Parts = list[str | pa.Array]
-"""Text and columns of text, to be joined row by row."""
 
 
 def record_objects(records: pa.Table, further: str = "", *, lead: str = "", end: str = "") -> pa.Array:
@@ -39,15 +38,15 @@ def record_objects(records: pa.Table, further: str = "", *, lead: str = "", end:
     each object; ``end``: what stands behind it.
     """
     columns = {name: _one_piece(records.column(name)) for name in records.column_names}
-    timestamps = pc.divide(columns["timestamp"].view(pa.int64()), 1_000)
+    timestamps_ms = columns["timestamp"].view(pa.int64()).to_numpy() // 1_000
     return join_rows(
         [
             lead + '{"partition":',
-            _integers(columns["partition"]),
+            columns["partition"].to_numpy(),
             ',"offset":',
-            columns["offset"].cast(pa.string()),
+            columns["offset"].to_numpy(),
             ',"timestamp":',
-            _integers(timestamps),
+            timestamps_ms,
             ",",
             *_bytes_member("key", columns["key"]),
             ",",
@@ -57,34 +56,6 @@ def record_objects(records: pa.Table, further: str = "", *, lead: str = "", end:
             further + "}" + end,
         ]
     )
-
-
-def _integers(column: pa.Array) -> str | pa.Array:
-    """Integers as text; where all are the same, that one. The column has no nulls."""
-    numbers = column.to_numpy()
-    if len(numbers) and numbers[0] == numbers[-1] and (numbers == numbers[0]).all():
-        return str(numbers[0])
-    return column.cast(pa.string())
-
-
-def join_rows(parts: Parts) -> pa.Array:
-    """The parts of each row, one after the other. At least one of them must be a column."""
-    merged: Parts = []
-    for part in parts:
-        if isinstance(part, str) and merged and isinstance(merged[-1], str):
-            merged[-1] += part
-        else:
-            merged.append(part)
-    return pc.binary_join_element_wise(*merged, "")
-
-
-def text_of(rows: pa.Array) -> memoryview:
-    """The bytes of all rows of a ``string`` array, one after the other."""
-    _, offsets, data = rows.buffers()
-    if data is None or len(rows) == 0:
-        return memoryview(b"")
-    bounds = np.frombuffer(offsets, dtype=np.int32)
-    return memoryview(data)[bounds[rows.offset] : bounds[rows.offset + len(rows)]]
 
 
 def pieces(records: pa.Table, piece_bytes: int = PIECE_BYTES) -> Iterator[pa.Table]:

@@ -35,22 +35,21 @@ class Piece:
     end_offset: int
     path: str
     """The segment's path: while the table has the segment, none of these records was removed."""
+    memory_bytes: int
+    """The memory of the piece, roughly."""
 
     @classmethod
     def of(cls, table: pa.Table, start_offset: int, end_offset: int, path: str) -> Piece:
         """``table`` has ``RECORD_SCHEMA``, by offset."""
         sums = np.zeros(table.num_rows + 1, np.int64)
         np.cumsum(record_bytes(table), out=sums[1:])
-        return cls(table, table.column("offset").to_numpy(), sums, start_offset, end_offset, path)
+        offsets = table.column("offset").to_numpy()
+        memory_bytes = int(table.nbytes) + offsets.nbytes + sums.nbytes + 1024
+        return cls(table, offsets, sums, start_offset, end_offset, path, memory_bytes)
 
     def row_of(self, offset: int) -> int:
         """The row of the first record from ``offset`` on."""
         return int(np.searchsorted(self.offsets, offset))
-
-    @property
-    def memory_bytes(self) -> int:
-        """The memory of the piece, roughly."""
-        return int(self.table.nbytes) + self.offsets.nbytes + self.size_sums.nbytes + 1024
 
 
 def piece_of(table: pa.Table, offset: int, end: int, path: str) -> Piece:

@@ -73,7 +73,7 @@ class StraightBody:
         self._waiting.register(client, select.POLLOUT)
         self._waiting.register(gateway, select.POLLIN)
 
-    def write(self, pieces: Iterable[bytes]) -> None:
+    def write(self, pieces: Iterable[bytes | memoryview]) -> None:
         """All of it. Raises ``OSError`` when the gateway does not want it any more."""
         try:
             for piece in pieces:

@@ -1,12 +1,11 @@
 """A task's records out of the store, and the answer that is made of them.
 
 Limits are exact and count whole records; the first record comes whatever its size. A row group is decoded as a whole, so what a
-task leaves of it is kept for the next one (``ReadAhead``).
+task leaves of it is kept for the next one (``ReadingOn``).
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -18,7 +17,8 @@ from gateway.codec.arrow_answer import arrow_pieces
 from gateway.codec.json_answer import Positions, json_pieces, ndjson_pieces
 from gateway.codec.media_type import ARROW_STREAM, JSON, NDJSON
 from gateway.engine.bounds import READ_AHEAD_PIECE_BYTES, READ_AHEAD_RECORDS
-from gateway.engine.read_ahead import Piece, ReadAhead, fitting, piece_of
+from gateway.engine.read_ahead import Piece, fitting, piece_of
+from gateway.history.reading_on import ReadingOn
 from gateway.history.task import PlannedRun, Task
 from log_format.clock import Clock
 from log_format.errors import CorruptData, StoreUnavailable
@@ -26,7 +26,6 @@ from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.reader import SegmentReader
 from log_format.segments.run import SegmentRef
 
-AHEAD_BYTES_MAX: Final = 8 * 1024 * 1024
 SENT_BYTES_MIN: Final = 64 * 1024
 """Shorter pieces of a body are sent together."""
 READ_MS_MAX: Final = 2_000
@@ -41,6 +40,8 @@ class Found:
     tables: list[pa.Table] = field(default_factory=list)
     record_count: int = 0
     size_bytes: int = 0
+    piece_bytes: int = 0
+    """Of the largest piece that it was taken from, in memory."""
 
     @property
     def table(self) -> pa.Table:
@@ -54,8 +55,7 @@ class OldRecords:
     def __init__(self, reader: SegmentReader, *, clock: Clock) -> None:
         self._reader = reader
         self._clock = clock
-        self._ahead = ReadAhead(AHEAD_BYTES_MAX)
-        self._lock = threading.Lock()
+        self._reading_on = ReadingOn(self._read)
 
     def read(self, task: Task) -> Found:
         """The task's records, up to its limits.
@@ -63,25 +63,33 @@ class OldRecords:
         Raises ``CorruptData`` and ``StoreUnavailable``, unless there is something to answer.
         """
         found = Found(task.runs[0].start_offset)
+        begun = self._reading_on.begin(task)
+        try:
+            self._take_all(task, found)
+        finally:
+            self._reading_on.end(task, begun, found.next_offset, found.record_count, found.piece_bytes)
+        return found
+
+    def _take_all(self, task: Task, found: Found) -> None:
         until_ms = self._clock.monotonic_ms() + READ_MS_MAX
         for run in task.runs:
             while found.next_offset < run.end_offset:
                 if found.record_count and self._clock.monotonic_ms() > until_ms:
-                    return found
+                    return
                 try:
                     is_full = self._take(task, run, found)
                 except (CorruptData, StoreUnavailable):
                     if found.record_count:
-                        return found
+                        return
                     raise
                 if is_full:
-                    return found
-        return found
+                    return
 
     def _take(self, task: Task, run: PlannedRun, found: Found) -> bool:
         """Take what fits of the next piece of a run; True where a limit is reached."""
-        kept = self._kept(task, run, found.next_offset)
-        piece = kept or self._read(task, run, found)
+        kept = self._reading_on.find(task, run, found.next_offset)
+        piece = kept or self._read(task, run, found.next_offset, found.size_bytes, found.record_count)
+        found.piece_bytes = max(found.piece_bytes, piece.memory_bytes)
         first = piece.row_of(found.next_offset)
         stop = fitting(
             piece.size_sums,
@@ -100,36 +108,30 @@ class OldRecords:
         if stop > first:
             found.next_offset = int(piece.offsets[stop - 1]) + 1
         if kept is None:
-            with self._lock:
-                self._ahead.add(task.topic_id, task.partition, piece)
+            self._reading_on.keep(task, piece)
         return True
 
-    def _kept(self, task: Task, run: PlannedRun, offset: int) -> Piece | None:
-        with self._lock:
-            piece = self._ahead.find(task.topic_id, task.partition, offset)
-        # Key compaction may have removed records of a segment that the plan does not name any more.
-        return piece if piece is not None and piece.path == run.path else None
-
-    def _read(self, task: Task, run: PlannedRun, found: Found) -> Piece:
+    def _read(self, task: Task, run: PlannedRun, offset: int, size_bytes: int = 0, record_count: int = 0) -> Piece:
+        """``size_bytes`` and ``record_count``: what the task has already."""
         table = self._reader.read(
             task.topic,
             SegmentRef(run.path, run.size_bytes, run.footer_start, run.footer_crc32),
             task.partition,
-            found.next_offset,
-            bytes_max=max(task.bytes_max - found.size_bytes, READ_AHEAD_PIECE_BYTES),
-            records_max=max(task.records_max - found.record_count, READ_AHEAD_RECORDS),
+            offset,
+            bytes_max=max(task.bytes_max - size_bytes, READ_AHEAD_PIECE_BYTES),
+            records_max=max(task.records_max - record_count, READ_AHEAD_RECORDS),
             end_offset=run.end_offset,
         )
-        return piece_of(table, found.next_offset, run.end_offset, run.path)
+        return piece_of(table, offset, run.end_offset, run.path)
 
 
-def body(task: Task, found: Found) -> tuple[str | None, Iterator[bytes]]:
+def body(task: Task, found: Found) -> tuple[str | None, Iterator[bytes | memoryview]]:
     """The content encoding, and the body in pieces."""
     positions = Positions(
         next_offset=found.next_offset, high_watermark=task.high_watermark, log_start_offset=task.log_start_offset
     )
     table = found.table
-    makers: dict[str, Callable[[], Iterator[bytes]]] = {
+    makers: dict[str, Callable[[], Iterator[bytes | memoryview]]] = {
         JSON: lambda: json_pieces(task.topic, task.partition, table, positions),
         NDJSON: lambda: ndjson_pieces(table),
         ARROW_STREAM: lambda: arrow_pieces(table),
@@ -141,13 +143,13 @@ def body(task: Task, found: Found) -> tuple[str | None, Iterator[bytes]]:
     return task.encoding, _compressed(task.encoding, _behind(first, pieces))
 
 
-def _behind(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _behind(first: bytes | memoryview, pieces: Iterator[bytes | memoryview]) -> Iterator[bytes | memoryview]:
     yield first
     yield from pieces
 
 
-def _joined(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    chunks: list[bytes] = []
+def _joined(pieces: Iterator[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    chunks: list[bytes | memoryview] = []
     size = 0
     for piece in pieces:
         chunks.append(piece)
@@ -159,7 +161,7 @@ def _joined(pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield b"".join(chunks)
 
 
-def _compressed(encoding: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _compressed(encoding: str, pieces: Iterator[bytes | memoryview]) -> Iterator[bytes | memoryview]:
     compressor = new_compressor(encoding)
     for piece in pieces:
         if data := compressed(compressor, piece, last=False):

@@ -75,7 +75,7 @@ class Service:
             client.sendall(piece)
         client.sendall(LENGTH.pack(0))
 
-    def _made(self, task: Task) -> tuple[Head, Iterator[bytes]]:
+    def _made(self, task: Task) -> tuple[Head, Iterator[bytes | memoryview]]:
         start = task.runs[0].start_offset
         try:
             found = self._records.read(task)

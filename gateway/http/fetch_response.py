@@ -32,7 +32,7 @@ class RecordsResponse:
 
     def __init__(
         self,
-        pieces: Callable[[], Iterator[bytes]],
+        pieces: Callable[[], Iterator[bytes | memoryview]],
         *,
         size_bytes: int,
         media_type: str,
@@ -40,7 +40,7 @@ class RecordsResponse:
         reservation: Reservation,
         pool: Executor,
     ) -> None:
-        self._pieces: Callable[[], Iterator[bytes]] | None = pieces
+        self._pieces: Callable[[], Iterator[bytes | memoryview]] | None = pieces
         self._size_bytes = size_bytes
         self._headers: Headers = [(b"content-type", media_type.encode()), *_encoded(headers)]
         self._reservation = reservation
@@ -59,7 +59,7 @@ class RecordsResponse:
 
     async def _send_whole(self, send: Send) -> None:
         pieces = self._taken()
-        chunks: list[bytes] = []
+        chunks: list[bytes | memoryview] = []
         while not await self._gathered(pieces, chunks):
             if not self._has_grown():
                 await self._send_on(send, pieces, b"".join(chunks))
@@ -71,7 +71,7 @@ class RecordsResponse:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    async def _gathered(self, pieces: Iterator[bytes], chunks: list[bytes]) -> bool:
+    async def _gathered(self, pieces: Iterator[bytes | memoryview], chunks: list[bytes | memoryview]) -> bool:
         """Make pieces until all are made or the reservation is full; returns whether all are made."""
         room = max(self._reservation.size_bytes, INLINE_BYTES_MAX)
         if self._size_bytes <= INLINE_BYTES_MAX:
@@ -95,7 +95,7 @@ class RecordsResponse:
         first = await asyncio.get_running_loop().run_in_executor(self._pool, _some, pieces)
         await self._send_on(send, pieces, first)
 
-    async def _send_on(self, send: Send, pieces: Iterator[bytes], piece: bytes | None) -> None:
+    async def _send_on(self, send: Send, pieces: Iterator[bytes | memoryview], piece: bytes | None) -> None:
         loop = asyncio.get_running_loop()
         await send({"type": "http.response.start", "status": 200, "headers": self._headers})
         while piece is not None:
@@ -103,7 +103,7 @@ class RecordsResponse:
             piece = await loop.run_in_executor(self._pool, _some, pieces)
         await send({"type": "http.response.body", "body": b""})
 
-    def _taken(self) -> Iterator[bytes]:
+    def _taken(self) -> Iterator[bytes | memoryview]:
         assert self._pieces is not None
         pieces, self._pieces = self._pieces(), None
         return pieces
@@ -146,14 +146,14 @@ class EventStreamResponse:
                 await send({"type": "http.response.body", "body": event, "more_body": True})
 
 
-def _some(pieces: Iterator[bytes]) -> bytes | None:
+def _some(pieces: Iterator[bytes | memoryview]) -> bytes | None:
     """The next pieces, joined while they are short, since each costs a change of threads; None after the last."""
-    chunks: list[bytes] = []
+    chunks: list[bytes | memoryview] = []
     _gather(pieces, chunks, SENT_BYTES_MIN - 1)
     return b"".join(chunks) if chunks else None
 
 
-def _gather(pieces: Iterator[bytes], chunks: list[bytes], room: int) -> bool:
+def _gather(pieces: Iterator[bytes | memoryview], chunks: list[bytes | memoryview], room: int) -> bool:
     """Add pieces to ``chunks`` until they exceed ``room`` bytes; returns whether there are no more."""
     size = sum(map(len, chunks))
     while size <= room:

@@ -52,7 +52,8 @@ def main(arguments: list[str]) -> None:
     give_memory_back()
     pa.set_memory_pool(pa.system_memory_pool())
     clock, requests = SystemClock(), StoreRequests()
-    store = open_for_old_records(uri, requests, threads=TASKS_AT_ONCE, clock=clock, registry=CollectorRegistry())
+    # The tasks', and the one that decodes ahead.
+    store = open_for_old_records(uri, requests, threads=TASKS_AT_ONCE + 1, clock=clock, registry=CollectorRegistry())
     reader = SegmentReader(
         store,
         footer_cache_bytes=FOOTERS_BYTES,

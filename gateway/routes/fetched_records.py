@@ -52,7 +52,7 @@ def one_response(gateway: Gateway, kind: str, found: FetchAnswer) -> RecordsResp
         raise part
     positions = _positions(part)
     table = _table(part.records)
-    makers: dict[str, Callable[[], Iterator[bytes]]] = {
+    makers: dict[str, Callable[[], Iterator[bytes | memoryview]]] = {
         JSON: lambda: json_pieces(part.topic, part.partition, table, positions),
         NDJSON: lambda: ndjson_pieces(table),
         ARROW_STREAM: lambda: arrow_pieces(table),
@@ -73,7 +73,7 @@ def many_response(
 ) -> RecordsResponse:
     """The answer with several partitions, in the order of ``keys``; ``opening``: the object's first members, brace included."""
 
-    def pieces() -> Iterator[bytes]:
+    def pieces() -> Iterator[bytes | memoryview]:
         yield opening + b'"partitions":['
         separator = b""
         for (topic, partition), part in zip(keys, found.parts, strict=True):

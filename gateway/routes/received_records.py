@@ -9,7 +9,8 @@ import msgspec
 
 from gateway.codec.large_record import object_pieces
 from gateway.codec.media_type import JSON
-from gateway.codec.record_json import is_large, pieces, record_objects, text_of
+from gateway.codec.record_json import is_large, pieces, record_objects
+from gateway.codec.text_rows import text_of
 from gateway.gateway import Gateway
 from gateway.http.fetch_response import RecordsResponse
 from gateway.queues.received import Delivered, Received

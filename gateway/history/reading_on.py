@@ -1,0 +1,106 @@
+"""Records beyond a task, for the next one: what a decoded row group has left, and what a client that reads on asks for next.
+
+While a lone client takes an answer its reader would wait. It decodes the next pieces instead, in a thread of its own.
+
+1. Only behind a task that began where the last one ended, whatever the client, or at the log's start: such a client most likely
+   goes on. Where tasks of several clients take turns no thread waits, and none of them does.
+2. Only what the task's runs name, as many records as its answer had, and while the piece expected next has room. So nothing that
+   is kept makes way for it.
+3. The next task ends it. A piece that is decoded just then is waited for where it is needed, and kept in any case.
+4. Pieces that no task asks for are the first to go (``ReadAhead``).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from gateway.engine.read_ahead import Piece, ReadAhead
+from gateway.history.task import PlannedRun, Task
+
+AHEAD_BYTES_MAX: Final = 8 * 1024 * 1024
+PIECES_MAX: Final = 6
+"""Of one task: ``ReadAhead`` keeps eight of a partition."""
+
+ReadPiece = Callable[[Task, PlannedRun, int], Piece]
+"""The records of a run from an offset on. Raises ``CorruptData``, ``StoreUnavailable``."""
+
+
+class ReadingOn:
+    """Thread-safe."""
+
+    def __init__(self, read: ReadPiece) -> None:
+        self._read = read
+        self._pieces = ReadAhead(AHEAD_BYTES_MAX)
+        self._changed = threading.Condition()
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="ahead")
+        self._tasks_begun = 0
+        self._last_end: tuple[str, int, int] | None = None
+        self._under_way: tuple[str, int, int] | None = None
+        """The piece that is decoded now: path, partition, first offset."""
+
+    def begin(self, task: Task) -> int | None:
+        """A task begins. What to say at its end; None: it does not read on."""
+        with self._changed:
+            self._tasks_begun += 1
+            start_offset = task.runs[0].start_offset
+            goes_on = (task.topic_id, task.partition, start_offset) == self._last_end
+            return self._tasks_begun if goes_on or start_offset == task.log_start_offset else None
+
+    def end(self, task: Task, begun: int | None, next_offset: int, record_count: int, piece_bytes: int) -> None:
+        """The task's records are read, ``record_count`` up to ``next_offset``. ``piece_bytes``: its largest piece's memory."""
+        with self._changed:
+            self._last_end = (task.topic_id, task.partition, next_offset)
+            if begun == self._tasks_begun and record_count:
+                self._executor.submit(self._read_on, task, begun, next_offset, record_count, piece_bytes)
+
+    def find(self, task: Task, run: PlannedRun, offset: int) -> Piece | None:
+        """The piece of the run that covers the offset."""
+        with self._changed:
+            while self._under_way == (run.path, task.partition, offset):
+                self._changed.wait()
+            return self._found(task, run, offset)
+
+    def keep(self, task: Task, piece: Piece) -> None:
+        """For the next task."""
+        with self._changed:
+            self._pieces.add(task.topic_id, task.partition, piece)
+
+    def _found(self, task: Task, run: PlannedRun, offset: int) -> Piece | None:
+        piece = self._pieces.find(task.topic_id, task.partition, offset)
+        # Key compaction may have removed records of a segment that the plan does not name any more.
+        return piece if piece is not None and piece.path == run.path else None
+
+    def _read_on(self, task: Task, begun: int, offset: int, records_left: int, piece_bytes: int) -> None:
+        kept_bytes = piece_count = 0
+        for run in task.runs:
+            while offset < run.end_offset:
+                with self._changed:
+                    piece = self._found(task, run, offset)
+                    if self._tasks_begun != begun or records_left <= 0 or piece_count == PIECES_MAX:
+                        return
+                    if piece is None and kept_bytes + piece_bytes > AHEAD_BYTES_MAX:
+                        return
+                    self._under_way = (run.path, task.partition, offset) if piece is None else None
+                if piece is None:
+                    piece = self._decoded(task, run, offset)
+                records_left -= len(piece.offsets) - piece.row_of(offset)
+                offset = piece.end_offset
+                kept_bytes += piece.memory_bytes
+                piece_bytes = max(piece_bytes, piece.memory_bytes)
+                piece_count += 1
+
+    def _decoded(self, task: Task, run: PlannedRun, offset: int) -> Piece:
+        """The piece under way, which is kept. An error ends reading ahead, unheard: the next task is told by its own try."""
+        piece: Piece | None = None
+        try:
+            piece = self._read(task, run, offset)
+            return piece
+        finally:
+            with self._changed:
+                if piece is not None:
+                    self._pieces.add(task.topic_id, task.partition, piece)
+                self._under_way = None
+                self._changed.notify_all()
