@@ -48,10 +48,12 @@ from log_format.version import __version__
 README = Path(__file__).with_name("README.md")
 
 
-def _on_directory(seconds: float, names: set[str], beside: Path | None, *, beside_rabbitmq: bool) -> Iterator[Table]:
+def _on_directory(
+    seconds: float, names: set[str], beside: Path | None, body: str, *, beside_rabbitmq: bool
+) -> Iterator[Table]:
     if "produce" in names:
-        with processes.directory() as store, processes.gateway(store) as server, processes.floor_server() as floor:
-            yield from produce.measure(server, [], floor, seconds, "directory store")
+        with processes.directory() as store:
+            yield from produce.measure(store, {}, [], seconds, "directory store", beside, body)
     if "ack" in names:
         with processes.directory() as store, processes.gateway(store) as server:
             yield from acknowledgement.measure(server, open_store(store), seconds, "directory store")
@@ -86,7 +88,7 @@ def _on_directory(seconds: float, names: set[str], beside: Path | None, *, besid
         yield from queues.measure(seconds, beside, beside_rabbitmq=beside_rabbitmq)
 
 
-def _on_minio(seconds: float, names: set[str], beside: Path | None) -> Iterator[Table]:
+def _on_minio(seconds: float, names: set[str], beside: Path | None, body: str) -> Iterator[Table]:
     with contextlib.ExitStack() as stack:
         uri, environment, minio = stack.enter_context(processes.minio())
         if "flush" in names:
@@ -97,13 +99,10 @@ def _on_minio(seconds: float, names: set[str], beside: Path | None) -> Iterator[
             yield from store_requests.measure(uri, environment, minio, seconds, beside)
         if "history" in names:
             yield from history.measure(uri, environment, [minio], seconds * 2, "MinIO")
-        if not names & {"produce", "ack"}:
-            return
-        server = stack.enter_context(processes.gateway(uri, environment))
         if "produce" in names:
-            floor = stack.enter_context(processes.floor_server())
-            yield from produce.measure(server, [minio], floor, seconds, "MinIO")
+            yield from produce.measure(f"{uri}/produce", environment, [minio], seconds, "MinIO", beside, body)
         if "ack" in names:
+            server = stack.enter_context(processes.gateway(uri, environment))
             with mock.patch.dict(os.environ, environment):
                 raw = open_store(uri)
             yield from acknowledgement.measure(server, raw, seconds, "MinIO")
@@ -126,7 +125,10 @@ def main() -> int:
         "--beside",
         type=Path,
         metavar="DIRECTORY",
-        help="fetch, flush, queues, small, workers: measure the source there, too, turn by turn",
+        help="fetch, flush, produce, queues, small, workers: measure the source there, too, turn by turn",
+    )
+    parser.add_argument(
+        "--body", default="", metavar="TEXT", help='produce: only such bodies ("arrow", "JSON x 1,000, random")'
     )
     parser.add_argument(
         "--beside-rabbitmq", action="store_true", help="queues: measure RabbitMQ, too (needs rabbitmq-server and pika)"
@@ -140,10 +142,12 @@ def main() -> int:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     tables: list[Table] = []
     if arguments.store != "minio":
-        tables += _on_directory(arguments.seconds, names, arguments.beside, beside_rabbitmq=arguments.beside_rabbitmq)
+        tables += _on_directory(
+            arguments.seconds, names, arguments.beside, arguments.body, beside_rabbitmq=arguments.beside_rabbitmq
+        )
     on_minio = {"produce", "ack", "flush", "history", "requests", "small"}
     if arguments.store != "directory" and names & on_minio:
-        tables += _on_minio(arguments.seconds, names, arguments.beside)
+        tables += _on_minio(arguments.seconds, names, arguments.beside, arguments.body)
     if "delays" in names:
         with processes.directory() as store, processes.gateway(store) as server:
             tables += delays.measure(server, arguments.waiting, arguments.rate, arguments.seconds)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 import string
 from collections.abc import Sequence
+from typing import Final
 
 import pyarrow as pa
 
 from benchmarks.load import request
 
-_ALPHABET = string.ascii_letters + string.digits + " "
+CONTENTS: Final = ("random", "log lines", "repeating")
+"""What values are made of: what zstd can't halve, what it makes a third to a sixth of, and what it makes nearly nothing of."""
 
 
 def _path(topic: str) -> str:
@@ -31,11 +34,36 @@ def log_lines(count: int, value_bytes: int, seed: int) -> list[str]:
     return values
 
 
-def json_requests(records: int, value_bytes: int, variants: int = 8, topics: Sequence[str] = ("bench",)) -> list[bytes]:
-    """Requests of ``records`` JSON records with keys: every variant to every topic."""
+def values_of(content: str, count: int, value_bytes: int, seed: int) -> list[bytes]:
+    """Values of one of ``CONTENTS``. Random ones are any bytes."""
+    if content == "random":
+        rng = random.Random(seed)
+        return [rng.randbytes(value_bytes) for _ in range(count)]
+    if content == "repeating":
+        return [(b"the same line " * (value_bytes // 14 + 1))[:value_bytes]] * count
+    return [line.encode() for line in log_lines(count, value_bytes, seed)]
+
+
+def _texts(content: str, count: int, value_bytes: int, seed: int) -> list[str]:
+    """The same as text; random ones in base64, of which zstd saves a quarter."""
+    values = values_of(content, count, value_bytes, seed)
+    if content == "random":
+        values = [base64.b64encode(value)[:value_bytes] for value in values]
+    return [value.decode() for value in values]
+
+
+def json_requests(
+    records: int,
+    value_bytes: int,
+    variants: int = 8,
+    topics: Sequence[str] = ("bench",),
+    *,
+    content: str = "log lines",
+) -> list[bytes]:
+    """Requests of ``records`` JSON records with keys: every variant to every topic. ``content``: of ``CONTENTS``."""
     made = []
     for variant in range(variants):
-        values = log_lines(records, value_bytes, variant)
+        values = _texts(content, records, value_bytes, variant)
         body = json.dumps(
             {
                 "records": [
@@ -48,14 +76,14 @@ def json_requests(records: int, value_bytes: int, variants: int = 8, topics: Seq
     return made
 
 
-def arrow_requests(records: int, value_bytes: int, variants: int = 4) -> list[bytes]:
-    """Requests of one Arrow table of ``records`` records with keys."""
+def arrow_requests(records: int, value_bytes: int, variants: int = 4, *, content: str = "log lines") -> list[bytes]:
+    """Requests of one Arrow table of ``records`` records with keys. ``content``: of ``CONTENTS``."""
     made = []
     for variant in range(variants):
         table = pa.table(
             {
                 "key": pa.array([f"key-{(variant * 7919 + i) % 5000}".encode() for i in range(records)], pa.binary()),
-                "value": pa.array([value.encode() for value in log_lines(records, value_bytes, variant)], pa.binary()),
+                "value": pa.array(values_of(content, records, value_bytes, variant), pa.binary()),
             }
         )
         sink = pa.BufferOutputStream()

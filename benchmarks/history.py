@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import http.client
 import os
-import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -20,7 +19,7 @@ import psutil
 import pyarrow as pa
 
 from benchmarks import processes
-from benchmarks.bodies import log_lines
+from benchmarks.bodies import CONTENTS, values_of
 from benchmarks.group_client import Gateway, Member, Running, percentile_ms
 from benchmarks.history_clients import (
     FETCHED_BYTES,
@@ -45,7 +44,6 @@ WARM_S: Final = 3.0
 ALONE: Final = "no readers"
 ELSEWHERE: Final = ", elsewhere"
 WAYS: Final = (ALONE, "gateway", "lane", f"lane{ELSEWHERE}", "plan", f"plan{ELSEWHERE}")
-CONTENTS: Final = ("random", "log lines", "repeating")
 
 Costs = tuple[float, float, float]
 """CPU seconds of the gateway, its readers and the store."""
@@ -148,14 +146,8 @@ def _fill(port: int, content: str) -> None:
     topic = _topic(content)
     config = {"flush.bytes": FETCHED_BYTES, "commit.mode": "own"}
     call(port, "POST", "/v1/topics", {"name": topic, "partition_count": READERS, "config": config})
-    made = random.Random(3)
-    makers: dict[str, Callable[[int], list[bytes]]] = {
-        "random": lambda _: [made.randbytes(VALUE_BYTES) for _ in range(REQUEST_RECORDS)],
-        "log lines": lambda seed: [line.encode() for line in log_lines(REQUEST_RECORDS, VALUE_BYTES, seed)],
-        "repeating": lambda _: [b"the same line " * 74] * REQUEST_RECORDS,
-    }
     for number in range(PARTITION_RECORDS // REQUEST_RECORDS):
-        values = pa.table({"value": pa.array(makers[content](number), pa.binary())})
+        values = pa.table({"value": pa.array(values_of(content, REQUEST_RECORDS, VALUE_BYTES, number), pa.binary())})
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, values.schema) as writer:
             writer.write_table(values)

@@ -35,6 +35,9 @@ OUT_OF_MEMORY_SCORE: Final = "500"
 FOOTERS_BYTES: Final = 4 * 1024 * 1024
 SPAN_BYTES_MAX: Final = 4 * 1024 * 1024
 DECODED_BYTES_MAX: Final = 12 * 1024 * 1024
+LARGE_BLOCK_BYTES: Final = 8 * 1024 * 1024
+KEPT_BYTES: Final = 16 * 1024 * 1024
+"""Of the allocator, less than a gateway keeps: nothing here is as large as a flush, and the whole process is smaller."""
 TRIM_ABOVE_BYTES: Final = 128 * 1024 * 1024
 TRIM_PAUSE_S: Final = 0.25
 
@@ -49,7 +52,7 @@ def main(arguments: list[str]) -> None:
     os.nice(NICE)
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(OUT_OF_MEMORY_SCORE)
-    give_memory_back()
+    give_memory_back(large_block_bytes=LARGE_BLOCK_BYTES, kept_bytes=KEPT_BYTES)
     pa.set_memory_pool(pa.system_memory_pool())
     clock, requests = SystemClock(), StoreRequests()
     # The tasks', and the one that decodes ahead.

@@ -14,6 +14,8 @@
    connections are cut.
 7. The framing of a chunked body is dropped, trailers included: a proxy that looked at the head has not seen them. More than
    ``FRAMING_BYTES_MAX`` of framing is refused with 400.
+8. A long body of known length goes to the route as it came, past the parser, which would copy it three times. Its end is counted,
+   and the next request gets a parser of its own.
 
 Half-closed clients are treated as gone: a long poll must notice that its client left.
 """
@@ -29,19 +31,20 @@ from typing import Any, Final
 import httptools
 from uvicorn._types import ASGI3Application
 from uvicorn.config import Config
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.utils import get_remote_addr
 from uvicorn.server import ServerState
 
-from gateway.asgi.request_id import request_id_of
 from gateway.asgi.throttling import CONNECTION
 from gateway.client_addresses import address_key
 from gateway.history.client_socket import CLIENT_SOCKET
-from gateway.problem import problem_response, refused
 from gateway.process.answer_pace import AnswerPace
 from gateway.process.connection_limits import TOLD_MAX, ConnectionLimits, refusing
 from gateway.process.gentle_transport import GentleTransport
 from gateway.process.lent_socket import LentSocket
+from gateway.process.malformed import malformed_answer
+from gateway.process.request_head import fault_of, head_without_upgrade, long_body_bytes
 from gateway.quotas.quotas import Connection
 
 HEADERS_MAX: Final = 128
@@ -61,8 +64,6 @@ BODY_BYTES_PER_SECOND_MIN: Final = 500
 """Apache's value: slower than any line in use, and fast enough that a body of 16 MiB can't be dragged out for ever."""
 LINGER_MS: Final = 30_000
 LINGER_IDLE_MS: Final = 5_000
-
-_UPGRADE_HEADERS: Final = frozenset({b"connection", b"upgrade", b"http2-settings"})
 
 _log = logging.getLogger("gateway.process.protocol")
 
@@ -90,6 +91,8 @@ class GatewayProtocol(HttpToolsProtocol):
         self._connection = Connection()
         self._address: str | None = None
         self._header_count = self._head_bytes = self._framing_bytes = 0
+        self._left_bytes = 0
+        """Of a long body, which the parser does not see."""
         self._hosts: list[bytes] = []
         self._in_head = False
         self._refusal = ""
@@ -153,9 +156,28 @@ class GatewayProtocol(HttpToolsProtocol):
         """Parse the input, unless it does not matter any more."""
         self._received_at_ms = _now_ms()
         self._window_bytes += len(data)
-        view = data if len(data) <= SLICE_BYTES else memoryview(data)
-        for start in range(0, len(data), SLICE_BYTES):
-            self._take(view[start : start + SLICE_BYTES])
+        start = 0
+        while start < len(data):
+            stop = start + (self._left_bytes or SLICE_BYTES)
+            piece = data if start == 0 and stop >= len(data) else memoryview(data)[start:stop]
+            (self._take_past_parser if self._left_bytes else self._take)(piece)
+            start = stop
+
+    def _take_past_parser(self, piece: bytes | memoryview) -> None:
+        """More of a long body, and at most its end."""
+        if self._deaf:
+            return
+        cycle: Any = self.cycle
+        if not cycle.response_complete:
+            # What the route takes is not copied once more if it is ``bytes``.
+            cycle.body = cycle.body + piece if cycle.body else bytes(piece)
+            if len(cycle.body) > HIGH_WATER_LIMIT:
+                self.flow.pause_reading()
+            cycle.message_event.set()
+        self._left_bytes -= len(piece)
+        if not self._left_bytes:
+            self._renew_parser()
+            self.on_message_complete()
 
     def _take(self, data: bytes | memoryview) -> None:
         if self._deaf:
@@ -173,6 +195,9 @@ class GatewayProtocol(HttpToolsProtocol):
             self._framing_bytes += max(0, framing_bytes)
             if self._framing_bytes > FRAMING_BYTES_MAX:
                 self._refuse(f"The body's chunks have more than {FRAMING_BYTES_MAX} bytes of extensions and trailers.")
+        elif self.cycle is not cycle and self.cycle.more_body and not (self._in_head or self._deaf):
+            length_bytes = long_body_bytes(self.headers)
+            self._left_bytes = length_bytes and length_bytes - len(self.cycle.body)
 
     def _parse(self, data: bytes | memoryview) -> None:
         try:
@@ -191,16 +216,13 @@ class GatewayProtocol(HttpToolsProtocol):
         if method == b"CONNECT":
             self.send_400_response("CONNECT is not supported")
             return
-        kept = [(name, value) for name, value in self.headers if name not in _UPGRADE_HEADERS]
-        tokens = [token.strip() for name, value in self.headers if name == b"connection" for token in value.split(b",")]
-        tokens = [token for token in tokens if token.lower() in (b"close", b"keep-alive")]
-        if tokens:
-            kept.append((b"connection", b", ".join(tokens)))
-        version = self.parser.get_http_version().encode("ascii")
-        lines = [method + b" " + self.url + b" HTTP/" + version, *(name + b": " + value for name, value in kept)]
+        head = head_without_upgrade(method, self.url, self.parser.get_http_version(), self.headers)
+        self._renew_parser()
+        self._parse(head + rest)
+
+    def _renew_parser(self) -> None:
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        self._parse(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
 
     def close_gently(self) -> None:
         """Close; if the client may still be sending, only once it had time to read the answer."""
@@ -305,27 +327,15 @@ class GatewayProtocol(HttpToolsProtocol):
         """The head is complete: the request can be handled."""
         if len(self.pipeline) >= PIPELINE_MAX:
             self._stop(f"More than {PIPELINE_MAX} requests are sent ahead.")
-        self._check_head()
+        fault = fault_of(self.parser.get_http_version(), self.url, self.headers, self._hosts)
+        if fault is not None:
+            self._stop(*fault)
         if self.parser.should_upgrade():
             return
         super().on_headers_complete()
         self._in_head = False
         self._due_at_ms = None
         self._window_since_ms, self._window_bytes = self._received_at_ms, 0
-
-    def _check_head(self) -> None:
-        version = self.parser.get_http_version()
-        if version not in ("1.1", "1.0"):
-            self._stop(f"HTTP/{version} is not spoken here, only HTTP/1.1 and HTTP/1.0.")
-        if len(self._hosts) != 1 and (self._hosts or version == "1.1"):
-            self._stop(f"The request has {len(self._hosts)} Host headers; it needs one.", "Host")
-        if version == "1.0" and any(name == b"transfer-encoding" for name, _ in self.headers):
-            self._stop("HTTP/1.0 has no Transfer-Encoding.", "Transfer-Encoding")
-        if self.url[0] not in b"/*":
-            # A whole URL, as proxies get it. If its host is not the one in Host, one of the two was not checked.
-            authority = self.url.partition(b"://")[2].partition(b"/")[0]
-            if [authority.lower()] != [host.lower() for host in self._hosts]:
-                self._stop("The request's target and its Host header name different hosts.", "Host")
 
     def on_response_complete(self) -> None:
         """The answer is given, perhaps before the request has arrived whole."""
@@ -377,20 +387,9 @@ class GatewayProtocol(HttpToolsProtocol):
             if cycle.response_started:
                 self._gentle.end()
                 return
-        scope = {"headers": self.headers or []}
-        error = refused(
-            self._refusal or "This is not an HTTP/1.1 request.", [(self._where, self._refusal)] * bool(self._where)
-        )
-        response = problem_response(error, request_id := request_id_of(scope))
-        head = [
-            b"HTTP/1.1 400 Bad Request",
-            *(name + b": " + value for name, value in self.server_state.default_headers),
-            *(name + b": " + value for name, value in response.raw_headers),
-            b"x-request-id: " + request_id.encode("ascii"),
-            b"connection: close",
-        ]
         _log.warning("refused a malformed request: %s", self._refusal or msg)
-        self._gentle.write(b"\r\n".join(head) + b"\r\n\r\n" + bytes(response.body))
+        headers = self.headers or []
+        self._gentle.write(malformed_answer(self._refusal, self._where, headers, self.server_state.default_headers))
         # Bytes after a broken message can't be told from its rest, so the client may still be sending.
         self._in_head = True
         self.close_gently()

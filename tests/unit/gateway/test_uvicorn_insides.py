@@ -22,7 +22,7 @@ PROTOCOL = """
 CYCLE = (
     "body disconnected keep_alive message_event more_body response_complete response_started waiting_for_100_continue"
 )
-FLOW = "read_paused resume_reading"
+FLOW = "pause_reading read_paused resume_reading"
 SERVER = "capture_signals config force_exit lifespan on_tick server_state servers should_exit shutdown startup"
 STATE = "connections default_headers tasks total_requests"
 OWNERS: dict[type, tuple[str, str, tuple[ModuleType, ...]]] = {
