@@ -11,7 +11,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -47,8 +47,13 @@ from log_format.version import __version__
 
 README = Path(__file__).with_name("README.md")
 
+_History = Callable[[str, dict[str, str], list[processes.Server], str], Iterator[Table]]
+"""Readers of history on a store, with its environment, servers and name."""
 
-def _on_directory(seconds: float, names: set[str], beside: Path | None, *, beside_rabbitmq: bool) -> Iterator[Table]:
+
+def _on_directory(
+    seconds: float, names: set[str], beside: Path | None, measured_history: _History, *, beside_rabbitmq: bool
+) -> Iterator[Table]:
     if "produce" in names:
         with processes.directory() as store, processes.gateway(store) as server, processes.floor_server() as floor:
             yield from produce.measure(server, [], floor, seconds, "directory store")
@@ -66,7 +71,7 @@ def _on_directory(seconds: float, names: set[str], beside: Path | None, *, besid
             yield from fetch.measure(store, seconds * 2)
     if "history" in names:
         with processes.directory() as store:
-            yield from history.measure(store, {}, [], seconds * 2, "directory store")
+            yield from measured_history(store, {}, [], "directory store")
     if "startup" in names:
         with processes.directory() as store:
             yield from startup.startup(store)
@@ -86,7 +91,7 @@ def _on_directory(seconds: float, names: set[str], beside: Path | None, *, besid
         yield from queues.measure(seconds, beside, beside_rabbitmq=beside_rabbitmq)
 
 
-def _on_minio(seconds: float, names: set[str], beside: Path | None) -> Iterator[Table]:
+def _on_minio(seconds: float, names: set[str], beside: Path | None, measured_history: _History) -> Iterator[Table]:
     with contextlib.ExitStack() as stack:
         uri, environment, minio = stack.enter_context(processes.minio())
         if "flush" in names:
@@ -96,7 +101,7 @@ def _on_minio(seconds: float, names: set[str], beside: Path | None) -> Iterator[
         if "requests" in names:
             yield from store_requests.measure(uri, environment, minio, seconds, beside)
         if "history" in names:
-            yield from history.measure(uri, environment, [minio], seconds * 2, "MinIO")
+            yield from measured_history(uri, environment, [minio], "MinIO")
         if not names & {"produce", "ack"}:
             return
         server = stack.enter_context(processes.gateway(uri, environment))
@@ -107,6 +112,22 @@ def _on_minio(seconds: float, names: set[str], beside: Path | None) -> Iterator[
             with mock.patch.dict(os.environ, environment):
                 raw = open_store(uri)
             yield from acknowledgement.measure(server, raw, seconds, "MinIO")
+
+
+def _history_of(arguments: argparse.Namespace) -> _History:
+    def measured(uri: str, environment: dict[str, str], servers: list[processes.Server], where: str) -> Iterator[Table]:
+        return history.measure(
+            uri,
+            environment,
+            servers,
+            arguments.seconds,
+            where,
+            rounds=arguments.rounds,
+            contents=arguments.values,
+            beside=arguments.beside,
+        )
+
+    return measured
 
 
 def main() -> int:
@@ -126,7 +147,7 @@ def main() -> int:
         "--beside",
         type=Path,
         metavar="DIRECTORY",
-        help="flush, queues, small, workers: measure the source there, too, turn by turn",
+        help="flush, history, queues, small, workers: measure the source there, too, turn by turn",
     )
     parser.add_argument(
         "--beside-rabbitmq", action="store_true", help="queues: measure RabbitMQ, too (needs rabbitmq-server and pika)"
@@ -134,16 +155,23 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="replace these results in benchmarks/README.md")
     parser.add_argument("--waiting", type=int, default=200_000, help="delays: records that wait (default 200000)")
     parser.add_argument("--rate", type=int, default=5_000, help="delays: records due a second (default 5000)")
+    parser.add_argument("--rounds", type=int, default=5, help="history: of each way of reading (default 5)")
+    parser.add_argument(
+        "--values", nargs="+", choices=history.CONTENTS, default=history.CONTENTS, help="history: what is read"
+    )
     arguments = parser.parse_args()
     names = set(arguments.names)
     if unknown := names - set(known):
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     tables: list[Table] = []
+    measured_history = _history_of(arguments)
     if arguments.store != "minio":
-        tables += _on_directory(arguments.seconds, names, arguments.beside, beside_rabbitmq=arguments.beside_rabbitmq)
+        tables += _on_directory(
+            arguments.seconds, names, arguments.beside, measured_history, beside_rabbitmq=arguments.beside_rabbitmq
+        )
     on_minio = {"produce", "ack", "flush", "history", "requests", "small"}
     if arguments.store != "directory" and names & on_minio:
-        tables += _on_minio(arguments.seconds, names, arguments.beside)
+        tables += _on_minio(arguments.seconds, names, arguments.beside, measured_history)
     if "delays" in names:
         with processes.directory() as store, processes.gateway(store) as server:
             tables += delays.measure(server, arguments.waiting, arguments.rate, arguments.seconds)
