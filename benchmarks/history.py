@@ -133,7 +133,7 @@ def measure(
         f"Each way {rounds} times for {seconds:g} s, in turns; the median round, and the lowest and the highest."
         " Ratios are of rounds in the same turn. Lane: one reader, as by default; JSON, gzip: the default headers of requests,"
         " aiohttp and httpx; gzip, zstd: Arrow. Plan: Tidelog's consumer in four processes; values that are too small for a plan"
-        " go through the lane. Clients of readers yield to all else (nice 19). Elsewhere: the same readers at a second"
+        " go through the lane. Clients of readers yield to all else (SCHED_IDLE). Elsewhere: the same readers at a second"
         " gateway (nice 10) on the machine, which the others don't use. Bare: the same objects, thrown away."
         f" Produce: {1 / PAUSE_S:.0f} requests a second with 10 records each, until acknowledged; tail: from sending to"
         " a waiting fetch."

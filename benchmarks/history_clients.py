@@ -1,17 +1,13 @@
 """The clients of ``history``: four that read old records, each a partition of its own.
 
-They would be on other machines. Here they give way to the gateway and to those whose latency is measured.
+They would be on other machines. Here they give way (SCHED_IDLE) to the gateway and to those whose latency is measured.
 """
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import http.client
 import multiprocessing
 import os
-import platform
-import struct
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -31,8 +27,6 @@ PARTITION_RECORDS: Final = 49_152
 NEAR_TAIL_RECORDS: Final = 16_384
 """What is so near to the end a consumer does not read by plan."""
 FETCHED_BYTES: Final = 8 * 1024 * 1024
-NICE: Final = 19
-SLICE_NS: Final = 100_000_000
 ARROW: Final = "application/vnd.apache.arrow.stream"
 AS_LIBRARIES: Final = {"Accept": "*/*", "Accept-Encoding": "gzip, deflate"}
 """The default headers of requests, aiohttp and httpx without extras; the answer is JSON."""
@@ -136,23 +130,9 @@ def _get(connections: dict[str, http.client.HTTPConnection], url: str, size_byte
             raise RuntimeError(f"status {answer.status}")
 
 
-def _yield() -> None:
-    """Let all others have the processors, at once when they want them."""
-    os.setsid()
-    os.nice(NICE)
-    # Linux may weigh sessions against each other: a nice value counts inside one only.
-    with contextlib.suppress(OSError):
-        Path("/proc/self/autogroup").write_text(str(NICE))
-    # Of Linux' struct sched_attr: its size, the policy SCHED_OTHER, no flags, the nice value, and a slice in ns. Since Linux 6.12
-    # a process with a shorter slice interrupts one with a longer one. Older kernels refuse it or take no notice.
-    number = {"x86_64": 314, "aarch64": 274}.get(platform.machine())
-    if number is not None:
-        wanted = struct.pack("<IIQiIQQQ", 48, 0, 0, NICE, 0, SLICE_NS, 0, 0)
-        ctypes.CDLL(None, use_errno=True).syscall(number, 0, wanted, 0)
-
-
 def _process(channel: Any, read: Read, partitions: range) -> None:
-    _yield()
+    # In one session with the gateway: Linux may weigh sessions against each other, and then this would say nothing.
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     channel.send(None)
     while True:
         try:
