@@ -11,7 +11,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -19,6 +19,7 @@ import psutil
 
 from benchmarks import (
     acknowledgement,
+    bodies,
     delays,
     fetch,
     flush,
@@ -47,9 +48,18 @@ from log_format.version import __version__
 
 README = Path(__file__).with_name("README.md")
 
+_History = Callable[[str, dict[str, str], list[processes.Server], str], Iterator[Table]]
+"""Readers of history on a store, with its environment, servers and name."""
+
 
 def _on_directory(
-    seconds: float, names: set[str], beside: Path | None, body: str, *, beside_rabbitmq: bool
+    seconds: float,
+    names: set[str],
+    beside: Path | None,
+    body: str,
+    measured_history: _History,
+    *,
+    beside_rabbitmq: bool,
 ) -> Iterator[Table]:
     if "produce" in names:
         with processes.directory() as store:
@@ -68,7 +78,7 @@ def _on_directory(
             yield from fetch.measure(store, seconds * 2, beside)
     if "history" in names:
         with processes.directory() as store:
-            yield from history.measure(store, {}, [], seconds * 2, "directory store")
+            yield from measured_history(store, {}, [], "directory store")
     if "startup" in names:
         with processes.directory() as store:
             yield from startup.startup(store)
@@ -88,7 +98,9 @@ def _on_directory(
         yield from queues.measure(seconds, beside, beside_rabbitmq=beside_rabbitmq)
 
 
-def _on_minio(seconds: float, names: set[str], beside: Path | None, body: str) -> Iterator[Table]:
+def _on_minio(
+    seconds: float, names: set[str], beside: Path | None, body: str, measured_history: _History
+) -> Iterator[Table]:
     with contextlib.ExitStack() as stack:
         uri, environment, minio = stack.enter_context(processes.minio())
         if "flush" in names:
@@ -98,7 +110,7 @@ def _on_minio(seconds: float, names: set[str], beside: Path | None, body: str) -
         if "requests" in names:
             yield from store_requests.measure(uri, environment, minio, seconds, beside)
         if "history" in names:
-            yield from history.measure(uri, environment, [minio], seconds * 2, "MinIO")
+            yield from measured_history(uri, environment, [minio], "MinIO")
         if "produce" in names:
             yield from produce.measure(f"{uri}/produce", environment, [minio], seconds, "MinIO", beside, body)
         if "ack" in names:
@@ -106,6 +118,22 @@ def _on_minio(seconds: float, names: set[str], beside: Path | None, body: str) -
             with mock.patch.dict(os.environ, environment):
                 raw = open_store(uri)
             yield from acknowledgement.measure(server, raw, seconds, "MinIO")
+
+
+def _history_of(arguments: argparse.Namespace) -> _History:
+    def measured(uri: str, environment: dict[str, str], servers: list[processes.Server], where: str) -> Iterator[Table]:
+        return history.measure(
+            uri,
+            environment,
+            servers,
+            arguments.seconds,
+            where,
+            rounds=arguments.rounds,
+            contents=arguments.values,
+            beside=arguments.beside,
+        )
+
+    return measured
 
 
 def main() -> int:
@@ -125,7 +153,7 @@ def main() -> int:
         "--beside",
         type=Path,
         metavar="DIRECTORY",
-        help="fetch, flush, produce, queues, small, workers: measure the source there, too, turn by turn",
+        help="fetch, flush, history, produce, queues, small, workers: measure the source there, too, turn by turn",
     )
     parser.add_argument(
         "--body", default="", metavar="TEXT", help='produce: only such bodies ("arrow", "JSON x 1,000, random")'
@@ -136,18 +164,28 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="replace these results in benchmarks/README.md")
     parser.add_argument("--waiting", type=int, default=200_000, help="delays: records that wait (default 200000)")
     parser.add_argument("--rate", type=int, default=5_000, help="delays: records due a second (default 5000)")
+    parser.add_argument("--rounds", type=int, default=5, help="history: of each way of reading (default 5)")
+    parser.add_argument(
+        "--values", nargs="+", choices=bodies.CONTENTS, default=bodies.CONTENTS, help="history: what is read"
+    )
     arguments = parser.parse_args()
     names = set(arguments.names)
     if unknown := names - set(known):
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     tables: list[Table] = []
+    measured_history = _history_of(arguments)
     if arguments.store != "minio":
         tables += _on_directory(
-            arguments.seconds, names, arguments.beside, arguments.body, beside_rabbitmq=arguments.beside_rabbitmq
+            arguments.seconds,
+            names,
+            arguments.beside,
+            arguments.body,
+            measured_history,
+            beside_rabbitmq=arguments.beside_rabbitmq,
         )
     on_minio = {"produce", "ack", "flush", "history", "requests", "small"}
     if arguments.store != "directory" and names & on_minio:
-        tables += _on_minio(arguments.seconds, names, arguments.beside, arguments.body)
+        tables += _on_minio(arguments.seconds, names, arguments.beside, arguments.body, measured_history)
     if "delays" in names:
         with processes.directory() as store, processes.gateway(store) as server:
             tables += delays.measure(server, arguments.waiting, arguments.rate, arguments.seconds)

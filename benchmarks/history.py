@@ -1,141 +1,247 @@
 """Readers of history beside small traffic: what they get, and what the others feel.
 
-Four readers read old records of 1 KiB in a loop, each a partition of its own, as Arrow, 8 MiB a request. Beside them records are
-produced, read at the tail, and members of a group heartbeat. Each way is measured with those readers, once without, and once
-with them at a gateway of its own: what four readers cost the others by the machine that they share.
+Four readers read old records of 1 KiB in a loop, each a partition of its own, 8 MiB a request. Beside them records are produced,
+read at the tail, and a group's member heartbeats. The ways of reading take turns, and nobody reading is one of them. *Elsewhere*
+the readers are at a second gateway of the machine: what they cost the others by the processors that all share. *Bare* they read
+the same objects and throw them away: what the store gives.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import http.client
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
 
 import psutil
 import pyarrow as pa
 
 from benchmarks import processes
-from benchmarks.bodies import CONTENTS, values_of
-from benchmarks.group_client import Gateway, Member, Running, percentile_ms
+from benchmarks.bodies import values_of
+from benchmarks.history_beside import KINDS, PAUSE_S, TOPIC, SmallTraffic, Span
 from benchmarks.history_clients import (
+    ARROW,
+    ARROW_GZIP,
+    ARROW_ZSTD,
+    AS_LIBRARIES,
     FETCHED_BYTES,
-    HEADERS,
     PARTITION_RECORDS,
     READERS,
     VALUE_BYTES,
     Clients,
+    Read,
     Work,
+    bare,
     by_http,
     by_plan,
 )
+from benchmarks.history_rounds import P99, Costs, Round, Spread, by_gibibyte, latency, rate, ratio
 from benchmarks.load import ask_all, request
 from benchmarks.processes import Server, call
 from benchmarks.report import Table
 
 REQUEST_RECORDS: Final = 4_096
-PAUSE_S: Final = 0.02
-"""Between two small requests of a kind."""
-WARM_S: Final = 3.0
-"""Not counted: connections, first commits and reads ahead."""
-ALONE: Final = "no readers"
-ELSEWHERE: Final = ", elsewhere"
-WAYS: Final = (ALONE, "gateway", "lane", f"lane{ELSEWHERE}", "plan", f"plan{ELSEWHERE}")
+STAND_S: Final = 0.3
+"""From telling all processes to the begin of their work."""
+WARM_S: Final = 1.0
+"""Not counted: connections, plans, a group's first round."""
+HERE: Final = "here"
+ELSEWHERE: Final = "elsewhere"
+BEFORE: Final = "before"
 
-Costs = tuple[float, float, float]
-"""CPU seconds of the gateway, its readers and the store."""
+
+@dataclass(frozen=True)
+class Way:
+    """How history is read, and at which gateway. ``read``: None: not at all. Small traffic is never elsewhere."""
+
+    name: str
+    read: Read | None
+    at: str = HERE
+    headers: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def small_traffic_at(self) -> str:
+        """The gateway whose small traffic is measured."""
+        return BEFORE if self.at == BEFORE else HERE
+
+
+NOBODY: Final = Way("nobody", None)
+LANE: Final = Way("lane, gzip", by_http, headers=ARROW_GZIP)
+PLAN: Final = Way("plan", by_plan)
+WAYS: Final = (
+    NOBODY,
+    Way("lane, JSON, gzip", by_http, headers=AS_LIBRARIES),
+    LANE,
+    Way("lane, zstd", by_http, headers=ARROW_ZSTD),
+    PLAN,
+    replace(LANE, at=ELSEWHERE),
+    replace(PLAN, at=ELSEWHERE),
+    Way("bare", bare, ELSEWHERE),
+)
+WAYS_BEFORE: Final = tuple(replace(way, at=BEFORE) for way in (NOBODY, LANE, PLAN))
+
+
+@dataclass(frozen=True)
+class Site:
+    """A gateway, and its store's URI."""
+
+    server: Server
+    uri: str
 
 
 def measure(
-    store: str, environment: Mapping[str, str], servers: list[Server], seconds: float, where: str
+    store: str,
+    environment: Mapping[str, str],
+    servers: list[Server],
+    seconds: float,
+    where: str,
+    *,
+    rounds: int,
+    contents: Sequence[str],
+    beside: Path | None,
 ) -> Iterator[Table]:
-    """Each content and way; ``servers``: the store's, whose CPU counts."""
+    """Each content and way, ``seconds`` a round; ``servers``: the store's, whose CPU counts. ``beside``: another source."""
     table = Table(
         f"{READERS} readers of history beside small traffic, 1 KiB values, 8 MiB a request, {where}",
         [
             "values",
             "read by",
             "MiB/s together",
-            "CPU s/GiB: gateway (without the others' traffic), its readers, store, clients",
-            "p50 / p99 ms: produce",
-            "tail",
-            "heartbeat",
+            "CPU s/GiB: gateway (without small traffic), its readers, store, clients",
+            "produce: p50 ms",
+            *(part for kind in KINDS for part in (f"{kind}: p99 ms", "by nobody's", "by elsewhere's")),
             "load average",
         ],
     )
-    for content in CONTENTS:
-        with processes.gateway(store, dict(environment)) as server:
-            _fill(server.port, content)
-        alone = (0.0, 0.0, 0.0)
-        for way in WAYS:
-            with _environment(environment):
-                spent = _row(table, store, environment, servers, seconds, content, way, alone)
-            if way == ALONE:
-                alone = spent
+    ways = WAYS if beside is None else (*WAYS, *WAYS_BEFORE)
+    trees = {HERE: None, ELSEWHERE: None} | ({} if beside is None else {BEFORE: beside})
+    for content in contents:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(_environment(environment))
+            sites = {name: _site(stack, f"{store}/{name}", content, name, tree) for name, tree in trees.items()}
+            turns = _Turns(stack, sites, servers, ways, content, seconds)
+            found = turns.measured(rounds)
+        for way in ways:
+            table.add(*_row(content, way, found))
     table.notes.append(
-        "Accept-Encoding as httpx and browsers send it. gateway: `readers=0`; lane: `readers=1`; plan: Tidelog's consumer in four"
-        " processes. Clients of readers yield to all else (SCHED_IDLE). Elsewhere, the floor: the same readers at a second"
-        " gateway (nice 10) on the machine, which the others don't use."
+        f"Each way {rounds} times for {seconds:g} s, in turns; the median round, and the lowest and the highest."
+        " Ratios are of rounds in the same turn. Lane: one reader, as by default; JSON, gzip: the default headers of requests,"
+        " aiohttp and httpx; gzip, zstd: Arrow. Plan: Tidelog's consumer in four processes; values that are too small for a plan"
+        " go through the lane. Clients of readers yield to all else (SCHED_IDLE). Elsewhere: the same readers at a second"
+        " gateway (nice 10) on the machine, which the others don't use. Bare: the same objects, thrown away."
         f" Produce: {1 / PAUSE_S:.0f} requests a second with 10 records each, until acknowledged; tail: from sending to"
         " a waiting fetch."
     )
     yield table
 
 
-def _row(
-    table: Table,
-    store: str,
-    environment: Mapping[str, str],
-    servers: list[Server],
-    seconds: float,
-    content: str,
-    way: str,
-    alone: Costs,
-) -> Costs:
-    """``alone``: without readers of history."""
-    topic, kind = _topic(content), way.removesuffix(ELSEWHERE)
-    settings = ("--readers", "1" if kind == "lane" else "0", "--log-level", "warning")
-    with contextlib.ExitStack() as stack:
-        old = live = stack.enter_context(
-            processes.gateway(store, dict(environment), settings, nice=10 if way != kind else 0)
-        )
-        if way != kind:
-            live = stack.enter_context(processes.gateway(f"{store}/beside", dict(environment), settings))
-        if "live" not in str(call(live.port, "GET", "/v1/topics")):
-            call(live.port, "POST", "/v1/topics", {"name": "live", "config": {"flush.ms": 5, "commit.mode": "own"}})
-        if kind == "lane":
-            _wait_for_reader(old, topic)
-        clients = None
-        if way != ALONE:
-            own_store = store if kind == "plan" and store.startswith("file:") else None
-            work = Work(old.port, topic, WARM_S + seconds, own_store)
-            clients = Clients(by_plan if kind == "plan" else by_http, work)
-        beside = Running(_beside, live.port, seconds=seconds)
-        beside.mark()
-        children = [psutil.Process(each.pid) for each in psutil.Process(old.pid).children()]
-        before = old.cpu_seconds(), _cpu(children), sum(each.cpu_seconds() for each in servers)
-        read_bytes, client_cpu = 0, 0.0
+def _row(content: str, way: Way, found: Mapping[Way, list[Round]]) -> list[str]:
+    rounds = found[way]
+    nobody = found[replace(NOBODY, at=way.small_traffic_at)]
+    elsewhere = found.get(replace(way, at=ELSEWHERE))
+    costs = by_gibibyte(rounds, nobody if way.at != ELSEWHERE else [_of_the_store(each) for each in nobody])
+    named = way.name if way.at == HERE else f"{way.name}, {way.at}"
+    cells = [content, named]
+    if costs is None:
+        cells += ["", f"({sum(each.costs.gateway for each in rounds):.1f} s in all)"]
+    else:
+        parts = (costs.gateway, costs.readers, costs.store, costs.clients)
+        cells += [rate(rounds).text(0), ", ".join(f"{part:.1f}" for part in parts)]
+    cells.append(latency(rounds, "produce", 0.5).text(1))
+    for kind in KINDS:
+        cells.append(latency(rounds, kind, P99).text(1))
+        cells.append("" if way.read is None else ratio(rounds, nobody, kind).text(2))
+        cells.append("" if elsewhere is None or way.at == ELSEWHERE else ratio(rounds, elsewhere, kind).text(2))
+    return [*cells, Spread([each.load_average for each in rounds]).text(1)]
+
+
+def _of_the_store(alone: Round) -> Round:
+    return replace(alone, costs=replace(alone.costs, gateway=0.0, readers=0.0))
+
+
+class _Turns:
+    """All processes of one content; each way's wait for their turn."""
+
+    def __init__(
+        self,
+        stack: contextlib.ExitStack,
+        sites: Mapping[str, Site],
+        servers: Sequence[Server],
+        ways: Sequence[Way],
+        content: str,
+        seconds: float,
+    ) -> None:
+        self._sites = sites
+        self._servers = servers
+        self._ways = ways
+        self._content = content
+        self._seconds = seconds
+        self._traffic = {
+            name: stack.enter_context(contextlib.closing(SmallTraffic(site.server.port)))
+            for name, site in sites.items()
+            if name != ELSEWHERE
+        }
+        reads = dict.fromkeys(way.read for way in ways if way.read is not None)
+        self._clients = {read: stack.enter_context(contextlib.closing(Clients(read))) for read in reads}
+
+    def measured(self, rounds: int) -> dict[Way, list[Round]]:
+        """By way, in the order of turns. Each turn begins with another way."""
+        found: dict[Way, list[Round]] = {way: [] for way in self._ways}
+        for turn in range(rounds):
+            first = turn * 3 % len(self._ways)
+            for way in (*self._ways[first:], *self._ways[:first]):
+                found[way].append(self._round(way))
+        return found
+
+    def _round(self, way: Way) -> Round:
+        site = self._sites[way.at]
+        topic = _topic(self._content)
+        if way.read in (by_http, by_plan):
+            _wait_for_reader(site.server, topic)
+        begin = time.monotonic() + STAND_S
+        span = Span(begin, begin + WARM_S, begin + WARM_S + self._seconds)
+        traffic = self._traffic[way.small_traffic_at]
+        clients = None if way.read is None else self._clients[way.read]
+        traffic.begin(span)
         if clients is not None:
-            clients.begin()
-            read_bytes, client_cpu = clients.result()
-        result = beside.result()
-        after = old.cpu_seconds(), _cpu(children), sum(each.cpu_seconds() for each in servers)
-    gibibytes = max(read_bytes, 1) / 2**30
-    spent = after[0] - before[0], after[1] - before[1], after[2] - before[2]
-    own = spent if way != kind else tuple(cost - base for cost, base in zip(spent, alone, strict=True))
-    costs = [*(cost / gibibytes for cost in own), client_cpu / gibibytes]
-    table.add(
-        content,
-        way,
-        f"{read_bytes / 2**20 / (WARM_S + seconds):,.0f}",
-        ", ".join(f"{cost:.1f}" for cost in costs) if read_bytes else f"({spent[0]:.1f} s in all)",
-        *(result[each] for each in ("produce", "tail", "heartbeat")),
-        f"{os.getloadavg()[0]:.1f}",
-    )
-    return spent
+            # By the plan's URLs where there are any.
+            own = site.uri if site.uri.startswith("file:") else None
+            clients.begin(Work(site.server.port, topic, span, own, way.headers))
+        time.sleep(span.counted_from - time.monotonic())
+        before = self._spent(site)
+        time.sleep(span.until - time.monotonic())
+        after = self._spent(site)
+        read_bytes, client_cpu = (0, 0.0) if clients is None else clients.result()
+        gateway, readers, store = (end - start for end, start in zip(after, before, strict=True))
+        return Round(
+            self._seconds, traffic.result(), Costs(gateway, readers, store, client_cpu), read_bytes, os.getloadavg()[0]
+        )
+
+    def _spent(self, site: Site) -> tuple[float, float, float]:
+        """CPU seconds so far: of the gateway, its readers, the store."""
+        readers = sum(_cpu_seconds(each) for each in psutil.Process(site.server.pid).children())
+        return site.server.cpu_seconds(), readers, sum(each.cpu_seconds() for each in self._servers)
+
+
+def _site(stack: contextlib.ExitStack, uri: str, content: str, name: str, tree: Path | None) -> Site:
+    """A gateway that has just started on a store that is full."""
+    with processes.gateway(uri, directory=tree) as filling:
+        _fill(filling.port, content)
+    settings = ("--log-level", "warning")
+    nice = 10 if name == ELSEWHERE else 0
+    server = stack.enter_context(processes.gateway(uri, None, settings, tree, nice=nice))
+    if name != ELSEWHERE and TOPIC not in str(call(server.port, "GET", "/v1/topics")):
+        call(server.port, "POST", "/v1/topics", {"name": TOPIC, "config": {"flush.ms": 5, "commit.mode": "own"}})
+    return Site(server, uri)
+
+
+def _cpu_seconds(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return times.user + times.system
 
 
 def _topic(content: str) -> str:
@@ -153,16 +259,10 @@ def _fill(port: int, content: str) -> None:
             writer.write_table(values)
         body = sink.getvalue().to_pybytes()
         sent = [
-            request(
-                "POST", f"/v1/topics/{topic}/partitions/{partition}/records", body, {"Content-Type": HEADERS["Accept"]}
-            )
+            request("POST", f"/v1/topics/{topic}/partitions/{partition}/records", body, {"Content-Type": ARROW})
             for partition in range(READERS)
         ]
         assert ask_all(port, sent, 2) == {200: READERS}
-
-
-def _cpu(seen: list[psutil.Process]) -> float:
-    return sum(times.user + times.system for times in (each.cpu_times() for each in seen))
 
 
 def _wait_for_reader(server: Server, topic: str) -> None:
@@ -188,50 +288,3 @@ def _environment(more: Mapping[str, str]) -> Iterator[None]:
     finally:
         os.environ.clear()
         os.environ.update(before)
-
-
-async def _beside(channel: Any, port: int, *, seconds: float) -> dict[str, Any]:
-    gateway, tail = Gateway(port, 32), Gateway(port, 1)
-    member = Member(gateway, "watchers", "live")
-    await member.join()
-    while not await member.beat():
-        pass
-    path = "/v1/topics/live/partitions/0/records"
-    first = await gateway.call("look", "GET", f"{path}?offset=latest")
-    assert first is not None
-    wakes: list[float] = []
-    channel.send({})
-    began = time.perf_counter()
-    until = began + WARM_S + seconds
-
-    async def warm_up() -> None:
-        await asyncio.sleep(WARM_S)
-        gateway.answers.clear()
-        wakes.clear()
-
-    async def follow() -> None:
-        offset = first["next_offset"]
-        while time.perf_counter() < until:
-            found = await tail.call("tail", "GET", f"{path}?offset={offset}&max_wait_ms=1000")
-            if found is not None and found["records"]:
-                offset = found["next_offset"]
-                arrived = time.perf_counter()
-                wakes.extend((arrived - float(record["value"])) * 1000 for record in found["records"])
-
-    async def paced(act: Callable[[float], Any]) -> None:
-        due = began
-        pending: set[asyncio.Task[Any]] = set()
-        while due < until:
-            await asyncio.sleep(due - time.perf_counter())
-            pending.add(asyncio.create_task(act(due)))
-            due += PAUSE_S
-        await asyncio.gather(*pending)
-
-    async def produce(due: float) -> None:
-        body = {"records": [{"value": repr(due)} for _ in range(10)]}
-        await gateway.call("produce", "POST", path, body, due=due)
-
-    await asyncio.gather(warm_up(), follow(), paced(produce), paced(lambda due: member.beat(due=due)))
-    await member.leave()
-    answers = {kind: gateway.answers[kind].latencies_ms for kind in ("produce", "heartbeat")} | {"tail": wakes}
-    return {kind: f"{percentile_ms(found, 0.5)} / {percentile_ms(found, 0.99)}" for kind, found in answers.items()}

@@ -144,8 +144,6 @@ class Readers:
                     pass_fds=(theirs.fileno(),),
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=asyncio.subprocess.DEVNULL,
-                    # A terminal's Ctrl-C is for the gateway.
-                    start_new_session=True,
                 )
             try:
                 if await _says_ready(control):

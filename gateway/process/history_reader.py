@@ -44,9 +44,14 @@ TRIM_PAUSE_S: Final = 0.25
 
 def main(arguments: list[str]) -> None:
     """Serve until the gateway is gone."""
+    # A terminal's Ctrl-C is for the gateway. A session of its own would not do: Linux may weigh sessions against each other
+    # (``kernel.sched_autogroup_enabled``), and then ``NICE`` would say nothing about this process beside its gateway.
+    if os.getpgid(0) != os.getpid():
+        os.setpgid(0, 0)
     descriptor, uri, log_level, log_format = arguments
     control = socket.socket(fileno=int(descriptor))
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    # SIGTTOU: what it logs to a terminal would stop a process that is not of the foreground.
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGTTOU):
         signal.signal(number, signal.SIG_IGN)
     structured_log.configure(log_level, cast("structured_log.LogFormat", log_format))
     os.nice(NICE)

@@ -7,6 +7,7 @@ import http.client
 import io
 import json
 import os
+import re
 import signal
 import socket
 import threading
@@ -304,6 +305,18 @@ def test_no_reader_outlives_its_gateway(filled: GatewayProcess, tmp_path: Path, 
         gateway.kill()  # closes what this process has of it
         assert status == (-9 if number == signal.SIGKILL else 0)
         wait_until("no reader is left", lambda: not any(map(is_alive, pids)))
+
+
+def test_a_reader_yields_to_its_gateway_and_hears_no_ctrl_c(gateway: GatewayProcess) -> None:
+    """Linux may weigh sessions apart, so the two share one: its nice value counts. A terminal's keys reach a process group."""
+    (reader,) = readers(gateway)
+    own = gateway.process.pid
+    niceness = os.getpriority(os.PRIO_PROCESS, own)
+    assert os.getpriority(os.PRIO_PROCESS, reader) == min(19, niceness + 10)
+    assert os.getsid(reader) == os.getsid(own)
+    assert os.getpgid(reader) == reader != os.getpgid(own)
+    (ignored,) = re.findall(r"SigIgn:\s*(\w+)", Path(f"/proc/{reader}/status").read_text())
+    assert int(ignored, 16) >> (signal.SIGTTOU - 1) & 1, "it would stop when it logs to a terminal that has tostop"
 
 
 def test_a_signal_to_all_processes_lets_an_answer_end(filled: GatewayProcess, tmp_path: Path) -> None:

@@ -1,0 +1,87 @@
+"""The figures of ``history``: rounds of one way, beside the rounds of another in the same turns.
+
+Single rounds are short, and other programs disturb some of them. So a percentile is that of the median round, and a ratio the
+median of the ratios of rounds in the same turn; the lowest and the highest stand beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import mean, median
+from typing import Final
+
+from benchmarks.history_beside import Latencies
+
+P99: Final = 0.99
+MEBIBYTE: Final = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """CPU seconds."""
+
+    gateway: float
+    readers: float
+    store: float
+    clients: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """``seconds`` that counted, and what was read in them."""
+
+    seconds: float
+    latencies: Latencies
+    costs: Costs
+    read_bytes: int = 0
+    load_average: float = 0.0
+
+
+def percentile(latencies_ms: Sequence[float], fraction: float) -> float:
+    """The least that so many did not exceed. Raises ``ValueError`` when there is none."""
+    if not latencies_ms:
+        raise ValueError("no latencies")
+    ordered = sorted(latencies_ms)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * fraction))]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The median, the lowest and the highest of the rounds."""
+
+    values: Sequence[float]
+
+    def text(self, digits: int) -> str:
+        """For a table."""
+        low, high = min(self.values), max(self.values)
+        return f"{median(self.values):,.{digits}f} ({low:,.{digits}f} to {high:,.{digits}f})"
+
+
+def latency(rounds: Sequence[Round], kind: str, fraction: float) -> Spread:
+    """A percentile of each round, in ms."""
+    return Spread([percentile(each.latencies[kind], fraction) for each in rounds])
+
+
+def ratio(rounds: Sequence[Round], base: Sequence[Round], kind: str) -> Spread:
+    """The 99th percentile of each round by that of the ``base`` round in the same turn."""
+    own, others = latency(rounds, kind, P99), latency(base, kind, P99)
+    return Spread([value / other for value, other in zip(own.values, others.values, strict=True)])
+
+
+def rate(rounds: Sequence[Round]) -> Spread:
+    """MiB/s of values."""
+    return Spread([each.read_bytes / MEBIBYTE / each.seconds for each in rounds])
+
+
+def by_gibibyte(rounds: Sequence[Round], alone: Sequence[Round]) -> Costs | None:
+    """CPU seconds for each GiB of values, without what ``alone`` spent in the same time; None: nothing was read."""
+    gibibytes = sum(each.read_bytes for each in rounds) / 2**30
+    if not gibibytes:
+        return None
+
+    def share(part: str) -> float:
+        base = mean(getattr(each.costs, part) / each.seconds for each in alone) if alone else 0.0
+        return sum(getattr(each.costs, part) - base * each.seconds for each in rounds) / gibibytes
+
+    return Costs(share("gateway"), share("readers"), share("store"), share("clients"))
