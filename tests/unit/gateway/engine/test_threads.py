@@ -49,8 +49,13 @@ def test_calls_beyond_the_threads_wait_in_order() -> None:
     """Two at once, and each as soon as one ends."""
     threads = Threads(2, "t")
     gate, at_once, done = threading.Event(), threading.Semaphore(0), list[int]()
+
+    def held() -> None:
+        at_once.release()
+        gate.wait(30)
+
     for _ in range(2):
-        threads.begin(lambda: (at_once.release(), gate.wait(30), None)[2])
+        threads.begin(held)
     for _ in range(2):
         assert at_once.acquire(timeout=30)
     for number in range(20):
@@ -98,7 +103,12 @@ async def test_a_pool_gives_what_the_call_gives() -> None:
 async def test_a_call_that_is_cancelled_while_it_waits_never_runs() -> None:
     """One that has begun goes on to its end; both leave the pool's count."""
     pool, gate, done = Pool("write", 1), threading.Event(), list[str]()
-    first = asyncio.create_task(pool.run(lambda: (gate.wait(30), done.append("first"))))
+
+    def held() -> None:
+        gate.wait(30)
+        done.append("first")
+
+    first = asyncio.create_task(pool.run(held))
     await asyncio.sleep(0)
     second = asyncio.create_task(pool.run(done.append, "second"))
     await asyncio.sleep(0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import botocore.auth
 import botocore.awsrequest
 import botocore.credentials
@@ -15,8 +17,8 @@ SIGNER = Signer("access", "secret/+=", "eu-central-1")
 
 def _by_botocore(path: str, headers: dict[str, str], body: bytes, token: str | None) -> HTTPHeaders:
     named = HTTPHeaders.from_dict(headers)
-    request = botocore.awsrequest.AWSPreparedRequest("PUT", f"http://store:9000{path}", named, body, False)
-    request.params, request.context = {}, {}  # type: ignore[attr-defined]
+    request: Any = botocore.awsrequest.AWSPreparedRequest("PUT", f"http://store:9000{path}", named, body, False)
+    request.params, request.context = {}, {}
     credentials = botocore.credentials.Credentials(SIGNER.access_key, SIGNER.secret_key, token)
     botocore.auth.S3SigV4Auth(credentials, "s3", SIGNER.region).add_auth(request)
     return named
