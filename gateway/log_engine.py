@@ -8,7 +8,6 @@ import random
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -44,6 +43,7 @@ from gateway.engine.producer_ids import ProducerIds
 from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
 from gateway.engine.tail_cache import TailCache
+from gateway.engine.threads import Threads
 from gateway.engine.waiting import Draining, WaitingPlaces
 from gateway.finishing.finishing import Finishing
 from gateway.groups.bounds import GroupBounds
@@ -195,7 +195,7 @@ class LogEngine:
         super_users: Collection[str] | None = None,
         new_id: NewId = _uuid,
         jitter: Callable[[], float] = random.random,
-        make_executor: MakeExecutor = ThreadPoolExecutor,
+        make_executor: MakeExecutor = Threads,
     ) -> None:
         """``request_memory``: for what is staged or published. ``super_users`` None: rights are not enforced."""
         self.clock, self.bounds, self._draining = clock, bounds, Draining()

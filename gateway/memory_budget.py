@@ -159,7 +159,8 @@ class MemoryBudget:
 
     def reserve(self, size_bytes: int = 0, client: str | None = None) -> Reservation:
         """Take ``size_bytes`` now. Raises ``BackOff`` (``OVERLOADED``) when they don't fit."""
-        self.take(size_bytes, client)
+        if size_bytes:
+            self.take(size_bytes, client)
         return Reservation(self, size_bytes, client)
 
     async def reserve_in_turn(
@@ -233,7 +234,8 @@ class MemoryBudget:
                 self._of_clients[client] = left
             else:
                 del self._of_clients[client]
-        self._serve()
+        if self._waiting:
+            self._serve()
 
     def _has_room(self, size_bytes: int, is_kept: bool) -> bool:
         if is_kept:

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import lru_cache
+from queue import SimpleQueue
 from typing import Any, Final, Literal
 
 import msgspec
@@ -22,6 +23,9 @@ import msgspec
 LogFormat = Literal["auto", "json", "text"]
 LINES_MAX: Final = 20_000
 """Lines waiting for the writer: some MiB, and seconds of a busy gateway."""
+PAUSE_SECONDS: Final = 0.1
+"""Between two looks for lines: a busy gateway's log is behind by so much."""
+_FLUSH_LOOK_SECONDS: Final = 0.005
 _BATCH_LINES: Final = 500
 _STDERR: Final = 2
 ACCESS: Final = "gateway.access"
@@ -64,9 +68,11 @@ class LineWriter:
         """The form of a line."""
         self._lines: deque[bytes] = deque()
         self._dropped_count = 0
-        self._wake = threading.Event()
-        self._idle = threading.Event()
-        self._idle.set()
+        self._wake: SimpleQueue[None] = SimpleQueue()
+        """What the thread waits for. ``threading.Event`` would take a dozen calls for each line."""
+        self._is_awake = False
+        """Whether the thread looks for lines by itself: it was woken, or pauses."""
+        self._is_writing = False
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
@@ -76,15 +82,17 @@ class LineWriter:
             self._dropped_count += 1
             return
         self._lines.append(self.form(members))
-        if not self._wake.is_set():
-            self._idle.clear()
-            self._wake.set()
+        if not self._is_awake:
+            self._is_awake = True
+            self._wake.put(None)
             if self._thread is None:
                 self._start()
 
     def flush(self, timeout_seconds: float = 2.0) -> None:
         """Wait until what was queued is written, or the time is over."""
-        self._idle.wait(timeout_seconds)
+        until = time.monotonic() + timeout_seconds
+        while (self._lines or self._is_writing) and time.monotonic() < until:
+            time.sleep(_FLUSH_LOOK_SECONDS)
 
     def _start(self) -> None:
         with self._lock:
@@ -94,18 +102,25 @@ class LineWriter:
 
     def _run(self) -> None:
         while True:
-            self._wake.wait()
-            self._wake.clear()
+            self._wake.get()
             while self._lines:
-                batch = [self._lines.popleft() for _ in range(min(len(self._lines), _BATCH_LINES))]
-                if self._dropped_count:
-                    dropped, self._dropped_count = self._dropped_count, 0
-                    batch.append(self.form({"level": "warning", "event": "log lines dropped", "line_count": dropped}))
-                self._write_out(b"".join(batch))
-            if not self._wake.is_set():
-                self._idle.set()
-            # A short pause gathers the lines of many requests into one system call.
-            time.sleep(0.02)
+                self._is_writing = True
+                self._write_lines()
+                self._is_writing = False
+                # A pause gathers the lines of many requests: one wake-up and one system call for all of them.
+                time.sleep(PAUSE_SECONDS)
+            self._is_awake = False
+            if self._lines:  # it came behind the look, when no wake-up seemed needed; a second one does no harm
+                self._is_awake = True
+                self._wake.put(None)
+
+    def _write_lines(self) -> None:
+        while self._lines:
+            batch = [self._lines.popleft() for _ in range(min(len(self._lines), _BATCH_LINES))]
+            if self._dropped_count:
+                dropped, self._dropped_count = self._dropped_count, 0
+                batch.append(self.form({"level": "warning", "event": "log lines dropped", "line_count": dropped}))
+            self._write_out(b"".join(batch))
 
     def _write_out(self, data: bytes) -> None:
         view = memoryview(data)

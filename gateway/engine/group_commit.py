@@ -5,7 +5,7 @@
    ``Group.make_way``. Then both upload side by side, and ``Group.turn`` keeps their commits in order.
 3. Each item is settled exactly once, even when its caller has gone.
 4. An error of ``work`` settles the items that it has not settled; a defect settles them with ``OutcomeUnknown``. A defect before
-   ``make_way`` also ends the run, and items that no group has taken are refused: ``BackOff``, nothing happened.
+   ``make_way`` also refuses the items that no group has taken: ``BackOff``, nothing happened.
 
 What is committed, and where, is up to ``work``. Belongs to the event loop.
 """
@@ -160,12 +160,17 @@ class TokenBucket(AtOnce):
 class Group(Generic[ItemT, OutcomeT]):
     """The items of one commit."""
 
-    def __init__(self, pending: Sequence[Entry[ItemT, OutcomeT]], before: asyncio.Task[None] | None) -> None:
+    def __init__(
+        self,
+        pending: Sequence[Entry[ItemT, OutcomeT]],
+        before: asyncio.Task[None] | None,
+        on_way: Callable[[], None],
+    ) -> None:
         self.pending = pending
         self.size_bytes = sum(each.size_bytes for each in pending)
-        self.way_made: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        """False: it ended by a defect."""
+        self.has_made_way = False
         self._before = before
+        self._on_way = on_way
 
     @property
     def items(self) -> list[ItemT]:
@@ -179,8 +184,9 @@ class Group(Generic[ItemT, OutcomeT]):
 
     def make_way(self) -> None:
         """Let the next group be taken beside this one."""
-        if not self.way_made.done():
-            self.way_made.set_result(True)
+        if not self.has_made_way:
+            self.has_made_way = True
+            self._on_way()
 
     async def turn(self) -> None:
         """Return when every group that was taken before has ended."""
@@ -215,17 +221,22 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
         self._label = label
         self._waiting_max = waiting_max
         self._waiting: Waiting[ItemT] = Waiting()
-        self._changed: asyncio.Event | None = None
-        """The event of a run, made for each: most group commits are idle."""
         self._draining = False
-        self._running: asyncio.Task[None] | None = None
         self._under_way: frozenset[asyncio.Task[None]] = frozenset()
         self._newest: asyncio.Task[None] | None = None
+        self._has_way = True
+        """Whether the newest group has made way."""
+        self._is_due = False
+        """Whether what waits has been due before: it remains so until a group is taken."""
+        self._is_taking = False
+        """Whether a group is taken in the next turn of the loop."""
+        self._alarm: tuple[float, asyncio.TimerHandle] | None = None
+        """When what waits is looked at again."""
 
     @property
     def is_idle(self) -> bool:
         """Whether no item waits and no group is under way."""
-        return self._running is None and not self._under_way
+        return not self._waiting and not self._under_way
 
     @property
     def waiting_count(self) -> int:
@@ -243,13 +254,10 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
         if len(self._waiting.entries) >= self._waiting_max:
             raise overloaded(f"Too many requests wait for a commit of {self._label}.")
         entry.arrived = asyncio.get_running_loop().time()
+        if not self._waiting:
+            self._is_due = False
         self._waiting.append(entry)
-        if self._running is None:
-            with unasked():  # a group takes other calls' items, too
-                self._running = asyncio.create_task(self._run())
-            self._running.add_done_callback(self._report)
-        elif self._schedule.due(self._waiting, entry.arrived) <= entry.arrived:
-            self.reconsider()
+        self._look(entry.arrived)
 
     async def outcome(
         self,
@@ -274,8 +282,8 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
 
     def reconsider(self) -> None:
         """The schedule's inputs have changed: a group may be due now."""
-        if self._changed is not None:
-            self._changed.set()
+        if self._waiting:
+            self._look(asyncio.get_running_loop().time())
 
     async def ended(self) -> None:
         """Return when the groups that are under way now have ended."""
@@ -286,55 +294,66 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
         """Return when all items are settled. From now on groups are due at once."""
         self._draining = True
         self.reconsider()
-        while under_way := {*self._under_way, *(() if self._running is None else (self._running,))}:
-            await asyncio.wait(under_way)
+        while not self.is_idle:
+            if self._under_way:
+                await asyncio.wait(self._under_way)
+            else:
+                await asyncio.sleep(0)  # a group is taken in this turn
 
-    async def _run(self) -> None:
+    def _look(self, now: float) -> None:
+        """Have a group taken if it is due, in the next turn of the loop: items arriving at this very moment come along."""
+        if self._is_taking or not self._has_way:
+            return
         try:
-            self._changed = asyncio.Event()
-            while self._waiting:
-                await self._until_due(self._changed)
-                if self._waiting and not await self._begin():
-                    break
-        finally:
-            # Not in a callback of the task: an item submitted before that runs would wait for a run that is over.
-            self._running = self._changed = None
-            for pending in self._waiting.take(self.waiting_count):
-                pending.settle(BackOff(f"The commits of {self._label} met a defect: this was not written."))
-
-    async def _until_due(self, changed: asyncio.Event) -> None:
-        loop = asyncio.get_running_loop()
-        is_due = False
-
-        def ring() -> None:
-            nonlocal is_due
-            is_due = True
-            changed.set()
-
-        while self._waiting:
-            changed.clear()
-            now = loop.time()
             due = self._schedule.due(self._waiting, now)
-            is_due = is_due or self._draining or due <= now
-            if is_due and self._schedule.has_room(self._waiting):
-                break
-            alarm = None if is_due else loop.call_at(due, ring)
-            try:
-                await changed.wait()
-            finally:
-                if alarm is not None:
-                    alarm.cancel()
-        # One turn of the loop, so that items arriving at this very moment come along.
-        await asyncio.sleep(0)
+            self._is_due = self._is_due or self._draining or due <= now
+            self._is_taking = self._is_due and self._schedule.has_room(self._waiting)
+        except Exception as error:  # noqa: BLE001 - no other code would settle what waits
+            _log.error("the commits of %s met a defect", self._label, exc_info=error)
+            self._refuse()
+            return
+        if not self._is_due and self._alarm is not None and self._alarm[0] == due:
+            return
+        if self._alarm is not None:
+            self._alarm[1].cancel()
+            self._alarm = None
+        if self._is_taking:
+            with unasked():  # a group takes other calls' items, too
+                asyncio.get_running_loop().call_soon(self._take)
+        elif not self._is_due:
+            with unasked():
+                self._alarm = due, asyncio.get_running_loop().call_at(due, self._ring)
 
-    async def _begin(self) -> bool:
-        """Take a group, and return when the next may be taken; False when this one met a defect first."""
-        count = self._schedule.take(self._waiting, asyncio.get_running_loop().time())
-        group: Group[ItemT, OutcomeT] = Group(self._waiting.take(count), self._newest)
+    def _ring(self) -> None:
+        self._alarm = None
+        if self._waiting:
+            self._is_due = True
+            self._look(asyncio.get_running_loop().time())
+
+    def _take(self) -> None:
+        self._is_taking = self._is_due = False
+        if not self._waiting:
+            return
+        try:
+            count = self._schedule.take(self._waiting, asyncio.get_running_loop().time())
+        except Exception as error:  # noqa: BLE001 - as above
+            _log.error("the commits of %s met a defect", self._label, exc_info=error)
+            self._refuse()
+            return
+        self._has_way = False
+        group: Group[ItemT, OutcomeT] = Group(self._waiting.take(count), self._newest, self._way_made)
         task = self._newest = asyncio.create_task(self._carried(group))
         self._under_way |= {task}
-        task.add_done_callback(self._report)
-        return await group.way_made
+
+    def _way_made(self) -> None:
+        self._has_way = True
+        self.reconsider()
+
+    def _refuse(self) -> None:
+        """A defect: nothing that waits was written."""
+        self._is_due = False
+        for entry in self._waiting.take(self.waiting_count):
+            entry.settle(BackOff(f"The commits of {self._label} met a defect: this was not written."))
 
     async def _carried(self, group: Group[ItemT, OutcomeT]) -> None:
         try:
@@ -343,13 +362,12 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
         except TidelogError as error:
             group.fail(error)
             group.make_way()
+        except Exception as error:  # noqa: BLE001 - the top of this work
+            _log.error("a commit of %s met a defect", self._label, exc_info=error)
+            if not group.has_made_way:
+                self._refuse()
         finally:
             group.fail(OutcomeUnknown(f"The commit of {self._label} ended without an outcome."))
-            if not group.way_made.done():
-                group.way_made.set_result(False)
             self._under_way = frozenset(task for task in self._under_way if task is not asyncio.current_task())
+            group.make_way()
             self.reconsider()
-
-    def _report(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("a commit of %s met a defect", self._label, exc_info=error)

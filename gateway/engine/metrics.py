@@ -6,44 +6,32 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from gateway.seconds import SECONDS_BUCKETS, SecondsOfMany
+from gateway.seconds import ObservedOfMany
 
 _BYTES: Final = tuple(float(1 << power) for power in range(8, 27, 2))
 _COUNTS: Final = (1.0, 2.0, 3.0, 5.0, 10.0, 20.0)
+_BATCHES: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 500.0, 1000.0, 5000.0)
 
 
 class EngineMetrics:
     """Registered once in the gateway's registry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.flush_bytes = Histogram(
-            "tidelog_flush_bytes", "Records of a flush, in memory.", buckets=_BYTES, registry=registry
+        self.flush_bytes = ObservedOfMany("tidelog_flush_bytes", "Records of a flush, in memory.", _BYTES)
+        self.flush_batches = ObservedOfMany("tidelog_flush_batches", "Requests that share a flush.", _BATCHES)
+        self.stage_seconds = ObservedOfMany("tidelog_flush_stage_seconds", "Encoding and uploading a segment.")
+        self.commit_seconds = ObservedOfMany("tidelog_commit_seconds", "The commit of a flush.")
+        self.commit_attempts = ObservedOfMany(
+            "tidelog_commit_attempts", "Versions tried until a commit stood: above 1 others were faster.", _COUNTS
         )
-        self.flush_batches = Histogram(
-            "tidelog_flush_batches",
-            "Requests that share a flush.",
-            buckets=(1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 500.0, 1000.0, 5000.0),
-            registry=registry,
-        )
-        self.stage_seconds = Histogram(
-            "tidelog_flush_stage_seconds",
-            "Encoding and uploading a segment.",
-            buckets=SECONDS_BUCKETS,
-            registry=registry,
-        )
-        self.commit_seconds = Histogram(
-            "tidelog_commit_seconds", "The commit of a flush.", buckets=SECONDS_BUCKETS, registry=registry
-        )
-        self.commit_attempts = Histogram(
-            "tidelog_commit_attempts",
-            "Versions tried until a commit stood: above 1 others were faster.",
-            buckets=_COUNTS,
-            registry=registry,
-        )
-        self.acknowledgement_seconds = SecondsOfMany(
+        self.acknowledgement_seconds = ObservedOfMany(
             "tidelog_acknowledgement_seconds", "From a batch's entry into the buffer to its acknowledgement."
         )
-        registry.register(self.acknowledgement_seconds)
+        for each in (
+            *(self.flush_bytes, self.flush_batches, self.stage_seconds),
+            *(self.commit_seconds, self.commit_attempts, self.acknowledgement_seconds),
+        ):
+            registry.register(each)
         self.flush_failures = Counter(
             "tidelog_flush_failures", "Flushes that were not acknowledged.", ("error_code",), registry=registry
         )
@@ -103,7 +91,7 @@ class EngineMetrics:
         self.journal_flush_topics = Histogram(
             "tidelog_journal_flush_topics",
             "Topics that share a journal's flush.",
-            buckets=(1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 500.0, 1000.0, 5000.0),
+            buckets=_BATCHES,
             registry=registry,
         )
         of_journal = ("journal",)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from itertools import islice
-from typing import ParamSpec, TypeVar
+from typing import Generic, ParamSpec, TypeVar, cast
 
 from gateway.call import check_way_back
 from gateway.engine.bounds import MAP_AHEAD, POOL_WAITING_MAX
+from gateway.engine.threads import Threads, WorkExecutor
 from gateway.problem import overloaded
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-MakeExecutor = Callable[[int, str], Executor]
+MakeExecutor = Callable[[int, str], WorkExecutor]
 """Of the number of threads, and the name of each."""
 
 
@@ -27,7 +29,7 @@ class Pool:
         self,
         name: str,
         threads: int,
-        make_executor: MakeExecutor = ThreadPoolExecutor,
+        make_executor: MakeExecutor = Threads,
         *,
         waiting_max: int = POOL_WAITING_MAX,
     ) -> None:
@@ -54,23 +56,15 @@ class Pool:
             if self._calls >= self._calls_max:
                 raise overloaded(f"Too many calls wait for the store ({self.name}).")
             self._calls += 1
-        loop = asyncio.get_running_loop()
-        outcome: asyncio.Future[T] = loop.create_future()
-
-        def ended(future: Future[T]) -> None:
-            with self._lock:
-                self._calls -= 1
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(_settle, outcome, future)
-
-        future = self._executor.submit(call, *args, **kwargs)
-        future.add_done_callback(ended)
+        under_way = _Call(self, partial(call, *args, **kwargs) if args or kwargs else call)
+        self._executor.begin(under_way.do)
         try:
-            # Not asyncio.wrap_future, whose callbacks are half of what a change of threads costs.
-            return await outcome
+            return await under_way.outcome
         except asyncio.CancelledError:
-            future.cancel()
+            under_way.give_up()
             raise
+        finally:
+            del under_way  # an error has this frame, and it has the error: they would wait for the collector
 
     def map(self, call: Callable[[str], bytes], keys: Iterable[str]) -> Iterator[bytes]:
         """``map`` over all threads, in order, a few results ahead. For callers in another pool's thread; no bound counts it."""
@@ -78,13 +72,57 @@ class Pool:
         while some := list(islice(left, MAP_AHEAD)):
             yield from self._executor.map(call, some)
 
+    def ended(self) -> None:
+        """A call has ended. From any thread."""
+        with self._lock:
+            self._calls -= 1
 
-def _settle(outcome: asyncio.Future[T], ended: Future[T]) -> None:
-    if outcome.done():
-        return
-    if ended.cancelled():
-        outcome.cancel()
-    elif (error := ended.exception()) is not None:
-        outcome.set_exception(error)
-    else:
-        outcome.set_result(ended.result())
+
+class _Call(Generic[T]):
+    """One call: ``outcome`` gets what it returns or raises."""
+
+    __slots__ = ("_call", "_is_taken", "_lock", "_loop", "_pool", "outcome")
+
+    def __init__(self, pool: Pool, call: Callable[[], T]) -> None:
+        self._pool = pool
+        self._call = call
+        self._lock = threading.Lock()
+        self._is_taken = False
+        """By a thread that has begun it, or by its caller that has given it up: the first of both counts."""
+        self._loop = asyncio.get_running_loop()
+        self.outcome: asyncio.Future[T] = self._loop.create_future()
+
+    def do(self) -> None:
+        """In a thread."""
+        if not self._is_first():
+            return
+        try:
+            result = self._call()
+        except BaseException as error:  # noqa: BLE001 - who waits for it raises it
+            self._tell(None, error)
+            del self  # as above: the error has this frame, and ``outcome`` gets the error
+        else:
+            self._tell(result, None)
+
+    def give_up(self) -> None:
+        """Its caller was cancelled: where no thread has begun it, none will, and it counts no longer."""
+        if self._is_first():
+            self._pool.ended()
+
+    def _is_first(self) -> bool:
+        with self._lock:
+            is_first, self._is_taken = not self._is_taken, True
+        return is_first
+
+    def _tell(self, result: T | None, error: BaseException | None) -> None:
+        self._pool.ended()
+        with suppress(RuntimeError):  # the event loop is closed: no caller waits
+            self._loop.call_soon_threadsafe(self._settle, result, error)
+
+    def _settle(self, result: T | None, error: BaseException | None) -> None:
+        if self.outcome.done():
+            return
+        if error is None:
+            self.outcome.set_result(cast("T", result))
+        else:
+            self.outcome.set_exception(error)

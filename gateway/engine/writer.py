@@ -220,7 +220,6 @@ class Writer:
         if segment is not None:
             committer.stage(segment)
         flush.staged_s = (self._clock.monotonic_ms() - started_ms) / 1000
-        self._metrics.stage_seconds.observe(flush.staged_s)
 
     def _predicted(self) -> tuple[TopicState, Offsets] | None:
         """The state and next offsets that the next flush will probably meet; None when they can't be foreseen."""
@@ -238,6 +237,7 @@ class Writer:
 
     async def _commit(self, flush: Flush) -> Committed[TopicState, AppendResult]:
         started = self._now()
+        is_at_one_go = flush.staged_s is None
         lost = True  # even where it fails: others may have been faster every time
         try:
             committed = await self._table.commit_in_turn(flush.append, prepare=partial(self._stage, flush))
@@ -246,6 +246,8 @@ class Writer:
             if flush.staged_s is not None and self._contention.notice(self._table.state, lost=lost):
                 self._contended.set()
         assert flush.staged_s is not None
+        if is_at_one_go:
+            self._metrics.stage_seconds.observe(flush.staged_s)
         self._metrics.commit_seconds.observe(self._now() - started - flush.staged_s)
         return committed
 

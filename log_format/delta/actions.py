@@ -153,25 +153,29 @@ class _FilesLine(msgspec.Struct, kw_only=True):
 _DECODER: Final = msgspec.json.Decoder(_Line)
 _FILES_DECODER: Final = msgspec.json.Decoder(_FilesLine)
 _ENCODER: Final = msgspec.json.Encoder()
+_NAMES: Final = {Protocol: "protocol", MetaData: "metaData", Add: "add", Remove: "remove", Txn: "txn"}
 
 
 def encode_commit(info: CommitInfo, actions: Sequence[Action]) -> bytes:
     """One commit's bytes; ``info`` is the first line. Raises ``AssertionError`` for an illegal commit."""
     _check(actions)
-    return b"".join(_ENCODER.encode(line) + b"\n" for line in [{"commitInfo": info}, *map(_line, actions)])
+    lines: list[dict[str, CommitInfo | Action]] = [{"commitInfo": info}]
+    lines += [{_NAMES[type(action)]: action} for action in actions]
+    return _ENCODER.encode_lines(lines)
 
 
 def commit_of(info: CommitInfo, actions: Sequence[Action], content: Any = None) -> Commit:
     """What ``decode_commit`` gives for the bytes of ``encode_commit``, without them; and ``content``."""
+    found = _by_kind(actions)
     return Commit(
         commit_id=info.txn_id,
         timestamp=info.timestamp,
         tags={} if info.tags is msgspec.UNSET else info.tags,
-        protocol=next((action for action in actions if isinstance(action, Protocol)), None),
-        metadata=next((action for action in actions if isinstance(action, MetaData)), None),
-        adds=tuple(action for action in actions if isinstance(action, Add)),
-        removes=tuple(action for action in actions if isinstance(action, Remove)),
-        txns=tuple(action for action in actions if isinstance(action, Txn)),
+        protocol=next(iter(found[Protocol]), None),
+        metadata=next(iter(found[MetaData]), None),
+        adds=tuple(found[Add]),
+        removes=tuple(found[Remove]),
+        txns=tuple(found[Txn]),
         content=content,
     )
 
@@ -223,26 +227,28 @@ def _refuse_features(data: bytes, lines: Sequence[_Line], key: str) -> None:
                 raise refusal(key, "deletion vectors")
 
 
-def _line(action: Action) -> dict[str, Action]:
-    match action:
-        case Protocol():
-            return {"protocol": action}
-        case MetaData():
-            return {"metaData": action}
-        case Add():
-            return {"add": action}
-        case Remove():
-            return {"remove": action}
-        case Txn():
-            return {"txn": action}
+def _by_kind(actions: Sequence[Action]) -> dict[type, list[Any]]:
+    """One look at each action: a small commit is made often."""
+    found: dict[type, list[Any]] = {kind: [] for kind in _NAMES}
+    for action in actions:
+        found[type(action)].append(action)
+    return found
 
 
 def _check(actions: Sequence[Action]) -> None:
-    app_ids = [action.app_id for action in actions if isinstance(action, Txn)]
-    paths = [action.path for action in actions if isinstance(action, Add | Remove)]
-    assert len(set(app_ids)) == len(app_ids), "two txn with one appId in a commit"
-    assert len(set(paths)) == len(paths), "two actions for one path in a commit"
-    assert all(action.last_updated is not None for action in actions if isinstance(action, Txn))
-    added = any(isinstance(action, Add) and action.data_change for action in actions)
-    removed = any(isinstance(action, Remove) and action.data_change for action in actions)
-    assert not (added and removed), "new data beside a removal that a stream must see"
+    app_ids: set[str] = set()
+    paths: set[str] = set()
+    is_data_added = is_data_removed = False
+    for action in actions:
+        if isinstance(action, Txn):
+            assert action.app_id not in app_ids, "two txn with one appId in a commit"
+            assert action.last_updated is not None
+            app_ids.add(action.app_id)
+        elif isinstance(action, Add | Remove):
+            assert action.path not in paths, "two actions for one path in a commit"
+            paths.add(action.path)
+            if isinstance(action, Add):
+                is_data_added |= action.data_change
+            else:
+                is_data_removed |= action.data_change
+    assert not (is_data_added and is_data_removed), "new data beside a removal that a stream must see"

@@ -166,7 +166,10 @@ def _compressor(compression: str) -> Callable[[bytes], bytes]:
 
 def _number(number: int) -> bytes:
     """A number that is not negative, as Thrift and DELTA_BINARY_PACKED have signed ones."""
-    return _varint(number << 1)
+    number <<= 1
+    if number < 0x80:  # as nearly all are; the calls would take longer than the work
+        return b"%c" % number
+    return _varint(number)
 
 
 def _varint(number: int) -> bytes:

@@ -16,9 +16,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import boto3
 import botocore.auth
@@ -27,6 +27,11 @@ import botocore.exceptions
 import botocore.handlers
 import botocore.parsers
 import botocore.response
+from botocore.awsrequest import HeadersDict
+from botocore.httpsession import URLLib3Session
+
+from log_format.stores.s3_exchange import Answer, Exchange
+from log_format.stores.s3_signature import AUTHORIZATION, Signer, authorization, is_alike, kind_of, stamped
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -43,9 +48,15 @@ class _Learned:
     """What boto3's requests to the bucket have in common. A key's URL is ``base`` and the quoted key."""
 
     base: str
+    path: str
+    """Of ``base``."""
     host: str
     region: str
     user_agent: str
+    alike: set[tuple[str, ...]] = field(default_factory=set)
+    """Kinds of requests (``s3_signature.names``) whose signatures were made both ways, and were the same."""
+    exchange: Exchange | None = None
+    """None: a proxy is in between."""
 
 
 class _Headers(dict[str, str]):
@@ -70,6 +81,7 @@ class S3Wire:
 
     def __init__(self, client: S3Client, session: boto3.Session) -> None:
         self._session = session
+        self._client = client
         self._http: Any = client._endpoint.http_session  # type: ignore[attr-defined]
         self._context = {"client_config": client.meta.config, "has_streaming_input": True}
         self._learned: _Learned | None = None
@@ -87,13 +99,13 @@ class S3Wire:
 
     def put(self, key: str, data: bytes, headers: Mapping[str, str]) -> bool:
         """PutObject with these headers. False: nothing was done, boto3 must send it. Raises as ``put_object``."""
-        answer = self._send("PUT", key, headers, data, stream_output=False)
-        if answer is None:
-            return False
+        answer = self._put(key, data, headers)
         # S3 may begin to answer before it is done, and then report an error below status 200.
-        if answer.content and botocore.handlers._looks_like_special_case_error(answer.status_code, answer.content):  # type: ignore[attr-defined]
-            raise _error("PutObject", 500, answer, answer.content)
-        return True
+        if answer is not None and answer.body:
+            special: Any = botocore.handlers._looks_like_special_case_error  # type: ignore[attr-defined]
+            if special(answer.status, answer.body):
+                raise _error("PutObject", 500, answer.headers, answer.body)
+        return answer is not None
 
     def get(self, key: str, headers: Mapping[str, str]) -> tuple[int, botocore.response.StreamingBody] | None:
         """GetObject with these headers: the body's length, and the body to be read or closed.
@@ -102,6 +114,24 @@ class S3Wire:
         """
         answer = self._send("GET", key, headers, None, stream_output=True)
         return None if answer is None else (int(answer.headers["Content-Length"]), _body(answer))
+
+    def _put(self, key: str, data: bytes, headers: Mapping[str, str]) -> Answer | None:
+        """None: boto3 must send it."""
+        learned, credentials = self._learned, self._session.get_credentials()
+        if learned is None or credentials is None:
+            return None
+        if learned.exchange is not None:
+            frozen = credentials.get_frozen_credentials()
+            named = stamped({"Host": learned.host, "User-Agent": learned.user_agent, **headers}, data, frozen.token)
+            if kind_of(named) in learned.alike:
+                target = learned.path + quote(key, safe="/~")
+                signer = Signer(str(frozen.access_key), str(frozen.secret_key), learned.region)
+                named[AUTHORIZATION] = authorization("PUT", target, named, signer)
+                answer = learned.exchange.answer("PUT", target, named, data)
+                if answer is not None:
+                    return self._judged("PutObject", answer)
+        sent = self._send("PUT", key, headers, data, stream_output=False)
+        return None if sent is None else Answer(sent.status_code, sent.headers, sent.content)
 
     def _send(
         self, method: str, key: str, headers: Mapping[str, str], data: bytes | None, *, stream_output: bool
@@ -114,13 +144,26 @@ class S3Wire:
             method, learned.base + quote(key, safe="/~"), named, data, stream_output
         )
         request.params, request.context = {}, {**self._context}  # the signer reads them
-        _Signer(credentials.get_frozen_credentials(), "s3", learned.region).add_auth(request)
+        frozen = credentials.get_frozen_credentials()
+        _Signer(frozen, "s3", learned.region).add_auth(request)
+        if data is not None and learned.exchange is not None:
+            signer = Signer(str(frozen.access_key), str(frozen.secret_key), learned.region)
+            if is_alike(method, learned.path + quote(key, safe="/~"), named, data, signer):
+                learned.alike.add(kind_of(named))
         answer: botocore.awsrequest.AWSResponse = self._http.send(request)
         if answer.status_code < 300:
             return answer
         body = _body(answer).read() if stream_output else answer.content
-        error = _error("PutObject" if method == "PUT" else "GetObject", answer.status_code, answer, body)
-        if answer.status_code in _REDIRECTS or error.response.get("Error", {}).get("Code") in _ELSEWHERE:
+        operation = "PutObject" if method == "PUT" else "GetObject"
+        self._judged(operation, Answer(answer.status_code, answer.headers, body))
+        return None
+
+    def _judged(self, operation: str, answer: Answer) -> Answer | None:
+        """The answer. None: boto3 must send the request elsewhere. Raises ``ClientError``."""
+        if answer.status < 300:
+            return answer
+        error = _error(operation, answer.status, answer.headers, answer.body)
+        if answer.status in _REDIRECTS or error.response.get("Error", {}).get("Code") in _ELSEWHERE:
             self._learned = None
             return None
         raise error
@@ -139,12 +182,25 @@ class S3Wire:
         ):
             self._learned = None
             return
+        base = request.url.removesuffix(quoted)
         self._learned = _Learned(
-            base=request.url.removesuffix(quoted),
+            base=base,
+            path=urlsplit(base).path,
+            exchange=self._exchange(base),
             host=botocore.auth._host_from_url(request.url),  # type: ignore[attr-defined]
             region=scope[-3],
             user_agent=_text(request.headers.get("User-Agent", "")),
         )
+
+    def _exchange(self, base: str) -> Exchange | None:
+        config: Any = self._client.meta.config
+        if not isinstance(self._http, URLLib3Session):
+            return None
+        http: Any = self._http
+        if http._proxy_config.proxy_url_for(base):
+            return None
+        pool = http._manager.connection_from_url(base)
+        return Exchange(pool, base, send_s=config.connect_timeout, read_s=config.read_timeout)
 
 
 def _body(answer: botocore.awsrequest.AWSResponse) -> botocore.response.StreamingBody:
@@ -152,12 +208,10 @@ def _body(answer: botocore.awsrequest.AWSResponse) -> botocore.response.Streamin
     return botocore.response.StreamingBody(answer.raw, length)
 
 
-def _error(
-    operation: str, status: int, answer: botocore.awsrequest.AWSResponse, body: bytes
-) -> botocore.exceptions.ClientError:
+def _error(operation: str, status: int, headers: Mapping[str, str], body: bytes) -> botocore.exceptions.ClientError:
     """The error that boto3 would make of the answer. Raises ``ResponseParserError``."""
     no_shape: Any = None
-    parsed = _PARSER.parse({"headers": answer.headers, "status_code": status, "body": body}, no_shape)
+    parsed = _PARSER.parse({"headers": HeadersDict(headers), "status_code": status, "body": body}, no_shape)
     return botocore.exceptions.ClientError(parsed, operation)
 
 

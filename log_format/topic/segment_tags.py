@@ -152,24 +152,29 @@ def spent_producers(tags: Mapping[str, str]) -> list[tuple[str, int]]:
 
 def statistics(runs: Sequence[Run]) -> str:
     """The ``stats`` of an ``add`` with these runs."""
-    minimum = {
-        "partition": min(run.partition for run in runs),
-        "offset": min(run.base_offset for run in runs),
-        "timestamp": _iso(min(run.min_timestamp_ms for run in runs)),
-    }
-    maximum = {
-        "partition": max(run.partition for run in runs),
-        "offset": max(run.end_offset for run in runs) - 1,
-        "timestamp": _iso(max(run.max_timestamp_ms for run in runs)),
-    }
+    first = runs[0]
+    low, high, count = [*_lowest(first)], [*_highest(first)], first.record_count
+    for run in runs[1:]:
+        low, high = [*map(min, low, _lowest(run))], [*map(max, high, _highest(run))]
+        count += run.record_count
+    oldest = _iso(low[2])
+    newest = oldest if low[2] == high[2] else _iso(high[2])
     return _ENCODER.encode(
         {
-            "numRecords": sum(run.record_count for run in runs),
-            "minValues": minimum,
-            "maxValues": maximum,
+            "numRecords": count,
+            "minValues": {"partition": low[0], "offset": low[1], "timestamp": oldest},
+            "maxValues": {"partition": high[0], "offset": high[1], "timestamp": newest},
             "nullCount": {"partition": 0, "offset": 0, "timestamp": 0},
         }
     ).decode()
+
+
+def _lowest(run: Run) -> tuple[int, int, int]:
+    return run.partition, run.base_offset, run.min_timestamp_ms
+
+
+def _highest(run: Run) -> tuple[int, int, int]:
+    return run.partition, run.end_offset - 1, run.max_timestamp_ms
 
 
 def _iso(timestamp_ms: int) -> str:

@@ -56,7 +56,6 @@ _publish = Committer._publish
 _fresh = OpenTopic.fresh
 _commit_flush = Writer._commit
 _propose = Append.propose
-_run = GroupCommit._run
 _take_tail = TailCache.add
 _judge_stamp = SequenceCheck.judge
 _by_topic = finishing._by_topic
@@ -93,12 +92,9 @@ def _appends_duplicates(self: SequenceCheck, stamp: Any) -> Any:
     return None if isinstance(verdict, Duplicate) else verdict
 
 
-async def _sleeps_in(self: GroupCommit[Any, Any]) -> None:
-    """Believes for a moment after a run that it still goes on: a request that comes then waits for the one after it."""
-    task = self._running
-    await _run(self)
-    self._running = task
-    asyncio.get_running_loop().call_later(0.05, lambda: setattr(self, "_running", None))
+def _sleeps_in(self: GroupCommit[Any, Any]) -> None:
+    """Believes for a moment after a group that it still bars the way: a request that comes then waits for the one after it."""
+    asyncio.get_running_loop().call_later(0.05, lambda: setattr(self, "_has_way", True))
 
 
 def _first_topic_only(row: Any) -> Any:
@@ -148,7 +144,7 @@ PLANTED: dict[str, Planted] = {
         "G6", "log_format.transactions.finishing._by_topic", _first_topic_only, CALM
     ),
     "leaves a batch lying as a run ends": Planted(
-        "quiet", "gateway.engine.group_commit.GroupCommit._run", _sleeps_in, QUIET
+        "quiet", "gateway.engine.group_commit.GroupCommit._way_made", _sleeps_in, QUIET
     ),
     "says that nothing happened": Planted(
         "G8", "log_format.delta.committer.Committer._unknown", _says_that_nothing_happened, HOSTILE, first_seed=120

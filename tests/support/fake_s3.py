@@ -38,11 +38,16 @@ FINE = Answer(body=b"12345")
 
 @dataclass(slots=True)
 class FakeS3:
-    """Gives the answers in turn, the last one for ever, and keeps what it was asked."""
+    """Gives the answers in turn, the last one for ever, and keeps what it was asked.
+
+    ``keeps_open``: its connections go on, as those of stores do, from the next one on.
+    """
 
     answers: list[Answer] = field(default_factory=lambda: [FINE])
     requests: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
     url: str = ""
+    keeps_open: bool = False
+    connections: int = 0
     released: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -54,14 +59,21 @@ class FakeS3:
 
 def _handler(server: FakeS3) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
+        def setup(self) -> None:
+            super().setup()
+            server.connections += 1
+            self.protocol_version = "HTTP/1.1" if server.keeps_open else "HTTP/1.0"
+
         def handle_any(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
             headers = {name.lower(): value for name, value in self.headers.items()}
             answer = server.next_answer(self.command, self.path, headers, body)
             if answer.stalls:
                 server.released.wait(30)
+                self.close_connection = True
                 return
             if answer.closes:
+                self.close_connection = True
                 self.connection.shutdown(socket.SHUT_RDWR)
                 return
             content = answer.body
@@ -75,6 +87,7 @@ def _handler(server: FakeS3) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(content)
+            self.close_connection = self.close_connection or answer.breaks_off
 
         do_GET = do_PUT = do_HEAD = do_DELETE = handle_any
 

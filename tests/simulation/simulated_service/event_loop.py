@@ -11,9 +11,10 @@ import asyncio
 import heapq
 from asyncio import events
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from typing import Any, TypeVar
 
+from gateway.engine.threads import WorkExecutor
 from tests.simulation.simulated.scheduler import Machine, Process, Scheduler
 
 T = TypeVar("T")
@@ -124,33 +125,19 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._wake.set()
 
 
-class SimulatedExecutor(Executor):
-    """``ThreadPoolExecutor``, each call in a process of its own on the machine. Which one runs first is the seed's choice."""
+class SimulatedExecutor(WorkExecutor):
+    """``Threads``, each call in a process of its own on the machine. Which one runs first is the seed's choice."""
 
     def __init__(self, scheduler: Scheduler, machine: Machine, name: str) -> None:
         self._scheduler = scheduler
         self._machine = machine
         self._name = name
 
-    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+    def begin(self, work: Callable[[], None]) -> None:
         """Begin a call."""
-        future: Future[T] = Future()
         if not self._machine.alive:
-            future.set_exception(OSError("the machine has crashed"))
-            return future
-
-        def call() -> None:
-            if not future.set_running_or_notify_cancel():
-                return
-            try:
-                result = fn(*args, **kwargs)
-            except Exception as error:  # noqa: BLE001 - as a thread pool does
-                future.set_exception(error)
-            else:
-                future.set_result(result)
-
-        self._scheduler.start(f"{self._machine.name} {self._name}", self._machine, call)
-        return future
+            raise OSError("the machine has crashed")
+        self._scheduler.start(f"{self._machine.name} {self._name}", self._machine, work)
 
     def map(
         self, fn: Callable[..., T], *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import pytest
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
-from gateway.seconds import SECONDS_BUCKETS, SecondsOfMany
+from gateway.seconds import SECONDS_BUCKETS, ObservedOfMany
 
-OBSERVED = (0.0, 0.001, 0.0011, 0.5, 59.9, 60.0, 61.0)
+OBSERVED = (256.0, 1e9, 0.0, 0.001, 0.0011, 0.5, 59.9, 60.0, 61.0)
 
 
-def test_a_scrape_is_the_same_as_the_librarys() -> None:
-    """Buckets, bounds that are met exactly, count and sum."""
+@pytest.mark.parametrize(
+    "bounds", [SECONDS_BUCKETS, (1.0, 60.0), tuple(float(1 << power) for power in range(8, 27, 2))]
+)
+def test_a_scrape_is_the_same_as_the_librarys(bounds: tuple[float, ...]) -> None:
+    """Buckets, bounds that are met exactly, count and sum; of seconds, of numbers, of bytes."""
     ours, theirs = CollectorRegistry(), CollectorRegistry()
-    plain = SecondsOfMany("a_seconds", "What it is.")
+    plain = ObservedOfMany("a_seconds", "What it is.", bounds)
     ours.register(plain)
-    library = Histogram("a_seconds", "What it is.", buckets=SECONDS_BUCKETS, registry=theirs)
+    library = Histogram("a_seconds", "What it is.", buckets=bounds, registry=theirs)
     for seconds in OBSERVED:
         plain.observe(seconds)
         library.observe(seconds)
@@ -25,6 +29,6 @@ def test_a_scrape_is_the_same_as_the_librarys() -> None:
 def test_it_is_read_by_name() -> None:
     """The console reads some metrics without collecting the others."""
     registry = CollectorRegistry()
-    registry.register(SecondsOfMany("a_seconds", "What it is."))
+    registry.register(ObservedOfMany("a_seconds", "What it is."))
     found = registry.restricted_registry(["a_seconds_bucket"]).collect()
     assert [sample.name for metric in found for sample in metric.samples] == ["a_seconds_bucket"] * 16

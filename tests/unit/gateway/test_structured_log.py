@@ -6,12 +6,13 @@ import json
 import logging
 import os
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from gateway import structured_log
-from gateway.structured_log import LineWriter, configure, current_request_id
+from gateway.structured_log import PAUSE_SECONDS, LineWriter, configure, current_request_id
 
 
 @pytest.fixture
@@ -89,3 +90,20 @@ def test_a_reader_that_stalls_costs_lines_not_requests() -> None:
     kept = sum("index" in line for line in written)
     assert dropped > 0
     assert dropped + kept == 5_000
+
+
+def test_lines_of_a_busy_moment_share_a_system_call() -> None:
+    """The first goes out at once; those behind it are gathered, and none is left lying when the thread goes to rest."""
+    reader, writer = os.pipe()
+    log = LineWriter(writer)
+    log.write({"event": "first"})
+    assert os.read(reader, 65536).count(b"\n") == 1
+    for index in range(5):
+        log.write({"index": index})
+    assert os.read(reader, 65536).count(b"\n") == 5
+    for pause_seconds in (0.0, PAUSE_SECONDS, 2 * PAUSE_SECONDS, PAUSE_SECONDS * 0.999):
+        time.sleep(pause_seconds)
+        log.write({"event": "alone"})
+        assert os.read(reader, 65536).count(b"\n") == 1
+    log.flush(5)
+    assert not log._lines

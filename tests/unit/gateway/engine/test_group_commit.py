@@ -284,6 +284,24 @@ async def test_a_group_is_taken_when_it_is_due() -> None:
     assert await settled([left, last]) == [50, 60]
 
 
+async def test_one_timer_does_for_all_that_waits() -> None:
+    """A timer for each item would cost more than the item. A new one is set where the schedule is another one now."""
+    store = Store()
+    schedule = At(asyncio.get_running_loop().time() + 3_600)
+    numbers = commits(store.commit, schedule)
+    pending = [numbers.submit(0)]
+    timer = numbers._alarm
+    pending += [numbers.submit(number) for number in range(1, 5)]
+    assert numbers._alarm is timer is not None
+    schedule.time -= 1
+    pending.append(numbers.submit(5))
+    assert numbers._alarm is not timer
+    assert timer[1].cancelled()
+    await numbers.drain()
+    assert store.groups == [[0, 1, 2, 3, 4, 5]]
+    assert len(await settled(pending)) == 6
+
+
 async def test_draining_takes_what_waits_at_once_and_returns_when_all_is_settled() -> None:
     """Also what is submitted meanwhile."""
     store = Store()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from concurrent.futures import Executor, ThreadPoolExecutor
 
 import pytest
 
@@ -57,31 +56,6 @@ async def test_a_call_cancelled_while_it_waits_never_runs() -> None:
     going.set()
     await another
     assert ran == ["first", "end of first", "fourth"]
-
-
-async def test_a_call_that_its_threads_cancel_is_cancelled() -> None:
-    """As at the end of a process."""
-    executors: list[Executor] = []
-
-    def made(threads: int, name: str) -> Executor:
-        executors.append(ThreadPoolExecutor(threads, name))
-        return executors[-1]
-
-    def first() -> bool:
-        begun.set()
-        return going.wait(30)
-
-    pool = Pool("test", 1, made)
-    begun, going = threading.Event(), threading.Event()
-    running = asyncio.create_task(pool.run(first))
-    await asyncio.to_thread(begun.wait, 30)
-    waiting = asyncio.create_task(pool.run(going.wait, 30))
-    await asyncio.sleep(0)
-    executors[0].shutdown(wait=False, cancel_futures=True)
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-    going.set()
-    assert await running
 
 
 def test_a_call_may_end_after_its_event_loop() -> None:

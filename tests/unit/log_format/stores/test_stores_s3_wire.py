@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import socket
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -12,7 +14,7 @@ import botocore.credentials
 import pytest
 from botocore.compat import HTTPHeaders
 
-from log_format.errors import StoreUnavailable
+from log_format.errors import ObjectExists, StoreUnavailable
 from log_format.stores.s3 import S3Store
 from tests.support.clocks import ManualClock
 from tests.support.fake_s3 import FINE, Answer, FakeS3, NoBody, error
@@ -60,20 +62,123 @@ def test_the_second_request_is_as_boto3s_first(server: FakeS3, operation: str) -
     assert own == {name for name in _signed(first[2]) if name not in BOTO3_ONLY}
 
 
+@pytest.mark.parametrize("operation", ["put", "put_if_absent"])
+def test_later_puts_are_as_boto3s_first(server: FakeS3, operation: str) -> None:
+    """Sent over the same connection, without botocore: method, path, body and headers are the same, and so is the signature's
+    scope."""
+    server.keeps_open, server.answers = True, [Answer()]
+    store = _store()
+    for _ in range(4):
+        getattr(store, operation)(KEY, b"x" * 9)
+    [first, *others] = server.requests
+    assert server.connections == 1
+    for other in others:
+        assert (first[0], first[1], first[3]) == (other[0], other[1], other[3])
+        assert first[2].keys() - BOTO3_ONLY == other[2].keys()
+        same = first[2].keys() - BOTO3_ONLY - {"authorization", "x-amz-date"}
+        assert {name: first[2][name] for name in same} == {name: other[2][name] for name in same}
+        assert _scope(first[2]) == _scope(other[2])
+    assert store._wire is not None
+    assert store._wire._learned is not None
+    assert len(store._wire._learned.alike) == 1
+
+
+def _warm(server: FakeS3) -> S3Store:
+    """A store whose puts of both kinds go without botocore, over one connection."""
+    server.keeps_open, server.answers = True, [Answer()]
+    store = _store()
+    for _ in range(3):
+        store.put(KEY, b"x")
+        store.put_if_absent(KEY, b"x")
+    return store
+
+
+@pytest.mark.parametrize(
+    ("answer", "may_have_happened"),
+    [
+        pytest.param(Answer(closes=True), True, id="closed"),
+        pytest.param(Answer(breaks_off=True), True, id="broken-off"),
+        pytest.param(error(500, "InternalError"), True, id="500"),
+        pytest.param(error(403, "AccessDenied"), False, id="403"),
+        pytest.param(Answer(body=b"<Error><Code>InternalError</Code></Error>"), True, id="below-200"),
+    ],
+)
+def test_a_later_put_that_fails(server: FakeS3, answer: Answer, may_have_happened: bool) -> None:
+    """It says whether it may have happened, as boto3's would, and the next one goes well."""
+    store = _warm(server)
+    server.answers = [answer]
+    with pytest.raises(StoreUnavailable) as raised:
+        store.put_if_absent(KEY, b"x")
+    assert raised.value.may_have_happened is may_have_happened
+    server.answers = [Answer()]
+    store.put_if_absent(KEY, b"x")
+    assert _by_boto3(server) == [True, *[False] * (len(server.requests) - 1)]
+
+
+def test_a_client_that_signs_otherwise(server: FakeS3, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One that leaves bodies unsigned keeps botocore's way."""
+    (tmp_path / "config").write_text("[default]\ns3 =\n  payload_signing_enabled = false\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    store = _warm(server)
+    assert {headers["x-amz-content-sha256"] for _, _, headers, _ in server.requests} == {"UNSIGNED-PAYLOAD"}
+    assert store._wire is not None
+    assert store._wire._learned is not None
+    assert store._wire._learned.alike == set()
+
+
+def test_a_later_put_that_finds_an_object(server: FakeS3) -> None:
+    """412 is an answer; the connection goes on."""
+    store = _warm(server)
+    connections = server.connections
+    server.answers = [error(412, "PreconditionFailed")]
+    with pytest.raises(ObjectExists):
+        store.put_if_absent(KEY, b"x")
+    server.answers = [Answer()]
+    store.put(KEY, b"x")
+    assert server.connections == connections
+
+
+def test_a_later_put_that_is_redirected(server: FakeS3) -> None:
+    """boto3 follows, and what it sends is learned anew."""
+    store = _warm(server)
+    server.answers = [error(301, "PermanentRedirect", ("x-amz-bucket-region", "eu-north-1")), Answer()]
+    server.answers.insert(1, server.answers[0])
+    count = len(server.requests)
+    store.put_if_absent(KEY, b"x")
+    store.put_if_absent(KEY, b"x")
+    assert [_scope(headers)[2] for _, _, headers, _ in server.requests[count:]][-2:] == ["eu-north-1"] * 2
+
+
+def test_a_connection_that_was_closed_meanwhile(server: FakeS3) -> None:
+    """Nothing is sent on it: another one is opened, and no put fails."""
+    store = _warm(server)
+    assert store._wire is not None
+    pool = store._wire._learned.exchange._pool  # type: ignore[union-attr]
+    connection = pool._get_conn()
+    connection.sock.shutdown(socket.SHUT_RDWR)
+    pool._put_conn(connection)
+    count, connections = len(server.requests), server.connections
+    store.put_if_absent(KEY, b"x")
+    assert len(server.requests) == count + 1
+    assert server.connections == connections + 1
+
+
 def test_credentials_that_change(server: FakeS3, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each request is signed with the credentials of its moment, and their session token goes along."""
     monkeypatch.setenv("AWS_SESSION_TOKEN", "token-1")
     session = boto3.Session()
     store = _store(session)
-    server.answers = [Answer()]
+    server.keeps_open, server.answers = True, [Answer()]
     store.put(KEY, b"x")
     credentials = session.get_credentials()
     assert credentials is not None
     credentials.access_key, credentials.token = "user-2", "token-2"
     store.put(KEY, b"x")
+    credentials.access_key, credentials.token = "user-3", "token-3"
+    store.put(KEY, b"x")
     signed = [(_scope(headers)[0], headers["x-amz-security-token"]) for _, _, headers, _ in server.requests]
-    assert signed == [("user", "token-1"), ("user-2", "token-2")]
-    assert _by_boto3(server) == [True, False]
+    assert signed == [("user", "token-1"), ("user-2", "token-2"), ("user-3", "token-3")]
+    assert _by_boto3(server) == [True, False, False]
 
 
 def test_credentials_that_are_not_to_be_had(server: FakeS3) -> None:

@@ -1,0 +1,71 @@
+"""Signature version 4 of the few requests that are sent often: as botocore's signer makes it, at a tenth of its time.
+
+botocore takes each request apart and derives the key from the secret anew. Here the key is kept for the day, and the request's
+parts are given. ``s3_wire`` uses this for a kind of request only after botocore has signed one alike (``kind_of``).
+
+Source: AWS's "Create a signed AWS API request".
+"""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Mapping
+from functools import lru_cache
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+DATE: Final = "X-Amz-Date"
+CONTENT: Final = "X-Amz-Content-SHA256"
+_OF_SESSION: Final = "X-Amz-Security-Token"
+AUTHORIZATION: Final = "Authorization"
+_UNSIGNED: Final = "User-Agent"
+
+
+class Signer(NamedTuple):
+    """With what a request is signed."""
+
+    access_key: str
+    secret_key: str
+    region: str
+
+
+def stamped(headers: Mapping[str, str], body: bytes, token: str | None) -> dict[str, str]:
+    """``headers`` with what a signature made now covers beside them."""
+    found = {**headers, DATE: time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()), CONTENT: sha256(body).hexdigest()}
+    if token:
+        found[_OF_SESSION] = token
+    return found
+
+
+def kind_of(headers: Mapping[str, str]) -> tuple[str, ...]:
+    """Requests of one kind are signed alike: the names of what is signed."""
+    return tuple(sorted(name for name in headers if name != AUTHORIZATION))
+
+
+def is_alike(method: str, path: str, headers: Mapping[str, str], body: bytes, signer: Signer) -> bool:
+    """Whether ``headers``, with botocore's signature, are those that would be made here."""
+    own = {name: value for name, value in headers.items() if name != AUTHORIZATION}
+    is_hashed = own.get(CONTENT) == sha256(body).hexdigest()
+    return is_hashed and DATE in own and authorization(method, path, own, signer) == headers.get(AUTHORIZATION)
+
+
+def authorization(method: str, path: str, headers: Mapping[str, str], signer: Signer) -> str:
+    """The header ``Authorization``. ``path`` is quoted, and nothing follows it. ``headers``: as ``stamped`` gives them."""
+    signed = sorted((name.lower(), " ".join(value.split())) for name, value in headers.items() if name != _UNSIGNED)
+    listed = ";".join([name for name, _ in signed])
+    lines = "".join([f"{name}:{value}\n" for name, value in signed])
+    request = f"{method}\n{path}\n\n{lines}\n{listed}\n{headers[CONTENT]}"
+    date = headers[DATE]
+    scope = f"{date[:8]}/{signer.region}/s3/aws4_request"
+    text = f"AWS4-HMAC-SHA256\n{date}\n{scope}\n{sha256(request.encode()).hexdigest()}"
+    signature = hmac.digest(_key(signer.secret_key, date[:8], signer.region), text.encode(), "sha256").hex()
+    return f"AWS4-HMAC-SHA256 Credential={signer.access_key}/{scope}, SignedHeaders={listed}, Signature={signature}"
+
+
+@lru_cache(maxsize=16)
+def _key(secret_key: str, day: str, region: str) -> bytes:
+    key = f"AWS4{secret_key}".encode()
+    for part in (day, region, "s3", "aws4_request"):
+        key = hmac.digest(key, part.encode(), "sha256")
+    return key
