@@ -136,11 +136,7 @@ def _history_of(arguments: argparse.Namespace) -> _History:
     return measured
 
 
-def main() -> int:
-    """Run the chosen benchmarks."""
-    if sys.argv[1:2] == ["topics"]:
-        # A program of its own: the processes that it starts need not import what all other benchmarks need.
-        os.execv(sys.executable, [sys.executable, "-m", "benchmarks.topics", *sys.argv[2:]])
+def _asked() -> argparse.Namespace:
     usual = ["produce", "ack", "flush", "fetch", "startup", "memory", "gateways", "groups", "queues", "requests"]
     usual += ["sdk", "spark"]
     known = [*usual, "delays", "history", "kafka", "small", "swarm", "security", "workers", "zones", "maintenance"]
@@ -169,13 +165,15 @@ def main() -> int:
         "--values", nargs="+", choices=bodies.CONTENTS, default=bodies.CONTENTS, help="history: what is read"
     )
     arguments = parser.parse_args()
-    names = set(arguments.names)
-    if unknown := names - set(known):
+    if unknown := set(arguments.names) - set(known):
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
-    tables: list[Table] = []
-    measured_history = _history_of(arguments)
+    return arguments
+
+
+def _measured(arguments: argparse.Namespace) -> Iterator[Table]:
+    names, measured_history = set(arguments.names), _history_of(arguments)
     if arguments.store != "minio":
-        tables += _on_directory(
+        yield from _on_directory(
             arguments.seconds,
             names,
             arguments.beside,
@@ -185,25 +183,34 @@ def main() -> int:
         )
     on_minio = {"produce", "ack", "flush", "history", "requests", "small"}
     if arguments.store != "directory" and names & on_minio:
-        tables += _on_minio(arguments.seconds, names, arguments.beside, arguments.body, measured_history)
+        yield from _on_minio(arguments.seconds, names, arguments.beside, arguments.body, measured_history)
     if "delays" in names:
         with processes.directory() as store, processes.gateway(store) as server:
-            tables += delays.measure(server, arguments.waiting, arguments.rate, arguments.seconds)
+            yield from delays.measure(server, arguments.waiting, arguments.rate, arguments.seconds)
     if "security" in names:
-        tables += security.measure(arguments.seconds)
-        tables += quotas.measure()
+        yield from security.measure(arguments.seconds)
+        yield from quotas.measure()
     if "zones" in names:
-        tables += zones.measure(arguments.seconds)
+        yield from zones.measure(arguments.seconds)
     if "sdk" in names:
-        tables += sdk.measure()
+        yield from sdk.measure()
     if "kafka" in names:
-        tables += kafka_listener.measure()
+        yield from kafka_listener.measure()
     if "spark" in names:
-        tables += spark.measure()
+        yield from spark.measure()
     if "maintenance" in names:
-        tables += maintenance.measure()
+        yield from maintenance.measure()
     if "maintenance-memory" in names:
-        tables += maintenance.large()
+        yield from maintenance.large()
+
+
+def main() -> int:
+    """Run the chosen benchmarks."""
+    if sys.argv[1:2] == ["topics"]:
+        # A program of its own: the processes that it starts need not import what all other benchmarks need.
+        os.execv(sys.executable, [sys.executable, "-m", "benchmarks.topics", *sys.argv[2:]])
+    arguments = _asked()
+    tables = list(_measured(arguments))
     if arguments.write:
         about = (
             f"Tidelog {__version__}, {time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores ({platform.machine()}), "

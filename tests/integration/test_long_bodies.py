@@ -11,8 +11,6 @@ import pytest
 from tests.support.http_shell import everything, problem_of
 from tests.support.stub_process import StubProcess
 
-pytestmark = pytest.mark.processes
-
 SIZES = (64 * 1024 - 1, 64 * 1024, 300_001, 3_000_000)
 LAST = b"GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
 
