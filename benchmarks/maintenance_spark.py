@@ -23,7 +23,7 @@ from benchmarks.maintenance_history import RECORDS, TOPIC, Histories
 from spark_pipeline import Way, read_topic, session
 
 WARM_UPS: Final = 3
-RUNS: Final = 5
+RUNS: Final = 9
 QUERY_SECONDS_MAX: Final = 60
 """A query is given up after that."""
 HISTORY_SECONDS_MAX: Final = 60
