@@ -18,6 +18,7 @@ from typing import Any
 import uvloop
 
 from benchmarks.load import request
+from benchmarks.report import percentile
 
 TIMEOUT_SECONDS = 180
 COMMIT_EVERY_SECONDS = 5.0
@@ -208,8 +209,7 @@ class Running:
 
 def percentile_ms(latencies_ms: Sequence[float], fraction: float) -> str:
     """A percentile as text for a table."""
-    ordered = sorted(latencies_ms)
-    return f"{ordered[min(len(ordered) - 1, int(len(ordered) * fraction))]:.1f}" if ordered else ""
+    return f"{percentile(latencies_ms, fraction):.1f}" if latencies_ms else ""
 
 
 def counted(answers: dict[str, Answers]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from statistics import mean, median
 from typing import Final
 
 from benchmarks.history_beside import Latencies
+from benchmarks.report import percentile
 
 P99: Final = 0.99
 MEBIBYTE: Final = 2**20
@@ -36,14 +37,6 @@ class Round:
     costs: Costs
     read_bytes: int = 0
     load_average: float = 0.0
-
-
-def percentile(latencies_ms: Sequence[float], fraction: float) -> float:
-    """The least that so many did not exceed. Raises ``ValueError`` when there is none."""
-    if not latencies_ms:
-        raise ValueError("no latencies")
-    ordered = sorted(latencies_ms)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * fraction))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ from typing import Any, cast
 
 import uvloop
 
+from benchmarks.report import percentile
+
 TIMEOUT_SECONDS = 60
 
 
@@ -35,8 +37,7 @@ class LoadResult:
 
     def percentile_ms(self, fraction: float) -> float:
         """The latency that this fraction of the answers did not exceed."""
-        ordered = sorted(self.latencies_ms)
-        return ordered[min(len(ordered) - 1, int(len(ordered) * fraction))] if ordered else float("nan")
+        return percentile(self.latencies_ms, fraction) if self.latencies_ms else float("nan")
 
 
 def request(method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None) -> bytes:

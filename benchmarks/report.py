@@ -53,3 +53,11 @@ def with_results(document: str, about: str, tables: Sequence[Table]) -> str:
         kept[title] = measured.pop(title, f"{text}\nMeasured: {earlier.strip()}\n" if is_old else text)
     results = "\n".join([*kept.values(), *measured.values()])
     return f"{head}{START}\n{about}\n\n{results}{END}{tail}"
+
+
+def percentile(latencies_ms: Sequence[float], fraction: float) -> float:
+    """The least that so many did not exceed. Raises ``ValueError`` when there is none."""
+    if not latencies_ms:
+        raise ValueError("no latencies")
+    ordered = sorted(latencies_ms)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * fraction))]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.history import ELSEWHERE, LANE, NOBODY, PLAN, WAYS, WAYS_BEFORE
-from benchmarks.history_rounds import Costs, Round, Spread, by_gibibyte, latency, percentile, rate, ratio
+from benchmarks.history_rounds import Costs, Round, Spread, by_gibibyte, latency, rate, ratio
+from benchmarks.report import percentile
 
 GIBIBYTE = 2**30
 

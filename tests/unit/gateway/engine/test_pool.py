@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
+from contextlib import suppress
 
 import pytest
 
 from gateway.engine.pool import Pool
 from log_format.errors import BackOff, ErrorCode
+from tests.support.waiting import until
 
 
 def failing() -> None:
     raise KeyError("a")
+
+
+def interrupted() -> None:
+    raise KeyboardInterrupt
 
 
 async def test_a_call_gives_its_result_or_its_error() -> None:
@@ -21,7 +29,9 @@ async def test_a_call_gives_its_result_or_its_error() -> None:
     assert await pool.run(divmod, 7, 2) == (3, 1)
     with pytest.raises(KeyError):
         await pool.run(failing)
-    assert pool.waiting_count == 0
+    with pytest.raises(KeyboardInterrupt):
+        await pool.run(interrupted)
+    assert (pool.waiting_count, pool._calls) == (0, 0)
     assert await pool.run(sorted, [2, 1], reverse=True) == [2, 1]
 
 
@@ -56,6 +66,7 @@ async def test_a_call_cancelled_while_it_waits_never_runs() -> None:
     going.set()
     await another
     assert ran == ["first", "end of first", "fourth"]
+    await asyncio.to_thread(until, lambda: pool._calls == 0)
 
 
 def test_a_call_may_end_after_its_event_loop() -> None:
@@ -73,3 +84,38 @@ def test_a_call_may_end_after_its_event_loop() -> None:
     assert ended.is_set()
     going.set()
     assert asyncio.run(pool.run(lambda: 7)) == 7
+
+
+async def test_a_pool_is_bounded() -> None:
+    """Beyond its threads and those that may wait a call is refused, and nothing of it happens."""
+    pool, gate = Pool("write", 1, waiting_max=1), threading.Event()
+    calls = [asyncio.create_task(pool.run(gate.wait, 30)) for _ in range(2)]
+    await asyncio.sleep(0)
+    with pytest.raises(BackOff):
+        await pool.run(gate.wait, 30)
+    gate.set()
+    assert await asyncio.gather(*calls) == [True, True]
+    assert await pool.run(gate.wait, 30) is True
+
+
+async def test_an_error_leaves_no_cycle() -> None:
+    """It holds the frames of the call, and these the records."""
+
+    class Record:
+        pass
+
+    kept = list[weakref.ref[Record]]()
+
+    def failing() -> None:
+        record = Record()
+        kept.append(weakref.ref(record))
+        raise ValueError
+
+    pool = Pool("write", 1)
+    gc.disable()
+    try:
+        with suppress(ValueError):
+            await pool.run(failing)
+        await asyncio.to_thread(until, lambda: kept[0]() is None)
+    finally:
+        gc.enable()

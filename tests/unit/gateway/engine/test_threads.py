@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import subprocess
 import sys
 import threading
-import weakref
-from contextlib import suppress
 
 import pytest
 
-from gateway.engine.pool import Pool
 from gateway.engine.threads import Threads
-from log_format.errors import BackOff
 from tests.support.waiting import until
 
 PROGRAM = """
@@ -87,74 +82,3 @@ def test_the_program_waits_for_what_has_begun_and_what_waits() -> None:
     """A commit under way is not cut off."""
     said = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, timeout=60, check=True)
     assert said.stdout.split() == [b"0", b"1", b"2"]
-
-
-async def test_a_pool_gives_what_the_call_gives() -> None:
-    """Its result or its error, also what is no ``Exception``."""
-    pool = Pool("write", 2)
-    assert await pool.run(divmod, 7, 2) == (3, 1)
-    with pytest.raises(ZeroDivisionError):
-        await pool.run(divmod, 7, 0)
-    with pytest.raises(KeyboardInterrupt):
-        await pool.run(_interrupted)
-    assert pool._calls == 0
-
-
-async def test_a_call_that_is_cancelled_while_it_waits_never_runs() -> None:
-    """One that has begun goes on to its end; both leave the pool's count."""
-    pool, gate, done = Pool("write", 1), threading.Event(), list[str]()
-
-    def held() -> None:
-        gate.wait(30)
-        done.append("first")
-
-    first = asyncio.create_task(pool.run(held))
-    await asyncio.sleep(0)
-    second = asyncio.create_task(pool.run(done.append, "second"))
-    await asyncio.sleep(0)
-    assert pool.waiting_count == 1
-    first.cancel()
-    second.cancel()
-    await asyncio.gather(first, second, return_exceptions=True)
-    gate.set()
-    await asyncio.to_thread(until, lambda: pool._calls == 0)
-    assert done == ["first"]
-
-
-async def test_a_pool_is_bounded() -> None:
-    """Beyond its threads and those that may wait a call is refused, and nothing of it happens."""
-    pool, gate = Pool("write", 1, waiting_max=1), threading.Event()
-    calls = [asyncio.create_task(pool.run(gate.wait, 30)) for _ in range(2)]
-    await asyncio.sleep(0)
-    with pytest.raises(BackOff):
-        await pool.run(gate.wait, 30)
-    gate.set()
-    assert await asyncio.gather(*calls) == [True, True]
-    assert await pool.run(gate.wait, 30) is True
-
-
-async def test_an_error_leaves_no_cycle() -> None:
-    """It holds the frames of the call, and these the records."""
-
-    class Record:
-        pass
-
-    kept = list[weakref.ref[Record]]()
-
-    def failing() -> None:
-        record = Record()
-        kept.append(weakref.ref(record))
-        raise ValueError
-
-    pool = Pool("write", 1)
-    gc.disable()
-    try:
-        with suppress(ValueError):
-            await pool.run(failing)
-        await asyncio.to_thread(until, lambda: kept[0]() is None)
-    finally:
-        gc.enable()
-
-
-def _interrupted() -> None:
-    raise KeyboardInterrupt
