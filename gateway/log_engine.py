@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -65,7 +64,7 @@ from gateway.transactions.transactions import Transactions
 from log_format import layout
 from log_format.clock import Clock
 from log_format.cluster.proof import NOBODY
-from log_format.ids import NewId
+from log_format.ids import NewId, random_id
 from log_format.journal.reader import JournalReader
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.reader import SegmentReader
@@ -75,10 +74,6 @@ from log_format.topic.producer_id import TRANSACTIONAL, kind_of
 from log_format.topic.producers import ProducerStamp
 
 _log = logging.getLogger("gateway.engine")
-
-
-def _uuid() -> str:
-    return str(uuid.uuid4())
 
 
 def _warm_up() -> None:
@@ -193,7 +188,7 @@ class LogEngine:
         queue_bounds: QueueBounds = QueueBounds(),  # noqa: B008 - frozen
         journal_peers: JournalPeers = NoPeers(),  # noqa: B008 - it has no state
         super_users: Collection[str] | None = None,
-        new_id: NewId = _uuid,
+        new_id: NewId = random_id,
         jitter: Callable[[], float] = random.random,
         make_executor: MakeExecutor = Threads,
     ) -> None:

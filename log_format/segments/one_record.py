@@ -14,6 +14,7 @@ Source: the Parquet format's ``parquet.thrift`` in Thrift's compact protocol, an
 from __future__ import annotations
 
 import struct
+import threading
 import zlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
@@ -25,6 +26,11 @@ from log_format.records.single import PlacedRecord, SingleRecord
 from log_format.segments.footer import MAGIC, ROW_GROUPS_KEY
 from log_format.segments.run import Run
 from log_format.segments.segment import CODECS, EncodedSegment, encode_segment
+
+try:
+    from zstandard import ZstdCompressor
+except ImportError:  # Spark's distribution does without, and gateways have it
+    ZstdCompressor = None  # type: ignore[assignment, misc]
 
 ONE_RECORD_BYTES_MAX: Final = 64 * 1024
 """Key and value. Arrow ends a page at 1 MiB; beside larger records its set-up is cheap."""
@@ -57,6 +63,7 @@ _PROBES: Final = (
     PlacedRecord(3, 2**40, SingleRecord(1_700_000_000_123, b"key", b"value" * 40)),
     PlacedRecord(65_535, 2**63 - 2, SingleRecord(253_402_300_799_999, b"", bytes(range(256)) * 100)),
 )
+_OF_THREAD: Final = threading.local()
 
 
 class Shell(NamedTuple):
@@ -156,10 +163,15 @@ def _shell(compression: str) -> Shell | None:
 
 
 def _compressor(compression: str) -> Callable[[bytes], bytes]:
-    """One for each object: gzip's keeps state."""
+    """One for each object: gzip's keeps state. zstd's is its thread's: Arrow makes a context for each page."""
     name, level = CODECS[compression]
     if name == "none":
         return bytes
+    if name == "zstd" and level is not None and ZstdCompressor is not None:
+        if not hasattr(_OF_THREAD, "zstd"):
+            _OF_THREAD.zstd = ZstdCompressor(level=level)
+        compress: Callable[[bytes], bytes] = _OF_THREAD.zstd.compress
+        return compress
     codec = pa.Codec("lz4_raw" if name == "lz4" else name, compression_level=level)
     return partial(codec.compress, asbytes=True)
 

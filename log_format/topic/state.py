@@ -154,7 +154,7 @@ class TopicState:
             added.append((segment, runs))
             newest = max(newest, action.modification_time)
         state.manifest.replace((plain_path(action.path) for action in commit.removes), added, log_starts)
-        if not np.array_equal(expected, next_offsets):
+        if expected.tobytes() != next_offsets.tobytes():  # numpy's comparison takes 60 us where caches are cold
             raise state._corrupt("the next offsets of its txn actions are not those of its segments")
         if log_starts is not state.log_starts:
             for partition in np.flatnonzero(log_starts != state.log_starts):
