@@ -24,7 +24,6 @@ import botocore.exceptions
 HEAD_BYTES_MAX: Final = 64 * 1024
 JOINED_BYTES_MAX: Final = 64 * 1024
 """A longer body is not copied behind its head."""
-_ONCE: Final = frozenset({"content-length", "transfer-encoding", "connection"})
 _RECEIVED_BYTES: Final = 64 * 1024
 
 
@@ -128,7 +127,7 @@ def _plain(sock: Any, received: bytearray) -> tuple[Answer, bool]:
     for line in lines:
         name, colon, value = line.partition(":")
         name = name.lower()
-        if not colon or name != name.strip() or (name in headers and name in _ONCE):
+        if not colon or name != name.strip():
             raise _NotPlain
         headers[name] = f"{headers[name]}, {value.strip()}" if name in headers else value.strip()
     status, length = int(rest[:3]), headers.get("content-length", "")

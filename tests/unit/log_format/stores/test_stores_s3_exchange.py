@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import botocore.awsrequest
 import botocore.exceptions
@@ -16,6 +17,7 @@ from log_format.stores.s3_exchange import HEAD_BYTES_MAX, JOINED_BYTES_MAX, Answ
 FIRST = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 """The answer to the request that opens the connection."""
 OK = b"HTTP/1.1 200 OK\r\nServer: a\r\nVary: Origin\r\nVary: Accept\r\nContent-Length: 2\r\n\r\nhi"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"
 
 
 class Scripted:
@@ -45,7 +47,7 @@ class Scripted:
             except OSError:
                 return
             self.connections += 1
-            with connection:
+            with connection, suppress(ConnectionError):  # an endless answer is not read to its end
                 self._answer_all(connection)
 
     def _answer_all(self, connection: socket.socket) -> None:
@@ -117,11 +119,20 @@ def test_without_an_open_connection_nothing_is_sent() -> None:
 @pytest.mark.parametrize(
     ("answer", "body"),
     [
-        pytest.param(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", b"hi", id="chunked"),
+        pytest.param(CHUNKED, b"hi", id="chunked"),
         pytest.param(b"HTTP/1.1 100 Continue\r\n\r\n" + OK, b"hi", id="continue"),
         pytest.param(b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi", b"hi", id="http-1.0"),
         pytest.param(OK.replace(b"Server: a", b"Server: a\r\n b"), b"hi", id="folded"),
         pytest.param(b"HTTP/1.1 204 No Content\r\n\r\n", b"", id="no-content"),
+        pytest.param(CHUNKED.replace(b"\r\n", b"\r\nContent-Length: 4\r\n", 1), b"hi", id="chunked-of-a-length"),
+        pytest.param(
+            CHUNKED.replace(b"2\r\nhi", b"4E20\r\n" + b"hi" * 10_000), b"hi" * 10_000, id="longer-than-a-buffer"
+        ),
+        pytest.param(b"HTTP/1.1 100 Continue\r\nContent-Length: 0\r\n\r\n" + OK, b"hi", id="continue-of-a-length"),
+        pytest.param(b"HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\n", b"", id="no-content-of-a-length"),
+        pytest.param(OK.replace(b"Server: a", b"Server: a\r\n b: c"), b"hi", id="folded-with-a-colon"),
+        pytest.param(OK.replace(b"Length: 2", b"Length: 2\r\nword"), b"hi", id="no-colon"),
+        pytest.param(OK.replace(b"Length: 2", b"Length: 2\r\nContent-Length: 2"), b"hi", id="length-twice"),
     ],
 )
 def test_another_answer_is_read_by_http_client(answer: bytes, body: bytes) -> None:
@@ -157,6 +168,11 @@ def test_bytes_behind_an_answer_end_the_connection() -> None:
         pytest.param(b"nonsense\r\n\r\n", botocore.exceptions.ConnectionClosedError, id="no-http"),
         pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", botocore.exceptions.HTTPClientError, id="length"),
         pytest.param(b"a" * (HEAD_BYTES_MAX * 2), botocore.exceptions.HTTPClientError, id="endless"),
+        pytest.param(
+            OK.replace(b"Server: a", b"a: b\r\n" * HEAD_BYTES_MAX + b"a: b"),
+            botocore.exceptions.HTTPClientError,
+            id="too-long-a-head",
+        ),
     ],
 )
 def test_failures_are_botocores(answer: bytes, kind: type[Exception]) -> None:
@@ -173,3 +189,57 @@ def test_an_answer_that_breaks_off() -> None:
         put(exchange)
     with opened(OK[:-1], OK) as (exchange, _), pytest.raises(botocore.exceptions.HTTPClientError):
         put(exchange)
+
+
+class Breaking:
+    """urllib3's pool, its one connection and that one's socket: sending raises ``error``, and the answer is ``OK``."""
+
+    def __init__(self, error: OSError) -> None:
+        self.error = error
+        self.sock = self
+        self.limits: list[float] = []
+
+    def _get_conn(self) -> Breaking:
+        return self
+
+    def _put_conn(self, connection: Breaking) -> None:
+        """Kept."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def settimeout(self, seconds: float) -> None:
+        """For what comes now."""
+        self.limits.append(seconds)
+
+    def sendall(self, data: bytes) -> None:
+        """Fails."""
+        raise self.error
+
+    def recv(self, _size: int) -> bytes:
+        """The answer."""
+        return OK
+
+
+def test_an_answer_before_the_whole_request_counts() -> None:
+    """The store refuses a body, say, that it does not read. Sending and reading have a time limit each."""
+    pool = Breaking(BrokenPipeError())
+    answer = put(Exchange(pool, "http://store", send_s=5, read_s=0.5))
+    assert answer is not None
+    assert answer.status == 200
+    assert pool.limits == [5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ssl.SSLError(1, "bad record"), botocore.exceptions.SSLError),
+        (ConnectionResetError(), botocore.exceptions.ConnectionClosedError),
+        (TimeoutError(), botocore.exceptions.ConnectionClosedError),
+    ],
+)
+def test_sending_fails_as_with_botocore(error: OSError, kind: type[Exception]) -> None:
+    """botocore tells a failure of TLS from any other."""
+    with pytest.raises(kind) as caught:
+        put(Exchange(Breaking(error), "http://store", send_s=5, read_s=0.5))
+    assert caught.value.__cause__ is error
