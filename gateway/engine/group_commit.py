@@ -351,7 +351,6 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
 
     def _refuse(self) -> None:
         """A defect: nothing that waits was written."""
-        self._is_due = False
         for entry in self._waiting.take(self.waiting_count):
             entry.settle(BackOff(f"The commits of {self._label} met a defect: this was not written."))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.call import begin_call, stands
 from gateway.engine.group_commit import AT_ONCE, AtOnce, Group, GroupCommit, Pace, Pending, TokenBucket, Waiting
 from gateway.engine.outcome import TimeLimits
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused
@@ -135,17 +136,45 @@ async def test_what_a_commit_forgets_to_settle_is_not_known() -> None:
     assert isinstance(second, OutcomeUnknown)
 
 
-async def test_a_defect_of_the_schedule_refuses_what_waits() -> None:
-    """Nothing of it happened."""
+@pytest.mark.parametrize("broken", ["due", "has_room", "take"])
+async def test_a_defect_of_the_schedule_refuses_what_waits(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of it happened, and what comes once the schedule works is committed."""
 
-    class Broken(AtOnce):
-        def take(self, waiting: Waiting[Any], now: float) -> int:
-            raise Planted
+    def defect(*_: Any) -> Any:
+        raise Planted
 
-    store = Store()
-    (outcome,) = await settled([commits(store.commit, Broken()).submit(1)])
+    store, schedule = Store(), AtOnce()
+    numbers = commits(store.commit, schedule)
+    with monkeypatch.context() as planted:
+        planted.setattr(schedule, broken, defect)
+        (outcome,) = await settled([numbers.submit(1)])
     assert isinstance(outcome, BackOff)
+    assert await settled([numbers.submit(2)]) == [20]
+    assert store.groups == [[2]]
+
+
+async def test_what_is_withdrawn_at_once_is_in_no_group() -> None:
+    """Not even in an empty one."""
+    store = Store()
+    numbers = commits(store.commit)
+    assert numbers.withdraw(numbers.submit(1))
+    await asyncio.sleep(0.01)
     assert store.groups == []
+    assert await settled([numbers.submit(2)]) == [20]
+
+
+@pytest.mark.parametrize("due_in", [0.0, 0.01])
+async def test_a_group_is_no_part_of_the_call_that_brought_it_about(due_in: float) -> None:
+    """It takes other calls' items, too."""
+    call = begin_call()
+
+    async def commit(group: Numbers) -> None:
+        stands()
+        group.settle(group.items)
+
+    numbers = commits(commit, At(asyncio.get_running_loop().time() + due_in))
+    await settled([numbers.submit(1)])
+    assert not call.stands
 
 
 async def test_a_caller_that_goes_away_takes_nothing_back() -> None:
@@ -216,6 +245,52 @@ async def test_groups_that_make_way_are_carried_side_by_side_and_end_in_order() 
     assert committed == [1, 2, 3]
 
 
+async def test_a_group_makes_way_once() -> None:
+    """Its end lets no group be taken beside a later one that has not made way."""
+    ends = {number: asyncio.Event() for number in (1, 2, 3)}
+    were_next: dict[int, bool] = {}
+
+    async def commit(group: Numbers) -> None:
+        (number,) = group.items
+        were_next[number] = group.is_next
+        if number == 1:
+            group.make_way()
+        await ends[number].wait()
+        group.settle([number])
+
+    numbers = commits(commit, OneByOne())
+    pending = [numbers.submit(number) for number in (1, 2, 3)]
+    await asyncio.sleep(0.01)
+    assert were_next == {1: True, 2: False}
+    ends[1].set()
+    await asyncio.sleep(0.01)
+    assert pending[0].settled.done()
+    assert 3 not in were_next
+    ends[3].set()
+    ends[2].set()
+    assert await settled(pending) == [1, 2, 3]
+    assert were_next[3]
+
+
+async def test_a_defect_behind_others_refuses_none_of_them() -> None:
+    """A group that had made way has no say in what came later."""
+    is_later_taken = asyncio.Event()
+
+    async def commit(group: Numbers) -> None:
+        if group.items == [1]:
+            group.make_way()
+            await is_later_taken.wait()
+            raise Planted
+        is_later_taken.set()
+        await group.turn()
+        group.settle(group.items)
+
+    numbers = commits(commit, OneByOne())
+    first, *others = await settled([numbers.submit(number) for number in (1, 2, 3)])
+    assert isinstance(first, OutcomeUnknown)
+    assert others == [2, 3]
+
+
 class OneByOne(AtOnce):
     """Groups of one; ``room``: whether another may be taken."""
 
@@ -247,12 +322,13 @@ class At:
     def __init__(self, due: float, bytes_max: int = 1 << 30) -> None:
         self.time = due
         self.bytes_max = bytes_max
+        self.room = True
 
     def due(self, waiting: Waiting[Any], now: float) -> float:
         return AT_ONCE if waiting.size_bytes >= self.bytes_max else self.time
 
     def has_room(self, waiting: Waiting[Any]) -> bool:
-        return True
+        return self.room
 
     def take(self, waiting: Waiting[Any], now: float) -> int:
         return len(waiting.entries)
@@ -282,6 +358,27 @@ async def test_a_group_is_taken_when_it_is_due() -> None:
     schedule.time = loop.time()
     numbers.reconsider()
     assert await settled([left, last]) == [50, 60]
+
+
+async def test_what_has_been_due_remains_so_until_it_is_taken_or_withdrawn() -> None:
+    """Where there was no room, and the schedule has another time since."""
+    store, loop = Store(), asyncio.get_running_loop()
+    schedule = At(loop.time())
+    numbers = commits(store.commit, schedule)
+    schedule.room = False
+    pending = numbers.submit(1)
+    schedule.time = loop.time() + 3_600
+    schedule.room = True
+    numbers.reconsider()
+    assert await settled([pending]) == [10]
+    schedule.time, schedule.room = loop.time(), False
+    assert numbers.withdraw(numbers.submit(2))
+    schedule.time, schedule.room = loop.time() + 3_600, True
+    numbers.submit(3)
+    await asyncio.sleep(0.01)
+    assert store.groups == [[1]]
+    await numbers.drain()
+    assert store.groups == [[1], [3]]
 
 
 async def test_one_timer_does_for_all_that_waits() -> None:
