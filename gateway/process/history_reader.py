@@ -4,18 +4,15 @@ A gateway starts it and hands it tasks over ``CONTROL``, a descriptor of a socke
 when the gateway stops it, or is gone. So it ignores SIGTERM and SIGINT, which a service manager or a terminal sends to all
 processes of a service, and answers what the draining gateway still has under way.
 
-It yields: to other processes for the processor (``NICE``), and as the first to the kernel where memory is short.
+It yields to all other processes (``gateway.process.helper``).
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import socket
 import sys
 import time
-from pathlib import Path
 from typing import Final, cast
 
 import pyarrow as pa
@@ -26,12 +23,12 @@ from gateway.counted_store import StoreRequests
 from gateway.history.old_records import OldRecords
 from gateway.history.service import TASKS_AT_ONCE, Service
 from gateway.process.allocator import give_memory_back, resident_bytes, trim
+from gateway.process.helper import become_helper
 from gateway.process.stores import open_for_old_records
 from log_format.clock import SystemClock
 from log_format.segments.reader import SegmentReader
 
-NICE: Final = 10
-OUT_OF_MEMORY_SCORE: Final = "500"
+OUT_OF_MEMORY_SCORE: Final = 500
 FOOTERS_BYTES: Final = 4 * 1024 * 1024
 SPAN_BYTES_MAX: Final = 4 * 1024 * 1024
 DECODED_BYTES_MAX: Final = 12 * 1024 * 1024
@@ -44,19 +41,10 @@ TRIM_PAUSE_S: Final = 0.25
 
 def main(arguments: list[str]) -> None:
     """Serve until the gateway is gone."""
-    # A terminal's Ctrl-C is for the gateway. A session of its own would not do: Linux may weigh sessions against each other
-    # (``kernel.sched_autogroup_enabled``), and then ``NICE`` would say nothing about this process beside its gateway.
-    if os.getpgid(0) != os.getpid():
-        os.setpgid(0, 0)
+    become_helper(out_of_memory_score=OUT_OF_MEMORY_SCORE)
     descriptor, uri, log_level, log_format = arguments
     control = socket.socket(fileno=int(descriptor))
-    # SIGTTOU: what it logs to a terminal would stop a process that is not of the foreground.
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGTTOU):
-        signal.signal(number, signal.SIG_IGN)
     structured_log.configure(log_level, cast("structured_log.LogFormat", log_format))
-    os.nice(NICE)
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(OUT_OF_MEMORY_SCORE)
     give_memory_back(large_block_bytes=LARGE_BLOCK_BYTES, kept_bytes=KEPT_BYTES)
     pa.set_memory_pool(pa.system_memory_pool())
     clock, requests = SystemClock(), StoreRequests()

@@ -10,7 +10,6 @@ import beside its first array where it is installed: half of a statement's start
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
 import signal
@@ -23,10 +22,10 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
+from gateway.process.helper import become_helper
 from gateway.sql.task import CPU_S_MAX, LENGTH, LIFE_S_MAX, Found, framed
 
-NICE: Final = 10
-OUT_OF_MEMORY_SCORE: Final = "1000"
+OUT_OF_MEMORY_SCORE: Final = 1000
 _KEPT: Final = ("LD_LIBRARY_PATH", "PATH", "PYTHONHOME", "PYTHONPATH")
 
 _FRUGAL: Final = {
@@ -60,12 +59,8 @@ def statement_environment(own: Mapping[str, str]) -> dict[str, str]:
 
 def main() -> None:
     """Answer one statement."""
-    os.nice(NICE)
+    become_helper(out_of_memory_score=OUT_OF_MEMORY_SCORE)
     signal.alarm(LIFE_S_MAX)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(OUT_OF_MEMORY_SCORE)
     sys.meta_path.insert(0, WithoutPandas())
     import pyarrow as pa  # noqa: PLC0415 - what takes long comes behind the lower priority
 

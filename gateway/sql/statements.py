@@ -58,8 +58,6 @@ class Statements:
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
                     stderr=asyncio.subprocess.DEVNULL,
-                    # A terminal's Ctrl-C is for the gateway.
-                    start_new_session=True,
                 )
             except OSError as error:
                 _log.warning("the process of a statement can't be started: %s", error)

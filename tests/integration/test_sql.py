@@ -137,6 +137,20 @@ def running(gateway: GatewayProcess) -> psutil.Process:
     return processes(gateway)[0]
 
 
+def test_a_process_yields_to_its_gateway_and_hears_no_ctrl_c(gateway: GatewayProcess) -> None:
+    """As a reader of history: a nice value counts in the gateway's session alone, and a terminal's keys reach a process group."""
+    own = gateway.process.pid
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(asked, gateway, "select sleep_ms(600000) from t")
+        process = running(gateway)
+        until(lambda: os.getpgid(process.pid) == process.pid)
+        until(lambda: process.nice() == min(19, os.getpriority(os.PRIO_PROCESS, own) + 10))
+        assert os.getsid(process.pid) == os.getsid(own)
+        assert os.getpgid(own) != process.pid
+        process.kill()
+        assert answer.result().status_code == 400
+
+
 def test_a_process_that_is_killed_is_told(gateway: GatewayProcess) -> None:
     """By the system where memory is short, say. The next statement is answered."""
     with ThreadPoolExecutor(1) as pool:
