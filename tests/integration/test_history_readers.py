@@ -211,7 +211,7 @@ def test_clients_that_do_not_read_do_not_hold_up_another(gateway: GatewayProcess
     (pid,) = readers(gateway)
     with contextlib.ExitStack() as stack:
         stalled = [stack.enter_context(asked_without_reading(gateway)) for _ in range(6)]
-        time.sleep(0.5)
+        wait_until("two are answered", lambda: sockets_of(pid) == 5)
         began = time.monotonic()
         assert read_all(gateway) == COUNT
         assert time.monotonic() - began < 40
