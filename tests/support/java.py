@@ -5,5 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 FAST_START: Final = (
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote "
+    # Room for all that Spark's tests compile and load. With C1 alone Java takes 48 MiB for code: from then on it sweeps that
+    # again and again, and compiles anew what it swept away.
+    "-XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=256m -XX:NewRatio=1"
 )
