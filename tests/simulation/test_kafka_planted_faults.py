@@ -72,7 +72,7 @@ PLANTED: dict[str, Planted] = {
         "gateway.kafka.known_topics.KnownTopics.is_of", lambda *_: True, FAULTY, first_seed=8
     ),
     "does not bear that a topic can't be looked up": Planted(
-        "gateway.kafka.known_topics.KnownTopics.name", KnownTopics.looked_up, FAULTY
+        "gateway.kafka.known_topics.KnownTopics.name", KnownTopics.looked_up, FAULTY, first_seed=2
     ),
     "believes its memory of a transaction": Planted(
         "gateway.transactions.of_kafka.KafkaTransactions.begin", _by_memory, STORMY, first_seed=32
