@@ -11,12 +11,15 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.waiting import until
 
 TERRAFORM = Path(__file__).resolve().parents[2] / "infra" / "terraform"
 SECONDS_MAX = 240
@@ -56,13 +59,20 @@ def find_mirror() -> Path | None:
     return None
 
 
+def plain_environment() -> dict[str, str]:
+    """This process's, without settings of Terraform or AWS. Garbage is collected seldom: these programs live for moments."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TF_", "AWS_"))}
+    return {**kept, "GOGC": "400"}
+
+
 class Workspace:
     """A copy of ``infra/terraform``, of which one folder is initialised and used."""
 
-    def __init__(self, home: Path, folder: str, mirror: Path) -> None:
+    def __init__(self, home: Path, folder: str, mirror: Path, provider: str) -> None:
         shutil.copytree(TERRAFORM, home, ignore=shutil.ignore_patterns(".terraform*", "*.tfstate*"))
         self.directory = home / folder
         self._mirror = mirror
+        self._provider = provider
 
     def initialise(self, endpoints: str = "") -> None:
         """``terraform init``, with a provider that asks nobody, or an emulator."""
@@ -75,12 +85,13 @@ class Workspace:
 
     def run(self, *arguments: str) -> str:
         """What a command of Terraform prints. It must succeed."""
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("TF_", "AWS_"))}
+        environment = plain_environment()
+        if arguments[0] != "init":  # which checks that the mirror has what the modules ask for
+            environment["TF_REATTACH_PROVIDERS"] = self._provider
         done = subprocess.run(
             ["terraform", arguments[0], *([] if arguments[0] == "show" else ["-no-color"]), *arguments[1:]],
             cwd=self.directory,
-            # The provider is a program of 700 MB: a fifth of its short life would be collecting garbage.
-            env={**environment, "CHECKPOINT_DISABLE": "1", "TF_IN_AUTOMATION": "1", "GOGC": "400"},
+            env={**environment, "CHECKPOINT_DISABLE": "1", "TF_IN_AUTOMATION": "1"},
             capture_output=True,
             text=True,
             timeout=SECONDS_MAX,
@@ -116,11 +127,33 @@ def provider_mirror() -> Path:
     return mirror
 
 
+@pytest.fixture(scope="session")
+def provider(provider_mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The provider, started once: how Terraform finds it. It is a program of 700 MB, which each command, and each run of a
+    module's tests, would start for itself."""
+    told = json.loads(subprocess.run(["terraform", "version", "-json"], capture_output=True, check=True).stdout)
+    places = f"*/hashicorp/aws/{provider_version()}/{told['platform']}/terraform-provider-aws*"
+    program = next(path for path in provider_mirror.glob(places) if os.access(path, os.X_OK))
+    log = tmp_path_factory.mktemp("provider") / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [program, "-debug"], env=plain_environment(), stdout=output, stderr=subprocess.STDOUT
+        )
+    try:
+        (found,) = until(lambda: re.findall("TF_REATTACH_PROVIDERS='(.*)'", log.read_text()), what="it does not start")
+        yield found
+    finally:
+        process.send_signal(signal.SIGINT)  # it takes its socket along
+        process.wait(SECONDS_MAX)
+
+
 @pytest.fixture(scope="module")
-def workspace(provider_mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Workspace]:
+def workspace(
+    provider_mirror: Path, provider: str, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Workspace]:
     """Makes the copy in which a folder of ``infra/terraform`` is used; not initialised yet."""
 
     def make(folder: str) -> Workspace:
-        return Workspace(tmp_path_factory.mktemp("terraform") / "copy", folder, provider_mirror)
+        return Workspace(tmp_path_factory.mktemp("terraform") / "copy", folder, provider_mirror, provider)
 
     return make

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.gateway_process import SERVE, GatewayProcess, running_gateway
+from tests.support.gateway_process import GatewayProcess, running_gateway
 from tidelog.compat import confluent_kafka as confluent
 from tidelog.compat.confluent_kafka.admin import (
     AdminClient,
@@ -38,7 +38,7 @@ from tidelog.compat.kafka.errors import (
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
     directory: Path = tmp_path_factory.mktemp("compat")
-    with running_gateway(directory / "store", directory / "gateway.log", command=SERVE) as started:
+    with running_gateway(directory / "store", directory / "gateway.log") as started:
         yield started
 
 

@@ -24,7 +24,7 @@ from log_format.inspection.verify import verify_topic
 from log_format.store import ObjectInfo
 from log_format.stores import open_store
 from log_format.stores.local import LocalStore
-from tests.support.gateway_process import SERVE, running_gateway
+from tests.support.gateway_process import running_gateway
 from tests.support.topic_writer import TopicWriter
 from tests.support.waiting import until
 from tidelog import Admin, Consumer, Producer
@@ -191,7 +191,7 @@ def test_what_only_a_journal_has_is_in_the_copy(tmp_path: Path) -> None:
     Meanwhile one topic is drained and gets more, one leaves its journal, and one comes to it.
     """
     source, target = tmp_path / "source", tmp_path / "target"
-    with running_gateway(source, tmp_path / "source.log", command=SERVE) as gateway, Admin(gateway.url) as admin:
+    with running_gateway(source, tmp_path / "source.log") as gateway, Admin(gateway.url) as admin:
 
         def send(topic: str, *values: str) -> None:
             with Producer(gateway.url) as producer:
@@ -217,7 +217,7 @@ def test_what_only_a_journal_has_is_in_the_copy(tmp_path: Path) -> None:
             (name, ()) for name in ("comes", "drained", "leaves", "stays")
         ]
         whole = {name: read_values(gateway.url, name) for name in ("comes", "drained", "leaves", "stays")}
-    with running_gateway(target, tmp_path / "target.log", command=SERVE) as gateway:
+    with running_gateway(target, tmp_path / "target.log") as gateway:
         for name, values in whole.items():
             copied = read_values(gateway.url, name)
             assert set(copied) >= {b"a", b"b"}, name

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from log_format.topic.config import OWN_SETTINGS, SETTINGS
-from tests.support.gateway_process import SERVE, GatewayProcess, running_gateway
+from tests.support.gateway_process import GatewayProcess, running_gateway
 from tidelog import Admin, Consumer, Producer, Record, TopicPartition
 from tidelog.admin import END
 from tidelog.errors import (
@@ -32,14 +32,14 @@ from tidelog.errors import (
 @pytest.fixture
 def gateway(tmp_path: Path) -> Iterator[GatewayProcess]:
     """One on a directory."""
-    with running_gateway(tmp_path / "store", tmp_path / "gateway.log", command=SERVE) as started:
+    with running_gateway(tmp_path / "store", tmp_path / "gateway.log") as started:
         yield started
 
 
 @pytest.fixture
 def any_gateway(tmp_path: Path, store_uri: str) -> Iterator[GatewayProcess]:
     """The test runs once on a directory and once on MinIO."""
-    with running_gateway(store_uri, tmp_path / "gateway.log", command=SERVE) as started:
+    with running_gateway(store_uri, tmp_path / "gateway.log") as started:
         yield started
 
 

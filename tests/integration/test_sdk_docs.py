@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gateway_process import SERVE, running_gateway
+from tests.support.gateway_process import running_gateway
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,7 +23,7 @@ def test_every_example_of_the_document_runs(tmp_path: Path, document: str, said:
     assert len(blocks) == text.count("```python") > 0
     program = tmp_path / "examples.py"
     program.write_text("\n".join(blocks))
-    with running_gateway(tmp_path / "store", tmp_path / "gateway.log", command=SERVE) as gateway:
+    with running_gateway(tmp_path / "store", tmp_path / "gateway.log") as gateway:
         environment = {**os.environ, "TIDELOG_URL": gateway.url, "PYTHONPATH": str(ROOT)}
         ended = subprocess.run(
             [sys.executable, "-W", "error", program], env=environment, capture_output=True, check=False, timeout=90

@@ -23,14 +23,33 @@ from tests.support.waiting import until
 
 COUNT = 3
 PATIENCE_S = 60
+FORWARDED = "tidelog_forwarded_requests_total"
+MOVED = "tidelog_moved_connections_total"
+
+
+def running(directory: Path) -> contextlib.AbstractContextManager[GatewayProcess]:
+    """Three workers on a directory, with a page for operators."""
+    settings = ("--workers", str(COUNT), "--ops-port", "0", "--header-idle-ms", "3000", "--heartbeat-ms", "500")
+    return running_gateway(directory / "store", directory / "gateway.log", *settings, command=SERVE)
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    """Of all tests that leave three workers behind: four programs start."""
+    with running(tmp_path_factory.mktemp("workers")) as started:
+        yield started
 
 
 @pytest.fixture
-def gateway(tmp_path: Path) -> Iterator[GatewayProcess]:
-    """Three workers on a directory, with a page for operators."""
-    settings = ("--workers", str(COUNT), "--ops-port", "0", "--header-idle-ms", "3000", "--heartbeat-ms", "500")
-    with running_gateway(tmp_path / "store", tmp_path / "gateway.log", *settings, command=SERVE) as started:
+def own_gateway(tmp_path: Path) -> Iterator[GatewayProcess]:
+    """Of a test that ends it."""
+    with running(tmp_path) as started:
         yield started
+
+
+def all_known(gateway: GatewayProcess) -> None:
+    """Wait until the workers know each other, and no one else."""
+    wait_until("all gateways are known", lambda: len(gateway.http.get("/v1/cluster").json()["gateways"]) == COUNT)
 
 
 def workers(gateway: GatewayProcess) -> set[int]:
@@ -46,7 +65,8 @@ def wait_until(what: str, is_so: Callable[[], object]) -> None:
 class Load:
     """Clients that send one record after another, each over a kept connection of its own; every answer but 200 is kept."""
 
-    def __init__(self, url: str, clients: int = 8) -> None:
+    def __init__(self, url: str, topic: str, clients: int = 8) -> None:
+        self._path = f"/v1/topics/{topic}/partitions/0/records"
         self.sent = [0] * clients
         self.failures: list[str] = []
         self._stop = threading.Event()
@@ -67,7 +87,7 @@ class Load:
             while not self._stop.is_set():
                 body = {"records": [{"value": f"{number}-{self.sent[number]}"}]}
                 try:
-                    answer = http.post("/v1/topics/t/partitions/0/records", json=body)
+                    answer = http.post(self._path, json=body)
                 except httpx.HTTPError as error:
                     self.failures.append(repr(error))
                     return
@@ -82,9 +102,9 @@ class Load:
 
 def test_connections_are_spread_and_one_page_shows_all(gateway: GatewayProcess) -> None:
     """Each worker serves some; each is a gateway of its own; the operators' page has the samples of all."""
-    gateway.topic("t")
-    wait_until("all gateways are known", lambda: len(gateway.http.get("/v1/cluster").json()["gateways"]) == COUNT)
-    with Load(gateway.url, clients=24) as load:
+    gateway.topic("spread")
+    all_known(gateway)
+    with Load(gateway.url, "spread", clients=24) as load:
         wait_until("records are sent", lambda: sum(load.sent) >= 200)
     assert load.failures == []
     with urllib.request.urlopen(f"{gateway.operations_url}/metrics") as answer:
@@ -101,30 +121,30 @@ def test_connections_are_spread_and_one_page_shows_all(gateway: GatewayProcess) 
     for path in ("/healthz", "/readyz", "/v1/cluster"):
         with urllib.request.urlopen(f"{gateway.operations_url}{path}") as answer:
             assert answer.status == 200
-    assert {value for _, value in gateway.read("t")} == load.values()
+    assert {value for _, value in gateway.read("spread")} == load.values()
 
 
 def test_workers_are_replaced_without_a_failed_request(gateway: GatewayProcess) -> None:
     """SIGHUP: other processes serve the port, and no client on a kept connection saw anything but 200."""
-    gateway.topic("t", flush_ms=100)
+    gateway.topic("replaced", flush_ms=100)
     before = workers(gateway)
     assert len(before) == COUNT
-    with Load(gateway.url) as load:
+    with Load(gateway.url, "replaced") as load:
         wait_until("records are sent", lambda: sum(load.sent) >= 50)
         gateway.process.send_signal(signal.SIGHUP)
         wait_until("all workers are replaced", lambda: len(workers(gateway)) == COUNT and not workers(gateway) & before)
         enough = sum(load.sent) + 50
         wait_until("the new ones serve", lambda: load.failures or sum(load.sent) >= enough)
     assert load.failures == []
-    stored = [value for _, value in gateway.read("t")]
+    stored = [value for _, value in gateway.read("replaced")]
     assert len(stored) == len(set(stored))
     assert set(stored) == load.values()
 
 
 def test_a_worker_that_dies_is_started_again(gateway: GatewayProcess) -> None:
     """The others go on meanwhile; what was acknowledged is there."""
-    gateway.topic("t")
-    assert gateway.produce("t", "before").status_code == 200
+    gateway.topic("dies")
+    assert gateway.produce("dies", "before").status_code == 200
     before = workers(gateway)
     os.kill(min(before), signal.SIGKILL)
     wait_until("another one came", lambda: len(workers(gateway) - before) == 1)
@@ -133,22 +153,22 @@ def test_a_worker_that_dies_is_started_again(gateway: GatewayProcess) -> None:
         # A new connection each time: one of them is the new worker's.
         while True:
             try:
-                answer = httpx.get(f"{gateway.url}/v1/topics/t", timeout=30, trust_env=False)
+                answer = httpx.get(f"{gateway.url}/v1/topics/dies", timeout=30, trust_env=False)
             except httpx.HTTPError:
                 assert time.monotonic() < deadline
                 continue
             assert answer.status_code == 200, number
             break
-    assert [value for _, value in gateway.read("t")] == ["before"]
+    assert [value for _, value in gateway.read("dies")] == ["before"]
 
 
-def test_all_end_together(gateway: GatewayProcess) -> None:
+def test_all_end_together(own_gateway: GatewayProcess) -> None:
     """SIGTERM drains each. Where the supervisor is killed the workers notice, and end by themselves."""
-    assert gateway.end() == 0
-    gateway.start()
-    left = workers(gateway)
+    assert own_gateway.end() == 0
+    own_gateway.start()
+    left = workers(own_gateway)
     assert len(left) == COUNT
-    gateway.kill()
+    own_gateway.kill()
     wait_until("the workers end", lambda: not any(Path(f"/proc/{pid}/task").exists() for pid in left))
 
 
@@ -160,44 +180,46 @@ def test_what_can_not_start_says_so_once(tmp_path: Path) -> None:
             GatewayProcess(store, tmp_path / "log", "--workers", "2", command=SERVE)
 
 
-def test_it_ends_while_a_worker_is_started_again(gateway: GatewayProcess) -> None:
+def test_it_ends_while_a_worker_is_started_again(own_gateway: GatewayProcess) -> None:
     """The worker that does not listen yet ends, too, and neither it nor the one that was killed counts as a failure."""
-    before = workers(gateway)
+    before = workers(own_gateway)
     victim = min(before)
     os.kill(victim, signal.SIGKILL)
-    wait_until("a new worker", lambda: len(workers(gateway) - before) == 1)
-    (begun,) = workers(gateway) - before
-    assert gateway.end() == 0
+    wait_until("a new worker", lambda: len(workers(own_gateway) - before) == 1)
+    (begun,) = workers(own_gateway) - before
+    assert own_gateway.end() == 0
     assert not Path(f"/proc/{begun}").exists()
 
 
 def test_a_connection_moves_to_the_worker_that_owns_its_topic(gateway: GatewayProcess) -> None:
     """After a few requests none is passed on any more, or few where a busy machine makes a worker look dead for a while. Nothing
     is lost or done twice, and no client sees which worker it is."""
-    gateway.topic("t", flush_ms=20)
-    wait_until("all gateways are known", lambda: len(gateway.http.get("/v1/cluster").json()["gateways"]) == COUNT)
+    gateway.topic("moves", flush_ms=20)
+    all_known(gateway)
     clients = 12
-    with Load(gateway.url, clients) as load:
+    before, moved = total(gateway, FORWARDED), total(gateway, MOVED)
+    with Load(gateway.url, "moves", clients) as load:
         wait_until("all have moved", lambda: load.failures or min(load.sent) >= 3 * MOVES_AFTER)
-        passed_on = total(gateway, "tidelog_forwarded_requests_total")
+        passed_on = total(gateway, FORWARDED)
         enough = sum(load.sent) + 10 * clients
         wait_until("they go on", lambda: load.failures or sum(load.sent) >= enough)
     assert load.failures == []
-    assert total(gateway, "tidelog_forwarded_requests_total") <= passed_on + clients
-    assert 0 < passed_on < clients * 3 * MOVES_AFTER
-    assert total(gateway, "tidelog_moved_connections_total") >= 1
-    stored = [value for _, value in gateway.read("t")]
+    assert total(gateway, FORWARDED) <= passed_on + clients
+    assert before < passed_on < before + clients * 3 * MOVES_AFTER
+    assert total(gateway, MOVED) > moved
+    stored = [value for _, value in gateway.read("moves")]
     assert len(stored) == len(set(stored))
     assert set(stored) == load.values()
 
 
 def test_a_connection_stays_once_its_next_request_has_begun(gateway: GatewayProcess) -> None:
     """The beginning was read by the worker that has it. Without such a beginning the same connection moves."""
-    gateway.topic("t", flush_ms=0)
-    wait_until("all gateways are known", lambda: len(gateway.http.get("/v1/cluster").json()["gateways"]) == COUNT)
+    gateway.topic("stays", flush_ms=0)
+    all_known(gateway)
     body = b'{"records":[{"value":"x"}]}'
-    head = b"POST /v1/topics/t/records HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head = b"POST /v1/topics/stays/records HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     request = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    passed_on, moved = total(gateway, FORWARDED), total(gateway, MOVED)
     with contextlib.ExitStack() as stack:
         connections = [stack.enter_context(gateway.connect()) for _ in range(12)]
         for connection in connections:
@@ -206,16 +228,16 @@ def test_a_connection_stays_once_its_next_request_has_begun(gateway: GatewayProc
             for connection in connections:
                 connection.sendall(request[20:] + request[:20])
             assert {answer_of(connection) for connection in connections} == {200}
-        assert total(gateway, "tidelog_forwarded_requests_total") > 0
-        assert total(gateway, "tidelog_moved_connections_total") == 0
+        assert total(gateway, FORWARDED) > passed_on
+        assert total(gateway, MOVED) == moved
         for connection in connections:
             connection.sendall(request[20:])
         assert {answer_of(connection) for connection in connections} == {200}
-        wait_until("they move", lambda: total(gateway, "tidelog_moved_connections_total") >= 1)
+        wait_until("they move", lambda: total(gateway, MOVED) > moved)
         for connection in connections:
             connection.sendall(request)
         assert {answer_of(connection) for connection in connections} == {200}
-    assert len(gateway.read("t")) == len(connections) * (2 * MOVES_AFTER + 2)
+    assert len(gateway.read("stays")) == len(connections) * (2 * MOVES_AFTER + 2)
 
 
 def answer_of(connection: socket.socket) -> int:

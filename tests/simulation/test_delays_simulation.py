@@ -21,7 +21,11 @@ from tests.simulation.simulated_service.service import Code
 
 SEEDS = Seeds("DELAYS", 12, at_once=4)
 PLANTED_SEEDS_MAX = 150
-FIRST_SEED = {"publishes what is due soon": 16, "plans from a listing before the last window": 12}
+FIRST_SEED = {
+    "publishes what is due soon": 16,
+    "plans from a listing before the last window": 12,
+    "does not look whether it was too late": 10,
+}
 """Where a planted fault shows; the others show soon."""
 _NUMBERS = count()
 

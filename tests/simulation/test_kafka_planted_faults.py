@@ -68,9 +68,11 @@ class Planted:
 PLANTED: dict[str, Planted] = {
     "moves a producer's batch too far": Planted("gateway.kafka.calls.fetched_batches.moved", _one_further, CALM),
     "appends a batch that comes again": Planted("gateway.kafka.calls.produce.stamp_of", _nameless, FAULTY),
-    "takes any id for the topic's": Planted("gateway.kafka.known_topics.KnownTopics.is_of", lambda *_: True, FAULTY),
+    "takes any id for the topic's": Planted(
+        "gateway.kafka.known_topics.KnownTopics.is_of", lambda *_: True, FAULTY, first_seed=8
+    ),
     "does not bear that a topic can't be looked up": Planted(
-        "gateway.kafka.known_topics.KnownTopics.name", KnownTopics.looked_up, FAULTY
+        "gateway.kafka.known_topics.KnownTopics.name", KnownTopics.looked_up, FAULTY, first_seed=2
     ),
     "believes its memory of a transaction": Planted(
         "gateway.transactions.of_kafka.KafkaTransactions.begin", _by_memory, STORMY, first_seed=32

@@ -145,7 +145,7 @@ _ENGINE = "gateway.engine"
 
 PLANTED: dict[str, Planted] = {
     "changes what is open": Planted(f"{_ENGINE}.open_journal.OpenJournal.say", _closes_nothing),
-    "leaves without a drain": Planted(f"{_ENGINE}.moving.Moving.drain_whole", _drains_nothing, first_seed=3),
+    "leaves without a drain": Planted(f"{_ENGINE}.moving.Moving.drain_whole", _drains_nothing, first_seed=14),
     "says that it drained": Planted("log_format.journal.drain.Drain.propose", _says_it_drained),
     "shows the table alone": Planted(f"{_ENGINE}.open_topic.OpenTopic.state", property(_sees_the_table_alone)),
     "looks at the table alone": Planted(
@@ -158,7 +158,7 @@ PLANTED: dict[str, Planted] = {
     ),
     "skips re-validation": Planted("log_format.journal.append.JournalAppend.propose", _proposes_once, first_seed=31),
     "drains no transactions": Planted(
-        "log_format.journal.drain.Drain._applied", _drains_no_transactions, FAULTY, first_seed=161
+        "log_format.journal.drain.Drain._applied", _drains_no_transactions, FAULTY, first_seed=20
     ),
     "drains no producers": Planted("log_format.journal.drain.Drain._stamped", _drains_no_producers, first_seed=121),
     "overtakes never": Planted(f"{_ENGINE}.moving.Moving._overtake", _overtakes_never, FAULTY, first_seed=38),
@@ -166,7 +166,7 @@ PLANTED: dict[str, Planted] = {
     "releases what is closed": Planted(
         "gateway.journals.upkeep.JournalUpkeep._release", _releases_the_closed, DOZING, first_seed=60
     ),
-    "keeps the number": Planted("log_format.topic.attachment.Attachment.following", _keeps_the_number),
+    "keeps the number": Planted("log_format.topic.attachment.Attachment.following", _keeps_the_number, first_seed=8),
     "appends beside a journal": Planted(
         "log_format.topic.append.Append._judge", _appends_wherever_it_is, first_seed=17
     ),

@@ -168,7 +168,7 @@ PLANTED: dict[str, Planted] = {
         first_seed=8,
     ),
     "drops settlements at the commit": Planted(
-        PASSING, (("log_format.queues.changes.Conclude.decide", _drops_at_the_commit),), first_seed=4
+        PASSING, (("log_format.queues.changes.Conclude.decide", _drops_at_the_commit),), first_seed=9
     ),
     "settles one too many": Planted(PASSING, (("log_format.queues.state.overlaid", _settles_one_too_many),)),
 }

@@ -3,7 +3,8 @@
 The native ones are followed by Delta's own source with ``ignoreDeletes``, all topics by one stream of ``format("tidelog")``. What
 a micro-batch had is written whole to ``<output>/<stream>/<batch>.json`` as ``[[topic, partition, offset, value], …]``. Started
 again, the streams go on from their checkpoints; a micro-batch that comes again with other rows is noted in
-``<output>/<stream>.differs``. The process runs until ``<output>/stop`` is there, and fails as soon as one stream does.
+``<output>/<stream>.differs``. Once Java has started there is ``<output>/session``; the streams begin when ``<output>/begin`` is
+there. The process runs until ``<output>/stop`` is there, and fails as soon as one stream does.
 """
 
 from __future__ import annotations
@@ -54,6 +55,9 @@ def main() -> int:
     parser.add_argument("--output", type=Path, required=True)
     options = parser.parse_args()
     spark = session(options.store, app_name="tortured streams", config={"spark.driver.memory": "1g"})
+    (options.output / "session").touch()
+    while not (options.output / "begin").exists():
+        time.sleep(LOOK_SECONDS)
     names = options.native.split(",")
     tidelog = spark.readStream.format("tidelog").options(
         store=options.store, subscribe=options.topics, startingOffsets="earliest"

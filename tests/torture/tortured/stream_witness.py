@@ -20,6 +20,7 @@ class StreamWitness:
     def __init__(self, directory: Path, topics: dict[str, int], native: str, environment: dict[str, str]) -> None:
         self._native = native
         self._streams = Streams(directory, list(topics), [native], environment)
+        self._streams.begin()
         self._restarts = 0
         self._batches = 0
         self._rows = 0

@@ -42,6 +42,15 @@ class Streams:
         self._process = self._start()
 
     @property
+    def has_session(self) -> bool:
+        """Whether Java has started, which takes longer than anything else."""
+        return (self._output / "session").exists()
+
+    def begin(self) -> None:
+        """Let the streams start, now or once there is a session."""
+        (self._output / "begin").touch()
+
+    @property
     def is_ready(self) -> bool:
         """Whether all streams run."""
         return (self._output / "ready").exists()

@@ -165,9 +165,13 @@ def torture_upkeep(plan: Plan, directory: Path, *, progress: Callable[[str], Non
             "member", running.urls, GROUP, "orders", session_ms=60_000, work_seconds=0.01, stopping=run.ended
         )
         try:
+            # Nothing else works while Java starts; then the streams find a log that was merged already.
+            run.until(lambda: run.streams.has_session, READY_SECONDS_MAX, "Java does not start")
             writing = run.start_writing()
             reading = run.start_reading(member)
             run.maintainer.start()
+            run.until(lambda: run.maintainer.has_worked(1), READY_SECONDS_MAX, "maintenance does nothing")
+            run.streams.begin()
             run.until(lambda: run.streams.is_ready, READY_SECONDS_MAX, "Spark's streams do not start")
             deleter = run.client("deleter", "accounts", run.quiet)
             writing.append(clients.start(run.delete_behind, deleter, failures=run.failures))
