@@ -10,7 +10,7 @@ SHELL := /bin/sh
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup dist demo test conformance-auth kafka-clients kafka-suites browser simulate torture torture-modes torture-kafka torture-queues torture-rights torture-maintenance torture-spark torture-pipeline gateway minio minio-server java-archive lint lint-infra images compose bench clean
+.PHONY: help setup dist demo test conformance-auth kafka-clients kafka-suites browser simulate torture torture-modes torture-kafka torture-queues torture-rights torture-maintenance torture-spark torture-pipeline gateway minio minio-server lint lint-infra images compose bench clean
 
 STAMP := .venv/.tidelog-set-up
 PACKAGES := tidelog gateway log_format compaction spark_pipeline
@@ -28,7 +28,7 @@ $(STAMP): requirements.lock pyproject.toml
 demo: $(STAMP) ## Replay 336,776 flights: HTTP in, Delta on disk, HTTP and Spark out
 	.venv/bin/tidelog demo $(ARGS)
 
-test: minio-server browser java-archive $(STAMP) ## Run every check and every test (needs Go once, to build MinIO, and Chromium)
+test: minio-server browser $(STAMP) ## Run every check and every test (needs Go once, to build MinIO, and Chromium)
 	@nice $(MAKE) --no-print-directory lint & lint=$$!; \
 	.venv/bin/python -P scripts/run_tests.py -n $(or $(WORKERS),4) --dist loadfile $(ARGS); tests=$$?; \
 	wait $$lint && exit $$tests
@@ -107,9 +107,6 @@ minio-server:
 
 browser:
 	@sh scripts/chromium.sh install
-
-java-archive: $(STAMP)
-	@.venv/bin/python -m tests.support.java_archive || echo "Java begins without an archive of Spark's classes." >&2
 
 bench: minio-server $(STAMP) ## Measure (results and how to read them: benchmarks/README.md)
 	@sh scripts/kafka.sh install || echo "Without Kafka beside it." >&2

@@ -4,7 +4,7 @@ A gateway starts it and hands it tasks over ``CONTROL``, a descriptor of a socke
 when the gateway stops it, or is gone. So it ignores SIGTERM and SIGINT, which a service manager or a terminal sends to all
 processes of a service, and answers what the draining gateway still has under way.
 
-It yields to all other processes (``gateway.process.helper``).
+It yields to all other processes (``gateway.process.yielding``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gateway.counted_store import StoreRequests
 from gateway.history.old_records import OldRecords
 from gateway.history.service import TASKS_AT_ONCE, Service
 from gateway.process.allocator import give_memory_back, resident_bytes, trim
-from gateway.process.helper import become_helper
+from gateway.process.yielding import yield_to_gateway
 from gateway.process.stores import open_for_old_records
 from log_format.clock import SystemClock
 from log_format.segments.reader import SegmentReader
@@ -41,7 +41,7 @@ TRIM_PAUSE_S: Final = 0.25
 
 def main(arguments: list[str]) -> None:
     """Serve until the gateway is gone."""
-    become_helper(out_of_memory_score=OUT_OF_MEMORY_SCORE)
+    yield_to_gateway(out_of_memory_score=OUT_OF_MEMORY_SCORE)
     descriptor, uri, log_level, log_format = arguments
     control = socket.socket(fileno=int(descriptor))
     structured_log.configure(log_level, cast("structured_log.LogFormat", log_format))

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from gateway.process.helper import become_helper
+from gateway.process.yielding import yield_to_gateway
 from gateway.sql.task import CPU_S_MAX, LENGTH, LIFE_S_MAX, Found, framed
 
 OUT_OF_MEMORY_SCORE: Final = 1000
@@ -59,7 +59,7 @@ def statement_environment(own: Mapping[str, str]) -> dict[str, str]:
 
 def main() -> None:
     """Answer one statement."""
-    become_helper(out_of_memory_score=OUT_OF_MEMORY_SCORE)
+    yield_to_gateway(out_of_memory_score=OUT_OF_MEMORY_SCORE)
     signal.alarm(LIFE_S_MAX)
     sys.meta_path.insert(0, WithoutPandas())
     import pyarrow as pa  # noqa: PLC0415 - what takes long comes behind the lower priority

@@ -1,4 +1,4 @@
-"""What a gateway's helper processes, readers of history and statements, have in common: they yield to it and end with it."""
+"""How the processes that a gateway starts beside itself, readers of history and statements, yield to it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 NICE: Final = 10
 
 
-def become_helper(*, out_of_memory_score: int) -> None:
+def yield_to_gateway(*, out_of_memory_score: int) -> None:
     """Leave signals to the gateway, and yield to other processes: for the processor, and to the kernel where memory is short."""
     # SIGTTOU: what it logs to a terminal would stop a process that is not of the foreground.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGTTOU):
