@@ -23,8 +23,8 @@ from gateway.counted_store import StoreRequests
 from gateway.history.old_records import OldRecords
 from gateway.history.service import TASKS_AT_ONCE, Service
 from gateway.process.allocator import give_memory_back, resident_bytes, trim
-from gateway.process.yielding import yield_to_gateway
 from gateway.process.stores import open_for_old_records
+from gateway.process.yielding import yield_to_gateway
 from log_format.clock import SystemClock
 from log_format.segments.reader import SegmentReader
 
