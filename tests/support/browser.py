@@ -17,7 +17,7 @@ from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, Re
 
 from tests.support.visitors import Visitors
 
-NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
+NAMES: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 WAIT_MS: Final = 30_000
 """What a test waits for happens within this, on a busy machine too."""
 
