@@ -103,7 +103,7 @@ async def test_batches_of_a_topic_that_could_not_move_are_written_where_it_is() 
 
 async def test_a_batch_that_waited_too_long_is_taken_back() -> None:
     """Its caller is told that nothing happened, and nothing does."""
-    gateway = make_gateway(produce_wait_ms_max=50)
+    gateway = make_gateway(produce_wait_ms_max=400)
     topic = await gateway.topic(flush_ms=1)
     async with topic.appending.held():
         waiting = asyncio.create_task(topic.appending.acknowledged(gateway.submit(topic, [b"v"])))
