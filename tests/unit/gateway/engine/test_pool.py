@@ -10,6 +10,8 @@ from contextlib import suppress
 
 import pytest
 
+from gateway.call import begin_call, stands
+from gateway.engine.bounds import MAP_AHEAD
 from gateway.engine.pool import Pool
 from log_format.errors import BackOff, ErrorCode
 from tests.support.waiting import until
@@ -67,6 +69,50 @@ async def test_a_call_cancelled_while_it_waits_never_runs() -> None:
     await another
     assert ran == ["first", "end of first", "fourth"]
     await asyncio.to_thread(until, lambda: pool._calls == 0)
+
+
+async def test_a_caller_that_went_away_is_told_nothing() -> None:
+    """Not even an error in the event loop."""
+    pool, going, problems = Pool("test", 1), threading.Event(), list[dict[str, object]]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, problem: problems.append(problem))
+    caller = asyncio.create_task(pool.run(going.wait, 30))
+    await asyncio.sleep(0)
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    going.set()
+    assert await pool.run(lambda: 7) == 7
+    assert problems == []
+
+
+async def test_a_call_behind_the_present_calls_change_is_a_defect() -> None:
+    """It would be an error behind a change that stands."""
+    pool, ran = Pool("test", 1), list[str]()
+    begin_call()
+    stands()
+    with pytest.raises(RuntimeError):
+        await pool.run(ran.append, "after")
+    assert ran == []
+
+
+def test_many_calls_are_a_few_ahead_of_who_takes_their_results() -> None:
+    """In order, and an error comes in its place."""
+    pool, begun = Pool("test", 2), list[str]()
+
+    def call(key: str) -> bytes:
+        begun.append(key)
+        if key == "70":
+            raise KeyError(key)
+        return key.encode()
+
+    results = pool.map(call, map(str, range(1_000)))
+    assert next(results) == b"0"
+    assert len(begun) <= MAP_AHEAD
+    for number in range(1, 70):
+        assert next(results) == b"%d" % number
+    with pytest.raises(KeyError):
+        next(results)
+    assert len(begun) <= 2 * MAP_AHEAD
 
 
 def test_a_call_may_end_after_its_event_loop() -> None:
