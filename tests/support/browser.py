@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, Literal
@@ -15,18 +15,19 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, Request, sync_playwright
 
+from tests.support.tracked_files import ROOT
 from tests.support.visitors import Visitors
 
-NAMES: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+PROGRAM: Final = ROOT / "scripts" / "chromium.sh"
 WAIT_MS: Final = 30_000
 """What a test waits for happens within this, on a busy machine too."""
 
 
 def chromium() -> str:
     """The browser's path. Without one the test fails, and says what to do."""
-    found = next((path for name in NAMES if (path := shutil.which(name))), None)
-    assert found is not None, "No Chromium in PATH: sh scripts/chromium.sh install"
-    return found
+    found = subprocess.run(["sh", PROGRAM, "path"], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, "No Chromium in PATH: sh scripts/chromium.sh install"
+    return found.stdout.strip()
 
 
 @contextmanager

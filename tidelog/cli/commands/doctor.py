@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -85,10 +84,11 @@ def doctor(
 def _diagnosed(store: str, *, is_reader: bool) -> Iterator[Finding]:
     with reading_a_store():
         from log_format.clock import SystemClock  # noqa: PLC0415 - with the others
+        from log_format.ids import random_id  # noqa: PLC0415 - with the others
         from log_format.inspection.diagnosis import diagnose  # noqa: PLC0415 - needs pyarrow
         from log_format.stores import open_store  # noqa: PLC0415 - only here the store itself is read
     opened = open_store(store, must_exist=True)
-    return diagnose(opened, SystemClock(), lambda: str(uuid.uuid4()), is_reader=is_reader)
+    return diagnose(opened, SystemClock(), random_id, is_reader=is_reader)
 
 
 def _open_doors(url: str | None, token_file: Path | None, timeout_ms: float) -> Iterator[Finding]:
