@@ -251,7 +251,7 @@ def test_without_a_key_of_their_own_gateways_pass_nothing_on(pair_of: Callable[[
     gateway.topic(topic)
     assert gateway.produce(topic, "a").status_code == 200
     assert pair.passed_on("one", "answered") == 0
-    assert "cluster_key_file" in gateway.log()
+    assert eventually(lambda: "cluster_key_file" in gateway.log(), 5)
     request = Sealed(method="GET", target=b"/v1/whoami", request_id="r", headers=[])
     head = pair.hops().head(pair.peer("one"), request, b"", passed=1, caller=ROOT)
     assert head is not None

@@ -257,6 +257,7 @@ def test_answers_that_are_not_read(start: Callable[..., Any], authority: Authori
                 time.sleep(0.003)
         assert received > LARGE_BYTES
         assert len(_all_of(stuck)) < LARGE_BYTES
+    assert eventually(lambda: "does not read its answer" in gateway.log(), 5)
     assert gateway.log().count("does not read its answer") == 1
 
 

@@ -12,6 +12,7 @@ import urllib3
 
 from tests.support.attacks.connections import readers_that_do_not_read
 from tests.support.gateway_process import GatewayProcess, StartGateway
+from tests.support.waiting import eventually
 
 
 @pytest.mark.parametrize(
@@ -77,6 +78,7 @@ def test_who_does_not_read_is_cut_when_others_wait(tmp_path: Path, start_gateway
         while sizes[-1] < 1 << 20 and time.monotonic() < until:
             sizes.append(len(gateway.http.get(f"{path}{2 << 20}").content))
         assert sizes[-1] > 1 << 20, sizes
+        assert eventually(lambda: "while others wait for memory" in gateway.log(), 5)
         assert gateway.log().count("while others wait for memory") == 1
         assert slow.result() > 8 << 20
 

@@ -80,6 +80,7 @@ async def test_a_crash_before_the_decision_leaves_nothing(gateway: Gateway) -> N
     gateway.store.come_back()
     assert (await gateway.engine.transactions.abort(transaction_id)).state == "aborted"
     assert await _values(gateway) == [[], []]
+    await gateway.engine.drain()  # what is staged is deleted behind the answer
     assert not list(gateway.store.list(f"system/transactions/staged/{transaction_id}/"))
 
 
@@ -173,6 +174,7 @@ async def test_what_is_staged_for_a_request_under_way_is_collected_only_when_it_
                 with pytest.raises(BackOff):
                     await commit
     assert values_of(await other.fetch(topic="a")) == [b"x"]
+    await gateway.engine.drain()
     assert not list(gateway.store.objects.list("system/transactions/staged/"))
 
 
