@@ -33,10 +33,17 @@ class Coordinator:
         parts.metrics.queues.set_function(lambda: len(self._queues))
         parts.metrics.leases.set_function(lambda: sum(len(queue.leases) for queue in self))
         self._queues: dict[str, LiveQueue] = {}
+        self._taken = asyncio.Event()
         self._claims: dict[str, asyncio.Task[LiveQueue]] = {}
 
     def __iter__(self) -> Iterator[LiveQueue]:
         return iter(list(self._queues.values()))
+
+    async def some(self) -> None:
+        """Return when this gateway has a queue in memory."""
+        while not self._queues:
+            self._taken.clear()
+            await self._taken.wait()
 
     def known(self, name: str) -> LiveQueue | None:
         """The queue if it is coordinated here, as far as memory tells."""
@@ -103,6 +110,7 @@ class Coordinator:
         queue = LiveQueue(row, self._parts)
         before = self._queues.get(name)
         self._queues[name] = queue
+        self._taken.set()
         if before is not None:
             before.forget()
         if queue.quiet_until_ms > self._parts.clock.monotonic_ms():

@@ -72,6 +72,7 @@ class Upkeep:
         self._works.stop()
 
     async def _tick(self) -> None:
+        await self._coordinator.some()
         now_ms = self._clock.monotonic_ms()
         for name in self._parts.deadlines.due(now_ms):
             queue = self._coordinator.known(name)

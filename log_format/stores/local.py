@@ -41,6 +41,9 @@ _OUTCOME_UNKNOWN: Final = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT}
 _FOR_GOOD: Final = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR}
 """Errors that last until a person corrects the cause."""
 
+_LOOKED_FOR_BYTES: Final = 64 * 1024
+"""Longer data is not written in vain where the object is seen first. For a commit the look would cost more than it saves."""
+
 _HINTS: Final = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
@@ -124,7 +127,7 @@ class LocalStore:
     def put_if_absent(self, key: str, data: bytes) -> None:
         """See ``ObjectStore.put_if_absent``."""
         path = self._path(key)
-        if os.path.lexists(path):
+        if len(data) > _LOOKED_FOR_BYTES and os.path.lexists(path):
             with suppress(OSError):
                 if stat.S_ISREG(self._status(key).st_mode):  # saves the upload; the link below decides
                     raise self._exists(key, path)
@@ -225,8 +228,7 @@ class LocalStore:
                 os.close(parent)
         finally:
             if not is_moved:
-                with suppress(OSError):
-                    os.unlink(temporary)  # noqa: PTH108 - hot, as above
+                _remove(temporary)
 
     def _write_temporary(self, temporary: str, data: bytes) -> None:
         self._directories.make(self._temporary)
@@ -265,8 +267,11 @@ class LocalStore:
 
     def _durable(self, directory: str, path: str) -> int:
         """A descriptor of the directory, which survives a crash; made if need be. Raises ``OSError``."""
-        with suppress(FileNotFoundError):
+        try:
             parent = open_beneath(self._base, directory, to_sync=self._fsync)
+        except FileNotFoundError:
+            pass
+        else:
             if self._directories.is_made(path, parent):
                 return parent
             os.close(parent)
@@ -291,6 +296,13 @@ class LocalStore:
 
 def _above(path: str) -> str:
     return path.rpartition("/")[0]
+
+
+def _remove(temporary: str) -> None:
+    try:
+        os.unlink(temporary)  # noqa: PTH108 - hot: an object of the path costs as much
+    except OSError:
+        return
 
 
 def _read_range(descriptor: int, start: int, end: int) -> bytes:

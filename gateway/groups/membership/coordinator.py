@@ -40,6 +40,7 @@ class Coordinator:
         parts.metrics.groups.set_function(lambda: len(self._groups))
         parts.metrics.members.set_function(lambda: sum(group.member_count for group in self))
         self._groups: dict[str, Coordinated] = {}
+        self._taken = asyncio.Event()
         self._claims: dict[str, asyncio.Task[Coordinated]] = {}
         self._classic_parts = ClassicParts(
             table=parts.table,
@@ -56,6 +57,14 @@ class Coordinator:
 
     def __iter__(self) -> Iterator[Coordinated]:
         return iter(list(self._groups.values()))
+
+    async def some(self) -> bool:
+        """Return when this gateway has a group in memory: whether it had none."""
+        had_none = not self._groups
+        while not self._groups:
+            self._taken.clear()
+            await self._taken.wait()
+        return had_none
 
     def coordinated(self, name: str) -> Coordinated | None:
         """The group if this gateway has it in memory, lost ones included."""
@@ -143,6 +152,7 @@ class Coordinator:
     def _in_place_of(self, idle: Coordinated, group: GroupT) -> GroupT:
         self.forget(idle)
         self._groups[group.name] = group
+        self._taken.set()
         return group
 
     async def _claim(self, name: str) -> Coordinated:
@@ -155,6 +165,7 @@ class Coordinator:
         group = ClassicGroup(row, self._classic_parts) if is_classic else LiveGroup(row, self._parts)
         before = self._groups.get(name)
         self._groups[name] = group
+        self._taken.set()
         group.expect_end()
         if before is not None:
             before.is_lost = True

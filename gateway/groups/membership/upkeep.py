@@ -58,6 +58,8 @@ class Upkeep:
         self._works.stop()
 
     async def _tick(self) -> None:
+        if await self._coordinator.some():
+            self._ticked_ms = self._clock.monotonic_ms()
         await asyncio.sleep(self._bounds.tick_ms / 1000)
         now_ms = self._clock.monotonic_ms()
         late_ms, self._ticked_ms = now_ms - self._ticked_ms - self._bounds.tick_ms, now_ms
