@@ -63,6 +63,9 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     """Its largest demands for quotas (``gateway.quotas.sharing``)."""
 
 
+_decode: Final = msgspec.json.Decoder(Heartbeat).decode
+
+
 def heartbeat_key(gateway_id: str) -> str:
     """Where a gateway's heartbeat lies."""
     return f"{layout.GATEWAYS}{gateway_id}.json"
@@ -92,7 +95,7 @@ def decode_heartbeat(key: str, data: bytes, keys: ClusterKeys, now_ms: int) -> H
     if not keys.is_signed(HEARTBEAT, signed, match[1].decode()):
         return None
     try:
-        heartbeat = msgspec.json.decode(signed, type=Heartbeat)
+        heartbeat = _decode(signed)
     except msgspec.DecodeError:
         return None
     if heartbeat_key(heartbeat.id) != key or not _URL.fullmatch(heartbeat.url):

@@ -6,7 +6,7 @@ A message between gateways is msgpack, with the records as Arrow's stream.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 import numpy as np
@@ -99,11 +99,12 @@ def encoded(message: object) -> bytes:
 
 
 def decoded(data: bytes, kind: type[M]) -> M:
-    """Raises ``ValueError`` for anything else."""
+    """A message of this kind, one of the four. Raises ``ValueError`` for anything else."""
     try:
-        return msgspec.msgpack.decode(data, type=kind, dec_hook=_table)
+        message: M = _DECODERS[kind].decode(data)
     except (pa.ArrowInvalid, msgspec.MsgspecError) as error:
         raise ValueError(str(error)) from error
+    return message
 
 
 def _stream(value: object) -> bytes:
@@ -117,6 +118,13 @@ def _stream(value: object) -> bytes:
 def _table(kind: type, data: bytes) -> pa.Table:
     assert kind is pa.Table
     return pa.ipc.open_stream(data).read_all()
+
+
+_DECODERS: Final[dict[type, Any]] = {
+    kind: msgspec.msgpack.Decoder(kind, dec_hook=_table)
+    for kind in (TakeAsked, SettleAsked, TakeAnswer, SettleAnswer)
+}
+"""Made here, once: msgspec ends the process where two threads make the first decoder of a class at the same time."""
 
 
 def _ranges(one: Delivered) -> list[tuple[int, int]]:

@@ -8,6 +8,7 @@ the store knows it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -31,6 +32,9 @@ class _Stored(msgspec.Struct, frozen=True):
     producer_key: str
 
 
+_decode: Final = msgspec.json.Decoder(_Stored).decode
+
+
 def load_cluster(store: ObjectStore, new_id: NewId) -> Cluster:
     """The store's cluster; made when there is none. ``new_id`` must be hard to guess (a random UUID is).
 
@@ -46,7 +50,7 @@ def load_cluster(store: ObjectStore, new_id: NewId) -> Cluster:
         except ObjectExists:
             data = _read(store)
     try:
-        stored = msgspec.json.decode(data, type=_Stored)
+        stored = _decode(data)
         return Cluster(stored.cluster_id, bytes.fromhex(stored.producer_key))
     except (msgspec.DecodeError, ValueError) as problem:
         raise CorruptData(f"{layout.CLUSTER_KEY} can't be used: {problem}.", object=layout.CLUSTER_KEY) from problem

@@ -34,6 +34,7 @@ _LARGE: Final = threading.Lock()
 _GROUP_BYTES: Final = 8 * 1024 * 1024
 """Bytes encoded at once, about: each row group costs a few KiB in the object's footer."""
 _ROWS_MAX: Final = 16_384
+_decode_note: Final = msgspec.json.Decoder(tuple[int, int]).decode
 """Rows of one piece: more are not faster."""
 
 
@@ -133,7 +134,7 @@ class CheckpointFile:
         if text is None or with_tombstones:
             return groups
         try:
-            first, row_count = msgspec.json.decode(text, type=tuple[int, int])
+            first, row_count = _decode_note(text)
         except msgspec.DecodeError as problem:
             raise ValueError(f"its note of where tombstones begin is damaged: {problem}") from problem
         wanted = groups[: max(0, first)]

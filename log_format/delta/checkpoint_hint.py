@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from log_format import limits
@@ -14,9 +16,12 @@ class _Hint(msgspec.Struct):
     size: int
 
 
+_decode: Final = msgspec.json.Decoder(_Hint).decode
+
+
 def hinted_version(store: ObjectStore, key: str) -> int | None:
     """The version that the hint under ``key`` names; None without a readable one. Raises ``StoreUnavailable``."""
     try:
-        return msgspec.json.decode(store.get(key, bytes_max=limits.CLUSTER_BYTES_MAX), type=_Hint).version
+        return _decode(store.get(key, bytes_max=limits.CLUSTER_BYTES_MAX)).version
     except (ObjectMissing, ObjectTooLarge, msgspec.DecodeError):
         return None

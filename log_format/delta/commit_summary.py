@@ -52,6 +52,7 @@ class _Line(msgspec.Struct, rename="camel"):
 
 
 _DECODER = msgspec.json.Decoder(_Line)
+_decode_stats = msgspec.json.Decoder(_Stats).decode
 
 
 def summary(commit: bytes) -> CommitSummary:
@@ -80,6 +81,6 @@ def summary(commit: bytes) -> CommitSummary:
 
 def _records(add: _Add) -> int:
     try:
-        return msgspec.json.decode((add.stats or "{}").encode(), type=_Stats).num_records
+        return _decode_stats((add.stats or "{}").encode()).num_records
     except msgspec.DecodeError:
         return 0

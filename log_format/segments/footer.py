@@ -34,6 +34,7 @@ PARQUET_ERRORS: Final = (pa.ArrowException, OSError, ValueError)
 
 _Row = tuple[int, int, int, int, int, int, int, int, int]
 """A row group in ``tidelog.row_groups``: the fields of ``RowGroup`` in order, without the last."""
+_decode_rows: Final = msgspec.json.Decoder(list[_Row]).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ def corrupt(ref: SegmentRef, what: str) -> NoReturn:
 
 def _row_groups(metadata: Any, ref: SegmentRef) -> tuple[RowGroup, ...]:
     try:
-        rows = msgspec.json.decode((metadata.metadata or {}).get(ROW_GROUPS_KEY, b""), type=list[_Row])
+        rows = _decode_rows((metadata.metadata or {}).get(ROW_GROUPS_KEY, b""))
     except msgspec.DecodeError as problem:
         raise corruption(ref, f"its footer has no list of row groups: {problem}") from problem
     if len(rows) != metadata.num_row_groups or not rows:

@@ -53,6 +53,9 @@ class Rewritten(NamedTuple):
     tombstone_count: _Count = 0
 
 
+_decode_rewritten: Final = msgspec.json.Decoder(Rewritten).decode
+
+
 def add_segment(
     segment: SegmentRef,
     runs: Sequence[Run],
@@ -126,7 +129,7 @@ def segment_of_add(
 def rewritten_of_add(path: str, tag: str | None) -> Rewritten:
     """The content of an ``add``'s tag; without a tag the records are as flushed. Raises ``CorruptData``."""
     try:
-        return Rewritten(0) if tag is None else msgspec.json.decode(tag, type=Rewritten)
+        return Rewritten(0) if tag is None else _decode_rewritten(tag)
     except msgspec.DecodeError as problem:
         plain = unquote(path)
         raise CorruptData(f"The log's entry for segment {plain} can't be used: {problem}.", segment=plain) from problem

@@ -36,6 +36,8 @@ PATCHED = {
     "tests/simulation/simulated_modes/world.py": {"JOURNAL_CLOSED_REMEMBERED", "JOURNAL_TOPICS_MAX"},
 }
 """By test: the constants that it patches all the same."""
+CLASS = re.compile(r"(?<![\w.])_?[A-Z]\w*[a-z]\w*(?<!\bAny)\b")
+"""A class's name, alone or within a type."""
 EMOJI = re.compile("[\U0001f300-\U0001faff\u2600-\u27bf\ufe0f]")
 
 
@@ -231,6 +233,41 @@ def _patched(tree: ast.Module) -> set[str]:
 
 def _texts(nodes: Iterable[ast.AST]) -> list[str]:
     return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+
+
+def test_no_thread_decodes_a_class_first() -> None:
+    """msgspec ends the process where two threads are the first to decode a class: so its decoder is a constant of a module."""
+    product = [
+        (path, tree) for path, tree in _modules() if path.relative_to(ROOT).parts[0] not in {"tests", "benchmarks"}
+    ]
+    found = {path.relative_to(ROOT).as_posix() for path, tree in product if _decodes_first(tree)}
+    # The first one's objects are constants; the second is read once, before the agent has threads.
+    assert found == {"gateway/codec/json_batch.py", "tidelog/collect/state.py"}
+
+
+def test_a_first_decode_is_found() -> None:
+    """Of a class and of what is made of classes; a decoder beside functions, and plain types, are none."""
+    for call in (
+        "msgspec.json.decode(data, type=list[Row])",
+        "msgspec.convert(data, _Row)",
+        "msgspec.json.Decoder(Row)",
+    ):
+        assert _decodes_first(ast.parse(f"def read():\n    return {call}")), call
+    for call in ("msgspec.json.decode(data, type=dict[str, Any])", "msgspec.json.Decoder(msgspec.Raw)", "Row(data)"):
+        assert not _decodes_first(ast.parse(f"def read():\n    return {call}")), call
+    assert not _decodes_first(ast.parse("DECODER = msgspec.json.Decoder(Row)"))
+
+
+def _decodes_first(tree: ast.Module) -> bool:
+    """Whether a function names a class to msgspec."""
+    calls = (node for function in _functions(tree) for node in ast.walk(function) if isinstance(node, ast.Call))
+    return any(
+        re.fullmatch(
+            r"msgspec\.(convert|json\.decode|msgpack\.decode|json\.Decoder|msgpack\.Decoder)", ast.unparse(call.func)
+        )
+        and any(CLASS.search(ast.unparse(kind)) for kind in [*call.args[:2], *(key.value for key in call.keywords)])
+        for call in calls
+    )
 
 
 def test_packages_only_name_their_parts() -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -65,6 +65,9 @@ class _Cluster(msgspec.Struct):
     gateways: list[_Gateway]
     store: str | None
     """None: this client may not see it. The gateway's id then has to be enough."""
+
+
+_decode_cluster: Final = msgspec.json.Decoder(_Cluster).decode
 
 
 class Owners:
@@ -218,7 +221,7 @@ class Owners:
         try:
             headers = authorization(credentials.token())
             answer = address.exchange("GET", "/v1/cluster", body=None, headers=headers, timeout_ms=self._timeout_ms)
-            return msgspec.json.decode(answer.body, type=_Cluster) if answer.status == 200 else None
+            return _decode_cluster(answer.body) if answer.status == 200 else None
         except (NeverSent, AnswerLost, Unauthenticated, msgspec.DecodeError):
             return None
         finally:

@@ -46,6 +46,7 @@ from tidelog.errors import (
 )
 from tidelog.http.answer import Answer, AnswerLost, AnswerTooLarge, GatewaySilent, NeverSent
 from tidelog.http.credentials import ConnectionSettings, Credentials, authorization
+from tidelog.http.decoders import decode
 from tidelog.http.endpoints import Endpoint, Endpoints
 from tidelog.http.owners import Owned, Owners
 from tidelog.http.problem import error_from_answer
@@ -101,7 +102,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     def decode(self, kind: type[_T]) -> _T:
         """The JSON body as ``kind``. Raises ``UnexpectedAnswer`` when it is something else."""
         try:
-            return msgspec.json.decode(self.body, type=kind)
+            return decode(self.body, kind)
         except msgspec.DecodeError as error:
             raise self.unexpected(str(error)) from error
 

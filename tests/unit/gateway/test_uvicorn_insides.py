@@ -23,7 +23,9 @@ CYCLE = (
     "body disconnected keep_alive message_event more_body response_complete response_started waiting_for_100_continue"
 )
 FLOW = "pause_reading read_paused resume_reading"
-SERVER = "capture_signals config force_exit lifespan main_loop on_tick server_state servers should_exit shutdown startup"
+SERVER = (
+    "capture_signals config force_exit lifespan main_loop on_tick server_state servers should_exit shutdown startup"
+)
 STATE = "connections default_headers tasks total_requests"
 OWNERS: dict[type, tuple[str, str, tuple[ModuleType, ...]]] = {
     HttpToolsProtocol: ("self", PROTOCOL, (protocol, tls_protocol, moving_protocol)),
