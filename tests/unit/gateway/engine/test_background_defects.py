@@ -86,10 +86,13 @@ async def test_one_round_after_the_other(caplog: pytest.LogCaptureFixture) -> No
 )
 async def test_a_coordinators_rounds(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Sessions, topics, adoption, expiry: each goes on."""
-    groups = make_gateway(group_bounds=SOON).engine.groups
+    gateway = make_gateway(group_bounds=SOON)
+    await gateway.topic()
+    groups = gateway.engine.groups
     failing = Failing(getattr(groups.upkeep, name))
     monkeypatch.setattr(groups.upkeep, name, failing)
     groups.start()
+    await groups.join("g", replace(JOINING, session_timeout_ms=60_000))  # without a group no session ends
     await failing.again.wait()
     await groups.drain()
 
