@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -31,4 +32,13 @@ def until(look: Callable[[], T], seconds: float = 30, *, every: float = 0.02, wh
         assert time.monotonic() < deadline, what
         time.sleep(every)
         every = max(every, min(1.2 * every, PAUSE_SECONDS_MAX))
+    return found
+
+
+async def turns_up(look: Callable[[], T], seconds: float = 30, *, what: str = "it never came about") -> T:
+    """As ``until``, for what the event loop of the test itself brings about, or threads beside it."""
+    deadline = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < deadline, what
+        await asyncio.sleep(0.01)
     return found

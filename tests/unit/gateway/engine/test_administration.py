@@ -16,6 +16,7 @@ from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused
 from log_format.topic.live_segments import live_segments
 from tests.support.engine import Gateway, make_gateway, values_of
 from tests.support.faulty_store import Gate
+from tests.support.waiting import turns_up
 
 
 async def test_making_a_topic_twice_is_the_same_topic(gateway: Gateway) -> None:
@@ -94,11 +95,7 @@ async def test_a_deleted_topic_is_gone_with_its_segments(gateway: Gateway) -> No
     await gateway.engine.administration.delete("t")
     with pytest.raises(UnknownTopic):
         await gateway.engine.administration.describe("t")
-    for _ in range(100):
-        if not list(gateway.store.objects.list("topics/t/segments/")):
-            break
-        await asyncio.sleep(0.01)
-    assert not list(gateway.store.objects.list("topics/t/segments/"))
+    await turns_up(lambda: not list(gateway.store.objects.list("topics/t/segments/")))
     assert list(gateway.store.objects.list("topics/t/_delta_log/"))
 
 
@@ -183,11 +180,7 @@ async def test_checkpoints_follow_commits(gateway: Gateway) -> None:
     gateway.store.come_back()
     topic._checkpointing._not_before_ms = 0
     await gateway.append(topic, [b"x"])
-    for _ in range(200):
-        if last_checkpoint_version(gateway.store.objects, "t") is not None:
-            break
-        await asyncio.sleep(0.01)
-    assert (last_checkpoint_version(gateway.store.objects, "t") or 0) >= 105
+    assert (await turns_up(lambda: last_checkpoint_version(gateway.store.objects, "t")) or 0) >= 105
     other = make_gateway(objects=gateway.store.objects)
     assert len(values_of(await other.fetch(0, records=1000))) >= 64
     assert other.store.calls["get"] < 80, "the whole log was replayed, or a read took more runs than its bound"
@@ -241,7 +234,7 @@ async def test_a_stream_follows_and_says_why_it_ends(gateway: Gateway) -> None:
     stream = asyncio.create_task(follow())
     for number in range(20):
         await gateway.append(topic, [b"%d" % number])
-    await asyncio.sleep(0.05)
+    await turns_up(lambda: len(seen) >= 20)
     assert seen == list(range(20))
     await gateway.engine.administration.delete("t")
     await stream
@@ -284,10 +277,7 @@ async def test_a_store_that_hangs_is_not_waited_for() -> None:
         with pytest.raises(OutcomeUnknown):
             await first
         gate.open()
-    for _ in range(100):
-        if topic.state.partition_count != 1:
-            break
-        await asyncio.sleep(0.01)
+    await turns_up(lambda: topic.state.partition_count != 1)
     await gateway.append(topic, [b"x"])
     assert topic.state.partition_count == 2
     gateway.forget_tail()

@@ -191,9 +191,9 @@ async def test_an_answer_is_small_where_memory_is_short(gateway: Gateway, from_s
 async def test_a_long_list_waits_for_others_to_end() -> None:
     """Fetches of many partitions share a bounded memory; short ones pass. One more than may wait is refused."""
     gateway = make_gateway(fetch_lists_waiting_max=1, fetch_lists_bytes_max=100 * FETCH_PARTITION_BYTES)
-    await gateway.topic(partition_count=70)
+    topic = await gateway.topic(partition_count=70)
     wanted = [FetchFrom(topic="t", partition=number, offset=0) for number in range(70)]
-    first = asyncio.create_task(gateway.fetch_all(wanted, wait_ms=300))
+    first = asyncio.create_task(gateway.fetch_all(wanted, wait_ms=30_000))
     await asyncio.sleep(0.05)
     second = asyncio.create_task(gateway.fetch_all(wanted))
     await asyncio.sleep(0.05)
@@ -201,6 +201,7 @@ async def test_a_long_list_waits_for_others_to_end() -> None:
         await gateway.fetch_all(wanted)
     assert values_of(await gateway.fetch(0)) == []
     assert not second.done()
+    await gateway.append(topic, [b"ends the first"])
     for task in (first, second):
         answer = await task
         assert len(answer.parts) == 70

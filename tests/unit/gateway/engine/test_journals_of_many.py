@@ -25,6 +25,7 @@ from log_format.topic.producers import ProducerStamp
 from tests.support.engine import Gateway, batch_of, values_of
 from tests.support.faulty_store import Gate
 from tests.support.journal_wires import Late, Wires, loses_answer, loses_request, wired_gateways
+from tests.support.waiting import turns_up
 
 SHARED: dict[str, Any] = {"commit_mode": "shared", "flush_ms": 5}
 PRODUCER = issue(PLAIN, 1, "a" * 20, b"key")
@@ -84,8 +85,8 @@ async def objects_of_all_share_a_commit() -> None:
         first = asyncio.create_task(world.append(0, b"a"))
         await gate.wait_until_reached()
         others = [asyncio.create_task(world.append(number, b"bc"[number - 1 : number])) for number in (1, 2)]
-        await asyncio.sleep(0.2)
-        assert all(wire.offer_bytes for wire in world.wires[1:])
+        await turns_up(lambda: all(wire.offer_bytes for wire in world.wires[1:]))
+        await asyncio.sleep(0.05)  # they reach the owner
     places = await asyncio.gather(first, *others)
     assert places[0] == (Appended(0, 1, 1),)
     assert sorted(place.base_offset for (place,) in places) == [1, 2, 3]

@@ -16,6 +16,7 @@ from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable, TopicRe
 from log_format.topic.appended import Appended
 from tests.support.engine import Gateway, batch_of, make_gateway, values_of
 from tests.support.faulty_store import Gate
+from tests.support.waiting import turns_up
 
 
 async def test_nothing_is_acknowledged_before_its_commit_stands(gateway: Gateway) -> None:
@@ -75,11 +76,7 @@ async def test_the_next_segment_is_uploaded_while_a_commit_is_under_way(gateway:
         first = gateway.submit(topic, [b"a", b"b", b"c"], [0, 1, 1])
         await gate.wait_until_reached()
         second = gateway.submit(topic, [b"d", b"e"], [1, 2])
-        for _ in range(200):
-            if gateway.store.calls["put"] == 2:
-                break
-            await asyncio.sleep(0.01)
-        assert gateway.store.calls["put"] == 2, "the second segment waits for the first commit"
+        await turns_up(lambda: gateway.store.calls["put"] == 2, what="the second segment waits for the first commit")
         assert not first.settled.done()
         gate.open()
         await asyncio.wait([second.settled])
@@ -169,7 +166,7 @@ async def test_who_waits_too_long_is_withdrawn_and_never_written() -> None:
         first = gateway.submit(topic, [b"first"])
         await gate.wait_until_reached()
         staged = gateway.submit(topic, [b"staged"])
-        await asyncio.sleep(0.1)
+        await turns_up(lambda: gateway.store.calls["put"] == 2)
         waiting = topic.submit(batch_of(topic, [b"withdrawn"]), memory.reserve(100))
         with pytest.raises(BackOff):
             await topic.appending.acknowledged(waiting)
