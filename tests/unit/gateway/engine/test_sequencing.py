@@ -13,6 +13,7 @@ from log_format.topic.appended import Appended, Duplicate
 from log_format.topic.producers import ProducerStamp
 from tests.support.engine import Gateway, batch_of, make_gateway, values_of
 from tests.support.faulty_store import Gate
+from tests.support.waiting import turns_up
 
 EVER_MS = 60_000
 
@@ -57,7 +58,7 @@ async def test_five_in_flight_share_a_flush_whatever_their_order(gateway: Gatewa
         first = requests.start(0)
         await gate.wait_until_reached()
         others = [requests.start(sequence) for sequence in (4, 2, 3, 1)]
-        await asyncio.sleep(0.05)
+        await turns_up(lambda: sum(map(len, topic.sequencing._under_way.values())) == 5)
         assert not topic.sequencing.is_idle
         gate.open()
         answers = [await first, *(await asyncio.gather(*others))]

@@ -59,6 +59,7 @@ async def test_what_a_job_decided_is_finished() -> None:
     assert await values(gateway) == [[b"a"], [b"b"]]
     assert job.finish(row).state == "committed"
     assert await values(gateway) == [[b"a"], [b"b"]]
+    await gateway.engine.drain()  # what is staged is deleted behind the finish
     assert not list(gateway.store.list(STAGED))
 
 
