@@ -127,14 +127,15 @@ def test_a_gigabyte_sent_all_the_same_costs_no_memory(stub: StubProcess, announc
     assert stub.get("/healthz").status_code == 200
 
 
-def test_bodies_past_the_budget_are_overloaded_and_freed(stub: StubProcess) -> None:
+def test_bodies_past_the_budget_are_overloaded_and_freed(start: Callable[..., StubProcess]) -> None:
     """Slow clients hold what they sent; when that is all there is, others get 503 until it is given back."""
+    stub = start("--in-flight-bytes-max", str(20 * MEBIBYTE), "--body-idle-ms", "30000")
     holders = []
     for _ in range(2):
         holder = stub.connect()
         holder.sendall(b"POST /v1/echo HTTP/1.1\r\nHost: h\r\nContent-Length: 12582912\r\n\r\n" + b"z" * (9 * MEBIBYTE))
         holders.append(holder)
-    assert eventually(lambda: metric(stub, "tidelog_request_memory_bytes") == 18 * MEBIBYTE, 1.0)
+    assert eventually(lambda: metric(stub, "tidelog_request_memory_bytes") == 18 * MEBIBYTE)
     answer = httpx.post(stub.url + "/v1/echo", content=b"z" * (4 * MEBIBYTE), timeout=20)
     assert (answer.status_code, answer.json()["error_code"]) == (503, "OVERLOADED")
     assert answer.headers["retry-after"] == "1"
@@ -203,7 +204,7 @@ def test_readiness_returns_with_the_store(start: Callable[..., StubProcess]) -> 
 
 def test_sigterm_drains_in_order(start: Callable[..., StubProcess]) -> None:
     """Readiness fails and new work is refused while the socket listens; waits and streams end with answers; exit status 0."""
-    stub = start("--drain-notice-ms", "700", drain_seconds=0.7)
+    stub = start("--drain-notice-ms", "2500", drain_seconds=0.5)
     answers: dict[str, str] = {}
 
     def ask(path: str) -> None:
