@@ -25,6 +25,7 @@ from gateway.access.jwt_callers import (
 from log_format.errors import BackOff
 from tests.support.clocks import ManualClock
 from tests.support.issuer import AUDIENCE, Issuer, running_issuer
+from tests.support.waiting import turns_up
 
 
 class CountingExecutor(ThreadPoolExecutor):
@@ -132,10 +133,7 @@ async def test_a_withdrawn_key_ends(bench: Bench) -> None:
     del bench.issuer.keys["first"]
     bench.clock.pass_ms(KEYS_RENEWED_MS + 1)
     assert (await bench.caller(stolen)).principal == "User:alice"
-    for _ in range(100):
-        await asyncio.sleep(0.005)
-        if bench.issuer.asked == 2:
-            break
+    await turns_up(lambda: bench.issuer.asked == 2 and bench.callers._asking is None)
     bench.clock.pass_ms(REMEMBERED_MS)
     with pytest.raises(NotProved):
         await bench.caller(stolen)
