@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from collections.abc import Callable
@@ -365,14 +364,9 @@ def test_the_audit_trail_has_what_kafka_clients_did(service: Service, topic: str
 
 
 def _audited(service: Service) -> set[tuple[Any, ...]]:
-    answer = service.secured.admin.http.get(
-        "/v1/topics/__audit/partitions/0/records", params={"offset": "earliest", "max_bytes": 1_000_000}
-    )
-    events = [json.loads(record["value"]) for record in answer.json()["records"]]
     return {
         (one["kind"], one["principal"], one["operation"], one["resource"], one["route"])
-        for one in events
-        if one["method"] == "KAFKA" and one["source"] == "127.0.0.1"
+        for one in service.secured.events(method="KAFKA", source="127.0.0.1")
     }
 
 

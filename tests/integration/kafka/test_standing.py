@@ -36,12 +36,6 @@ def _waits(service: Service) -> Callable[[], bool]:
     return waits
 
 
-def _events(service: Service, **members: Any) -> list[Any]:
-    read = service.secured.admin.http.get("/v1/topics/__audit/partitions/0/records?offset=earliest&max_records=10000")
-    told = [record["value"] for record in read.json()["records"]]
-    return [one for one in told if all(f'"{name}":"{value}"' in one for name, value in members.items())]
-
-
 def test_a_fetch_that_waits_is_judged_again_before_it_answers(service: Service, topic: str) -> None:
     """The record that ends the wait is for those that may read it then; the denial is in the audit trail."""
     principal, token = service.user(("Read", "topic", topic))
@@ -54,9 +48,8 @@ def test_a_fetch_that_waits_is_judged_again_before_it_answers(service: Service, 
         (part,) = wire.answer("fetch", 12).responses[0].partitions
     assert part.error_code is TOPIC_DENIED
     assert not part.records
-    assert eventually(
-        lambda: bool(_events(service, kind="denial", principal=principal, route="Fetch", resource=topic)), 20
-    )
+    denial = {"kind": "denial", "principal": principal, "route": "Fetch", "resource": topic}
+    assert eventually(lambda: service.secured.events(**denial), 20)
 
 
 def test_a_fetch_that_waits_does_not_outlive_its_token(service: Service, topic: str) -> None:
