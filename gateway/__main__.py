@@ -53,9 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _warn(settings)
     passed_on = sys.argv[1:] if arguments is None else arguments
     supervisor = Supervisor(settings, count, passed_on, partial(announce, settings.store))
-    status = asyncio.run(supervisor.run())
-    structured_log.WRITER.flush()
-    return status
+    try:
+        return asyncio.run(supervisor.run())
+    finally:
+        structured_log.WRITER.flush()
 
 
 def _serve(settings: Settings) -> int:
@@ -77,8 +78,10 @@ def _serve(settings: Settings) -> int:
     moving = moving_of(gateway, worker)
     config = server_config(create_app(gateway), gateway, moving)
     server = GatewayServer(config, gateway, partial(announce, gateway.store_uri), worker=worker, moving=moving)
-    server.run(None if worker is None else [worker.shared, worker.own])
-    structured_log.WRITER.flush()
+    try:
+        server.run(None if worker is None else [worker.shared, worker.own])
+    finally:
+        structured_log.WRITER.flush()  # also where it could not start, which ends the process
     if not server.drained_whole:
         # Threads may still wait for the store, and an ordinary exit would wait for them.
         os._exit(1)

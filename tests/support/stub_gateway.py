@@ -170,8 +170,10 @@ def main() -> int:
         sys.stdout.flush()
 
     server = GatewayServer(server_config(app, gateway), gateway, announce)
-    server.run()
-    structured_log.WRITER.flush()
+    try:
+        server.run()
+    finally:
+        structured_log.WRITER.flush()
     return 0 if server.drained_whole else 1
 
 

@@ -88,7 +88,7 @@ def test_a_store_that_is_down_is_waited_for(store: RefusingStore, caplog: pytest
 def test_an_address_that_leads_each_asker_to_itself_is_warned_about(
     tmp_path: Path, settings: tuple[str, ...], is_warned: bool
 ) -> None:
-    """0.0.0.0 is for listening. The port is taken, so that the gateway ends before it listens on every address."""
+    """0.0.0.0 is for listening. The port is taken, so that the gateway ends before it listens on every address, and says so."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         where = [
             "--host",
@@ -104,6 +104,7 @@ def test_an_address_that_leads_each_asker_to_itself_is_warned_about(
         ended = subprocess.run(command, env=environment(), capture_output=True, timeout=60, check=False)
     assert ended.returncode == 3, ended.stderr
     assert ended.stderr.count(b"--advertised-url") == is_warned
+    assert b"address already in use" in ended.stderr, "its last words were not written"
 
 
 def test_lines_for_people_are_short_and_safe() -> None:
