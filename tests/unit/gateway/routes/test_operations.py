@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 
@@ -25,10 +26,11 @@ def test_readiness_follows_the_store(client: Client, application: Gateway) -> No
 
 
 def test_probes_do_not_load_the_store(client: Client, application: Gateway) -> None:
-    """A hundred probes within a second are one look at the store."""
+    """A hundred probes are a look at the store for each second that they take, and not a hundred."""
+    began = time.monotonic()
     for _ in range(100):
         client.get("/readyz")
-    assert engine_of(application).events.count("look") <= 2
+    assert 1 <= engine_of(application).events.count("look") <= 2 + (time.monotonic() - began)
 
 
 def test_cluster_names_this_gateway_and_its_limits(client: Client, application: Gateway) -> None:
