@@ -121,8 +121,7 @@ def _table(kind: type, data: bytes) -> pa.Table:
 
 
 _DECODERS: Final[dict[type, Any]] = {
-    kind: msgspec.msgpack.Decoder(kind, dec_hook=_table)
-    for kind in (TakeAsked, SettleAsked, TakeAnswer, SettleAnswer)
+    kind: msgspec.msgpack.Decoder(kind, dec_hook=_table) for kind in (TakeAsked, SettleAsked, TakeAnswer, SettleAnswer)
 }
 """Made here, once: msgspec ends the process where two threads make the first decoder of a class at the same time."""
 

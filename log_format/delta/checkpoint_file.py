@@ -34,8 +34,8 @@ _LARGE: Final = threading.Lock()
 _GROUP_BYTES: Final = 8 * 1024 * 1024
 """Bytes encoded at once, about: each row group costs a few KiB in the object's footer."""
 _ROWS_MAX: Final = 16_384
-_decode_note: Final = msgspec.json.Decoder(tuple[int, int]).decode
 """Rows of one piece: more are not faster."""
+_decode_note: Final = msgspec.json.Decoder(tuple[int, int]).decode
 
 
 @contextmanager
