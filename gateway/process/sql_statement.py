@@ -4,8 +4,8 @@ Once its libraries are there it can open no file, no socket and no other process
 system refuses, whatever DuckDB would do (``fence``). It has no credential: its environment is what Python needs
 (``statement_environment``). It ends by its limits of memory and of a processor's time, and by an alarm if its gateway is gone.
 
-Like a reader of history it ignores SIGTERM and SIGINT, and yields to all other processes. It finds no pandas, which pyarrow would
-import beside its first array where it is installed: half of a statement's start, for nothing.
+Like a reader of history it ignores SIGTERM and SIGINT, and yields to all other processes. It finds no pandas
+(``log_format.without_pandas``).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
-from importlib.abc import MetaPathFinder
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import msgspec
 
 from gateway.process.yielding import yield_to_gateway
 from gateway.sql.task import CPU_S_MAX, LENGTH, LIFE_S_MAX, Found, framed
+from log_format.without_pandas import find_no_pandas
 
 OUT_OF_MEMORY_SCORE: Final = 1000
 _KEPT: Final = ("LD_LIBRARY_PATH", "PATH", "PYTHONHOME", "PYTHONPATH")
@@ -36,15 +36,6 @@ _FRUGAL: Final = {
 }
 _WORKING_BYTES: Final = 320 * 1024 * 1024
 """Of address space for records and answer, above what interpreter and libraries have: 425 MiB, of which 165 are resident."""
-
-
-class WithoutPandas(MetaPathFinder):
-    """Finds nothing, and lets no other look for pandas."""
-
-    def find_spec(self, name: str, *_: Any) -> None:
-        """Raises ``ModuleNotFoundError`` for pandas."""
-        if name == "pandas":
-            raise ModuleNotFoundError(name=name)
 
 
 def statement_command() -> list[str]:
@@ -61,7 +52,7 @@ def main() -> None:
     """Answer one statement."""
     yield_to_gateway(out_of_memory_score=OUT_OF_MEMORY_SCORE)
     signal.alarm(LIFE_S_MAX)
-    sys.meta_path.insert(0, WithoutPandas())
+    find_no_pandas()
     import pyarrow as pa  # noqa: PLC0415 - what takes long comes behind the lower priority
 
     from gateway.sql.statement import Statement  # noqa: PLC0415
