@@ -2,7 +2,8 @@
 
 Once its libraries are there it can open no file, no socket and no other process, and write nothing but its standard output: the
 system refuses, whatever DuckDB would do (``fence``). It has no credential: its environment is what Python needs
-(``statement_environment``). It ends by its limits of memory and of a processor's time, and by an alarm if its gateway is gone.
+(``statement_environment``). It ends by its limits of memory and of a processor's time, and with its gateway: at once on Linux, by
+an alarm elsewhere.
 
 Like a reader of history it ignores SIGTERM and SIGINT, and yields to all other processes. It finds no pandas
 (``log_format.without_pandas``).
@@ -10,6 +11,7 @@ Like a reader of history it ignores SIGTERM and SIGINT, and yields to all other 
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import signal
@@ -38,6 +40,10 @@ _WORKING_BYTES: Final = 320 * 1024 * 1024
 """Of address space for records and answer, above what interpreter and libraries have: 425 MiB, of which 165 are resident."""
 
 
+_KILL_WITH_PARENT: Final = 1
+"""``PR_SET_PDEATHSIG``: prctl(2). The parent is the gateway's main thread, in which its event loop runs."""
+
+
 def statement_command() -> list[str]:
     """This Python with this program; the modules are looked for where this process found them."""
     return [sys.executable, *(["-P"] if sys.flags.safe_path else []), "-m", "gateway.process.sql_statement"]
@@ -51,7 +57,7 @@ def statement_environment(own: Mapping[str, str]) -> dict[str, str]:
 def main() -> None:
     """Answer one statement."""
     yield_to_gateway(out_of_memory_score=OUT_OF_MEMORY_SCORE)
-    signal.alarm(LIFE_S_MAX)
+    _end_with_gateway()
     find_no_pandas()
     import pyarrow as pa  # noqa: PLC0415 - what takes long comes behind the lower priority
 
@@ -72,6 +78,13 @@ def main() -> None:
         _say(sink, statement.found() if error is None else Found(error=error))
     # The gateway has it, and kills: nothing is left to be tidied up.
     os._exit(0)
+
+
+def _end_with_gateway() -> None:
+    signal.alarm(LIFE_S_MAX)
+    if sys.platform == "linux":
+        # Where the gateway is gone before this, what this process reads first ends it.
+        ctypes.CDLL(None).prctl(_KILL_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
 
 
 def fence() -> None:
