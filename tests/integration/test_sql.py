@@ -20,6 +20,7 @@ import pytest
 from gateway.process.sql_statement import fence, statement_command, statement_environment
 from gateway.sql.settings import PROCESS_BYTES
 from gateway.sql.task import CPU_S_MAX
+from tests.support.command_runs import runner
 from tests.support.gateway_process import GatewayProcess, running_gateway
 from tests.support.secured import secured_gateway
 from tests.support.waiting import until
@@ -284,8 +285,8 @@ def test_topics_are_read_with_their_right(tmp_path: Path) -> None:
 )
 def test_the_command_line_answers_the_same(gateway: GatewayProcess, sql: str) -> None:
     """Row for row, by the columns' names."""
-    command = [sys.executable, "-m", "tidelog", "sql", sql, "--json", "--url", gateway.url]
-    told = subprocess.run(command, capture_output=True, check=True, text=True, env=os.environ)
+    told = runner(gateway.url)("sql", sql, "--json")
+    assert told.exit_code == 0, told.stderr
     answer = asked(gateway, sql).json()
     names = [column["name"] for column in answer["columns"]]
     assert [dict(zip(names, row, strict=True)) for row in answer["rows"]] == [
