@@ -27,6 +27,7 @@ from log_format.stores.local import LocalStore
 from log_format.stores.memory import MemoryStore
 from log_format.stores.s3 import S3Store
 from tests.support.certificate_authority import Authority
+from tests.support.compiled_once import compiled_once
 from tests.support.java import FAST_START
 from tests.support.minio import Minio
 from tests.support.spread import NICE, FilesAndSpark, is_patient, turn
@@ -45,11 +46,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Modules and tests come by the thousand and stay: the garbage collector does not walk them again and again."""
     gc.disable()
     try:
-        return (yield)
+        with compiled_once(session.config):
+            return (yield)
     finally:
         gc.freeze()
         gc.enable()

@@ -2,28 +2,30 @@
 
 Once its libraries are there it can open no file, no socket and no other process, and write nothing but its standard output: the
 system refuses, whatever DuckDB would do (``fence``). It has no credential: its environment is what Python needs
-(``statement_environment``). It ends by its limits of memory and of a processor's time, and by an alarm if its gateway is gone.
+(``statement_environment``). It ends by its limits of memory and of a processor's time, and with its gateway: at once on Linux, by
+an alarm elsewhere.
 
-Like a reader of history it ignores SIGTERM and SIGINT, and yields to all other processes. It finds no pandas, which pyarrow would
-import beside its first array where it is installed: half of a statement's start, for nothing.
+Like a reader of history it ignores SIGTERM and SIGINT, and yields to all other processes. It finds no pandas
+(``log_format.without_pandas``).
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import signal
 import sys
 import time
 from collections.abc import Mapping
-from importlib.abc import MetaPathFinder
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import msgspec
 
 from gateway.process.yielding import yield_to_gateway
 from gateway.sql.task import CPU_S_MAX, LENGTH, LIFE_S_MAX, Found, framed
+from log_format.without_pandas import find_no_pandas
 
 OUT_OF_MEMORY_SCORE: Final = 1000
 _KEPT: Final = ("LD_LIBRARY_PATH", "PATH", "PYTHONHOME", "PYTHONPATH")
@@ -38,13 +40,8 @@ _WORKING_BYTES: Final = 320 * 1024 * 1024
 """Of address space for records and answer, above what interpreter and libraries have: 425 MiB, of which 165 are resident."""
 
 
-class WithoutPandas(MetaPathFinder):
-    """Finds nothing, and lets no other look for pandas."""
-
-    def find_spec(self, name: str, *_: Any) -> None:
-        """Raises ``ModuleNotFoundError`` for pandas."""
-        if name == "pandas":
-            raise ModuleNotFoundError(name=name)
+_KILL_WITH_PARENT: Final = 1
+"""``PR_SET_PDEATHSIG``: prctl(2). The parent is the gateway's main thread, in which its event loop runs."""
 
 
 def statement_command() -> list[str]:
@@ -60,8 +57,8 @@ def statement_environment(own: Mapping[str, str]) -> dict[str, str]:
 def main() -> None:
     """Answer one statement."""
     yield_to_gateway(out_of_memory_score=OUT_OF_MEMORY_SCORE)
-    signal.alarm(LIFE_S_MAX)
-    sys.meta_path.insert(0, WithoutPandas())
+    _end_with_gateway()
+    find_no_pandas()
     import pyarrow as pa  # noqa: PLC0415 - what takes long comes behind the lower priority
 
     from gateway.sql.statement import Statement  # noqa: PLC0415
@@ -81,6 +78,13 @@ def main() -> None:
         _say(sink, statement.found() if error is None else Found(error=error))
     # The gateway has it, and kills: nothing is left to be tidied up.
     os._exit(0)
+
+
+def _end_with_gateway() -> None:
+    signal.alarm(LIFE_S_MAX)
+    if sys.platform == "linux":
+        # Where the gateway is gone before this, what this process reads first ends it.
+        ctypes.CDLL(None).prctl(_KILL_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
 
 
 def fence() -> None:

@@ -4,7 +4,8 @@ Spark has ``$SPARK_HOME/python/lib/pyspark.zip`` first on their path. Python kee
 process compiles its pyspark anew. That takes longer than all else before its first answer, and each start of a stream is a new
 process. Where pip installed pyspark, the archive lies within it, and the same files are beside it, compiled.
 
-1. Nothing changes where the archive is not within a pyspark on the path, as in Spark's own distribution.
+1. Nothing changes where the archive is not within a pyspark on the path, as in Spark's own distribution. Spark resolves symbolic
+   links in its own path, and an environment's is as it was called: they are compared without links.
 2. Where that pyspark and py4j are installed the archives leave the path. Code that searches the whole path, as Spark does for
    data sources, fails at archives in Python 3.13 (CPython issue 121342).
 3. The ``sitecustomize`` that this one shadows runs, too.
@@ -25,7 +26,10 @@ _ARCHIVES = f"{os.sep}pyspark{os.sep}python{os.sep}lib{os.sep}"
 
 def _without_archives(path: list[str]) -> list[str]:
     """The path without the archives within its own pyspark; they go to its end when py4j is nowhere else."""
-    within = {entry for entry in path if _ARCHIVES in entry and entry.partition(_ARCHIVES)[0] in path}
+    places = {os.path.realpath(entry) for entry in path}
+    within = {
+        entry for entry in path if _ARCHIVES in entry and os.path.realpath(entry.partition(_ARCHIVES)[0]) in places
+    }
     others = [entry for entry in path if entry not in within]
     is_installed = all(PathFinder.find_spec(name, others) is not None for name in ("pyspark", "py4j"))
     return others if is_installed else sorted(path, key=within.__contains__)

@@ -13,7 +13,7 @@ from tests.simulation.simulated.seeds import Seeds, unseen
 from tests.simulation.simulated_groups.world import PROFILES, simulate_groups
 
 SEEDS = Seeds("GROUP", 10, at_once=2)
-EVENTFUL_SEEDS = range(5, 17)
+EVENTFUL_SEEDS = range(6, 18)
 """Of each profile, at most; from the first on much happens."""
 
 

@@ -34,6 +34,8 @@ def chromium() -> str:
 def running_browser() -> Iterator[Visitors]:
     """The visitors of one for the time of the block. It resolves no names, so that nothing leaves the machine."""
     flags = ["--no-sandbox", "--disable-dev-shm-usage", "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"]
+    # A page is shown by a process that showed others of its profile: it need not start, nor compile the console's code again.
+    flags.append("--renderer-process-limit=1")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=flags)
         try:

@@ -15,7 +15,7 @@ import socket
 import struct
 import sys
 
-from tests.support.gateway_alone import WithoutPandas
+from log_format.without_pandas import find_no_pandas
 
 NUMBER = struct.Struct("i")
 REQUEST_BYTES_MAX = 1 << 18
@@ -23,7 +23,7 @@ REQUEST_BYTES_MAX = 1 << 18
 
 def _import_gateway() -> None:
     """Everything that a gateway on a directory imports before it listens. None of it starts a thread."""
-    sys.meta_path.insert(0, WithoutPandas())
+    find_no_pandas()
     import gateway.__main__
     import gateway.app
     import gateway.process.assembly

@@ -19,8 +19,7 @@ from typing import BinaryIO
 from tests.support.fork_server import NUMBER
 
 ROOT = Path(__file__).resolve().parents[2]
-GATEWAY = (sys.executable, str(Path(__file__).with_name("gateway_alone.py")))
-"""``python -m gateway`` for tests."""
+GATEWAY = (sys.executable, "-m", "gateway")
 
 
 class Forked:

@@ -6,7 +6,8 @@ unit.
 
 Tests that wait for processes come first, those that keep a processor busy last. One worker of two begins at the end, so that
 some tests wait while others compute. Every third worker takes tests of ``PATIENT``, then of ``COMPUTING``, and no others, and
-gives way to the rest: tests that watch the time hardly notice it. What it leaves is in the middle, where the others meet.
+gives way to the rest: tests that watch the time hardly notice it. The others leave these to it until they have nothing else: a
+worker that ends early leaves a processor idle.
 
 Groups of pytest-xdist's own are absent: pytest 9.2 takes their mark without a word and xdist 3.8 no longer sees it
 (pytest-dev/pytest-xdist#1386).
@@ -91,11 +92,14 @@ class FilesAndSpark(LoadFileScheduling):  # type: ignore[misc]
 
     def _assign_work_unit(self, node: Any) -> None:
         if is_patient(node.gateway.id):
-            patient = next(self._patient_units(), None)
-            if patient is not None:
-                self.workqueue.move_to_end(patient, last=False)
+            unit = next(self._patient_units(), None)
         elif _number(node.gateway.id) % 3 == 1:
-            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+            others = (unit for unit in reversed(self.workqueue) if not _can_wait(unit))
+            unit = next(others, next(reversed(self.workqueue), None))
+        else:
+            unit = None
+        if unit is not None:
+            self.workqueue.move_to_end(unit, last=False)
         super()._assign_work_unit(node)
 
     def _reschedule(self, node: Any) -> None:
@@ -105,7 +109,11 @@ class FilesAndSpark(LoadFileScheduling):  # type: ignore[misc]
             super()._reschedule(node)
 
     def _patient_units(self) -> Iterator[str]:
-        return (unit for unit in self.workqueue if unit.startswith((*PATIENT, *COMPUTING)))
+        return filter(_can_wait, self.workqueue)
+
+
+def _can_wait(unit: str) -> bool:
+    return unit.startswith((*PATIENT, *COMPUTING))
 
 
 def is_patient(worker: str) -> bool:

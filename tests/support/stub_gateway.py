@@ -6,6 +6,11 @@ Routes of its own: ``POST /v1/echo`` (the body comes back), ``GET /v1/large?size
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from log_format.without_pandas import find_no_pandas
+
+    find_no_pandas()
+
 import asyncio
 import os
 import sys

@@ -58,12 +58,12 @@ def unseen(
     names: Iterable[str], simulate: Callable[..., History], profiles: Iterable[Profile], seeds: Iterable[int]
 ) -> set[str]:
     """What does not happen in histories of each profile. They end as soon as all of it did."""
-    missing = set(names)
+    missing, kinds = set(names), list(profiles)
     for seed in seeds:
-        for profile in profiles:
+        for profile in kinds:
             missing -= simulate(seed, profile=profile).seen.keys()
-        if not missing:
-            break
+            if not missing:
+                return missing
     return missing
 
 

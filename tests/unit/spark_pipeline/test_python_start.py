@@ -35,6 +35,15 @@ def test_pyspark_is_the_installed_one() -> None:
     assert _printed(WHERE, *ARCHIVES, python_path({})) == pyspark.__file__
 
 
+def test_pyspark_is_the_installed_one_behind_a_link(tmp_path: Path) -> None:
+    """Spark names its archives without the symbolic links by which this environment was called, or the other way round."""
+    linked = tmp_path / "linked"
+    linked.symlink_to(INSTALLED.parent)
+    archives = [archive.replace(str(INSTALLED.parent), str(linked)) for archive in ARCHIVES]
+    assert ".zip" in _printed(WHERE, *archives)
+    assert _printed(WHERE, *archives, python_path({})) == pyspark.__file__
+
+
 def test_what_looks_through_the_path_meets_no_archive() -> None:
     """As Spark's search for data sources: after ``invalidate_caches`` Python 3.13 can't tell what is in an archive."""
     walk = "import importlib, pkgutil; importlib.invalidate_caches(); print('py4j' in {m.name for m in pkgutil.iter_modules()})"
