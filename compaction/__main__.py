@@ -17,6 +17,7 @@ import argparse
 import logging
 import re
 import sys
+import threading
 from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 from typing import Final
@@ -47,9 +48,12 @@ def main(arguments: list[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.getLogger("py4j").setLevel(logging.ERROR)
 
+    told = threading.Event()
+
     def stop(number: int, frame: FrameType | None) -> None:
         # At once: work under way is either committed or collected later.
         del frame
+        told.set()
         raise SystemExit(0 if options.every is not None else 128 + number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -68,7 +72,7 @@ def main(arguments: list[str] | None = None) -> int:
                 only=options.topic,
                 is_dry_run=options.dry_run,
             )
-            return _run(job, report, options)
+            return _run(job, report, options, told)
     except (TidelogError, StoreError, ValueError) as problem:
         sys.stderr.write(f"{problem}\n")
         return 1
@@ -90,7 +94,8 @@ def _reporting(options: argparse.Namespace) -> AbstractContextManager[Reporter]:
     return serve(report, SystemClock(), host=options.metrics_host, port=options.metrics_port)
 
 
-def _run(job: Job, report: Reporter, options: argparse.Namespace) -> int:
+def _run(job: Job, report: Reporter, options: argparse.Namespace, told: threading.Event) -> int:
+    """Rounds, until ``told``: a finalizer swallows what a signal that comes within it raises."""
     clock = job.clock
     collected_ms: int | None = None
     while True:
@@ -107,6 +112,8 @@ def _run(job: Job, report: Reporter, options: argparse.Namespace) -> int:
         report.event("round", ms=clock.monotonic_ms() - started_ms, **totals.as_dict())
         if options.every is None:
             return 1 if totals.failed_topics else 0
+        if told.is_set():
+            return 0
         clock.sleep_ms(max(0, options.every - (clock.monotonic_ms() - started_ms)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -19,12 +20,17 @@ START_SECONDS_MAX = 240
 """On a machine that is busy with a whole test suite."""
 
 
+PORTS = range(20_000, 32_768)
+"""Linux gives those above to connections: one of a busy test suite could take a port before its server listens."""
+
+
 def free_port() -> int:
     """A port of 127.0.0.1 on which nothing listens now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    while True:
+        port = PORTS[secrets.randbelow(len(PORTS))]
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class ServerProcess:
