@@ -7,9 +7,8 @@ import contextlib
 import sys
 from collections.abc import AsyncIterator, Callable
 
-import psutil
-
 from gateway.history.readers import Readers
+from tests.support.children import children
 
 PATIENCE_S = 30
 IDLE_S = 0.5
@@ -24,11 +23,6 @@ async def until(is_so: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while not is_so():  # noqa: ASYNC110 - another process ends
             await asyncio.sleep(0.01)
-
-
-def children() -> set[int]:
-    """Of this process, living ones."""
-    return {each.pid for each in psutil.Process().children() if each.status() != psutil.STATUS_ZOMBIE}
 
 
 @contextlib.asynccontextmanager

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import sys
 
-import psutil
 import pytest
 
 from gateway.sql.statements import WAITING_MAX, StatementProcess, Statements
 from gateway.sql.task import FRAME_BYTES_MAX
 from log_format.errors import BackOff, ErrorCode, RequestRefused
+from tests.support.children import children
 
 SAYS = (
     "import sys, struct, time;"
@@ -21,10 +21,6 @@ NAMES = SAYS + 'say(b\'{"topics": ["t"]}\');'
 
 def statements(program: str) -> Statements:
     return Statements([sys.executable, "-ISc", program], {})
-
-
-def children() -> set[int]:
-    return {each.pid for each in psutil.Process().children() if each.status() != psutil.STATUS_ZOMBIE}
 
 
 async def asked(process: StatementProcess, *, after_naming: bool) -> None:
