@@ -228,7 +228,8 @@ class LocalStore:
                 os.close(parent)
         finally:
             if not is_moved:
-                _remove(temporary)
+                with suppress(OSError):
+                    os.unlink(temporary)  # noqa: PTH108 - hot, as above
 
     def _write_temporary(self, temporary: str, data: bytes) -> None:
         self._directories.make(self._temporary)
@@ -267,11 +268,8 @@ class LocalStore:
 
     def _durable(self, directory: str, path: str) -> int:
         """A descriptor of the directory, which survives a crash; made if need be. Raises ``OSError``."""
-        try:
+        with suppress(FileNotFoundError):
             parent = open_beneath(self._base, directory, to_sync=self._fsync)
-        except FileNotFoundError:
-            pass
-        else:
             if self._directories.is_made(path, parent):
                 return parent
             os.close(parent)
@@ -296,13 +294,6 @@ class LocalStore:
 
 def _above(path: str) -> str:
     return path.rpartition("/")[0]
-
-
-def _remove(temporary: str) -> None:
-    try:
-        os.unlink(temporary)  # noqa: PTH108 - hot: an object of the path costs as much
-    except OSError:
-        return
 
 
 def _read_range(descriptor: int, start: int, end: int) -> bytes:
