@@ -9,10 +9,6 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # tidelog/programs.py blocks it until here
 
-    from log_format.without_pandas import find_no_pandas
-
-    find_no_pandas()
-
 import argparse
 import logging
 import re

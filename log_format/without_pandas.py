@@ -1,4 +1,4 @@
-"""Programs that find no pandas: gateways and maintenance have no use for it.
+"""Programs that find no pandas: gateways have no use for it. Maintenance has: pyspark asks for it where Spark compacts keys.
 
 pyarrow imports it beside its first array where it is installed, as with ``tidelog[all]``: a third of a gateway's start, half of
 that of a statement in SQL, and 40 MB of memory, for nothing.
