@@ -102,10 +102,10 @@ PLANTED: dict[str, Planted] = {
     "takes over without grace": Planted(
         PASSING,
         (("gateway.groups.membership.live_group.LiveGroup.__init__", _takes_over_without_grace),),
-        first_seed=165,
+        first_seed=7,
     ),
     "judges commits by memory only": Planted(
-        PASSING, (("gateway.groups.offsets.committed.Committed.commit", _commits_by_memory),), first_seed=18
+        PASSING, (("gateway.groups.offsets.committed.Committed.commit", _commits_by_memory),), first_seed=2
     ),
     "lets anybody commit": Planted(
         PASSING,
@@ -113,7 +113,7 @@ PLANTED: dict[str, Planted] = {
             ("log_format.groups.changes.judge_commit", lambda *_: None),
             ("gateway.groups.membership.live_group.LiveGroup.check_commit", lambda *_: None),
         ),
-        first_seed=5,
+        first_seed=67,
     ),
     "answers before the commit": Planted(
         PASSING, (("gateway.engine.shared_commits.SharedCommits.decide", _answers_before_the_commit),)
@@ -134,7 +134,7 @@ PLANTED: dict[str, Planted] = {
             ("gateway.groups.membership.session.Session.over_ms", property(lambda self: 0)),
             ("gateway.groups.membership.session.Session.deadline_ms", _ends_sessions_early),
         ),
-        first_seed=128,
+        first_seed=59,
     ),
 }
 

@@ -127,27 +127,29 @@ _MEMORY = (
 )
 PLANTED: dict[str, Planted] = {
     "fences no coordinator": Planted(
-        PASSING, (("log_format.queues.changes.Settle.decide", _settles_unfenced), *_MEMORY)
+        PASSING, (("log_format.queues.changes.Settle.decide", _settles_unfenced), *_MEMORY), first_seed=18
     ),
     "takes over without waiting": Planted(
-        PASSING, (("gateway.queues.live_queue.LiveQueue.__init__", _takes_over_without_waiting),), first_seed=3
+        PASSING, (("gateway.queues.live_queue.LiveQueue.__init__", _takes_over_without_waiting),), first_seed=30
     ),
-    "gives locks by memory": Planted(PASSING, _MEMORY),
+    "gives locks by memory": Planted(PASSING, _MEMORY, first_seed=16),
     "settles what is over": Planted(
-        PASSING, (("gateway.queues.leases.Leases.find", _settles_what_is_over),), first_seed=30
+        PASSING, (("gateway.queues.leases.Leases.find", _settles_what_is_over),), first_seed=2
     ),
     "answers before the commit": Planted(
-        FAULTY, (("gateway.queues.live_queue.LiveQueue.write", _answers_before_the_commit),)
+        FAULTY, (("gateway.queues.live_queue.LiveQueue.write", _answers_before_the_commit),), first_seed=49
     ),
-    "never ends a lock": Planted(PASSING, (("gateway.queues.leases.Leases.ended", lambda self: []),)),
-    "ends locks early": Planted(PASSING, (("gateway.queues.leases.Leases.lock", _ends_locks_early),)),
+    "never ends a lock": Planted(PASSING, (("gateway.queues.leases.Leases.ended", lambda self: []),), first_seed=13),
+    "ends locks early": Planted(PASSING, (("gateway.queues.leases.Leases.lock", _ends_locks_early),), first_seed=11),
     "publishes ahead of settling": Planted(
-        FAULTY, (("gateway.queues.publishing.Publishing.publish", _publishes_ahead_of_settling),)
+        FAULTY, (("gateway.queues.publishing.Publishing.publish", _publishes_ahead_of_settling),), first_seed=8
     ),
     "settles without publishing": Planted(
-        PASSING, (("gateway.queues.publishing.Publishing.publish", _settles_without_publishing),)
+        PASSING, (("gateway.queues.publishing.Publishing.publish", _settles_without_publishing),), first_seed=10
     ),
-    "forgets the delivery count": Planted(PASSING, (("gateway.queues.outcomes.released", _forgets_the_count),)),
+    "forgets the delivery count": Planted(
+        PASSING, (("gateway.queues.outcomes.released", _forgets_the_count),), first_seed=4
+    ),
     "knows no limit of deliveries": Planted(
         PASSING,
         (
@@ -157,7 +159,7 @@ PLANTED: dict[str, Planted] = {
         ),
     ),
     "forgets a partition in a rewrite": Planted(
-        PASSING, (("log_format.queues.changes.snapshot", _forgets_in_a_rewrite),), first_seed=87
+        PASSING, (("log_format.queues.changes.snapshot", _forgets_in_a_rewrite),), first_seed=9
     ),
     "lets go what a transaction holds": Planted(
         PASSING,
@@ -165,10 +167,10 @@ PLANTED: dict[str, Planted] = {
             ("gateway.queues.partitions.Partitions.wait_for", _lets_go_in_a_transaction),
             ("gateway.queues.partitions.Partitions._hold", lambda self, pending: None),
         ),
-        first_seed=8,
+        first_seed=34,
     ),
     "drops settlements at the commit": Planted(
-        PASSING, (("log_format.queues.changes.Conclude.decide", _drops_at_the_commit),), first_seed=9
+        PASSING, (("log_format.queues.changes.Conclude.decide", _drops_at_the_commit),), first_seed=2
     ),
     "settles one too many": Planted(PASSING, (("log_format.queues.state.overlaid", _settles_one_too_many),)),
 }
