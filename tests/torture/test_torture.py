@@ -20,7 +20,7 @@ def _tortured(directory: Path, others: set[str], **plan: Any) -> dict[str, int]:
     """Each kind of fault once or more while producers, transactions, groups and readers go on; then the checker finds nothing,
     and the ``others`` read the same. What happened how often."""
     outcome = torture(
-        Plan(seconds=32, gateways=3, readers=2, transactional=1, pace_seconds=0.3, freeze_seconds=4, **plan),
+        Plan(seconds=32, gateways=3, readers=2, transactional=1, pace_seconds=0.6, freeze_seconds=4, **plan),
         directory,
         read_as=lambda service: {"deltalake": by_deltalake(TOPICS, service.environment)},
     )

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 
 def test_a_short_run(tmp_path: Path) -> None:
     """Two kills, each behind a merge or so; then every reader is judged by what the producers were told."""
-    outcome = torture_upkeep(Plan(seconds=5, seed=20, producers=2, pace_seconds=0.2, native=("accounts",)), tmp_path)
+    outcome = torture_upkeep(Plan(seconds=5, seed=20, producers=2, pace_seconds=0.5, native=("accounts",)), tmp_path)
     assert outcome.contradictions == []
     assert outcome.others_agree == {"deltalake": True}
     assert outcome.counts["rewrites (merge): committed"] >= 1
