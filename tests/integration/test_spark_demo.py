@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.support.java import FAST_START
 from tests.support.topic_writer import TopicWriter
 
 pytestmark = pytest.mark.spark
@@ -25,7 +26,7 @@ END_SECONDS_MAX = 60
 
 @pytest.fixture
 def environment(minio_environment: dict[str, str]) -> dict[str, str]:
-    return dict(os.environ) | minio_environment
+    return dict(os.environ) | minio_environment | {"SPARK_SUBMIT_OPTS": FAST_START}
 
 
 @pytest.mark.timeout(300)

@@ -10,3 +10,6 @@ FAST_START: Final = (
     # again and again, and compiles anew what it swept away.
     "-XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=256m -XX:NewRatio=1"
 )
+
+INTERPRETED: Final = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
+"""Spark interprets a query's expressions, where it would compile Java for a few rows. The demo compiles, as users do."""

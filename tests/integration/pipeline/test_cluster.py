@@ -27,7 +27,7 @@ import pytest
 from spark_pipeline.jars import JarSet, ensure_jars
 from spark_pipeline.java import java_executable
 from tests.support.flight_topic import FlightTopic
-from tests.support.java import FAST_START
+from tests.support.java import FAST_START, INTERPRETED
 
 pytestmark = pytest.mark.spark
 
@@ -152,7 +152,7 @@ def submit(url: str, arguments: list[str], directory: Path, environment: dict[st
         "spark.ui.enabled": "false",
     }
     command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", url, "--driver-memory", "512m"]
-    command += ["--driver-java-options", FAST_START, "--py-files", str(files["packages"])]
+    command += ["--driver-java-options", f"{FAST_START} {INTERPRETED}", "--py-files", str(files["packages"])]
     command += ["--jars", ",".join(map(str, ensure_jars(JarSet.DELTA)))]
     command += [option for name, value in settings.items() for option in ("--conf", f"{name}={value}")]
     log = directory / "driver.log"
