@@ -37,7 +37,7 @@ def shown(visits: Visits, body: str, *, policy: str = POLICY, script: str = "", 
     page.route(f"{ORIGIN}/script.js", lambda route: route.fulfill(body=script, content_type="text/javascript"))
     page.route(f"{ORIGIN}/favicon.ico", lambda route: route.fulfill(body="", content_type="image/png"))
     page.route(f"{ORIGIN}/refused", lambda route: route.fulfill(status=503, body="{}"))
-    page.goto("/")
+    page.goto(f"{ORIGIN}/")
     return page
 
 

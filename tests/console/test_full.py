@@ -57,7 +57,7 @@ def test_a_group_of_ten_thousand_partitions(console: Console) -> None:
 @pytest.mark.parametrize("route", ["/", "/topics", "/topics/wide", "/groups", "/groups/wide"])
 def test_the_first_paint_does_not_wait(console: Console, route: str) -> None:
     """The shell is painted before any data is there."""
-    page = console.open(route)
+    page = console.open(route, cold=True)
     paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
     slowest = page.evaluate(
         "Math.max(...performance.getEntriesByType('resource').filter(e => e.name.includes('/v1/')).map(e => e.responseEnd))"

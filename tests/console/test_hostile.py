@@ -84,8 +84,7 @@ def test_a_name_leads_to_its_page_and_back(console: Console, name: str) -> None:
     """The link of a group and of a queue leads to the one with just this name."""
     page = console.open("/groups")
     for kind in ("groups", "queues"):
-        page.goto(f"/#/{kind}")
-        settled(page)
+        console.go(page, f"/{kind}")
         page.get_by_role("link", name=name, exact=True).click()
         expect(page.get_by_role("heading", level=1)).to_have_text(name)
         sound(page)
@@ -97,8 +96,7 @@ def test_members_and_dead_letters_are_text(console: Console) -> None:
     page = console.open(f"/groups/{quoted(NAMES[1])}", width=320)
     expect(page.get_by_role("rowheader", name=NAMES[1], exact=True)).to_be_visible()
     sound(page)
-    page.goto("/#/queues/dying")
-    settled(page)
+    console.go(page, "/queues/dying")
     expect(page.get_by_text(NAMES[0]).first).to_be_visible()
     sound(page)
 

@@ -122,11 +122,11 @@ def test_a_link_can_not_log_a_visitor_in(service: Service, visits: Visits) -> No
     visits.expect(401, 403)
     exchanges = len(service.issuer.logins)
     page = visits.page(service.secured.url)
-    page.goto("/?code=stolen&state=foreign#/topics")
+    page.goto(f"{service.secured.url}/?code=stolen&state=foreign#/topics")
     expect(page.get_by_role("alert")).to_contain_text("did not begin in this tab")
     expect(page).to_have_url(f"{service.secured.url}/")
     page = Console(visits, service.secured.url, service.issuer.token()).open("/topics")
-    page.goto("/?code=stolen&state=foreign")
+    page.goto(f"{service.secured.url}/?code=stolen&state=foreign")
     expect(page.locator(".who")).to_have_text("User:alice")
     assert len(service.issuer.logins) == exchanges
 

@@ -48,7 +48,7 @@ def test_pages_say_that_the_store_is_down_and_recover(
         pages = []
         for route in ROUTES:
             page = visits.page(gateway.url)
-            page.goto(f"/#{route}")
+            page.goto(f"{gateway.url}/#{route}")
             pages.append(page)
         for page in [*pages, *opened]:
             expect(page.get_by_role("alert").first).to_contain_text("The store", timeout=20_000)
@@ -56,7 +56,7 @@ def test_pages_say_that_the_store_is_down_and_recover(
         for page in opened:
             expect(page.get_by_text("billing").first).to_be_visible()
         page = opened[0]
-        page.goto("/#/queues")
+        page.goto(f"{gateway.url}/#/queues")
         page.get_by_role("button", name="Create queue").click()
         page.get_by_label("Name", exact=True).fill("q")
         page.get_by_label("Topics").fill("orders")

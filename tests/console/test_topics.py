@@ -164,7 +164,7 @@ def test_rights_decide_what_is_offered(visits: Visits, secured: Secured) -> None
     listed = Console(visits, secured.url, reader.token).open("/topics")
     expect(listed.get_by_role("rowheader")).to_have_text(["seen"])
     stranger = visits.page(secured.url)
-    stranger.goto("/#/topics")
+    stranger.goto(f"{secured.url}/#/topics")
     stranger.get_by_label("Token").fill("tl_wrong")
     stranger.get_by_role("button", name="Sign in").click()
     expect(stranger.get_by_role("alert")).to_contain_text("Sign in with a valid token")

@@ -66,11 +66,16 @@ class Visits:
         height: int = 800,
         scheme: Literal["light", "dark"] = "light",
         motion: Literal["reduce", "no-preference"] = "reduce",
+        cold: bool = False,
     ) -> Page:
-        """An empty one of a new visitor; paths lie below ``origin``."""
-        profile = self._visitors.take(origin)
+        """An empty one of a new visitor, who goes nowhere but to ``origin``. ``cold``: the browser has none of the console's files."""
+        profile = self._visitors.take()
         self._taken.append((origin, profile))
         page = profile.new_page()
+        if cold:
+            session = profile.new_cdp_session(page)
+            session.send("Network.clearBrowserCache")
+            session.detach()
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme=scheme, reduced_motion=motion)
         page.on("console", self._hear)

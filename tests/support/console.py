@@ -25,7 +25,11 @@ class Console:
         page = self.visits.page(self.url, **look)
         if self._token is not None:
             page.add_init_script(f"sessionStorage.setItem('tidelog.token', {json.dumps(self._token)})")
-        page.goto(f"/#{route}")
+        return self.go(page, route)
+
+    def go(self, page: Page, route: str) -> Page:
+        """The page of another route, in the same tab: the console itself goes there, as by a link."""
+        page.goto(f"{self.url}/#{route}")
         settled(page)
         return page
 

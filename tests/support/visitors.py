@@ -1,6 +1,7 @@
 """Visitors of pages, each with a profile of its own in Chromium; a profile whose visitor has left is wiped, and serves the next.
 
-A new profile is a new window with all that belongs to one: it takes more of a processor than the page that is tested.
+A new profile is a new window and a new process with all that belongs to them: they take more of a processor than the page that is
+tested. What a wiped profile keeps is the files that the console's gateway lets browsers keep for ever: their paths have their digest.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Final
 from playwright.sync_api import Browser, BrowserContext
 
 IDLE_MAX: Final = 4
-"""Profiles that wait for a visitor: a file's tests visit one or two gateways, and no later file visits those."""
+"""Profiles that wait for a visitor: few tests have more at once."""
 
 
 class Visitors:
@@ -19,32 +20,27 @@ class Visitors:
     def __init__(self, browser: Browser, wait_ms: int) -> None:
         self._browser = browser
         self._wait_ms = wait_ms
-        self._idle: list[tuple[str, BrowserContext]] = []
+        self._idle: list[BrowserContext] = []
 
-    def take(self, origin: str) -> BrowserContext:
-        """A profile that knows nothing; paths of its pages lie below ``origin``."""
-        fitting = [place for place, (of, _) in enumerate(self._idle) if of == origin]
-        return self._idle.pop(fitting[-1])[1] if fitting else self._made(origin)
+    def take(self) -> BrowserContext:
+        """A profile that knows nobody."""
+        return self._idle.pop() if self._idle else self._made()
 
     def give_back(self, origin: str, profile: BrowserContext) -> None:
-        """Its visitor has left: pages, storage, cookies and cache are gone."""
+        """Its visitor has left: pages, storage and cookies are gone."""
         window, *pages = profile.pages
         for page in pages:
             page.close()
         session = profile.new_cdp_session(window)
         session.send("Storage.clearDataForOrigin", {"origin": origin, "storageTypes": "all"})
-        session.send("Network.clearBrowserCache")
         session.detach()
-        self._idle.append((origin, profile))
+        self._idle.append(profile)
         if len(self._idle) > IDLE_MAX:
-            self._idle.pop(0)[1].close()
+            self._idle.pop(0).close()
 
-    def _made(self, origin: str) -> BrowserContext:
+    def _made(self) -> BrowserContext:
         made = self._browser.new_context(
-            base_url=origin,
-            locale="en-GB",
-            timezone_id="UTC",
-            permissions=["clipboard-read", "clipboard-write"],
+            locale="en-GB", timezone_id="UTC", permissions=["clipboard-read", "clipboard-write"]
         )
         made.set_default_timeout(self._wait_ms)
         made.new_page()
