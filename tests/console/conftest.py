@@ -4,6 +4,7 @@
 ``visits``    opens pages; the test fails with what went wrong in any of them
 ``gateway``   a process on an empty directory; a file puts into it what its tests need
 ``console``   its pages
+``tab``       its pages, in one tab for all tests of a file
 ``secured``   the same with ``auth=on``
 """
 
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.browser import Visits, running_browser
-from tests.support.console import Console
+from tests.support.console import Console, Tab
 from tests.support.gateway_process import GatewayProcess, running_gateway
 from tests.support.secured import Secured, secured_gateway
 from tests.support.visitors import Visitors
@@ -50,6 +51,29 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess
 def console(visits: Visits, gateway: GatewayProcess) -> Console:
     """Pages of this gateway."""
     return Console(visits, gateway.url)
+
+
+@pytest.fixture(scope="module")
+def lasting(browser: Visitors) -> Iterator[Visits]:
+    """What stays open for all tests of a file."""
+    opened = Visits(browser)
+    yield opened
+    opened.close()
+    assert opened.troubles() == []
+
+
+@pytest.fixture(scope="module")
+def tab_of_all(lasting: Visits, gateway: GatewayProcess) -> Tab:
+    """Of this gateway."""
+    return Tab(lasting, gateway.url)
+
+
+@pytest.fixture
+def tab(tab_of_all: Tab) -> Iterator[Tab]:
+    """Without a trouble in this test."""
+    yield tab_of_all
+    tab_of_all.leave()
+    assert tab_of_all.visits.troubles() == []
 
 
 @pytest.fixture(scope="module")

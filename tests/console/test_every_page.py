@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.support.accessibility import faults, focus_walk, overflow
 from tests.support.browser import Visits
-from tests.support.console import Console, settled
+from tests.support.console import Console, Tab, settled
 from tests.support.gateway_process import GatewayProcess, running_gateway
 
 ROUTES = [
@@ -52,19 +52,20 @@ def data(gateway: GatewayProcess) -> None:
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_a_page_is_sound_on_every_screen(console: Console, route: str) -> None:
-    """Names, headings, contrast in light and dark, sizes of targets; and from 320 pixels on nothing scrolls sideways."""
+def test_a_page_is_for_everyone(console: Console, route: str) -> None:
+    """It is sound on every screen, and can be walked by keyboard."""
     page = console.open(route)
+    # Names, headings, contrast in light and dark, sizes of targets; and from 320 pixels on nothing scrolls sideways.
     for width, height, scheme in [(1280, 800, "light"), (1280, 800, "dark"), (320, 640, "dark"), (3840, 2160, "light")]:
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
         assert faults(page) + overflow(page) == [], (width, scheme)
+    page.set_viewport_size({"width": 1280, "height": 800})
+    is_walked(page)
 
 
-@pytest.mark.parametrize("route", ROUTES)
-def test_a_page_is_walked_by_keyboard(console: Console, route: str) -> None:
+def is_walked(page: Page) -> None:
     """Tab goes to the skip link, through the navigation in its order, into the page, and back; focus is always seen."""
-    page = console.open(route)
     there = focus_walk(page, 60)
     assert there[:2] == ["Skip to the page", "Tidelog"]
     assert there[2:5] == ["Overview", "Topics", "Groups"]
@@ -80,12 +81,13 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
         yield started
 
 
-@pytest.mark.parametrize("route", LISTS)
-def test_an_empty_page_says_what_it_would_show(visits: Visits, empty: GatewayProcess, route: str) -> None:
+def test_an_empty_page_says_what_it_would_show(visits: Visits, empty: GatewayProcess) -> None:
     """No blank page: one heading, words, and nothing wrong on a small screen either."""
-    page = Console(visits, empty.url).open(route, width=320)
-    assert len(page.locator("main").inner_text()) > 40
-    assert faults(page) + overflow(page) == []
+    lists = Tab(visits, empty.url)
+    for route in LISTS:
+        page = lists.open(route, width=320)
+        assert len(page.locator("main").inner_text()) > 40, route
+        assert faults(page) + overflow(page) == [], route
 
 
 DIALOGS = [
@@ -99,9 +101,9 @@ DIALOGS = [
 
 
 @pytest.mark.parametrize(("route", "button"), DIALOGS)
-def test_a_dialog_keeps_the_keyboard(console: Console, route: str, button: str) -> None:
+def test_a_dialog_keeps_the_keyboard(tab: Tab, route: str, button: str) -> None:
     """Opened by a key it has the focus, keeps it, is sound at 320 pixels, closes on Escape, and gives the focus back."""
-    page = console.open(route, width=320)
+    page = tab.open(route, width=320)
     opener = page.get_by_role("button", name=button, exact=True)
     opener.focus()
     page.keyboard.press("Enter")

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.accessibility import overflow
-from tests.support.console import Console, settled
+from tests.support.console import Console, Tab, settled
 from tests.support.gateway_process import GatewayProcess
 
 NAMES = [
@@ -68,9 +68,9 @@ def sound(page: Page) -> None:
 
 
 @pytest.mark.parametrize("route", ["/groups", "/queues", "/transactions"])
-def test_lists_show_names_as_they_are(console: Console, route: str) -> None:
+def test_lists_show_names_as_they_are(tab: Tab, route: str) -> None:
     """Every name is a text of the list, whole, and keeps its direction to itself."""
-    page = console.open(route, width=320)
+    page = tab.open(route, width=320)
     for name in NAMES:
         expect(page.get_by_role("rowheader").get_by_text(name, exact=True)).to_be_visible()
     assert page.evaluate(
@@ -80,23 +80,22 @@ def test_lists_show_names_as_they_are(console: Console, route: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_leads_to_its_page_and_back(console: Console, name: str) -> None:
+def test_a_name_leads_to_its_page_and_back(tab: Tab, name: str) -> None:
     """The link of a group and of a queue leads to the one with just this name."""
-    page = console.open("/groups")
     for kind in ("groups", "queues"):
-        console.go(page, f"/{kind}")
+        page = tab.open(f"/{kind}")
         page.get_by_role("link", name=name, exact=True).click()
         expect(page.get_by_role("heading", level=1)).to_have_text(name)
         sound(page)
         expect(page.get_by_role("alert")).to_have_count(0)
 
 
-def test_members_and_dead_letters_are_text(console: Console) -> None:
+def test_members_and_dead_letters_are_text(tab: Tab) -> None:
     """Names that clients gave themselves, reasons that receivers gave, values."""
-    page = console.open(f"/groups/{quoted(NAMES[1])}", width=320)
+    page = tab.open(f"/groups/{quoted(NAMES[1])}", width=320)
     expect(page.get_by_role("rowheader", name=NAMES[1], exact=True)).to_be_visible()
     sound(page)
-    console.go(page, "/queues/dying")
+    page = tab.open("/queues/dying", width=320)
     expect(page.get_by_text(NAMES[0]).first).to_be_visible()
     sound(page)
 

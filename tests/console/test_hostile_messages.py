@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.accessibility import overflow
-from tests.support.console import Console, settled
+from tests.support.console import Console, Tab, settled
 from tests.support.gateway_process import GatewayProcess
 
 MARKUP = "<script>alert(1)</script><img src=x onerror=alert(1)></textarea></pre>"
@@ -60,9 +60,9 @@ def sound(page: Page) -> None:
     assert overflow(page) == []
 
 
-def record(console: Console, offset: int, topic: str = "odd", **look: Any) -> Page:
+def record(tab: Tab, offset: int, topic: str = "odd", **look: Any) -> Page:
     """The dialog of one record."""
-    page = console.open(f"/topics/{topic}/messages?from=earliest", **look)
+    page = tab.open(f"/topics/{topic}/messages?from=earliest", **look)
     page.get_by_role("button", name=f"0:{offset}", exact=True).click()
     expect(page.get_by_role("dialog")).to_be_visible()
     page.wait_for_function("() => !document.querySelector('dialog .loading')")
@@ -70,9 +70,9 @@ def record(console: Console, offset: int, topic: str = "odd", **look: Any) -> Pa
 
 
 @pytest.mark.parametrize("width", [320, 1280])
-def test_a_list_of_odd_records(console: Console, width: int) -> None:
+def test_a_list_of_odd_records(tab: Tab, width: int) -> None:
     """Each has its row, what is null says so, and values keep their direction to themselves."""
-    page = console.open("/topics/odd/messages?from=earliest", width=width)
+    page = tab.open("/topics/odd/messages?from=earliest", width=width)
     expect(page.get_by_role("rowheader")).to_have_count(len(RECORDS))
     sound(page)
     expect(page.get_by_role("cell", name=MARKUP[:60]).first).to_be_visible()
@@ -82,38 +82,38 @@ def test_a_list_of_odd_records(console: Console, width: int) -> None:
 
 
 @pytest.mark.parametrize("offset", range(len(RECORDS)))
-def test_each_record_can_be_opened(console: Console, offset: int) -> None:
+def test_each_record_can_be_opened(tab: Tab, offset: int) -> None:
     """In every form that it has, on a small screen."""
-    page = record(console, offset, width=320)
+    page = record(tab, offset, width=320)
     for form in page.get_by_role("group", name="Shown as").get_by_role("button").all():
         form.click()
         sound(page)
 
 
-def test_a_text_is_the_records_bytes(console: Console) -> None:
+def test_a_text_is_the_records_bytes(tab: Tab) -> None:
     """Markup, control characters and directions stand there as they came; headers too."""
-    page = record(console, 0)
+    page = record(tab, 0)
     expect(page.get_by_label("Value", exact=True)).to_have_text(MARKUP)
     expect(page.locator("dialog dt").filter(has_text="<script>")).to_have_count(1)
-    page = record(console, 1)
+    page = record(tab, 1)
     assert page.get_by_label("Value", exact=True).evaluate("e => e.textContent") == BIDI
     assert page.get_by_label("Value", exact=True).evaluate("e => getComputedStyle(e).unicodeBidi") != "normal"
 
 
-def test_json_keeps_what_was_sent(console: Console) -> None:
+def test_json_keeps_what_was_sent(tab: Tab) -> None:
     """Digits beyond a double, members twice, and names that objects have by themselves."""
-    page = record(console, 8)
+    page = record(tab, 8)
     shown = page.get_by_label("Value", exact=True).inner_text()
     assert "".join(shown.split()) == NUMBERS
 
 
-def test_bytes_are_shown_in_hex(console: Console) -> None:
+def test_bytes_are_shown_in_hex(tab: Tab) -> None:
     """All of them, with what of them is ASCII; a key that is no text, too."""
-    page = record(console, 5)
+    page = record(tab, 5)
     shown = page.get_by_label("Value", exact=True).inner_text()
     assert len(shown.splitlines()) == 16
     assert shown.startswith("00000000  00 01 02 03")
-    page = record(console, 6)
+    page = record(tab, 6)
     expect(page.get_by_role("dialog")).to_contain_text("0xffff")
     expect(page.get_by_role("dialog")).to_contain_text("a tombstone")
 

@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.support.accessibility import faults, overflow
 from tests.support.browser import Visits
-from tests.support.console import Console
+from tests.support.console import Console, Tab
 from tests.support.gateway_process import GatewayProcess, running_gateway
 from tests.support.secured import Secured
 
@@ -39,9 +39,9 @@ def cells(page: Page) -> list[list[str]]:
     return [[text.strip() for text in row.locator("th, td").all_inner_texts()] for row in rows]
 
 
-def test_a_question_is_asked_and_answered(console: Console) -> None:
+def test_a_question_is_asked_and_answered(tab: Tab) -> None:
     """By the button and by the keyboard; how much was read stands beside it. What was typed stays."""
-    page = console.open("/sql")
+    page = tab.open("/sql")
     sql = "select partition, count(*), max((value->>'n')::int) from orders group by 1 order by 1"
     page.get_by_label("Statement").fill(sql)
     page.get_by_role("button", name="Run").click()
@@ -55,9 +55,9 @@ def test_a_question_is_asked_and_answered(console: Console) -> None:
     expect(page.locator("main tbody")).to_have_text("90000")
 
 
-def test_values_are_text_with_all_their_digits(console: Console) -> None:
+def test_values_are_text_with_all_their_digits(tab: Tab) -> None:
     """Markup stays text, null is told from a text, numbers are not rounded, and what is nested is JSON."""
-    page = console.open("/sql")
+    page = tab.open("/sql")
     run(
         page,
         """select value, null, 'null', 9007199254740993, 1e300, [1, 2], {'a': 12345678901234567890}, '' from "odd.name\"""",
@@ -67,9 +67,9 @@ def test_values_are_text_with_all_their_digits(console: Console) -> None:
     assert page.locator("main td .tag").count() == 1
 
 
-def test_many_rows_come_in_parts_and_long_values_are_cut(console: Console) -> None:
+def test_many_rows_come_in_parts_and_long_values_are_cut(tab: Tab) -> None:
     """A thousand rows, a hundred at a time, and word of those that were not sent."""
-    page = console.open("/sql")
+    page = tab.open("/sql")
     run(page, "select a.\"offset\", repeat('x', 5000) as long, b.* from orders a, orders b limit 150")
     assert len(cells(page)) == 100
     assert len(page.locator("main tbody td").first.inner_text().strip()) == 2_001
@@ -97,9 +97,9 @@ def test_what_is_wrong_is_said(console: Console) -> None:
         expect(page.get_by_role("heading", name="Answer")).to_have_count(0)
 
 
-def test_a_topic_leads_to_its_question(console: Console) -> None:
+def test_a_topic_leads_to_its_question(tab: Tab) -> None:
     """With a statement that runs as it stands, also where the name has to be quoted."""
-    page = console.open("/topics/odd.name")
+    page = tab.open("/topics/odd.name")
     page.get_by_role("link", name="SQL", exact=True).last.click()
     expect(page.get_by_label("Statement")).to_have_value('select * from "odd.name" order by timestamp desc limit 20')
     page.get_by_role("button", name="Run").click()
@@ -126,7 +126,7 @@ def test_only_who_may_read_is_led_there(visits: Visits, secured: Secured) -> Non
     token = secured.token(principal)["token"]
     for topic, operation in (("mine", "Read"), ("mine", "Describe"), ("theirs", "Describe")):
         secured.allow(principal, operation, "topic", topic)
-    console = Console(visits, secured.url, token)
+    console = Tab(visits, secured.url, token)
     expect(console.open("/topics/mine").locator("main").get_by_role("link", name="SQL")).to_have_count(1)
     expect(console.open("/topics/theirs").locator("main").get_by_role("link", name="SQL")).to_have_count(0)
     page = console.open("/sql")

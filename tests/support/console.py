@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from playwright.sync_api import Page, expect
 
 from tests.support.browser import WAIT_MS, Visits
 
 expect.set_options(timeout=WAIT_MS)
+
+NOWHERE: Final = "/no/such/page"
+"""A route of the console that has a heading and asks the gateway for nothing."""
 
 
 class Console:
@@ -32,6 +35,39 @@ class Console:
         page.goto(f"{self.url}/#{route}")
         settled(page)
         return page
+
+
+class Tab(Console):
+    """All pages in one tab: the console is loaded once, and goes to the others by itself. For tests that look at what a page has.
+
+    It leaves a page before it comes to the next: each begins with nothing that the one before has loaded, shown or opened.
+    """
+
+    def __init__(self, visits: Visits, url: str, token: str | None = None) -> None:
+        super().__init__(visits, url, token)
+        self._tab: Page | None = None
+
+    def open(self, route: str, *, width: int = 1280, height: int = 800, **look: Any) -> Page:
+        if self._tab is None:
+            self._tab = super().open(NOWHERE, **look)
+        self._tab.set_viewport_size({"width": width, "height": height})
+        self.leave()
+        self._turn(route)
+        settled(self._tab)
+        return self._tab
+
+    def leave(self) -> None:
+        """What is shown now loads nothing."""
+        self._turn(NOWHERE)
+
+    def _turn(self, route: str) -> None:
+        """Return when the page before is gone."""
+        if self._tab is not None:
+            self._tab.evaluate("route => { location.hash = route; }", route)
+            self._tab.wait_for_function(
+                "there => (document.querySelector('main h1')?.textContent === 'There is no such page') === there",
+                arg=route == NOWHERE,
+            )
 
 
 def settled(page: Page) -> None:
