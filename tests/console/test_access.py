@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import httpx
 import pytest
 from playwright.sync_api import expect
 
 from tests.support.browser import Visits
-from tests.support.console import Console, done, row
+from tests.support.console import Console, Tab, done, row
 from tests.support.gateway_process import GatewayProcess
 from tests.support.secured import Secured
 
 
-@pytest.fixture
-def admin(visits: Visits, secured: Secured) -> Console:
+def token_of(secured: Secured) -> str:
+    """The administrator's."""
+    return secured.admin.http.headers["authorization"].removeprefix("Bearer ")
+
+
+@pytest.fixture(scope="module")
+def admins_tab(lasting: Visits, secured: Secured) -> Tab:
     """As the administrator sees it."""
-    return Console(visits, secured.url, secured.admin.http.headers["authorization"].removeprefix("Bearer "))
+    return Tab(lasting, secured.url, token_of(secured))
+
+
+@pytest.fixture
+def admin(admins_tab: Tab) -> Iterator[Tab]:
+    """Without a trouble in this test."""
+    yield admins_tab
+    admins_tab.leave()
+    assert admins_tab.visits.troubles() == []
 
 
 def test_without_authentication_there_is_nothing_to_set(visits: Visits, gateway: GatewayProcess) -> None:
@@ -35,7 +50,7 @@ def test_others_see_themselves_only(visits: Visits, secured: Secured) -> None:
     expect(page.get_by_role("navigation", name="Access")).to_have_count(0)
 
 
-def test_a_tokens_text_is_shown_once(admin: Console, secured: Secured) -> None:
+def test_a_tokens_text_is_shown_once(admin: Tab, secured: Secured) -> None:
     """Where it is made; it works; after the dialog it is nowhere on the page."""
     page = admin.open("/access")
     page.get_by_role("button", name="Make token").click()
@@ -59,7 +74,7 @@ def test_a_tokens_text_is_shown_once(admin: Console, secured: Secured) -> None:
     assert "in 9.9" in row(page, "User:bob")[5] or "in 10 d" in row(page, "User:bob")[5]
 
 
-def test_a_token_is_rotated_and_revoked(admin: Console, secured: Secured) -> None:
+def test_a_token_is_rotated_and_revoked(admin: Tab, secured: Secured) -> None:
     """The old text ends when that was said; revoking asks for the id, and ends all of them."""
     made = secured.token("User:carol")
     page = admin.open("/access")
@@ -81,7 +96,7 @@ def test_a_token_is_rotated_and_revoked(admin: Console, secured: Secured) -> Non
     expect(page.get_by_text(made["id"], exact=True)).to_have_count(0)
 
 
-def test_an_acl_is_added_asked_for_and_deleted(admin: Console, secured: Secured) -> None:
+def test_an_acl_is_added_asked_for_and_deleted(admin: Tab, secured: Secured) -> None:
     """What was added allows at once; deleting it asks for the principal's name."""
     _, dave = secured.user(name="User:dave")
     page = admin.open("/access?part=acls")
@@ -112,7 +127,7 @@ def test_an_acl_is_added_asked_for_and_deleted(admin: Console, secured: Secured)
     expect(page.locator("main").get_by_role("status")).to_contain_text("denied by no ACL")
 
 
-def test_a_role_is_added_changed_and_deleted(admin: Console, secured: Secured) -> None:
+def test_a_role_is_added_changed_and_deleted(admin: Tab, secured: Secured) -> None:
     """Members are those of the form; deleting asks for the name."""
     page = admin.open("/access?part=roles")
     page.get_by_role("button", name="Add role").click()
@@ -134,10 +149,10 @@ def test_a_role_is_added_changed_and_deleted(admin: Console, secured: Secured) -
     assert secured.admin.http.get("/v1/access/roles").json()["roles"] == []
 
 
-def test_a_quota_is_set(admin: Console, secured: Secured) -> None:
+def test_a_quota_is_set(visits: Visits, secured: Secured) -> None:
     """Empty fields limit nothing; what is wrong is refused with the field's name."""
-    admin.visits.expect(400)
-    page = admin.open("/access?part=quotas")
+    visits.expect(400)
+    page = Console(visits, secured.url, token_of(secured)).open("/access?part=quotas")
     page.get_by_role("button", name="Add quota").click()
     page.get_by_label("Principal").fill("nobody")
     page.get_by_label("Requests/s").fill("100")

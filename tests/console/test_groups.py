@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.console import Console, done, row
+from tests.support.console import Console, Tab, done, row
 from tests.support.gateway_process import GatewayProcess
 
 
@@ -40,11 +40,11 @@ def join(gateway: GatewayProcess, group: str) -> dict[str, Any]:
     return joined
 
 
-def test_groups_are_listed_with_their_lag(console: Console, gateway: GatewayProcess) -> None:
+def test_groups_are_listed_with_their_lag(tab: Tab, gateway: GatewayProcess) -> None:
     """State, members and lag stand beside each; a search narrows the list, and stays in the address."""
     commit(gateway, "behind", 4, 10, 10)
     join(gateway, "joined")
-    page = console.open("/groups")
+    page = tab.open("/groups")
     expect(page.get_by_role("row", name="behind")).to_contain_text("6")
     assert row(page, "behind") == ["behind", "6", "Empty", "0", "0"]
     assert row(page, "joined")[2:4] == ["Stable", "1"]
@@ -58,11 +58,11 @@ def test_groups_are_listed_with_their_lag(console: Console, gateway: GatewayProc
     expect(page.get_by_role("heading", level=1)).to_have_text("behind")
 
 
-def test_a_group_shows_lag_and_members(console: Console, gateway: GatewayProcess) -> None:
+def test_a_group_shows_lag_and_members(tab: Tab, gateway: GatewayProcess) -> None:
     """Each partition has its lag, its next offset and its reader; a plot shows lag since the page was opened, and goes on."""
     commit(gateway, "shown", 4, 10)
     member = join(gateway, "shown")
-    page = console.open("/groups/shown")
+    page = tab.open("/groups/shown")
     assert row(page, "orders/0")[1:6:2] == ["6", "4", "worker-1"]
     assert row(page, "orders/1")[1:6] == ["0", "0 ms", "10", "10", "worker-1"]
     assert row(page, "orders/2")[1:5] == ["–", "–", "–", "10"]
@@ -110,10 +110,10 @@ def test_a_reset_is_previewed_first(
     expect(page.get_by_role("row", name="orders/1")).to_contain_text(str(wanted))
 
 
-def test_a_reset_that_changes_nothing_is_none(console: Console, gateway: GatewayProcess) -> None:
+def test_a_reset_that_changes_nothing_is_none(tab: Tab, gateway: GatewayProcess) -> None:
     """Where every offset is there already the console says so, and offers no change; one may go back and aim anew."""
     commit(gateway, "there", 0, 0, 0)
-    page = console.open("/groups/there")
+    page = tab.open("/groups/there")
     page.get_by_role("button", name="Reset offsets").click()
     page.get_by_role("button", name="Preview").click()
     expect(page.get_by_text("Nothing would change")).to_be_visible()
@@ -137,10 +137,10 @@ def test_a_group_with_members_is_not_reset(console: Console, gateway: GatewayPro
     assert committed(gateway, "busy") == {0: 5}
 
 
-def test_deleting_asks_for_the_name(console: Console, gateway: GatewayProcess) -> None:
+def test_deleting_asks_for_the_name(tab: Tab, gateway: GatewayProcess) -> None:
     """Only the whole name lets it go; the list comes after it."""
     commit(gateway, "gone", 1)
-    page = console.open("/groups/gone")
+    page = tab.open("/groups/gone")
     page.get_by_role("button", name="Delete", exact=True).click()
     dialog = page.get_by_role("dialog", name="Delete group")
     confirm = dialog.get_by_role("button", name="Delete", exact=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.console import Console, done, row
+from tests.support.console import Console, Tab, done, row
 from tests.support.gateway_process import GatewayProcess
 from tests.support.waiting import until
 
@@ -45,11 +45,11 @@ def settle(gateway: GatewayProcess, queue: str, *actions: str) -> None:
     assert all(result["settled"] for result in answer["results"]), answer
 
 
-def test_a_queue_shows_what_is_left(console: Console, gateway: GatewayProcess) -> None:
+def test_a_queue_shows_what_is_left(tab: Tab, gateway: GatewayProcess) -> None:
     """Left, in flight and delayed in each partition, and the dead letters with where they came from and why."""
     put(gateway, "shown", dead_letter_topic="dead")
     settle(gateway, "shown", "accept", "reject", "release", "keep")
-    page = console.open("/queues/shown")
+    page = tab.open("/queues/shown")
     # In flight are the locked record and the delayed one: the gateway holds both back.
     expect(page.get_by_role("row", name="emails/0 4 ")).to_be_visible()
     cells = row(page, "emails/0")
@@ -60,9 +60,9 @@ def test_a_queue_shows_what_is_left(console: Console, gateway: GatewayProcess) -
     assert row(page, "emails/0 @ 1")[1:3] == ["no such address", "1"]
 
 
-def test_a_queue_is_made(console: Console, gateway: GatewayProcess) -> None:
+def test_a_queue_is_made(tab: Tab, gateway: GatewayProcess) -> None:
     """With all that the form says; its page comes after it."""
-    page = console.open("/queues")
+    page = tab.open("/queues")
     page.get_by_role("button", name="Create queue").click()
     page.get_by_label("Name", exact=True).fill("new queue")
     page.get_by_label("Topics").fill("emails")
@@ -98,11 +98,11 @@ def test_a_refused_queue_says_why(console: Console) -> None:
     expect(page.get_by_label("Topics")).to_have_value("nothing")
 
 
-def test_settings_are_changed_and_others_kept(console: Console, gateway: GatewayProcess) -> None:
+def test_settings_are_changed_and_others_kept(tab: Tab, gateway: GatewayProcess) -> None:
     """The form has what holds, a filter too; saving changes what was typed."""
     put(gateway, "set", dead_letter_topic="dead", backoff_ms=[5], order="key", filter={"headers": ["a:b"]})
     before = settings_of(gateway, "set")
-    page = console.open("/queues/set")
+    page = tab.open("/queues/set")
     page.get_by_role("button", name="Settings").click()
     page.get_by_label("Lock, in milliseconds").fill("60000")
     page.get_by_role("button", name="Save").click()
@@ -115,14 +115,14 @@ def test_settings_are_changed_and_others_kept(console: Console, gateway: Gateway
     expect(page.get_by_text("1 min", exact=True)).to_be_visible()
 
 
-def test_dead_letters_are_redriven(console: Console, gateway: GatewayProcess) -> None:
+def test_dead_letters_are_redriven(tab: Tab, gateway: GatewayProcess) -> None:
     """Into the topic that was named, so many as was said."""
     gateway.topic("again")
     gateway.topic("dead-2")
     put(gateway, "redriven", dead_letter_topic="dead-2")
     settle(gateway, "redriven", "reject", "reject", "reject")
     until(lambda: len(gateway.read("dead-2")) == 3)
-    page = console.open("/queues/redriven")
+    page = tab.open("/queues/redriven")
     expect(page.get_by_role("row", name="no such address")).to_have_count(3)
     page.get_by_role("button", name="Redrive").click()
     page.get_by_label("To topic").fill("again")
@@ -132,10 +132,10 @@ def test_dead_letters_are_redriven(console: Console, gateway: GatewayProcess) ->
     assert [value for _, value in gateway.read("again")] == ["mail 0", "mail 1"]
 
 
-def test_a_queue_is_deleted_by_its_name(console: Console, gateway: GatewayProcess) -> None:
+def test_a_queue_is_deleted_by_its_name(tab: Tab, gateway: GatewayProcess) -> None:
     """Not before the name is typed; its topic stays."""
     put(gateway, "gone")
-    page = console.open("/queues/gone")
+    page = tab.open("/queues/gone")
     page.get_by_role("button", name="Delete").click()
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_role("button", name="Delete")).to_be_disabled()
@@ -147,8 +147,8 @@ def test_a_queue_is_deleted_by_its_name(console: Console, gateway: GatewayProces
     expect(page.get_by_role("heading", level=1)).to_have_text("Queues")
 
 
-def test_queues_are_listed(console: Console, gateway: GatewayProcess) -> None:
+def test_queues_are_listed(tab: Tab, gateway: GatewayProcess) -> None:
     """With what they read and where their dead letters go."""
     put(gateway, "listed", dead_letter_topic="dead", order="key")
-    page = console.open("/queues")
+    page = tab.open("/queues")
     assert row(page, "listed") == ["listed", "emails", "dead", "30 s", "5", "by key"]

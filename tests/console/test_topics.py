@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from log_format.topic.config import SETTINGS, ChoiceSetting
 from tests.support.accessibility import faults, overflow
 from tests.support.browser import Visits
-from tests.support.console import Console, done, row, settled
+from tests.support.console import Console, Tab, done, row, settled
 from tests.support.gateway_process import GatewayProcess, running_gateway
 from tests.support.many_topics import put_topics
 from tests.support.secured import Secured
@@ -35,9 +35,9 @@ def topics(gateway: GatewayProcess) -> None:
     )
 
 
-def test_topics_are_listed_with_their_readers(console: Console) -> None:
+def test_topics_are_listed_with_their_readers(tab: Tab) -> None:
     """Records, lag and readers stand beside each; a search and the choice of the unread ones narrow the list."""
-    page = console.open("/topics")
+    page = tab.open("/topics")
     name, mode, partitions, records, *_, lag, readers = row(page, "orders")
     assert (name, mode, partitions, records, lag) == ("orders", "own", "3", "30", "6")
     assert readers == "billing, audit"
@@ -106,9 +106,9 @@ def test_a_topic_is_made_altered_emptied_and_deleted(console: Console, gateway: 
     assert gateway.http.get("/v1/topics/fresh").status_code == 404
 
 
-def test_a_topic_tells_all_of_itself(console: Console) -> None:
+def test_a_topic_tells_all_of_itself(tab: Tab) -> None:
     """Who reads it and who does not, partitions, segments, settings with defaults, cost."""
-    page = console.open("/topics/orders")
+    page = tab.open("/topics/orders")
     assert row(page, "billing") == ["billing", "0", "6"]
     page.get_by_text("1 group does not read it").click()
     expect(page.get_by_role("link", name="elsewhere")).to_be_visible()
@@ -138,9 +138,9 @@ def test_a_topic_that_is_not_there(console: Console) -> None:
 
 
 @pytest.mark.parametrize("route", ["/", "/topics", "/topics/orders", "/topics/unread"])
-def test_pages_are_for_everyone(console: Console, route: str) -> None:
+def test_pages_are_for_everyone(tab: Tab, route: str) -> None:
     """Names, structure, contrast and sizes are right on every screen, and nothing scrolls sideways."""
-    page = console.open(route, width=320)
+    page = tab.open(route, width=320)
     for width in (320, 1280, 2560):
         page.set_viewport_size({"width": width, "height": 800})
         assert overflow(page) == [], width
@@ -157,14 +157,15 @@ def test_rights_decide_what_is_offered(visits: Visits, secured: Secured) -> None
     principal, reader = secured.user()
     secured.allow(principal, "Read", "topic", "seen")
     assert reader.token is not None
-    page = Console(visits, secured.url, reader.token).open("/topics/seen")
+    console = Tab(visits, secured.url, reader.token)
+    page = console.open("/topics/seen")
     expect(page.get_by_role("heading", level=1)).to_have_text("seen")
     expect(page.get_by_role("button", name="Delete…")).to_have_count(0)
     expect(page.get_by_role("button", name="Change", exact=True)).to_be_disabled()
-    other = Console(visits, secured.url, reader.token).open("/topics/hidden")
-    expect(other.get_by_role("alert").first).to_contain_text("You need the right Describe on topic hidden")
-    listed = Console(visits, secured.url, reader.token).open("/topics")
-    expect(listed.get_by_role("rowheader")).to_have_text(["seen"])
+    page = console.open("/topics/hidden")
+    expect(page.get_by_role("alert").first).to_contain_text("You need the right Describe on topic hidden")
+    page = console.open("/topics")
+    expect(page.get_by_role("rowheader")).to_have_text(["seen"])
     stranger = visits.page(secured.url)
     stranger.goto(f"{secured.url}/#/topics")
     stranger.get_by_label("Token").fill("tl_wrong")
@@ -190,10 +191,10 @@ def test_ten_thousand_topics(visits: Visits, tmp_path: Path) -> None:
         expect(page.get_by_role("rowheader")).to_have_count(10)
 
 
-def test_a_topic_names_its_queues(console: Console, gateway: GatewayProcess) -> None:
+def test_a_topic_names_its_queues(tab: Tab, gateway: GatewayProcess) -> None:
     """They read it as groups do."""
     assert gateway.http.put("/v1/queues/mails", json={"topics": ["orders"]}).status_code == 201
-    page = console.open("/topics/orders")
+    page = tab.open("/topics/orders")
     page.get_by_role("link", name="mails").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("mails")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
-from tests.support.console import Console, done, row
+from tests.support.console import Console, Tab, done, row
 from tests.support.gateway_process import GatewayProcess
 
 
@@ -16,18 +16,18 @@ def begin(gateway: GatewayProcess, transactional_id: str) -> str:
     return transaction
 
 
-def test_nothing_is_open(console: Console) -> None:
+def test_nothing_is_open(tab: Tab) -> None:
     """An empty list says what would stand there."""
-    page = console.open("/transactions?prefix=nothing")
+    page = tab.open("/transactions?prefix=nothing")
     expect(page.get_by_text("No open transactions")).to_be_visible()
 
 
-def test_transactions_are_found_by_state_and_id(console: Console, gateway: GatewayProcess) -> None:
+def test_transactions_are_found_by_state_and_id(tab: Tab, gateway: GatewayProcess) -> None:
     """Open ones at first; others by their state; all of them by how their ids begin."""
     begin(gateway, "billing-1")
     gateway.http.post(f"/v1/transactions/{begin(gateway, 'billing-2')}:commit")
     gateway.http.post(f"/v1/transactions/{begin(gateway, 'orders-1')}:abort")
-    page = console.open("/transactions?prefix=billing")
+    page = tab.open("/transactions?prefix=billing")
     expect(page.get_by_role("rowheader")).to_have_text(["billing-1"])
     assert row(page, "billing-1")[1] == "open"
     assert row(page, "billing-1")[3].startswith("in 1")
@@ -41,10 +41,10 @@ def test_transactions_are_found_by_state_and_id(console: Console, gateway: Gatew
     expect(page.get_by_text("No such transactions")).to_be_visible()
 
 
-def test_an_open_transaction_is_aborted(console: Console, gateway: GatewayProcess) -> None:
+def test_an_open_transaction_is_aborted(tab: Tab, gateway: GatewayProcess) -> None:
     """After a question; then it is no longer open, and its producer's commit is refused."""
     transaction = begin(gateway, "stuck")
-    page = console.open("/transactions?prefix=stuck")
+    page = tab.open("/transactions?prefix=stuck")
     page.get_by_role("button", name="Abort stuck").click()
     dialog = page.get_by_role("dialog", name="Abort transaction")
     expect(dialog).to_contain_text(transaction)
@@ -67,11 +67,11 @@ def test_a_transaction_that_ended_meanwhile(console: Console, gateway: GatewayPr
     expect(page.get_by_role("alert")).to_contain_text("TRANSACTION_NOT_OPEN")
 
 
-def test_many_transactions_come_in_pages(console: Console, gateway: GatewayProcess) -> None:
+def test_many_transactions_come_in_pages(tab: Tab, gateway: GatewayProcess) -> None:
     """Fifty at a time, forwards and back."""
     for number in range(60):
         begin(gateway, f"many-{number:02}")
-    page = console.open("/transactions?prefix=many")
+    page = tab.open("/transactions?prefix=many")
     expect(page.get_by_role("rowheader")).to_have_count(50)
     page.get_by_role("button", name="Next").click()
     expect(page.get_by_role("rowheader")).to_have_text([f"many-{number}" for number in range(50, 60)])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, Literal
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, Request, sync_playwright
@@ -44,6 +44,19 @@ def running_browser() -> Iterator[Visitors]:
             browser.close()
 
 
+def show(
+    page: Page,
+    *,
+    width: int = 1280,
+    height: int = 800,
+    scheme: Literal["light", "dark"] = "light",
+    motion: Literal["reduce", "no-preference"] = "reduce",
+) -> None:
+    """On such a screen, to one who wants it so."""
+    page.set_viewport_size({"width": width, "height": height})
+    page.emulate_media(color_scheme=scheme, reduced_motion=motion)
+
+
 class Visits:
     """The pages that one test opens, each as a visitor of its own, and their troubles."""
 
@@ -58,17 +71,9 @@ class Visits:
         for answer in answers:
             self._expected.add(f"status of {answer} " if isinstance(answer, int) else answer)
 
-    def page(
-        self,
-        origin: str,
-        *,
-        width: int = 1280,
-        height: int = 800,
-        scheme: Literal["light", "dark"] = "light",
-        motion: Literal["reduce", "no-preference"] = "reduce",
-        cold: bool = False,
-    ) -> Page:
-        """An empty one of a new visitor, who goes nowhere but to ``origin``. ``cold``: the browser has none of the console's files."""
+    def page(self, origin: str, *, cold: bool = False, **look: Any) -> Page:
+        """An empty one of a new visitor, who goes nowhere but to ``origin``. ``look``: as ``show`` has it. ``cold``: none of the
+        console's files is kept."""
         profile = self._visitors.take()
         self._taken.append((origin, profile))
         page = profile.new_page()
@@ -76,8 +81,7 @@ class Visits:
             session = profile.new_cdp_session(page)
             session.send("Network.clearBrowserCache")
             session.detach()
-        page.set_viewport_size({"width": width, "height": height})
-        page.emulate_media(color_scheme=scheme, reduced_motion=motion)
+        show(page, **look)
         page.on("console", self._hear)
         page.on("pageerror", lambda error: self._said.append(f"thrown: {error.stack or error.message}"))
         page.on("request", lambda request: self._see(request, origin))

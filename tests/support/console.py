@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from playwright.sync_api import Page, expect
 
-from tests.support.browser import WAIT_MS, Visits
+from tests.support.browser import WAIT_MS, Visits, show
 
 expect.set_options(timeout=WAIT_MS)
 
@@ -47,10 +47,10 @@ class Tab(Console):
         super().__init__(visits, url, token)
         self._tab: Page | None = None
 
-    def open(self, route: str, *, width: int = 1280, height: int = 800, **look: Any) -> Page:
+    def open(self, route: str, **look: Any) -> Page:
         if self._tab is None:
-            self._tab = super().open(NOWHERE, **look)
-        self._tab.set_viewport_size({"width": width, "height": height})
+            self._tab = super().open(NOWHERE)
+        show(self._tab, **look)
         self.leave()
         self._turn(route)
         settled(self._tab)

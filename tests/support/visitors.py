@@ -1,7 +1,7 @@
 """Visitors of pages, each with a profile of its own in Chromium; a profile whose visitor has left is wiped, and serves the next.
 
 A new profile is a new window and a new process with all that belongs to them: they take more of a processor than the page that is
-tested. What a wiped profile keeps is the files that the console's gateway lets browsers keep for ever: their paths have their digest.
+tested. A wiped profile keeps the console's files, which a gateway lets browsers keep for ever: their paths have their digest.
 """
 
 from __future__ import annotations
