@@ -4,8 +4,8 @@ COPY and RUN are carried out in order, with ``/build`` and ``/opt`` below the di
 only files that git tracks and ``.dockerignore`` lets through. At the end the installed program prints its version.
 
 With ``offline`` as a third argument nothing is fetched: where packages would be installed by a lock, the environment borrows this
-Python's own, and Spark's jars are skipped. Not rehearsed: the base images, the last stage (user, health check, command), and RUN
-lines that install system packages.
+Python's own, pip as well, and Spark's jars are skipped. Not rehearsed: the base images, the last stage (user, health check,
+command), and RUN lines that install system packages.
 """
 # ruff: noqa: INP001, S602, S603, T201 - a program of its own that runs a Dockerfile's shell lines
 
@@ -40,6 +40,9 @@ def main(image: str, directory: Path, *, offline: bool = False) -> int:
             for part in rest.split(" && "):
                 if offline and "--require-hashes" in part:
                     _lend(directory / "opt" / re.findall(r"/opt/(\w+)", part)[-1])
+                elif offline and re.search(r"-m venv /opt/\w+$", part):
+                    _run(_relocated(f"{part} --without-pip", directory), build)
+                    _lend_pip(directory / part.rpartition(" /")[2])
                 elif not (offline and "spark_pipeline.jars" in part):
                     _run(_relocated(part, directory), build)
     _run(f"{directory}/opt/tidelog/bin/python -m tidelog --version", directory)
@@ -53,6 +56,13 @@ def _lend(environment: Path) -> None:
         is_checkout = installed.suffix == ".pth" or installed.name.startswith(("tidelog", "_editable"))
         if not is_checkout and not (site / installed.name).exists():
             (site / installed.name).symlink_to(installed)
+
+
+def _lend_pip(environment: Path) -> None:
+    """The program that ``python -m venv`` would have installed, which takes longer than all other steps."""
+    program = environment / "bin/pip"
+    program.write_text(f"#!{environment}/bin/python\nimport runpy\nrunpy.run_module('pip', run_name='__main__')\n")
+    program.chmod(0o755)
 
 
 def _relocated(line: str, directory: Path) -> str:

@@ -83,11 +83,12 @@ def spark(minio_environment: dict[str, str], tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture(scope="module")
 def stub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StubProcess]:
-    """One for the tests that leave nothing behind."""
+    """One for the tests that leave nothing behind. To a program all its modules' warnings are errors."""
     found = StubProcess(
         tmp_path_factory.mktemp("stub") / "log",
         *("--body-idle-ms", "1500", "--header-idle-ms", "1500", "--write-stall-ms", "1500"),
         *("--in-flight-bytes-max", str(20 * MEBIBYTE), "--connections-max", "50"),
+        as_program=True,
     )
     yield found
     assert found.end() == 0, found.log()

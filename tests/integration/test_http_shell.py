@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from collections.abc import Callable
 import httpx
 import pytest
 
+from tests.support.forked import STUB, ended
 from tests.support.http_shell import everything, in_flight, metric, problem_of
 from tests.support.stub_process import StubProcess
 from tests.support.waiting import eventually
@@ -247,18 +248,16 @@ def test_a_second_signal_ends_the_process_at_once(start: Callable[..., StubProce
 def test_a_port_in_use_is_said_and_fails(start: Callable[..., StubProcess]) -> None:
     """The second server on a port ends with a status and a reason, and the first goes on."""
     stub = start()
-    command = [*stub.command, "--port", str(stub.port)]
-    second = subprocess.run(command, capture_output=True, timeout=30, check=False)
-    assert second.returncode == 3
-    assert b"address already in use" in second.stderr
+    status, errors = ended([*STUB, "--port", str(stub.port)], os.environ)
+    assert status == 3
+    assert "address already in use" in errors
     assert stub.get("/healthz").status_code == 200
 
 
 def test_an_operations_port_in_use_is_said_and_fails(start: Callable[..., StubProcess]) -> None:
     """A gateway that its operators could not see does not start, and names the setting."""
     stub = start()
-    command = [*stub.command, "--ops-port", str(stub.port)]
-    second = subprocess.run(command, capture_output=True, timeout=30, check=False)
-    assert second.returncode == 3
-    assert b"ops_port" in second.stderr
-    assert b"address already in use" in second.stderr
+    status, errors = ended([*STUB, "--ops-port", str(stub.port)], os.environ)
+    assert status == 3
+    assert "ops_port" in errors
+    assert "address already in use" in errors

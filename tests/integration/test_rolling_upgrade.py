@@ -31,11 +31,13 @@ from tidelog import Admin, Consumer, Producer
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCERS = 2
-RECORDS_BETWEEN = 15
+RECORDS_BETWEEN = 10
 """Acknowledged by each producer between two steps of the upgrade."""
 TRANSACTIONS_BETWEEN = 3
 """Committed by the copier meanwhile, each with offsets of its group."""
 SECONDS_MAX = 90
+PAUSE_S = 0.1
+"""Of a producer between two records, and of the copier between two transactions: about as long as one takes."""
 
 
 _RELEASE = re.compile(r"v\d+\.\d+\.\d+")
@@ -105,16 +107,18 @@ class Gateways:
     running: list[GatewayProcess]
 
     def start(self, sources: Path, port: int = 0, **settings: str) -> str:
-        """One more, of these sources; its URL once it is ready. Settings that the sources don't know are passed over."""
+        """One more, of these sources; its URL once it is ready. Settings that the sources don't know are passed over. One of this
+        version is a fork."""
         given = {f"TIDELOG_{name.upper()}": value for name, value in settings.items()}
         environment = {**os.environ, "PYTHONPATH": str(sources), **given}
-        check = "import gateway, sys; assert gateway.__file__.startswith(sys.argv[1]), gateway.__file__"
-        subprocess.run(
-            [sys.executable, "-c", check, str(sources)], cwd=sources, env=environment, check=True, timeout=60
-        )
+        directory = None if sources == ROOT else sources
+        if directory is not None:
+            check = "import gateway, sys; assert gateway.__file__.startswith(sys.argv[1]), gateway.__file__"
+            command = [sys.executable, "-c", check, str(sources)]
+            subprocess.run(command, cwd=sources, env=environment, check=True, timeout=60)
         log = self.logs / f"{len(list(self.logs.iterdir()))}.log"
         options = ("--heartbeat-ms", "500", "--port", str(port))
-        gateway = GatewayProcess(self.store_uri, log, *options, environment=environment, directory=sources)
+        gateway = GatewayProcess(self.store_uri, log, *options, environment=environment, directory=directory)
         self.running.append(gateway)
         assert gateway.http.get("/readyz").status_code == 200
         return gateway.url
@@ -136,8 +140,8 @@ def gateways(s3_uri: str, tmp_path: Path) -> Iterator[Gateways]:
 
 
 class Load:
-    """Producers that send record after record, each when the last one is acknowledged, and a copier: a member of a consumer group
-    that writes what it reads to another topic, in transactions with its offsets. Until told to stop."""
+    """Producers that send record after record, each soon after the last one is acknowledged, and a copier: a member of a consumer
+    group that writes what it reads to another topic, in transactions with its offsets. Until told to stop."""
 
     def __init__(self, urls: list[str]) -> None:
         self._urls = urls
@@ -167,6 +171,7 @@ class Load:
                 value = f"{number}:{len(self.acknowledged[number])}"
                 producer.send("orders", value, key=str(number)).result(SECONDS_MAX)
                 self.acknowledged[number].append(value)
+                self._ending.wait(PAUSE_S)
 
     def _copy(self) -> None:
         with (
@@ -182,6 +187,7 @@ class Load:
                         producer.send("copied", record.value, key=record.key)
                     producer.send_offsets_to_transaction(consumer.positions(), consumer.group_metadata())
                 self.transactions.append(len(records))
+                self._all_is_sent.wait(PAUSE_S)
 
     def _counts(self) -> list[int]:
         return [*map(len, self.acknowledged), len(self.transactions)]

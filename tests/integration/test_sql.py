@@ -28,6 +28,8 @@ from tests.support.waiting import until
 HEALTH_S_MAX = 0.25
 LOOK_SECONDS = 0.03
 COUNT = 1_000
+STARTED_CPU_S_MAX = 5
+"""Of a processor, for the libraries of a statement's process, on a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -87,15 +89,30 @@ def healthy(gateway: GatewayProcess) -> Iterator[None]:
     assert max(medians) < HEALTH_S_MAX
 
 
+def test_a_hog_of_a_processor_ends_and_is_felt_by_no_one(gateway: GatewayProcess) -> None:
+    """As others. The limit that its process has set itself is seen, and then made shorter, for a test."""
+    sql = "with recursive x as (select 1 as a from t union all select a + 1 from x) select count(*) from x where a < 0"
+    with ThreadPoolExecutor(1) as pool, healthy(gateway):
+        answer = pool.submit(asked, gateway, sql)
+        process = running(gateway)
+        until(lambda: process.rlimit(psutil.RLIMIT_CPU)[0] != psutil.RLIM_INFINITY)
+        limits = process.rlimit(psutil.RLIMIT_CPU)
+        assert CPU_S_MAX <= limits[0] == limits[1] < CPU_S_MAX + STARTED_CPU_S_MAX
+        shorter = limits[0] - CPU_S_MAX + 2
+        process.rlimit(psutil.RLIMIT_CPU, (shorter, shorter))
+        began = time.monotonic()
+        refused_by_a_limit(gateway, answer.result())
+    assert time.monotonic() - began > 0.5
+
+
 @pytest.mark.parametrize(
     "sql",
     [
-        "with recursive x as (select 1 as a from t union all select a + 1 from x) select count(*) from x where a < 0",
         "select value, range from t, range(100000000) order by random()",
         "select repeat(value, 100000000) from t",
         "select sleep_ms(600000) from t",
     ],
-    ids=["computes", "sorts", "has large values", "waits"],
+    ids=["sorts", "has large values", "waits"],
 )
 def test_a_hog_ends_and_is_felt_by_no_one(gateway: GatewayProcess, sql: str) -> None:
     """It is refused with words by its limits of memory and of time. ``/healthz`` answers meanwhile, and no process is left."""
@@ -103,6 +120,11 @@ def test_a_hog_ends_and_is_felt_by_no_one(gateway: GatewayProcess, sql: str) -> 
     with healthy(gateway):
         answer = asked(gateway, sql)
     assert time.monotonic() - began < 100
+    refused_by_a_limit(gateway, answer)
+
+
+def refused_by_a_limit(gateway: GatewayProcess, answer: httpx.Response) -> None:
+    """With words; nothing is left of its process, and the next statement is answered."""
     assert (answer.status_code, answer.json()["error_code"]) == (400, "INVALID_REQUEST"), answer.text
     assert "SET " not in answer.text
     assert processes(gateway) == []

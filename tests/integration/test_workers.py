@@ -28,23 +28,20 @@ FORWARDED = "tidelog_forwarded_requests_total"
 MOVED = "tidelog_moved_connections_total"
 
 
-def running(directory: Path) -> contextlib.AbstractContextManager[GatewayProcess]:
-    """Three workers on a directory, with a page for operators."""
-    settings = ("--workers", str(COUNT), "--ops-port", "0", "--header-idle-ms", "3000", "--heartbeat-ms", "500")
-    return running_gateway(directory / "store", directory / "gateway.log", *settings, command=SERVE)
-
-
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
-    """Of all tests that leave three workers behind: four programs start."""
-    with running(tmp_path_factory.mktemp("workers")) as started:
+    """Three workers with a page for operators, of all tests that leave three behind: four programs start. In the end SIGTERM
+    drains each."""
+    directory = tmp_path_factory.mktemp("workers")
+    settings = ("--workers", str(COUNT), "--ops-port", "0", "--header-idle-ms", "3000", "--heartbeat-ms", "500")
+    with running_gateway(directory / "store", directory / "gateway.log", *settings, command=SERVE) as started:
         yield started
 
 
 @pytest.fixture
-def own_gateway(tmp_path: Path) -> Iterator[GatewayProcess]:
-    """Of a test that ends it."""
-    with running(tmp_path) as started:
+def pair(tmp_path: Path) -> Iterator[GatewayProcess]:
+    """Two workers, of a test that ends them: two programs start, behind a supervisor by fork."""
+    with running_gateway(tmp_path / "store", tmp_path / "gateway.log", "--workers", "2") as started:
         yield started
 
 
@@ -64,9 +61,11 @@ def wait_until(what: str, is_so: Callable[[], object]) -> None:
 
 
 class Load:
-    """Clients that send one record after another, each over a kept connection of its own; every answer but 200 is kept."""
+    """Clients that send one record after another, each over a kept connection of its own, with a pause between two; every answer
+    but 200 is kept."""
 
-    def __init__(self, url: str, topic: str, clients: int = 8) -> None:
+    def __init__(self, url: str, topic: str, clients: int = 8, pause_s: float = 0) -> None:
+        self._pause_s = pause_s
         self._path = f"/v1/topics/{topic}/partitions/0/records"
         self.sent = [0] * clients
         self.failures: list[str] = []
@@ -96,6 +95,7 @@ class Load:
                     self.failures.append(answer.text)
                     return
                 self.sent[number] += 1
+                self._stop.wait(self._pause_s)
 
     def values(self) -> set[str]:
         return {f"{number}-{index}" for number, count in enumerate(self.sent) for index in range(count)}
@@ -138,7 +138,7 @@ def test_workers_are_replaced_without_a_failed_request(gateway: GatewayProcess) 
     gateway.topic("replaced", flush_ms=100)
     before = workers(gateway)
     assert len(before) == COUNT
-    with Load(gateway.url, "replaced") as load:
+    with Load(gateway.url, "replaced", pause_s=0.1) as load:
         wait_until("records are sent", lambda: sum(load.sent) >= 50)
         gateway.process.send_signal(signal.SIGHUP)
         wait_until("all workers are replaced", lambda: len(workers(gateway)) == COUNT and not workers(gateway) & before)
@@ -171,33 +171,28 @@ def test_a_worker_that_dies_is_started_again(gateway: GatewayProcess) -> None:
     assert [value for _, value in gateway.read("dies")] == ["before"]
 
 
-def test_all_end_together(own_gateway: GatewayProcess) -> None:
-    """SIGTERM drains each. Where the supervisor is killed the workers notice, and end by themselves."""
-    assert own_gateway.end() == 0
-    own_gateway.start()
-    left = workers(own_gateway)
-    assert len(left) == COUNT
-    own_gateway.kill()
-    wait_until("the workers end", lambda: not any(Path(f"/proc/{pid}/task").exists() for pid in left))
-
-
 def test_what_can_not_start_says_so_once(tmp_path: Path) -> None:
     """A store that can't be used ends the supervisor, in the gateway's own words."""
     (tmp_path / "file").touch()
     for store, said in [("memory://a", "can't be shared"), (str(tmp_path / "file" / "below"), "TIDELOG_STORE")]:
         with pytest.raises(AssertionError, match=said):
-            GatewayProcess(store, tmp_path / "log", "--workers", "2", command=SERVE)
+            GatewayProcess(store, tmp_path / "log", "--workers", "2")
 
 
-def test_it_ends_while_a_worker_is_started_again(own_gateway: GatewayProcess) -> None:
-    """The worker that does not listen yet ends, too, and neither it nor the one that was killed counts as a failure."""
-    before = workers(own_gateway)
-    victim = min(before)
-    os.kill(victim, signal.SIGKILL)
-    wait_until("a new worker", lambda: len(workers(own_gateway) - before) == 1)
-    (begun,) = workers(own_gateway) - before
-    assert own_gateway.end() == 0
-    assert not Path(f"/proc/{begun}").exists()
+def test_they_end_with_their_supervisor(pair: GatewayProcess) -> None:
+    """SIGTERM ends a worker that is started again and does not listen yet, too; neither it nor the one that was killed counts as
+    a failure. Where the supervisor is killed the workers notice, and end by themselves."""
+    before = workers(pair)
+    os.kill(min(before), signal.SIGKILL)
+    wait_until("a new worker", lambda: len(workers(pair) - before) == 1)
+    (begun,) = workers(pair) - before
+    assert pair.end() == 0
+    assert not any(Path(f"/proc/{pid}").exists() for pid in (begun, *before))
+    pair.start()
+    left = workers(pair)
+    assert len(left) == 2
+    pair.kill()
+    wait_until("the workers end", lambda: not any(Path(f"/proc/{pid}/task").exists() for pid in left))
 
 
 def test_a_connection_moves_to_the_worker_that_owns_its_topic(gateway: GatewayProcess) -> None:

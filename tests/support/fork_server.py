@@ -1,8 +1,8 @@
 """``python -m tests.support.fork_server DESCRIPTOR``: gateways by fork from a process that has imported all that they import.
 
-An import takes a second of a processor, a fork some milliseconds. Each request that comes by the socket ``DESCRIPTOR`` has
-arguments and environment, and three descriptors: for standard output, standard error, and a pipe that is told the process's id
-and, in the end, its status. It ends when the socket's other end is closed.
+An import takes a second of a processor, a fork some milliseconds. Each request that comes by the socket ``DESCRIPTOR`` has the
+program's name, arguments and environment, and three descriptors: for standard output, standard error, and a pipe that is told the
+process's id and, in the end, its status. It ends when the socket's other end is closed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import signal
 import socket
 import struct
 import sys
+import warnings
+from collections.abc import Callable
 
 from log_format.without_pandas import find_no_pandas
 
@@ -33,8 +35,8 @@ def _import_gateway() -> None:
     gc.freeze()
 
 
-def _next_gateway(requests: socket.socket) -> list[str]:
-    """Returns in each process that becomes a gateway, with its arguments."""
+def _next_gateway(requests: socket.socket) -> Callable[[], int]:
+    """Returns in each process that becomes a gateway: what it runs."""
     while True:
         message, descriptors, _, _ = socket.recv_fds(requests, REQUEST_BYTES_MAX, 3)
         if not message:
@@ -60,14 +62,29 @@ def _tell_when_it_ends(told: int) -> None:
     os._exit(0)
 
 
-def _prepared(request: dict[str, object], output: int, errors: int) -> list[str]:
+def _prepared(request: dict[str, object], output: int, errors: int) -> Callable[[], int]:
     for given, usual in ((output, 1), (errors, 2)):
         os.dup2(given, usual)
         os.close(given)
     os.environ.clear()
     os.environ.update(request["environment"])  # type: ignore[call-overload]
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    return request["arguments"]  # type: ignore[return-value]
+    sys.argv[1:] = request["arguments"]  # type: ignore[call-overload]
+    return _serves_a_stub if request["program"] == "stub" else _serves
+
+
+def _serves() -> int:
+    from gateway.__main__ import main
+
+    return main()
+
+
+def _serves_a_stub() -> int:
+    """As a program with ``-W error``, but for what was imported before."""
+    warnings.simplefilter("error")
+    from tests.support.stub_gateway import main
+
+    return main()
 
 
 def _reap() -> None:
@@ -82,7 +99,4 @@ def _reap() -> None:
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _import_gateway()
-    sys.argv[1:] = _next_gateway(socket.socket(fileno=int(sys.argv[1])))
-    from gateway.__main__ import main
-
-    sys.exit(main())
+    sys.exit(_next_gateway(socket.socket(fileno=int(sys.argv[1])))())

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache
@@ -19,18 +20,28 @@ from typing import BinaryIO
 from tests.support.fork_server import NUMBER
 
 ROOT = Path(__file__).resolve().parents[2]
+ENDED_SECONDS_MAX = 60
 GATEWAY = (sys.executable, "-m", "gateway")
+STUB = (sys.executable, "-W", "error", "-m", "tests.support.stub_gateway")
+"""The HTTP shell around an engine that keeps nothing."""
 
 
 class Forked:
     """A gateway. Its members do what those of ``subprocess.Popen`` do."""
 
     def __init__(
-        self, arguments: Sequence[str], environment: Mapping[str, str], output: BinaryIO | None, errors: BinaryIO
+        self,
+        program: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        output: BinaryIO | None,
+        errors: BinaryIO,
     ) -> None:
         self.stdout: BinaryIO | None = None
         self.returncode: int | None = None
-        request = json.dumps({"arguments": list(arguments), "environment": dict(environment)}).encode()
+        request = json.dumps(
+            {"program": program, "arguments": list(arguments), "environment": dict(environment)}
+        ).encode()
         self._told, telling = os.pipe()
         with ExitStack() as ours:
             ours.callback(os.close, telling)
@@ -93,9 +104,22 @@ def start(
 
     A gateway of another ``directory`` may be another release: it is no fork of this one.
     """
-    if sys.platform == "linux" and directory is None and tuple(command[: len(GATEWAY)]) == GATEWAY:
-        return Forked(command[len(GATEWAY) :], environment, output, log)
+    if sys.platform == "linux" and directory is None:
+        for name, program in (("gateway", GATEWAY), ("stub", STUB)):
+            if tuple(command[: len(program)]) == program:
+                return Forked(name, command[len(program) :], environment, output, log)
     return subprocess.Popen(command, stdout=output or subprocess.PIPE, stderr=log, env=environment, cwd=directory)
+
+
+def ended(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
+    """The status of one that refuses to start, and what it writes to standard error."""
+    with tempfile.TemporaryFile() as errors:
+        process = start(command, environment, errors)
+        status = process.wait(ENDED_SECONDS_MAX)
+        assert process.stdout is not None
+        process.stdout.close()
+        errors.seek(0)
+        return status, errors.read().decode()
 
 
 @cache

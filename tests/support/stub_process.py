@@ -5,31 +5,24 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import httpx
 import psutil
 
-STUB = Path(__file__).with_name("stub_gateway.py")
+from tests.support.forked import ROOT, STUB, start
+
 MEBIBYTE = 1024 * 1024
 
 
 class StubProcess:
-    """A running stub gateway."""
+    """A running stub gateway: by fork, or ``as_program``."""
 
-    def __init__(self, log_path: Path, *settings: str, drain_seconds: float = 0.0) -> None:
+    def __init__(self, log_path: Path, *settings: str, drain_seconds: float = 0.0, as_program: bool = False) -> None:
         self.log_path = log_path
-        self.command = (sys.executable, "-W", "error", str(STUB))
         environment = os.environ | {"STUB_DRAIN_SECONDS": str(drain_seconds)}
         with log_path.open("wb") as log:
-            self.process = subprocess.Popen(
-                [*self.command, *settings],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=environment,
-            )
+            self.process = start([*STUB, *settings], environment, log, directory=ROOT if as_program else None)
         assert self.process.stdout is not None
         self.url = self.process.stdout.readline().decode().strip()
         assert self.url.startswith(("http://127.0.0.1:", "https://127.0.0.1:")), self.log()
