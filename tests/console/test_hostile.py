@@ -90,12 +90,12 @@ def test_a_name_leads_to_its_page_and_back(tab: Tab, name: str) -> None:
         expect(page.get_by_role("alert")).to_have_count(0)
 
 
-def test_members_and_dead_letters_are_text(tab: Tab) -> None:
-    """Names that clients gave themselves, reasons that receivers gave, values."""
-    page = tab.open(f"/groups/{quoted(NAMES[1])}", width=320)
+def test_members_and_dead_letters_are_text(console: Console) -> None:
+    """Names that clients gave themselves, reasons that receivers gave, values; by their addresses."""
+    page = console.open(f"/groups/{quoted(NAMES[1])}", width=320)
     expect(page.get_by_role("rowheader", name=NAMES[1], exact=True)).to_be_visible()
     sound(page)
-    page = tab.open("/queues/dying", width=320)
+    console.go(page, "/queues/dying")
     expect(page.get_by_text(NAMES[0]).first).to_be_visible()
     sound(page)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import urllib3
 
 from tests.support.forked import Started, start
+from tests.support.waiting import until
 
 START_SECONDS_MAX = 240
 """On a machine that is busy with a whole test suite."""
@@ -79,8 +80,11 @@ class ServerProcess:
             self.frozen = number is signal.SIGSTOP
 
     def freeze(self) -> None:
-        """Let it stand still."""
+        """Let it stand still. On a busy machine some of its threads go on for a moment behind the signal: this waits for them."""
         self.signal(signal.SIGSTOP)
+        if self.frozen:
+            tasks = Path(f"/proc/{self.process_id}/task")
+            until(lambda: all(_is_still(task) for task in tasks.iterdir()), what=f"{self.name} does not stand still")
 
     def thaw(self) -> None:
         """Let it go on."""
@@ -103,3 +107,8 @@ class ServerProcess:
         except subprocess.TimeoutExpired:
             self.kill()
             return None
+
+
+def _is_still(task: Path) -> bool:
+    """Whether this thread is stopped."""
+    return (task / "stat").read_text().rpartition(")")[2].split()[0] in "Tt"
