@@ -28,7 +28,7 @@ from log_format.stores.memory import MemoryStore
 from log_format.stores.s3 import S3Store
 from tests.support.certificate_authority import Authority
 from tests.support.compiled_once import compiled_once
-from tests.support.java import FAST_START, INTERPRETED
+from tests.support.java import INTERPRETED
 from tests.support.minio import Minio
 from tests.support.spread import NICE, FilesAndSpark, is_patient, turn
 
@@ -83,7 +83,7 @@ def _environment() -> Iterator[None]:
         patch.setenv("TIDELOG_WORKERS", "1")
         patch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
         patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        patch.setenv("SPARK_SUBMIT_OPTS", f"{FAST_START} {INTERPRETED}")
+        patch.setenv("SPARK_SUBMIT_OPTS", INTERPRETED)
         yield
 
 
@@ -104,9 +104,7 @@ def minio_environment(minio: Minio) -> dict[str, str]:
 @pytest.fixture
 def s3_uri(minio: Minio, monkeypatch: pytest.MonkeyPatch) -> str:
     """``s3://bucket/prefix`` with a fresh bucket, found by this process's environment."""
-    for name, value in minio.environment().items():
-        monkeypatch.setenv(name, value)
-    return f"s3://{minio.create_bucket()}/some prefix/tidelog"
+    return minio.store_uri(monkeypatch)
 
 
 @pytest.fixture

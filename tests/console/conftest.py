@@ -70,10 +70,9 @@ def tab_of_all(lasting: Visits, gateway: GatewayProcess) -> Tab:
 
 @pytest.fixture
 def tab(tab_of_all: Tab) -> Iterator[Tab]:
-    """Without a trouble in this test."""
-    yield tab_of_all
-    tab_of_all.leave()
-    assert tab_of_all.visits.troubles() == []
+    """That one, for this test."""
+    with tab_of_all.lent() as lent:
+        yield lent
 
 
 @pytest.fixture(scope="module")

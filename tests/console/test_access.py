@@ -14,23 +14,17 @@ from tests.support.gateway_process import GatewayProcess
 from tests.support.secured import Secured
 
 
-def token_of(secured: Secured) -> str:
-    """The administrator's."""
-    return secured.admin.http.headers["authorization"].removeprefix("Bearer ")
-
-
 @pytest.fixture(scope="module")
 def admins_tab(lasting: Visits, secured: Secured) -> Tab:
     """As the administrator sees it."""
-    return Tab(lasting, secured.url, token_of(secured))
+    return Tab(lasting, secured.url, secured.admin.token)
 
 
 @pytest.fixture
 def admin(admins_tab: Tab) -> Iterator[Tab]:
-    """Without a trouble in this test."""
-    yield admins_tab
-    admins_tab.leave()
-    assert admins_tab.visits.troubles() == []
+    """That one, for this test."""
+    with admins_tab.lent() as lent:
+        yield lent
 
 
 def test_without_authentication_there_is_nothing_to_set(visits: Visits, gateway: GatewayProcess) -> None:
@@ -152,7 +146,7 @@ def test_a_role_is_added_changed_and_deleted(admin: Tab, secured: Secured) -> No
 def test_a_quota_is_set(visits: Visits, secured: Secured) -> None:
     """Empty fields limit nothing; what is wrong is refused with the field's name."""
     visits.expect(400)
-    page = Console(visits, secured.url, token_of(secured)).open("/access?part=quotas")
+    page = Console(visits, secured.url, secured.admin.token).open("/access?part=quotas")
     page.get_by_role("button", name="Add quota").click()
     page.get_by_label("Principal").fill("nobody")
     page.get_by_label("Requests/s").fill("100")

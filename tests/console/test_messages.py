@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.accessibility import faults, overflow
+from tests.support.accessibility import faults, faults_on_screens, overflow
 from tests.support.console import Console, Tab
 from tests.support.gateway_process import GatewayProcess
 
@@ -339,12 +339,7 @@ def test_a_download_ends_where_it_was_told(tab: Tab, gateway: GatewayProcess, tm
 def test_the_page_is_for_everyone(console: Console, route: str) -> None:
     """Names, structure, contrast and sizes are right on every screen, and nothing scrolls sideways."""
     page = console.open(route)
-    for width in (320, 1280, 2560):
-        page.set_viewport_size({"width": width, "height": 800})
-        assert overflow(page) == [], width
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-            assert faults(page) == [], (width, scheme)
+    assert faults_on_screens(page, 320, 1280, 2560) == []
 
 
 def test_what_fails_is_told(console: Console) -> None:

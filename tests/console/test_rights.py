@@ -104,7 +104,7 @@ def visitor(visits: Visits, secured: Secured, *rights: tuple[str, str, str]) -> 
     principal, api = secured.user()
     for operation, kind, resource in rights:
         secured.allow(principal, operation, kind, resource)
-    return Tab(visits, secured.url, api.http.headers["authorization"].removeprefix("Bearer "))
+    return Tab(visits, secured.url, api.token)
 
 
 def test_lists_show_what_the_caller_may_describe(visits: Visits, secured: Secured) -> None:
@@ -160,7 +160,7 @@ def test_a_refused_change_says_why(visits: Visits, secured: Secured) -> None:
     principal, api = secured.user()
     secured.allow(principal, "Alter", "group", "mine")
     secured.allow(principal, "Describe", "topic", "mine")
-    console = Console(visits, secured.url, api.http.headers["authorization"].removeprefix("Bearer "))
+    console = Console(visits, secured.url, api.token)
     visits.expect(403)
     page = console.open("/groups/mine")
     page.get_by_role("button", name="Reset offsets").click()
@@ -182,7 +182,7 @@ def test_a_refused_abort_says_why(visits: Visits, secured: Secured) -> None:
     page.get_by_role("button", name="Abort mine").click()
     page.get_by_role("dialog").get_by_role("button", name="Abort", exact=True).click()
     expect(page.get_by_role("alert")).to_contain_text("UNKNOWN_TRANSACTION")
-    admin = Console(visits, secured.url, secured.admin.http.headers["authorization"].removeprefix("Bearer "))
+    admin = Console(visits, secured.url, secured.admin.token)
     page = admin.open("/transactions?prefix=theirs")
     page.get_by_role("button", name="Abort theirs").click()
     page.get_by_role("dialog").get_by_role("button", name="Abort", exact=True).click()

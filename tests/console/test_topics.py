@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from log_format.topic.config import SETTINGS, ChoiceSetting
-from tests.support.accessibility import faults, overflow
+from tests.support.accessibility import faults_on_screens
 from tests.support.browser import Visits
 from tests.support.console import Console, Tab, done, row, settled
 from tests.support.gateway_process import GatewayProcess, running_gateway
@@ -141,12 +141,7 @@ def test_a_topic_that_is_not_there(console: Console) -> None:
 def test_pages_are_for_everyone(tab: Tab, route: str) -> None:
     """Names, structure, contrast and sizes are right on every screen, and nothing scrolls sideways."""
     page = tab.open(route, width=320)
-    for width in (320, 1280, 2560):
-        page.set_viewport_size({"width": width, "height": 800})
-        assert overflow(page) == [], width
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-            assert faults(page) == [], (width, scheme)
+    assert faults_on_screens(page, 320, 1280, 2560) == []
 
 
 def test_rights_decide_what_is_offered(visits: Visits, secured: Secured) -> None:

@@ -40,9 +40,7 @@ def gateway(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "bucket":
             minio: Minio = request.getfixturevalue("minio")
-            for name, value in minio.environment().items():
-                patch.setenv(name, value)
-            store_uri = f"s3://{minio.create_bucket()}/some prefix/tidelog"
+            store_uri = minio.store_uri(patch)
         with running_gateway(store_uri, directory / "gateway.log") as started:
             yield started
 

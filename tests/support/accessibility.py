@@ -6,7 +6,7 @@ Names and roles are those of Chromium's accessibility tree, which screen readers
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from playwright.sync_api import Page
 
@@ -59,6 +59,19 @@ def faults(page: Page) -> list[str]:
 def overflow(page: Page) -> list[str]:
     """What makes the page scroll sideways."""
     found: list[str] = _ask(page, "wide")
+    return found
+
+
+def faults_on_screens(page: Page, *widths: int) -> list[str]:
+    """What is wrong on screens of these widths, light and dark, and where."""
+    found: list[str] = []
+    schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+    for width in widths:
+        page.set_viewport_size({"width": width, "height": 800})
+        found += [f"{width}: {fault}" for fault in overflow(page)]
+        for scheme in schemes:
+            page.emulate_media(color_scheme=scheme)
+            found += [f"{width}, {scheme}: {fault}" for fault in faults(page)]
     return found
 
 

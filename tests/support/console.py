@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from playwright.sync_api import Page, expect
@@ -59,6 +61,13 @@ class Tab(Console):
     def leave(self) -> None:
         """What is shown now loads nothing."""
         self._turn(NOWHERE)
+
+    @contextmanager
+    def lent(self) -> Iterator[Tab]:
+        """To one test, which leaves it, and has no trouble in it."""
+        yield self
+        self.leave()
+        assert self.visits.troubles() == []
 
     def _turn(self, route: str) -> None:
         """Return when the page before is gone."""

@@ -11,5 +11,5 @@ FAST_START: Final = (
     "-XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=256m -XX:NewRatio=1"
 )
 
-INTERPRETED: Final = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
-"""Spark interprets a query's expressions, where it would compile Java for a few rows. The demo compiles, as users do."""
+INTERPRETED: Final = f"{FAST_START} -Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
+"""So begun, Spark interprets a query's expressions, where it would compile Java for few rows. The demo compiles, as users do."""

@@ -13,6 +13,7 @@ import boto3
 from tests.support.server_process import ServerProcess, free_port
 
 if TYPE_CHECKING:
+    import pytest
     from mypy_boto3_s3 import S3Client
 
 START_ATTEMPTS = 5
@@ -91,6 +92,12 @@ class Minio(ServerProcess):
         client.create_bucket(Bucket=name)
         client.close()
         return name
+
+    def store_uri(self, patch: pytest.MonkeyPatch) -> str:
+        """``s3://bucket/prefix`` with a fresh bucket, found by this process's environment for as long as the patch lasts."""
+        for name, value in self.environment().items():
+            patch.setenv(name, value)
+        return f"s3://{self.create_bucket()}/some prefix/tidelog"
 
     def _access(self) -> dict[str, Any]:
         return {

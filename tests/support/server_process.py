@@ -110,5 +110,7 @@ class ServerProcess:
 
 
 def _is_still(task: Path) -> bool:
-    """Whether this thread is stopped."""
-    return (task / "stat").read_text().rpartition(")")[2].split()[0] in "Tt"
+    """Whether this thread is stopped, or has ended meanwhile."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return (task / "stat").read_text().rpartition(")")[2].split()[0] in "Tt"
+    return True

@@ -152,7 +152,7 @@ def submit(url: str, arguments: list[str], directory: Path, environment: dict[st
         "spark.ui.enabled": "false",
     }
     command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", url, "--driver-memory", "512m"]
-    command += ["--driver-java-options", f"{FAST_START} {INTERPRETED}", "--py-files", str(files["packages"])]
+    command += ["--driver-java-options", INTERPRETED, "--py-files", str(files["packages"])]
     command += ["--jars", ",".join(map(str, ensure_jars(JarSet.DELTA)))]
     command += [option for name, value in settings.items() for option in ("--conf", f"{name}={value}")]
     log = directory / "driver.log"

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.support.java import FAST_START, INTERPRETED
+from tests.support.java import INTERPRETED
 from tests.torture.tortured.service import STORE
 from tests.torture.tortured.witness import Batches
 
@@ -30,7 +30,7 @@ class Streams:
         program = str(Path(__file__).with_name("stream_process.py"))
         self._command = [sys.executable, program, "--store", STORE, "--output", str(self._output)]
         self._command += ["--topics", ",".join(topics), "--native", ",".join(native)]
-        self._environment = {**os.environ, **environment, "SPARK_SUBMIT_OPTS": f"{FAST_START} {INTERPRETED}"}
+        self._environment = {**os.environ, **environment, "SPARK_SUBMIT_OPTS": INTERPRETED}
         self._process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
