@@ -2,7 +2,7 @@
 #
 #   PYTHON=python3.12     use this interpreter instead of the newest of 3.13, 3.12, 3.11
 #   TIDELOG_CACHE=dir     where MinIO is kept (default ~/.cache/tidelog)
-#   WORKERS=4             processes that share the tests; the third of each three takes only tests that can wait (tests/support/spread.py)
+#   WORKERS=5             processes that share the tests; the third and the fifth take only tests that can wait (tests/support/spread.py)
 #   ARGS="..."            passed on to demo, gateway, test (pytest) and bench
 
 SHELL := /bin/sh
@@ -30,7 +30,7 @@ demo: $(STAMP) ## Replay 336,776 flights: HTTP in, Delta on disk, HTTP and Spark
 
 test: minio-server browser $(STAMP) ## Run every check and every test (needs Go once, to build MinIO, and Chromium)
 	@nice $(MAKE) --no-print-directory lint & lint=$$!; \
-	.venv/bin/python -P scripts/run_tests.py -n $(or $(WORKERS),4) --dist loadfile $(ARGS); tests=$$?; \
+	.venv/bin/python -P scripts/run_tests.py -n $(or $(WORKERS),5) --dist loadfile $(ARGS); tests=$$?; \
 	wait $$lint && exit $$tests
 
 conformance-auth: $(STAMP) ## Run the black-box suite with auth=on, as a caller with the rights that it needs (part of test)

@@ -4,10 +4,10 @@ A unit of work is a file: what its tests have in common, such as a gateway of mo
 the one Spark session are one unit, and so are those of each of ``KINDS``. Tests of ``EACH_ALONE`` share nothing, and each is a
 unit.
 
-Tests that wait for processes come first, those that keep a processor busy last. One worker of two begins at the end, so that
-some tests wait while others compute. Every third worker takes tests of ``PATIENT``, then of ``COMPUTING``, and no others, and
-gives way to the rest: tests that watch the time hardly notice it. The others leave these to it until they have nothing else: a
-worker that ends early leaves a processor idle.
+Tests that wait for processes come first, those that keep a processor busy last. Of five workers two begin at the end, so that
+some tests wait while others compute. The third and the fifth of five are patient: they take what can wait (Spark, ``PATIENT``,
+``COMPUTING``), and no others, and give way to the rest. So tests that watch the time hardly notice them. The others leave these
+to them until they have nothing else: a worker that ends early leaves a processor idle.
 
 Groups of pytest-xdist's own are absent: pytest 9.2 takes their mark without a word and xdist 3.8 no longer sees it
 (pytest-dev/pytest-xdist#1386).
@@ -15,7 +15,6 @@ Groups of pytest-xdist's own are absent: pytest 9.2 takes their mark without a w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,24 +24,32 @@ from xdist.scheduler import LoadFileScheduling
 EACH_ALONE = ("tests/simulation/", "tests/torture/")
 KINDS = ("least-rights", "random-forwarding")
 """Of gateways at which the contract is proved once more: several that stay until the worker ends."""
+SPARK = "Spark"
+"""The unit of all that share the session."""
 WAITING = ("conformance", "integration", "console")
 """Folders whose tests wait more than they compute, those with long units first."""
 PATIENT = (
     "tests/torture/",
     "tests/infrastructure/",
     "tests/integration/pipeline/test_cluster.py",
+    "tests/integration/readers/",
+    "tests/conformance/test_object_store.py",
     "tests/integration/faults/outage/",
     "tests/integration/faults/test_retry_after_kill.py",
     *(
         f"tests/integration/test_{name}.py"
         for name in (
+            "cli_examples",
+            "collect",
             "drills",
+            "history_readers",
             "kill_gateway",
             "maintenance_kills",
             "packaging",
             "readme",
             "rolling_upgrade",
             "spark_demo",
+            "workers",
         )
     ),
 )
@@ -53,7 +60,7 @@ LONG = ("tests/simulation/test_modes_planted_faults.py",)
 COMPUTING = ("tests/golden/", "tests/property/", "tests/simulation/", "tests/stateful/")
 """Tests whose time is a clock of their own: they fill what others leave of the processors."""
 NICE = 5
-"""Of the worker that takes them, and of all that it starts."""
+"""Of the workers that take them, and of all that they start."""
 TESTS = Path(__file__).resolve().parents[1]
 
 
@@ -88,37 +95,28 @@ class FilesAndSpark(LoadFileScheduling):  # type: ignore[misc]
         if nodeid.startswith("tests/conformance/") and (kind := next((one for one in KINDS if one in nodeid), None)):
             return kind
         file: str = super()._split_scope(nodeid)
-        return "Spark" if _has_the_session(file) else file
+        return SPARK if _has_the_session(file) else file
 
     def _assign_work_unit(self, node: Any) -> None:
-        if is_patient(node.gateway.id):
-            unit = next(self._patient_units(), None)
-        elif _number(node.gateway.id) % 3 == 1:
-            others = (unit for unit in reversed(self.workqueue) if not _can_wait(unit))
-            unit = next(others, next(reversed(self.workqueue), None))
-        else:
-            unit = None
-        if unit is not None:
-            self.workqueue.move_to_end(unit, last=False)
+        units = list(self.workqueue if _number(node.gateway.id) % 5 in {0, 2, 3} else reversed(self.workqueue))
+        unit = next((one for one in units if _can_wait(one) == is_patient(node.gateway.id)), units[0])
+        self.workqueue.move_to_end(unit, last=False)
         super()._assign_work_unit(node)
 
     def _reschedule(self, node: Any) -> None:
-        if is_patient(node.gateway.id) and next(self._patient_units(), None) is None and not node.shutting_down:
+        if is_patient(node.gateway.id) and not any(map(_can_wait, self.workqueue)) and not node.shutting_down:
             node.shutdown()
         else:
             super()._reschedule(node)
 
-    def _patient_units(self) -> Iterator[str]:
-        return filter(_can_wait, self.workqueue)
-
 
 def _can_wait(unit: str) -> bool:
-    return unit.startswith((*PATIENT, *COMPUTING))
+    return unit == SPARK or unit.startswith((*PATIENT, *COMPUTING))
 
 
 def is_patient(worker: str) -> bool:
     """Whether the worker with this id takes only what can wait."""
-    return _number(worker) % 3 == 2
+    return _number(worker) % 5 in {2, 4}
 
 
 def _number(worker: str) -> int:

@@ -216,7 +216,7 @@ def by_kafka(servers: str, topics: dict[str, int]) -> Log:
     log: Log = {(topic, partition): [] for topic, count in topics.items() for partition in range(count)}
     consumer = _consumer(servers, topics)
     try:
-        ends = {line: consumer.get_watermark_offsets(TopicPartition(*line), 60)[1] for line in log}
+        ends = {line: _end(consumer, line) for line in log}
         deadline = time.monotonic() + GIVE_UP_SECONDS
         while any(len(log[line]) < end for line, end in ends.items()):
             if time.monotonic() > deadline:
@@ -229,6 +229,20 @@ def by_kafka(servers: str, topics: dict[str, int]) -> Log:
     finally:
         consumer.close()
     return log
+
+
+def _end(consumer: Consumer, line: Line) -> int:
+    """Where the partition ends. librdkafka fails a request at a broker that it forgets meanwhile, and leaves the repeat to us."""
+    deadline = time.monotonic() + GIVE_UP_SECONDS
+    while True:
+        try:
+            _, end = consumer.get_watermark_offsets(TopicPartition(*line), TIMEOUT_SECONDS)
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+        else:
+            return int(end)
 
 
 def _consumer(servers: str, topics: dict[str, int]) -> Consumer:
