@@ -17,7 +17,7 @@ from gateway.engine.open_topic import OpenTopic
 from gateway.engine.writer import Acknowledgement
 from gateway.gateway import check_transaction, gateway_of, owner_of, request_memory
 from gateway.http import fields
-from gateway.http.body import has_body, request_body
+from gateway.http.body import Body, has_body, request_body
 from gateway.http.json_response import PlainAnswer
 from gateway.http.parameters import header_text, parameters_refused
 from gateway.http.producer_headers import ConditionalHeaders, ProduceHeaders
@@ -40,6 +40,8 @@ from gateway.routes.transactions import AppendedPartition, require_write
 from gateway.routes.typed_route import TypedRoute
 from log_format.clock import Clock
 from log_format.errors import ErrorCode, TidelogError, TopicReplaced
+from log_format.scheduled.delayed_records import DelayedRecords
+from log_format.topic.append import Batch
 from log_format.topic.appended import Duplicate
 from log_format.topic.producers import ProducerStamp
 
@@ -78,16 +80,11 @@ async def produce_to_partition(
 
 
 async def _produce(request: Request, asked: _Asked) -> PlainAnswer:
-    """Read, decode, route, submit, commit, answer; from routing on once more where ``_Tries`` says so."""
+    """Check, read, open, decode, route, append, answer; from routing on once more where ``_Tries`` says so."""
     gateway = gateway_of(request)
     engine, clock, bytes_max = gateway.engine, gateway.clock, gateway.settings.request_bytes_max
-    kind, stamp, transaction_id = asked.kind(request), asked.headers.stamp, asked.headers.transaction_id
-    if transaction_id is None:
-        if stamp is not None:
-            await engine.check_producer(stamp, owner_of(request))
-    else:
-        await check_transaction(request, transaction_id)
-        await require_write(request, transaction_id)
+    kind = asked.kind(request)
+    await _check_producer(request, engine, asked.headers)
     with await engine.turn_of(_length(request, bytes_max)):
         async with request_body(request, gateway.body_limits, request_memory(request), pool=gateway.codec_pool) as body:
             codec = CodecWork.of(body.data, gateway.codec_pool, is_json=kind in (JSON, NDJSON))
@@ -95,45 +92,22 @@ async def _produce(request: Request, asked: _Asked) -> PlainAnswer:
             topic = await engine.open_topic(asked.topic, asked.partition)
             incoming = await codec.do(lambda: decode_body(kind, body.data, bytes_max, asked.of_record))
             await spent.produced(request, incoming, codec)
-            routing = Routing(
-                partition=asked.partition,
-                turn=topic.next_in_turn(),
-                arrived_at_ms=arrived_at_ms,
-                stamp=stamp,
-                expected_offset=asked.expected_offset,
-            )
+            routing = asked.routing(topic.next_in_turn(), arrived_at_ms)
             tries = _Tries(clock)
             while True:
                 records = await routed(topic, incoming, routing, codec, clock)
-                if transaction_id is not None:
-                    return await _staged(engine, topic, records, transaction_id, stamp)
+                if (transaction_id := asked.headers.transaction_id) is not None:
+                    return await _staged(engine, topic, records, transaction_id, routing.stamp)
                 batch, parts = records.batch, records.split(arrived_at_ms)
-                if parts is not None and batch is not None:
-                    asked.check_delayed(len(parts[0]) - len(parts[1]))
-                    try:
-                        delayed = await file_and_append(
-                            engine,
-                            topic,
-                            batch,
-                            parts,
-                            hand_over=body.handed_over,
-                            deadline_ms=tries.deadline_ms,
-                        )
-                    except TopicReplaced as refusal:
-                        tries.check(refusal)
-                        await topic.fresh(clock.monotonic_ms())
-                        continue
-                    return _answer(topic, delayed.acknowledged, delayed.scheduled) if asked.waits else _accepted(topic)
                 if batch is None:
                     return _answer(topic, ()) if asked.waits else _accepted(topic)
-                pending = await topic.submit_in_order(batch, body.handed_over(batch.nbytes), tries.deadline_ms)
-                if not asked.waits:
-                    return _accepted(topic)
-                try:
-                    return _answer(topic, await topic.appending.acknowledged(pending))
-                except TidelogError as refusal:
-                    tries.check(refusal)
-                    await topic.fresh(clock.monotonic_ms())
+                if parts is None:
+                    answer = await _appended(topic, asked, batch, body, tries)
+                else:
+                    answer = await _filed(engine, topic, asked, batch, parts, body=body, tries=tries)
+                if answer is not None:
+                    return answer
+                await topic.fresh(clock.monotonic_ms())
 
 
 class _Asked(NamedTuple):
@@ -149,6 +123,10 @@ class _Asked(NamedTuple):
     def of_record(self) -> Mapping[str, Any]:
         """What the query says of the one record of a raw body."""
         return dict(self.query) if self.query.model_fields_set else {}
+
+    def routing(self, turn: int, arrived_at_ms: int) -> Routing:
+        """What decides where the records go."""
+        return Routing(self.partition, turn, arrived_at_ms, self.headers.stamp, self.expected_offset)
 
     @property
     def waits(self) -> bool:
@@ -197,6 +175,49 @@ class _Tries:
         is_ahead = refusal.code is ErrorCode.SEQUENCE_OUT_OF_ORDER and refusal.retryable
         if not is_ahead or self._clock.monotonic_ms() >= self.deadline_ms:
             raise refusal
+
+
+async def _check_producer(request: Request, engine: LogEngine, headers: ProduceHeaders) -> None:
+    """Raise unless the producer, or its transaction, may write."""
+    if headers.transaction_id is not None:
+        await check_transaction(request, headers.transaction_id)
+        await require_write(request, headers.transaction_id)
+    elif headers.stamp is not None:
+        await engine.check_producer(headers.stamp, owner_of(request))
+
+
+async def _appended(topic: OpenTopic, asked: _Asked, batch: Batch, body: Body, tries: _Tries) -> PlainAnswer | None:
+    """Submit and wait for the commit; None: the records are to be routed once more."""
+    pending = await topic.submit_in_order(batch, body.handed_over(batch.nbytes), tries.deadline_ms)
+    if not asked.waits:
+        return _accepted(topic)
+    try:
+        return _answer(topic, await topic.appending.acknowledged(pending))
+    except TidelogError as refusal:
+        tries.check(refusal)
+        return None
+
+
+async def _filed(
+    engine: LogEngine,
+    topic: OpenTopic,
+    asked: _Asked,
+    batch: Batch,
+    parts: tuple[DelayedRecords, DelayedRecords],
+    *,
+    body: Body,
+    tries: _Tries,
+) -> PlainAnswer | None:
+    """File what is delayed and append the rest; None: the records are to be routed once more."""
+    asked.check_delayed(len(parts[0]) - len(parts[1]))
+    try:
+        delayed = await file_and_append(
+            engine, topic, batch, parts, hand_over=body.handed_over, deadline_ms=tries.deadline_ms
+        )
+    except TopicReplaced as refusal:
+        tries.check(refusal)
+        return None
+    return _answer(topic, delayed.acknowledged, delayed.scheduled) if asked.waits else _accepted(topic)
 
 
 async def _staged(
