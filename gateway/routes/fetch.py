@@ -59,21 +59,9 @@ async def fetch(
     gateway, engine = gateway_of(request), engine_of(request)
     arrival_ms = engine.clock.monotonic_ms()
     kind = negotiate(accepted(request))
-    offset, timestamp_ms = query.offset, query.timestamp
-    if kind == EVENT_STREAM and headers.last_event_id is not None:
-        offset, timestamp_ms = headers.last_event_id, None
-    if (offset is None) == (timestamp_ms is None):
-        what = "exactly one of offset and timestamp must be given"
-        raise refused(f"{what.capitalize()}.", [("offset", what)])
-    wanted = FetchFrom(
-        topic=topic, partition=partition, offset=offset, timestamp_ms=timestamp_ms, filter=query.record_filter
-    )
+    wanted = _wanted(topic, partition, query, headers.last_event_id if kind == EVENT_STREAM else None)
     if kind == EVENT_STREAM:
-        start = await engine.locating.start_of(wanted, arrival_ms)
-        spending = spending_of(request.scope)
-        if spending is not None:
-            spending.begin_stream()
-        return events_response(request, engine.following, start, answer_memory(request), spending)
+        return await _followed(request, wanted, arrival_ms)
     limits = query.limits()
     is_at_end = engine.locating.at_known_ends([wanted]) is not None
     if gateway.lane is not None and not is_at_end and may_be_history(request, wanted, limits, kind):
@@ -87,6 +75,25 @@ async def fetch(
     await _judge_again(standing_of(request), [topic], found)
     spent.fetched(request, found)
     return one_response(gateway, kind, found)
+
+
+def _wanted(topic: str, partition: int, query: FetchQuery, last_event_id: int | None) -> FetchFrom:
+    """From where to read: a stream where its client goes on, else the offset or the time. Raises ``RequestRefused``."""
+    offset, timestamp_ms = (query.offset, query.timestamp) if last_event_id is None else (last_event_id, None)
+    if (offset is None) == (timestamp_ms is None):
+        what = "exactly one of offset and timestamp must be given"
+        raise refused(f"{what.capitalize()}.", [("offset", what)])
+    return FetchFrom(
+        topic=topic, partition=partition, offset=offset, timestamp_ms=timestamp_ms, filter=query.record_filter
+    )
+
+
+async def _followed(request: Request, wanted: FetchFrom, arrival_ms: int) -> ASGIApp:
+    engine, spending = engine_of(request), spending_of(request.scope)
+    start = await engine.locating.start_of(wanted, arrival_ms)
+    if spending is not None:
+        spending.begin_stream()
+    return events_response(request, engine.following, start, answer_memory(request), spending)
 
 
 @router.post(
