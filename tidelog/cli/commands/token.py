@@ -1,4 +1,4 @@
-"""``tidelog token …``: who may ask at all."""
+"""``tidelog token …``: the credentials that let users and programs ask at all."""
 
 from __future__ import annotations
 
