@@ -1,4 +1,4 @@
-"""Makes events of requests that their caller may not send, for the audit trail: failed logins (401) and denials (403).
+"""Makes events of requests, and tells the audit trail of those that were refused: failed logins (401) and denials (403).
 
 The routes tell it of administration and vending: they know what they change.
 """

@@ -5,5 +5,5 @@
 ``topic``      the settings of the topic
 ``recording``  makes the topic, and appends the events to it
 
-Nothing here decides what is an event: the routes and middlewares that serve requests do.
+Nothing here decides what is an event: the code that serves the requests does.
 """

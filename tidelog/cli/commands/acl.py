@@ -1,4 +1,4 @@
-"""``tidelog acl …``: what each user and group may do."""
+"""``tidelog acl …``: what users, groups and roles may do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.tables import counted, plain, table
 from tidelog.types.access import AccessDecision, Acl, AclMembers, Operation, Pattern, Permission, ResourceType
 
-app = Commands(help="Add, list, remove and test ACLs: what each user and group may do.")
+app = Commands(help="Add, list, remove and test ACLs: what users, groups and roles may do.")
 
 PrincipalArgument = Annotated[
     str, typer.Argument(metavar="PRINCIPAL", help="User:…, Group:…, Role:…, or '*' for everyone.")

@@ -1,4 +1,4 @@
-"""``tidelog token …``: the credentials that let users and programs ask at all."""
+"""``tidelog token …``: the credentials of users and programs."""
 
 from __future__ import annotations
 
