@@ -1,7 +1,7 @@
 """Readers of history beside small traffic: what they get, and what the others feel.
 
 Four readers read old records of 1 KiB in a loop, each a partition of its own, 8 MiB a request. Beside them records are produced,
-read at the tail, and a group's member heartbeats. The ways of reading take turns, and nobody reading is one of them. *Elsewhere*
+read at the tail, and a group's member heartbeats. The ways of reading take turns, and one of them is not to read. *Elsewhere*
 the readers are at a second gateway of the machine: what they cost the others by the processors that all share. *Bare* they read
 the same objects and throw them away: what the store gives.
 """

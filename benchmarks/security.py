@@ -1,4 +1,4 @@
-"""What it costs to know who asks and whether it may: CPU of a request with and without, turn by turn in one process.
+"""What authentication and authorization cost: CPU of a request with and without, turn by turn in one process.
 
 By hand: the application is called without a socket, with a route that does nothing, so that the difference is all there is. Over
 HTTP: two gateway processes, the same requests in turn, CPU read from the system.

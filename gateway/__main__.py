@@ -38,7 +38,7 @@ from gateway.settings import ENVIRONMENT_PREFIX, Settings, SettingsError
 from log_format.version import __version__
 
 PROGRAM: Final = "tidelog serve"
-"""What a user types, who needs not know which module it becomes."""
+"""The command that a user types. Users need not know this module's name."""
 
 _log = logging.getLogger("gateway")
 

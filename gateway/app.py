@@ -197,7 +197,7 @@ def _with_middlewares(dispatcher: Dispatcher, gateway: Gateway, routes: Sequence
 
 
 class _Judged:
-    """Who asks, and whether it may, around what a request meets."""
+    """Puts authentication, authorization and quotas around what a request meets."""
 
     def __init__(self, dispatcher: Dispatcher, gateway: Gateway, routes: Sequence[TypedRoute]) -> None:
         self._find = dispatcher.find

@@ -3,7 +3,7 @@
 1. The files of a context are taken together or not at all: each reading makes a new one, which new connections use.
 2. What can't be used is logged once, and the context before it stays in force.
 3. With ``client_ca`` a client may show a certificate, and one that no authority of that file signed ends the handshake. Where
-   there is no other way to say who asks (``auth`` off), a client must show one.
+   nothing else proves a client's identity (``auth`` off), a client must show one.
 4. The URI in a client certificate's subjectAltName is its principal. Two URIs are none.
 """
 

@@ -155,7 +155,7 @@ class Settings(
         3_000,
         100,
         60_000,
-        "How often this gateway says that it is alive and looks who else is; dead after four. The same in all gateways.",
+        "How often this gateway says that it is alive and looks which others are; dead after four. The same in all gateways.",
     )
     journals: Literal["on", "off"] = Field(
         default="on",

@@ -4,7 +4,7 @@ python scripts/run_tests.py ARGUMENTS-OF-PYTEST...
 
 The first run decides in every case but one. pytest ended because tests failed (its exit code 1), and those are ``AGAIN_MAX`` at
 most. They run once more, one after another with nothing beside them. What fails again is red. What passes then is named in a
-block, so that somebody mends it: it leans on how quick a machine is. A crash of pytest or of a worker, a module that can't be
+block, for a developer to mend: it leans on how quick a machine is. A crash of pytest or of a worker, a module that can't be
 collected, and a run that stopped early are red at once.
 
 Exit code: 0, or that of pytest's first run.

@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
             outcomes.append(outcome)
             yield outcome
 
-    # With --json the tables are for whoever watches, and not in the way of the machine.
+    # With --json the tables go to the operator's terminal, out of the way of the program that reads the JSON.
     with redirect_stdout(sys.stderr if given.json else sys.stdout):
         tables(kept())
     if given.json:

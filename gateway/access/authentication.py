@@ -105,7 +105,7 @@ class Authentication:
         raise Unauthenticated
 
     def certified(self, shown: ClientCertificate | None, headers: Headers) -> Caller | None:
-        """The caller, where a client certificate says who it is; None without one, and where ``headers`` say it. Raises
+        """The caller that a client certificate names; None without one, and where ``headers`` bring a credential. Raises
         ``Unauthenticated`` for a certificate that has ended since the handshake; ``BackOff``."""
         if shown is None or any(name == _HEADER for name, _ in headers):
             return None

@@ -1,4 +1,4 @@
-"""The caller of a request: who it is, and how that was proved."""
+"""The caller of a request: its identity, and how that was proved."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The callers whom JWTs name: verified off the loop, remembered by the token's hash for a minute.
+"""The callers that JWTs name: verified off the loop, remembered by the token's hash for a minute.
 
 1. Keys are asked for when the first JWT comes, when a JWT names one that is unknown, and every few minutes in use. Not more often
    than each ``UNKNOWN_KEY_PAUSE_MS``, however many unknown ones come; while there are none, each ``NO_KEYS_PAUSE_MS``.
 2. While there are no keys, or only very old ones, JWTs get 503: the gateway can't know. Tokens go on.
-3. Who waits, waits for one and the same question to the issuer.
+3. Requests that wait for the issuer's keys at the same time share one question to the issuer.
 
 Belongs to the event loop.
 """

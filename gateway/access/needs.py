@@ -5,7 +5,7 @@
 1. A right that names a part of the path is judged ahead of the endpoint (``gateway.asgi.authorization``).
 2. The others the endpoint judges itself (``gateway.gateway.require``): the resource is in the body, in a header, or in what the
    path names.
-3. ``@needs()`` is for what every caller may that has proved who it is; ``@open_to_all`` for what needs no credential.
+3. ``@needs()`` is for what every caller with a valid credential may do; ``@open_to_all`` for what needs no credential.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The settings of who may use a gateway; part of ``gateway.settings``."""
+"""The settings of authentication, authorization and audit; part of ``gateway.settings``."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class AccessSettings(BaseModel):
     @model_validator(mode="after")
     def _knows_whom_it_audits(self) -> Self:
         if self.auth == "off" and self.audit in ("on", "required"):
-            raise ValueError(f"audit={self.audit} needs auth=on: else it is not known who does something")
+            raise ValueError(f"audit={self.audit} needs auth=on: without it the gateway knows no callers")
         return self
 
     @property

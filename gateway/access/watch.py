@@ -43,7 +43,7 @@ class AccessWatch:
         self._failing: set[str] = set()
 
     async def start(self) -> None:
-        """Look from now on. Returns after the first look, so that a gateway knows who may do what when it begins to serve; after
+        """Look from now on. Returns after the first look, so that a gateway knows all rights when it begins to serve; after
         ``FIRST_LOOK_MS_MAX`` where the store does not answer."""
         with suppress(TidelogError, TimeoutError):
             async with asyncio.timeout(FIRST_LOOK_MS_MAX / 1000):

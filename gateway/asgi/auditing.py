@@ -1,6 +1,6 @@
-"""Tells the audit trail what was refused for who asked: failed logins (401) and denials (403); makes events of requests.
+"""Makes events of requests, and tells the audit trail of those that were refused: failed logins (401) and denials (403).
 
-Administration and vending are told by the routes, which know what they change.
+The routes tell it of administration and vending: they know what they change.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NO_RIGHT: Final[Right] = (None, None, None)
 
 
 class AuditMiddleware:
-    """Outside of who it is and what it may do. ``find`` looks a route up."""
+    """Stands outside of authentication and authorization. ``find`` looks a route up."""
 
     def __init__(self, app: ASGIApp, *, recording: Recording, clock: Clock, find: Callable[[Scope], ASGIApp]) -> None:
         self._app = app

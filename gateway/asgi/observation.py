@@ -19,7 +19,7 @@ CLIENT_CLOSED: Final = 499
 SENT_BYTES: Final = "tidelog.sent_bytes"
 """Of a message with a piece of an answer's body: bytes of the body that another process has sent."""
 FAILED_FROM: Final = 400
-"""Statuses of requests that failed, whoever was wrong."""
+"""Statuses from here on are of requests that failed, by the client's fault or the gateway's."""
 BETWEEN_GATEWAYS: Final = "/gateways/"
 """Paths of the messages that gateways send each other, several a second."""
 

@@ -1,4 +1,4 @@
-"""Holds each caller to its quotas, behind who it is and what it may do, ahead of all else.
+"""Holds each caller to its quotas, behind authentication and authorization, ahead of all else.
 
 1. A request that another gateway passed on was counted there. What it uses is told in the answer's head.
 2. Calls that administer access are not counted, so that a quota that is too small can be mended.

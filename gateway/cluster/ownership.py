@@ -75,8 +75,8 @@ class Ownership:
     def adopts_groups(self) -> bool:
         """Whether this gateway claims groups and queues unasked.
 
-        Without forwarding, gateways would take groups from each other for ever, and sessions would begin anew each time. One that
-        is alone takes from nobody.
+        Without forwarding, gateways would take groups from each other for ever, and sessions would begin anew each time. A
+        gateway that is alone takes them from no other.
         """
         return self.mode != "off" or not self.peers.count
 

@@ -50,7 +50,7 @@ class Entry(ABC, Generic[ItemT, OutcomeT]):
 
 @dataclass(slots=True, eq=False)
 class Pending(Entry[ItemT, OutcomeT]):
-    """An item whose outcome somebody awaits: ``settled`` gets it."""
+    """An item whose outcome a caller awaits: ``settled`` gets it."""
 
     settled: asyncio.Future[OutcomeT]
 

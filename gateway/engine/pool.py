@@ -98,7 +98,7 @@ class _Call(Generic[T]):
             return
         try:
             result = self._call()
-        except BaseException as error:  # noqa: BLE001 - who waits for it raises it
+        except BaseException as error:  # noqa: BLE001 - the caller that waits for it raises it
             self._tell(None, error)
             del self  # as above: the error has this frame, and ``outcome`` gets the error
         else:

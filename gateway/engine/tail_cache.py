@@ -50,7 +50,7 @@ _NONE: Originals = MappingProxyType({})
 
 @dataclass(slots=True, eq=False)
 class CachedFlush:
-    """One flush: its records (``RECORD_SCHEMA``, run by run). One record becomes a table when somebody reads it."""
+    """One flush: its records (``RECORD_SCHEMA``, run by run). A single record becomes a table when a reader asks for it."""
 
     _records: pa.Table | PlacedRecord
     size_bytes: int

@@ -43,7 +43,7 @@ class WorkExecutor(Executor):
                 return
             try:
                 result = fn(*args, **kwargs)
-            except BaseException as error:  # noqa: BLE001 - who waits for it raises it
+            except BaseException as error:  # noqa: BLE001 - the caller that waits for it raises it
                 future.set_exception(error)
             else:
                 future.set_result(result)
@@ -58,7 +58,7 @@ class Threads(WorkExecutor):
     def __init__(self, count_max: int, name: str) -> None:
         self._work = _SharedWork(count_max, name)
         _ALL.add(self._work)
-        # Whoever forgets this does not wait for calls under way: the event loop may.
+        # The thread that drops the last reference does not wait for calls under way: it may be the event loop's.
         weakref.finalize(self, self._work.end, wait=False).atexit = False
 
     def begin(self, work: Work) -> None:

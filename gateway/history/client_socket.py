@@ -43,7 +43,7 @@ class ClientSocket(Protocol):
     async def lend(self, on_lost: Callable[[], None]) -> int | None:
         """Its descriptor, once the system has all that was written; None: it is not to be had.
 
-        Nobody else writes to it until ``take_back``. ``on_lost`` is called when the connection ends before that. Raises
+        Until ``take_back`` only the borrower writes to it. ``on_lost`` is called when the connection ends before that. Raises
         ``OSError`` when it has ended.
         """
         ...

@@ -163,7 +163,7 @@ class Answer:
         return total_bytes
 
     def give_up(self) -> None:
-        """Let whoever waits for the reader fail, and the reader end the task. Idempotent."""
+        """Close the lane: a request that waits for the reader fails, and the reader ends the task. Idempotent."""
         with suppress(OSError):
             self._source.shutdown(socket.SHUT_RDWR)
 

@@ -28,8 +28,8 @@ A handler is written once for all versions::
    ``later`` does so at once.
 5. Memory that an answer takes is reserved (``call.answer_memory``) and appended to ``call.held``: it is released once it is sent.
 6. ``None`` is no answer at all (Produce with acks=0). ``Encoded`` is a body whose bytes were made already.
-7. ``call.session`` lasts as long as the connection. Its ``caller`` is None until the client has proved who it is: until then
-   only the keys of ``UNAUTHENTICATED_KEYS`` are served.
+7. ``call.session`` lasts as long as the connection. Its ``caller`` is None until the client has proved its identity: until
+   then only the keys of ``UNAUTHENTICATED_KEYS`` are served.
 
 Neither this package nor ``routes`` knows the other.
 """

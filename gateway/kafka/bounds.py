@@ -13,7 +13,7 @@ PRODUCE_FRAME_COPIES: Final = 2
 SMALL_FRAME_COPIES: Final = 8
 """A small frame's entities, as a multiple of its bytes."""
 UNPROVED_FRAME_BYTES_MAX: Final = 64 * 1024
-"""Of a client that has not proved who it is: a login is smaller."""
+"""Of a client that has not proved its identity: a login is smaller."""
 FRAME_GRACE_MS: Final = 2_000
 FRAME_BYTES_PER_SECOND_MIN: Final = 1024 * 1024
 """While memory for requests is short: a frame that has begun longer ago, and comes more slowly, ends its connection. It holds the

@@ -43,7 +43,7 @@ class Refused(Exception):
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Session:
-    """What is known of a connection's client. ``caller`` None: it has not proved who it is, and may only do that."""
+    """What is known of a connection's client. ``caller`` None: the client has yet to prove its identity, and may only do that."""
 
     address: str
     caller: Caller | None
@@ -58,7 +58,7 @@ class Session:
     """Of calls that take several requests."""
 
     def enter(self, caller: Caller) -> None:
-        """The client has proved who it is. Raises ``Refused`` where it has too many connections."""
+        """The client has proved its identity. Raises ``Refused`` where it has too many connections."""
         if self.rates.quotas is not None:
             try:
                 self.counted.used_by(caller.principal, self.rates.quotas)
@@ -176,13 +176,13 @@ class KafkaCall:
 
     @property
     def caller(self) -> Caller:
-        """Who asks."""
+        """The caller that the client has proved to be."""
         assert self.session.caller is not None
         return self.session.caller
 
     @property
     def owner(self) -> str:
-        """To whom ids belong that the call gets."""
+        """The owner of the ids that the call gets."""
         return self.caller.principal if self.gateway.rights.enforced else NOBODY
 
     @property
@@ -289,4 +289,4 @@ METHOD: Final = "KAFKA"
 DENIALS_MAX: Final = 20
 """Told of one request: it may name ten thousand partitions."""
 UNAUTHENTICATED_KEYS: Final = frozenset({17, 18, 36})
-"""SaslHandshake, ApiVersions, SaslAuthenticate: served before the client has proved who it is."""
+"""SaslHandshake, ApiVersions, SaslAuthenticate: served before the client has proved its identity."""

@@ -45,7 +45,7 @@ class Described(NamedTuple):
 
 
 class Leaders:
-    """Who leads, as this gateway sees its peers now. ``here``: its own node id."""
+    """The leader of each partition, as this gateway sees its peers now. ``here``: its own node id."""
 
     def __init__(self, ownership: Ownership, brokers: list[Broker], here: int) -> None:
         self._ownership = ownership

@@ -1,7 +1,7 @@
-"""What clients send to say who they are: SASL PLAIN (RFC 4616) and OAUTHBEARER (RFC 7628).
+"""What clients send to prove their identity: SASL PLAIN (RFC 4616) and OAUTHBEARER (RFC 7628).
 
-Both bring one credential: a token, or a JWT of the issuer. PLAIN has it as the password, under any user name: the credential says
-who it is. Parsing is strict, bounded by what ``SaslAuthenticate`` may bring, and tells nothing of what was wrong.
+Both bring one credential: a token, or a JWT of the issuer. PLAIN has it as the password, under any user name: the credential
+names the principal. Parsing is strict, bounded by what ``SaslAuthenticate`` may bring, and tells nothing of what was wrong.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def problems(*errors: ErrorCode) -> dict[int | str, dict[str, Any]]:
 
 
 def refusals(needs: Needs) -> dict[int | str, dict[str, Any]]:
-    """Response Objects of what a caller is refused with for who it is: 401, 403 where a right is needed, 429."""
+    """Response Objects of refusals that depend on the caller: 401, 403 where a right is needed, 429."""
     codes = [] if needs.is_open else [ErrorCode.UNAUTHENTICATED]
     codes += [ErrorCode.UNAUTHORIZED] if needs.rights else []
     codes += [] if needs.is_open else [ErrorCode.THROTTLED]

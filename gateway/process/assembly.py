@@ -364,7 +364,7 @@ def _certificate(settings: Settings) -> Certificate | None:
             settings.tls_cert,
             settings.tls_key,
             settings.tls_client_ca,
-            # Nothing else would say who asks.
+            # Nothing else would prove a client's identity.
             is_needed_of_clients=settings.auth == "off",
         )
     except ValueError as error:

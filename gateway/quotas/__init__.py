@@ -5,7 +5,7 @@
 ``bucket``      one rate of one principal
 ``sharing``     a gateway's part of a quota, by what all of them are asked for
 ``account``     one principal's buckets and counts
-``quotas``      all principals: may a request pass, and what did it use; who uses a connection
+``quotas``      all principals: may a request pass, and what did it use; which of them uses a connection
 ``spending``    what one request uses
 
 No request, no token and no store is known here; the caller names the principal.

@@ -1,4 +1,4 @@
-"""Who a caller is, and what proves it: the caller's own name, tokens, roles."""
+"""A caller's identity, and what proves it: the caller's own name, tokens, roles."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Rotation(fields.Body, example={"overlap_ms": DAY_MS}):
 
 
 class Members(fields.Body, example={"members": ["User:alice", "Group:writers"]}):
-    """Who has the role."""
+    """The members of the role."""
 
     members: Annotated[list[access_fields.RoleMember], Field(max_length=MEMBERS_MAX)]
 
@@ -122,7 +122,7 @@ class TokenPage(TypedDict):
 
 
 class Role(TypedDict):
-    """A role and who has it."""
+    """A role and its members."""
 
     role: access_fields.RoleName
     members: list[str]
@@ -141,7 +141,7 @@ _ROTATION: Final = Rotation()
 @router.get("/v1/whoami")
 @needs()
 async def whoami(request: Request) -> Me:
-    """Say who the caller is, by which proof, and until when."""
+    """Tell the caller its own identity, how it was proved, and until when that holds."""
     caller, rights = caller_of(request), gateway_of(request).rights
     return {
         "principal": caller.principal,

@@ -32,7 +32,7 @@ class IssuerAnswer(BaseModel):
 @router.get("/", include_in_schema=False)
 @open_to_all
 async def home(request: Request, query: Annotated[IssuerAnswer, Query()]) -> Response:
-    """The console for people who open the gateway's address in a browser; for programs there is no such route."""
+    """The console, for a browser that opens the gateway's address; for programs there is no such route."""
     del query
     gateway = gateway_of(request)
     wanted = accepted(request) or ""

@@ -1,4 +1,4 @@
-"""Check-back: silent open transactions are offered to whoever asks, each to one asker at a time (``log_format``'s rules)."""
+"""Check-back: silent open transactions are offered to clients that ask, each to one at a time (``log_format``'s rules)."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ NO_PRODUCER: Final = -1
 
 
 class Producing(NamedTuple):
-    """Who a request says that it is. ``producer_id``: the client's number. ``owner``: the principal that asks."""
+    """The producer that a request names. ``producer_id``: the client's number. ``owner``: the principal that asks."""
 
     transactional_id: str
     producer_id: int

@@ -1,4 +1,4 @@
-"""ACLs: who is allowed or denied which operation on which resources, and what follows from all of them.
+"""ACLs: which principal is allowed or denied which operation on which resources, and what follows from all of them.
 
 An ACL is a principal, an operation, a resource type, a resource, a pattern and a permission; the six are its identity. Those that
 differ only in operation and permission are one entry: a key (``key_of``) with a bit for each operation and permission. So a look

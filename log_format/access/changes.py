@@ -163,7 +163,7 @@ class PutQuota:
 
 
 AccessDecision = CreateToken | RotateToken | DeleteToken | PutRole | DeleteRole | AddAcls | DeleteAcls | PutQuota
-"""A change to who may do what. ``decide`` is pure: what to write (perhaps nothing), or the refusal."""
+"""A change to tokens, roles, ACLs or quotas. ``decide`` is pure: what to write (perhaps nothing), or the refusal."""
 
 
 class Decide:

@@ -40,7 +40,7 @@ def _nothing() -> Mapping[str, RowT]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessState(SystemTableState):
-    """Who may do what, at one version. Immutable."""
+    """Tokens, roles, ACLs and quotas, at one version. Immutable."""
 
     credentials: Mapping[str, CredentialRow] = field(default_factory=_nothing)
     """By id."""

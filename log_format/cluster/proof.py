@@ -23,11 +23,11 @@ def proof(text: str, key: bytes, owner: str = NOBODY) -> str:
 
 
 def is_proved(text: str, given: str, key: bytes, owner: str = NOBODY) -> bool:
-    """Whether ``given`` proves ``text`` for this owner, or for nobody in particular."""
+    """Whether ``given`` proves ``text`` for this owner, or without an owner."""
     proofs = {proof(text, key, one) for one in (owner, NOBODY)}
     return any(hmac.compare_digest(given.encode(), one.encode()) for one in proofs)
 
 
 def fingerprint(owner: str) -> str:
-    """The owner in a fixed length, where one has to be stored; empty for ``NOBODY``."""
+    """The owner in a fixed length, for what stores one; empty where there is none."""
     return hashlib.sha256(owner.encode()).hexdigest()[:FINGERPRINT_DIGITS] if owner else ""

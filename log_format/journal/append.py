@@ -4,8 +4,8 @@ Each batch comes with its topic as its own log has it, attached to this journal.
 topic open under the same number. A topic that the journal does not have yet is attached by the same commit. A batch of a closed
 number is refused with ``Attached``: the caller looks at the topic again.
 
-The object has no offsets. So it is uploaded once, whoever else commits meanwhile; only where another batch is refused than was
-foreseen it is encoded again without it.
+The object has no offsets. So the appender uploads it once, whatever others commit meanwhile. Only where the commit refuses
+another batch than was foreseen, the appender encodes the object again without that batch.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class JournalNotes:
         self._entries = tuple(entries)
 
     def propose(self, state: JournalState, now_ms: int) -> Proposal[None]:
-        """The entries as the commit's tag, and removes of objects that nobody needs. Without entries: the removes alone."""
+        """The entries as the commit's tag, and removes of objects that no topic needs. Without entries: the removes alone."""
         entries = news(self._entries, TopicsEdit(state.topics), now_ms)
         if not entries and (self._entries or not state.runs.unneeded(1)):
             return Proposal(operation="WRITE", actions=(), result=None)

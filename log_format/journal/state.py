@@ -35,7 +35,7 @@ class _File:
 
 
 class JournalRuns:
-    """Where undrained records are, over all topics; and which objects nobody needs. Thread-safe."""
+    """Where undrained records are, over all topics; and which objects no topic needs. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -99,7 +99,7 @@ class TopicsAnywhere:
         return drained_entry(known, ends, at.modification_time_ms)
 
     def note(self, journal: int, entries: Sequence[Entry]) -> JournalState:
-        """Commit what is still new of these; objects that nobody needs leave the journal with it. Raises as ``append``."""
+        """Commit what is still new of these; objects that no topic needs leave the journal with it. Raises as ``append``."""
         return self._committer(self._journal_of(journal)).commit(JournalNotes(entries)).state
 
     def _appended(self, log: TableLog[TopicState], batch: Batch) -> Outcome:

@@ -1,6 +1,7 @@
 """A topic as a table of DuckDB: its columns, which topics a statement names, and what a value is in JSON.
 
-Whoever answers SQL about topics uses this, so that a statement means the same everywhere. DuckDB itself is not imported here.
+Every process that answers SQL about topics uses this, so that a statement means the same everywhere. This module does not
+import DuckDB itself.
 """
 
 from __future__ import annotations

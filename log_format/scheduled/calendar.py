@@ -3,8 +3,8 @@
 A window takes the records that are due in ``(after_ms, until_ms]`` of exactly the objects that it names, but for the rows that it
 skips as cancelled. It also *closes* the next one: ``closing_ms`` will be the next window's ``until_ms``.
 
-1. A window's objects and cancelled rows were listed behind the put of the window before it. So whoever puts an object or a
-   cancellation, and then sees a newest window whose ``closing_ms`` is below the record's time, is sure that it counts.
+1. A window's objects and cancelled rows were listed behind the put of the window before it. So a process that puts an object or
+   a cancellation, and then sees a newest window whose ``closing_ms`` is below the record's time, is sure that it counts.
 2. Where ``closing_ms`` is not below, the window that covers the time says what happened: it names the object, or not; it skips
    the row, or not. Any process may put that window, and the first one stands.
 3. ``closing_ms`` is never ahead of the clock of the gateway that puts it: nothing is published early.

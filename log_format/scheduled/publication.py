@@ -3,7 +3,7 @@
 The blocks of a window's objects that overlap its times, in order of object and row, are cut into publications of at most
 ``PUBLICATION_BLOCKS`` blocks, each ending where ``PUBLICATION_BYTES`` are reached. Publication ``b`` of window ``n`` is a request
 of the producer ``PUBLISHER`` with the epoch ``n * 2^20 + b`` and the sequence 0. So the topic's log refuses a second one of that
-number, whoever sends it, and every process cuts alike.
+number, whichever process sends it, and every process cuts alike.
 """
 
 from __future__ import annotations

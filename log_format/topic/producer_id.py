@@ -44,7 +44,7 @@ def issue(kind: str, issued_ms: int, randomness: str, key: bytes, owner: str = N
 
 
 def is_issued(producer_id: str, key: bytes, owner: str = NOBODY) -> bool:
-    """Whether the id was issued under this key, for this owner or for nobody in particular."""
+    """Whether the id was issued under this key, for this owner or without an owner."""
     if not _ID.fullmatch(producer_id):
         return False
     text, given = producer_id.split("_")

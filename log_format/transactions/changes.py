@@ -68,7 +68,7 @@ class Begin:
     number: int = NO_NUMBER
     """The client's own number of the transaction. The new row names the newest number that the id has committed."""
     owner: str = ""
-    """Fingerprint of the new epoch's owner; empty: it is nobody's in particular."""
+    """Fingerprint of the new epoch's owner; empty: the epoch has no owner."""
     check_after_ms: int | None = None
     """After how long it is offered to askers."""
 
@@ -237,7 +237,7 @@ class Finish:
 
 
 def next_owners(before: tuple[str, ...], owner: str) -> tuple[str, ...]:
-    """The owners of a transactional id once its next epoch is ``owner``'s; empty: nobody's in particular."""
+    """The owners of a transactional id once its next epoch is ``owner``'s; empty where that epoch has no owner."""
     if not owner:
         return ()
     others = [one for one in before if one != owner]
@@ -245,8 +245,8 @@ def next_owners(before: tuple[str, ...], owner: str) -> tuple[str, ...]:
 
 
 def is_told(row: TransactionRow, epoch: int, owner: str) -> bool:
-    """Whether the owner (a fingerprint; empty: nobody in particular) may know of this epoch of the row's producer: it has the
-    newest one, or had one that was fenced."""
+    """Whether the owner (a fingerprint; empty: there is none) may know of this epoch of the row's producer: it has the newest
+    one, or had one that was fenced."""
     if not owner or not row.owners or owner == row.owners[-1]:
         return True
     return epoch < row.epoch and owner in row.owners

@@ -74,7 +74,7 @@ class BeginNext:
     transaction_id: str
     """Used when none is open."""
     owner: str = ""
-    """Fingerprint of who asks; another's epoch is none."""
+    """Fingerprint of the principal that asks; an epoch of another owner counts as none."""
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
         """The open transaction; ``NotFinished`` while the previous one is decided but not finished."""

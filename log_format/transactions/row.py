@@ -67,7 +67,7 @@ class TransactionRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True)
     """The newest number that the transactional id had committed before it."""
     owners: tuple[str, ...] = ()
     """Fingerprints of the different owners of the transactional id's newest epochs, the present one last; at most ``OWNERS_MAX``.
-    Empty: the present epoch is nobody's in particular."""
+    Empty: the present epoch has no owner."""
     check_at_ms: int = NEVER_CHECKED
     """Of an open transaction: from when on it may be offered to an asker."""
     checks: int = 0

@@ -1,4 +1,4 @@
-"""Tokens, roles, ACLs, quotas, and who the caller is: the calls below ``/v1/access``, ``/v1/whoami`` and ``/v1/credentials``.
+"""Tokens, roles, ACLs, quotas, and the caller's identity: the calls below ``/v1/access``, ``/v1/whoami`` and ``/v1/credentials``.
 
 A change that a second try could double or undo is not repeated after a lost answer: it raises ``OutcomeUnknown``.
 """
@@ -42,7 +42,7 @@ class AccessCalls:
         self._timeout_ms = timeout_ms
 
     def whoami(self) -> Caller:
-        """Who the gateway takes this client for."""
+        """The caller that the gateway takes this client for."""
         return self._get(target("whoami")).decode(Caller)
 
     # Tokens
@@ -96,7 +96,7 @@ class AccessCalls:
         return list(paged("roles", Role, lambda after: self._get(target("access", "roles", after=after))))
 
     def put_role(self, role: str, members: Iterable[str]) -> Role:
-        """Say who is in a role: these, and no one else. Repeated by itself."""
+        """Set the members of a role: these, and no others. Repeated by itself."""
         body = {"members": list(members)}
         return self._call("PUT", target("access", "roles", role), body, repeatable=True).decode(Role)
 

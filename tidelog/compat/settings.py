@@ -22,7 +22,7 @@ class Known(msgspec.Struct, frozen=True):
 
 
 class Security(msgspec.Struct, frozen=True):
-    """What both clients say about who they are, by kafka-python's names."""
+    """What both clients say about their identity, by kafka-python's names."""
 
     protocol: str | None = None
     mechanism: str | None = None

@@ -1,4 +1,4 @@
-"""Who a client says that it is, and whom it tells: bearer token, client certificate, trusted authorities and hosts.
+"""How a client proves its identity, and to which gateways: bearer token, client certificate, trusted authorities and hosts.
 
 1. A token goes over TLS, or to this machine. A client that has one refuses a plain address elsewhere when it is made.
 2. A token goes to the addresses that the client was given. Of the addresses that gateways name, it goes to those whose host is
@@ -29,7 +29,7 @@ Token = str | Callable[[], str]
 
 
 class ConnectionSettings(TypedDict, total=False):
-    """How gateways are reached, and what they are told about who asks: as ``Producer``, ``Consumer`` and ``Admin`` take it.
+    """How a client reaches gateways and proves its identity to them: as ``Producer``, ``Consumer`` and ``Admin`` take it.
 
     ``token``: the bearer token, or a callable that returns it, called in the thread of a request. ``token_file``: a file with
     the token in one line, read again when it changes. Neither: the environment's ``TIDELOG_TOKEN`` or ``TIDELOG_TOKEN_FILE``.

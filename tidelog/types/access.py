@@ -1,4 +1,4 @@
-"""Who may do what, and how much, as the API describes it. A secret is in no ``repr``.
+"""Callers, tokens, roles, ACLs and quotas, as the API describes them. A secret is in no ``repr``.
 
 Times are milliseconds since the epoch.
 """
@@ -99,7 +99,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who the gateway takes the client for. ``authentication``: ``token``, ``jwt``, ``certificate`` or ``none``."""
+    """The caller that the gateway takes the client for. ``authentication``: ``token``, ``jwt``, ``certificate`` or ``none``."""
 
     principal: str
     groups: tuple[str, ...] = ()

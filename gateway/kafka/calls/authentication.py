@@ -1,10 +1,10 @@
-"""SaslHandshake, SaslAuthenticate: a connection's client proves who it is, and again before its credential ends (KIP-368).
+"""SaslHandshake, SaslAuthenticate: a connection's client proves its identity, and again before its credential ends (KIP-368).
 
 1. Whatever is wrong with a credential gets the same answer, after a pause. Each is in the audit trail as a failed login.
 2. What can't be known now (the access table, the issuer's keys) closes the connection: clients come again, where an error would
    end them.
 3. A session lasts as long as its credential. A client that does not prove itself again in time is cut off with its next request.
-4. A connection stays its user's: proving to be another ends it.
+4. A connection belongs to one user: a client that proves to be another loses it.
 """
 
 from __future__ import annotations

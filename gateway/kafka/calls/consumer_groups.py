@@ -100,7 +100,7 @@ async def _beat(call: KafkaCall, request: Any, ids: TopicIds) -> Beat:
 
 
 async def _owned(call: KafkaCall, group: str, member_id: str, owned: Iterable[Any], ids: TopicIds) -> Partitions:
-    """By name, of topics that the member was given. It can read no others, and those of a deleted topic are nobody's."""
+    """By name, of topics that the member was given. It can read no others, and no member owns those of a deleted topic."""
     names = await ids.names(call.engine.groups.topics_of_member(group, member_id))
     found = {names.get(one.topic_id): tuple(sorted(set(one.partitions))) for one in owned}
     return {name: numbers for name, numbers in found.items() if name is not None}

@@ -4,7 +4,7 @@
 2. Records that are visible are committed, so the last stable offset is the high watermark, and both isolation levels are one.
 3. The batches of a partition reach up to where to go on: behind what was compacted (``fetched_batches``).
 4. A client of another zone is told of a broker in its own, and reads there (KIP-392).
-5. Who has lost the right to a topic while the request waited gets none of its records.
+5. A client that has lost the right to a topic while its request waited gets none of the topic's records.
 6. A partition gives at most its ``partition_max_bytes``, all together ``max_bytes``; the first record comes whatever its size.
 
 Source: KIP-98, KIP-227, KIP-392, KIP-516.

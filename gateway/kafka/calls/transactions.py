@@ -156,8 +156,8 @@ async def txn_offset_commit(call: KafkaCall, request: Any) -> Answer:
 
 
 async def _member(call: KafkaCall, request: Any) -> tuple[str | None, int | None]:
-    """Who commits, and under which generation. Clients before KIP-447 do not say: their transactional id's epoch fences them.
-    Where members assign partitions among themselves the present generation's first one speaks for them."""
+    """The member that commits, and its generation. Clients before KIP-447 name neither: their transactional id's epoch fences
+    them. Where members assign partitions among themselves the present generation's first member speaks for them."""
     member_id, generation = getattr(request, "member_id", ""), getattr(request, "generation_id", _NO_GENERATION)
     if member_id or generation != _NO_GENERATION:
         return member_id, generation

@@ -203,7 +203,7 @@ class KafkaConnection:
             return await self._frames.body(size, self._gateway.settings.body_idle_ms)
 
     def _idle_ms(self) -> int:
-        """How long the client may be silent; one that has not proved who it is, as long as for a request's head over HTTP."""
+        """How long the client may be silent. Before it has proved its identity: as long as for a request's head over HTTP."""
         return IDLE_MS if self._session.caller is not None else self._gateway.settings.head_ms
 
     def _admit(self, key: int) -> None:

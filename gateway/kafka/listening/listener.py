@@ -149,7 +149,7 @@ class KafkaListener:
         self._metrics.connections.set(len(self._running))
 
     def _certified(self, frames: Frames, session: Session) -> bool:
-        """Whether the client may go on: one with a certificate has proved who it is already."""
+        """Whether the client may go on. One with a certificate has proved its identity already."""
         authentication = self._gateway.authentication
         shown = client_certificate(frames.transport.get_extra_info("peercert"))
         if authentication is None or shown is None:

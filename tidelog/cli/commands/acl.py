@@ -1,4 +1,4 @@
-"""``tidelog acl …``: who may do what."""
+"""``tidelog acl …``: what users, groups and roles may do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.tables import counted, plain, table
 from tidelog.types.access import AccessDecision, Acl, AclMembers, Operation, Pattern, Permission, ResourceType
 
-app = Commands(help="Add, list, remove and test ACLs: who may do what.")
+app = Commands(help="Add, list, remove and test ACLs: what users, groups and roles may do.")
 
 PrincipalArgument = Annotated[
     str, typer.Argument(metavar="PRINCIPAL", help="User:…, Group:…, Role:…, or '*' for everyone.")
@@ -163,7 +163,7 @@ def remove(
 
 @app.command("test")
 def try_(
-    principal: Annotated[str, typer.Argument(metavar="User:NAME", help="Who would ask.")],
+    principal: Annotated[str, typer.Argument(metavar="User:NAME", help="The user that would ask.")],
     operation: OperationArgument,
     resource_type: TypeArgument,
     name: NameArgument = None,

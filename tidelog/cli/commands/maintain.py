@@ -48,7 +48,7 @@ def maintain(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
     workers: Annotated[
-        Workers, typer.Option(help="Who rewrites segments: Spark's executors, or this process alone.")
+        Workers, typer.Option(help="What rewrites segments: Spark's executors, or this process alone.")
     ] = Workers.SPARK,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each step.")] = False,
     metrics_port: Annotated[
@@ -56,7 +56,7 @@ def maintain(
     ] = None,
     metrics_host: Annotated[str, typer.Option(help="Where metrics are served.", metavar="ADDRESS")] = "127.0.0.1",
 ) -> None:
-    """Look after the topics of a store: merge small segments, apply retention, compact keys, delete what nobody needs.
+    """Look after the topics of a store: merge small segments, apply retention, compact keys, delete what no reader needs.
 
     Runs beside gateways and readers, several times at once if need be, and may be ended at any time: the next round goes on
     where it was. Every deletion is reported with its reason before it is done. Exit code 1 when a topic failed.

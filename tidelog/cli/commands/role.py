@@ -22,7 +22,7 @@ def put(
     *,
     call: AdminCall,
 ) -> None:
-    """Say who is in a role: these, and no one else.
+    """Set the members of a role: these, and no others.
 
     \b
     Examples:

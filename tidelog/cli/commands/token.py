@@ -1,4 +1,4 @@
-"""``tidelog token …``: who may ask at all."""
+"""``tidelog token …``: the credentials of users and programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tidelog whoami``: who the gateway takes the caller for."""
+"""``tidelog whoami``: the user that the gateway takes the caller for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidelog.cli.terminal.tables import time_text
 
 
 def whoami(call: AdminCall) -> None:
-    """Show who the gateway takes you for, by which proof, and until when.
+    """Show which user the gateway takes you for, by which proof, and until when.
 
     \b
     Examples:

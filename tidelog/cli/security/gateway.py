@@ -1,4 +1,4 @@
-"""A gateway from outside: who may ask without proof, and what those with one may do."""
+"""A gateway from outside: what clients may do without a credential, and with one."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def look_at_gateway(url: str, credentials: Credentials) -> Iterator[Finding]:
         status, _ = _anonymous(url, "/metrics", credentials)
         if status == 200:
             advice = "Serve it on the operations listener alone (ops_host, ops_port)."
-            yield poor("metrics", f"{url}/metrics names topics and counts to everyone who asks.", advice)
+            yield poor("metrics", f"{url}/metrics names topics and counts to every client that asks.", advice)
         return
     if status == 200 and b'"none"' in body:
-        said = f"{url} runs with auth=off: everyone who reaches it may do everything."
+        said = f"{url} runs with auth=off: every client that reaches it may do everything."
         advice = "Set auth=on and bootstrap_token_file, then make tokens: docs/security.md has the ten lines."
         yield (poor if is_private(url) and not url.startswith("https") else bad)(what, said, advice)
         return

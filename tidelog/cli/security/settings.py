@@ -31,14 +31,14 @@ def look_at_settings(environment: Mapping[str, str]) -> Iterator[Finding]:
     yield _cluster_key(given, is_on=is_on)
     if given["SUPER_USERS"]:
         said = f"No ACL binds these users: {given['SUPER_USERS']}."
-        yield poor("super_users", said, "Keep there who mends a lock-out, and no program.")
+        yield poor("super_users", said, "Keep only operators there, to mend a lock-out, and no program.")
     if given["BOOTSTRAP_TOKEN_FILE"]:
         advice = "Once others have tokens with Alter on the cluster, start the gateways without it."
         yield poor("bootstrap_token_file", "The token of User:bootstrap, which may do everything, is in force.", advice)
     if given["OIDC_ISSUER"].startswith("http://"):
         advice = "Give the issuer's https:// address."
         yield bad(
-            "oidc_issuer", "The keys of JWTs come by plain HTTP: who is on the way can forge every token.", advice
+            "oidc_issuer", "The keys of JWTs come by plain HTTP: an attacker on the way can forge every token.", advice
         )
 
 
@@ -68,7 +68,7 @@ def _listeners(given: Mapping[str, str], host: str, *, is_on: bool, is_open: boo
 def _cluster_key(given: Mapping[str, str], *, is_on: bool) -> Finding:
     if given["CLUSTER_KEY_FILE"]:
         return good("cluster_key_file", "Gateways know each other by a key outside the store.")
-    said = "There is no cluster_key_file: who can read the store can speak as a gateway to the others, for any user."
+    said = "There is no cluster_key_file: any reader of the store can speak as a gateway to the others, for any user."
     advice = "Give every gateway the same file: openssl rand -hex 32, mode 0600."
     return (bad if is_on else poor)("cluster_key_file", said, advice)
 

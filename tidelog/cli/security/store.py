@@ -1,4 +1,4 @@
-"""The store: who reads it reads every record, and who writes it needs no gateway."""
+"""The store: a reader of it reads every record, and a writer of it needs no gateway."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _policy(bucket: str, answer: Any, refused: str) -> Iterator[Finding]:
     if any(_refuses_unconditional(each) for each in statements):
         yield good("conditional PUT", f"Bucket {bucket} refuses commits that could overwrite another.")
     else:
-        said = f"Bucket {bucket} lets who may write overwrite commits."
+        said = f"Bucket {bucket} lets every writer overwrite commits."
         advice = (
             "Deny s3:PutObject on */_delta_log/*.json without If-None-Match, as infra/terraform/modules/store does."
         )

@@ -1,4 +1,4 @@
-"""The options of every command that asks a gateway one thing: where it is, who asks, how long to try, and for whom the answer is.
+"""The options of every command that asks a gateway one thing: its address, the token, how long to try, the answer's form.
 
 A command takes them as one parameter, ``call: AdminCall``; ``with_options`` gives Typer the four options in its place.
 """

@@ -39,7 +39,7 @@ class Command(TyperCommand):
         return _without_types(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
-        """Run it; what it is given is known to who says what went wrong."""
+        """Run it. Error messages can name what the command was given."""
         RUNNING.set(ctx)
         return super().invoke(ctx)
 
