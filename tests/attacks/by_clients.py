@@ -1,4 +1,4 @@
-"""The rows of those who only send requests."""
+"""The rows of clients that only send requests."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def _trailers(target: Target) -> Attack:
         trailers = "Tidelog-Expected-Offset: 77\r\nContent-Encoding: gzip\r\nAuthorization: Bearer x\r\n\r\n"
         answer = answer_to(gateway, f"{head}{framing}{trailers}".encode())
         assert answer.startswith(b"HTTP/1.1 200 "), answer
-        # And no trailer lets in who has shown nothing.
+        # And no trailer lets in a client that has shown no credential.
         shown = f"POST {RECORDS} HTTP/1.1\r\nHost: x\r\n{framing}{authorization(gateway)}\r\n"
         assert answer_to(gateway, shown.encode()).startswith(b"HTTP/1.1 401 ")
 

@@ -132,9 +132,10 @@ _ASKED: Final = (
 
 
 def unfixed_programs(infra: Path) -> Iterator[str]:
-    """Images and packages that infra's files take without saying which bytes. Images named ``tidelog-…`` are made here, and
-    a
-    base whose default is a quoted sentence is named by who builds."""
+    """Images and packages that infra's files take without saying which bytes.
+
+    Images named ``tidelog-…`` are made here. The operator that builds names a base whose default is a quoted sentence.
+    """
     for path in infra.rglob("*.y*ml"):
         for image in re.findall(r"^\s*(?:- )?image: (\S+)", path.read_text(), re.MULTILINE):
             if not image.startswith("tidelog-") and not _DIGEST.search(image):

@@ -1,4 +1,4 @@
-"""The rows of those who write a part of the store, or answer in a gateway's place."""
+"""The rows of attackers that write a part of the store, or answer in a gateway's place."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def test_what_is_not_there_is_missing(any_store: ObjectStore) -> None:
 
 
 def test_an_empty_store_lists_nothing(any_store: ObjectStore) -> None:
-    """A store that nobody wrote to is empty, not an error."""
+    """A store that no process has written to is empty, not an error."""
     assert _keys(any_store) == []
     assert list(any_store.list_directories("")) == []
     any_store.delete("a")

@@ -1,4 +1,4 @@
-"""The console's page of access: tokens, ACLs, roles, quotas, for those who may; for others who they are, and no more."""
+"""The console's page of access. A caller with the right sees tokens, ACLs, roles, quotas; others see themselves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_without_authentication_there_is_nothing_to_set(visits: Visits, gateway:
 
 
 def test_others_see_themselves_only(visits: Visits, secured: Secured) -> None:
-    """A caller without rights learns who it is, and which right it lacks."""
+    """A caller without rights learns its own principal and groups, and which right it lacks."""
     made = secured.token("User:alice", "Group:readers")
     page = Console(visits, secured.url, made["token"]).open("/access")
     expect(page.locator("main").get_by_text("User:alice")).to_be_visible()

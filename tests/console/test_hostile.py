@@ -120,7 +120,7 @@ def test_what_is_typed_is_text(console: Console, gateway: GatewayProcess) -> Non
     "query", ["?search=%", "?search=%E0%A4%A", "?search[]=1&__proto__=x", "/%E0%A4%A", "/%00", "/../../etc"]
 )
 def test_odd_addresses(console: Console, query: str) -> None:
-    """An address that nobody's link leads to shows a page or says what is not there."""
+    """An address that no link leads to shows a page or says what is not there."""
     console.visits.expect(400, 404)
     page = console.open(f"/groups{query}")
     expect(page.get_by_role("heading", level=1)).to_be_visible()

@@ -118,7 +118,7 @@ def test_an_issuer_that_lets_no_page_ask_it_is_named(
 
 
 def test_a_link_can_not_log_a_visitor_in(service: Service, visits: Visits) -> None:
-    """A code that this tab did not ask for is not taken; one who is signed in stays so."""
+    """The console takes no code that this tab did not ask for. A user that is signed in stays signed in."""
     visits.expect(401, 403)
     exchanges = len(service.issuer.logins)
     page = visits.page(service.secured.url)

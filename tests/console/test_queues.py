@@ -14,7 +14,7 @@ from tests.support.waiting import until
 
 @pytest.fixture(scope="module", autouse=True)
 def topics(gateway: GatewayProcess) -> None:
-    """Six records to do, and a topic for those that nobody could."""
+    """Six records to process, and a topic for those that no consumer could process."""
     gateway.topic("emails")
     gateway.topic("dead")
     gateway.produce("emails", *(f"mail {number}" for number in range(6)))

@@ -123,7 +123,7 @@ def test_lists_show_what_the_caller_may_describe(visits: Visits, secured: Secure
 
 
 def test_changes_that_are_not_allowed_are_not_offered(visits: Visits, secured: Secured) -> None:
-    """Who may describe it sees it; who may alter or delete it finds the buttons for just that."""
+    """A visitor with the right to describe it sees it; with the right to delete it there is just that button."""
     looking = visitor(
         visits, secured, ("Describe", "group", "mine"), ("Read", "topic", "mine"), ("Read", "topic", "mine-dead")
     )

@@ -107,7 +107,7 @@ def test_a_topic_is_made_altered_emptied_and_deleted(console: Console, gateway: 
 
 
 def test_a_topic_tells_all_of_itself(tab: Tab) -> None:
-    """Who reads it and who does not, partitions, segments, settings with defaults, cost."""
+    """The groups that read it and those that do not, partitions, segments, settings with defaults, cost."""
     page = tab.open("/topics/orders")
     assert row(page, "billing") == ["billing", "0", "6"]
     page.get_by_text("1 group does not read it").click()

@@ -35,7 +35,7 @@ provider "aws" {
   skip_region_validation      = true
 %s}
 """
-"""In place of an example's own provider: it asks nobody."""
+"""In place of an example's own provider: it asks no service."""
 
 
 def provider_version() -> str:
@@ -76,8 +76,10 @@ class Workspace:
         self._provider = provider
 
     def initialise(self, endpoints: str = "") -> None:
-        """``terraform init``, with a provider that asks nobody, or an emulator. That of an example checks that the mirror has
-        what all its modules ask for, which reads 700 MB."""
+        """``terraform init``, with a provider that asks no service, or an emulator.
+
+        For an example Terraform checks that the mirror has what all modules ask for, which reads 700 MB.
+        """
         if self._is_example:
             versions = self.directory / "versions.tf"
             versions.write_text(

@@ -42,7 +42,7 @@ PRODUCTION = {
 }
 EXAMPLES: dict[str, dict[str, Any]] = {"minimal": MINIMAL, "production": PRODUCTION}
 ONLY_BY_STAR = {"ecr:GetAuthorizationToken"}
-"""Actions that AWS lets nobody ask for by resource."""
+"""Actions for which AWS takes no resource but ``*``."""
 
 Changes = list[dict[str, Any]]
 

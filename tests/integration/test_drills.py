@@ -76,7 +76,7 @@ def group_offset(log: TableLog[GroupsState]) -> int:
 
 
 def test_a_commit_that_a_listing_lacks_is_copied(store_uris: tuple[str, str]) -> None:
-    """A listing beside writers may lack a version and have the next one: nobody would prove a copy of groups without it."""
+    """A listing beside writers may lack a version and have the next. No check would find that in a copy of groups."""
     writer, target = TopicWriter(store_uris[0], "orders"), open_store(store_uris[1])
     append(writer, 5)
 

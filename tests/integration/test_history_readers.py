@@ -229,7 +229,7 @@ def test_clients_that_do_not_read_do_not_hold_up_another(gateway: GatewayProcess
 
 
 def test_a_client_that_goes_away_leaves_nothing_at_the_reader(gateway: GatewayProcess) -> None:
-    """Nobody writes on to it, and its turn is free."""
+    """The reader writes no more to it, and its turn is free."""
     wait_for_readers(gateway)
     (pid,) = readers(gateway)
     wait_until("the reader has no task", lambda: sockets_of(pid) == 1)

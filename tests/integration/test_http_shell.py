@@ -237,7 +237,7 @@ def test_a_drain_that_takes_too_long_ends_all_the_same(start: Callable[..., Stub
 
 
 def test_a_second_signal_ends_the_process_at_once(start: Callable[..., StubProcess]) -> None:
-    """Whoever insists does not wait for the drain."""
+    """An operator that insists does not wait for the drain."""
     stub = start(drain_seconds=30)
     stub.process.send_signal(signal.SIGINT)
     assert eventually(lambda: stub.get("/readyz").status_code == 503)

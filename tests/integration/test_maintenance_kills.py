@@ -1,4 +1,4 @@
-"""Maintenance beside two gateways that write and readers that read, killed again and again: nobody notices."""
+"""Maintenance beside two gateways and their readers, killed again and again: gateways and readers notice nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/queries.md, as somebody types it in, against the offsets that real groups committed: every query, and what it finds."""
+"""docs/queries.md, as a user types it in, against offsets that real groups committed: every query and what it finds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gateways of two versions on one bucket: one after another is replaced under load, and nobody notices.
+"""Gateways of two versions on one bucket: one after another is replaced under load, and no client notices.
 
 The older version is the newest release (a tag such as ``v1.2.3``) behind this commit, or, while there is none, the last commit
 that is an hour older than this one and can be run; where the history is not there, this version itself. It is taken from git
@@ -211,10 +211,12 @@ class Load:
 
 
 def test_gateways_are_replaced_one_after_another(gateways: Gateways, older: Path) -> None:
-    """Two of the older version give way to two of this one, and, as when a release is taken back, to the older one again: no
-    request fails in the SDK, none is lost, none is there twice, and each producer's records keep their order. The same of what a
-    consumer group copies in transactions: its offsets and its records stay together. An operator who may take the release back
-    keeps topics from journals (docs/operations.md, "Journals")."""
+    """Two older gateways give way to two of this version. Then, as when a release is taken back, older ones return.
+
+    No request fails in the SDK. No record is lost or there twice, and each producer's records keep their order. The
+    same holds for what a consumer group copies in transactions: its offsets and its records stay together. While an
+    operator may take the release back, it keeps topics from journals (docs/operations.md, "Journals").
+    """
     urls = [gateways.start(older), gateways.start(older)]
     with Admin(urls) as admin:
         for name in ("orders", "copied"):

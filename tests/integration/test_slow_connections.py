@@ -43,7 +43,7 @@ def test_a_body_in_drops_is_refused(stub: StubProcess, framing: bytes) -> None:
 
 @pytest.mark.parametrize("body_bytes", [1, 100])
 def test_chunks_however_small_are_a_body(stub: StubProcess, body_bytes: int) -> None:
-    """The bound on framing does not meet those who send in small chunks."""
+    """The bound on framing does not meet a client that sends in small chunks."""
     chunks = (b"%x\r\n" % body_bytes + b"z" * body_bytes + b"\r\n") * 100_000
     with stub.connect() as connection:
         connection.sendall(CHUNKED.replace(b"Host: h", b"Host: h\r\nConnection: close") + chunks + b"0\r\nX: y\r\n\r\n")
@@ -109,7 +109,7 @@ def test_a_head_in_drops_is_closed(stub: StubProcess) -> None:
 
 
 def test_a_client_that_never_reads_is_cut_off(stub: StubProcess) -> None:
-    """An answer that nobody takes does not hold its memory for ever; others are served meanwhile."""
+    """An answer that its client does not take does not hold its memory for ever; others are served meanwhile."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.connect(("127.0.0.1", stub.port))
@@ -122,7 +122,7 @@ def test_a_client_that_never_reads_is_cut_off(stub: StubProcess) -> None:
 
 
 def test_a_slow_reader_gets_everything(stub: StubProcess) -> None:
-    """Who reads slowly but steadily is not cut off, and gets every byte."""
+    """A client that reads slowly but steadily is not cut off, and gets every byte."""
     size = 12 * MEBIBYTE
     with stub.connect() as connection:
         connection.sendall(b"GET /v1/large?size=%d HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n" % size)

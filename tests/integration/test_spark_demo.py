@@ -52,7 +52,7 @@ def test_the_demo_proves_the_line(s3_uri: str, environment: dict[str, str], tmp_
 
 
 def test_a_topic_that_is_there_is_not_mixed_with(environment: dict[str, str], tmp_path: Path) -> None:
-    """A second run on one store would prove nothing, and would write into somebody's topic: it is refused before that."""
+    """A second run on one store would prove nothing, and would write into a user's topic: the demo refuses it first."""
     TopicWriter(str(tmp_path / "store"), "flights", partition_count=8, config={"retention.ms": "-1"})
     finished = subprocess.run(
         [*COMMAND, "--store", str(tmp_path / "store"), "--records", "10"],

@@ -147,7 +147,7 @@ def test_a_stream_goes_on_when_old_records_are_deleted(spark: SparkSession, tmp_
 
 
 def test_a_stream_can_begin_at_a_version(spark: SparkSession, tmp_path: Path) -> None:
-    """Who wants only what is new need not read a year first."""
+    """A query that wants only new records need not read a year first."""
     writer = TopicWriter(str(tmp_path), "t")
     writer.append(FEW)
     writer.append(FEW)

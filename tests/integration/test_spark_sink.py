@@ -35,7 +35,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str
         yield store, {"store": store}
         return
     with running_gateway(store, tmp_path / "gateway.log") as gateway:
-        # The first address is nobody's: what it does not take the next one does.
+        # No gateway is at the first address: what it does not take the next one does.
         yield store, {"gateway": f"http://127.0.0.1:9,{gateway.url}"}
 
 

@@ -192,7 +192,7 @@ def test_a_topic_with_records_in_a_journal_has_none_until_they_are_drained(vende
 
 
 def test_vending_is_audited_and_shows_no_secret(vended: Vended) -> None:
-    """It is known who holds credentials for what; the credentials are nowhere but in the answer."""
+    """The audit topic tells which principal has credentials for what. They are nowhere but in the answer."""
     answer = vended.secured.admin.http.post(
         "/v1/credentials",
         json={"topics": [vended.one, vended.other], "access": "append"},

@@ -1,4 +1,4 @@
-"""Whatever the members and topics: every partition that somebody wants is given once, to one who wants it, and evenly."""
+"""Whatever the members and topics: each partition that members want is given once, to one that wants it, and evenly."""
 
 from __future__ import annotations
 

@@ -296,7 +296,7 @@ def test_ndjson_bodies_mean_what_the_reference_says(trees: list[Any], seed: int,
 @BOUNDED
 @given(st.lists(GOOD_RECORD, min_size=1, max_size=4), SEEDS)
 def test_the_fast_path_takes_what_is_common(trees: list[Any], seed: int) -> None:
-    """Well-formed text records never need the slow path: otherwise nobody would notice that the fast one is never taken."""
+    """Well-formed text records never need the slow path; no other test would notice a fast one that is never taken."""
     texts = [Pairs([("key", "k"), ("value", json.dumps(index, default=str))]) for index, _ in enumerate(trees)]
     assert json_batch.decode_envelope(rendered(Pairs([("records", texts)]), random.Random(seed)).encode()) is not None
 

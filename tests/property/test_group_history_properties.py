@@ -1,4 +1,4 @@
-"""Any history of a group: no partition is ever two members', and once all have acknowledged every partition is somebody's.
+"""Any history of a group: no partition is ever two members', and once all have acknowledged each is a member's.
 
 The members here are as slow and as forgetful as the contract lets them be: each acts on the last answer that it had, and keeps
 what it was told that it may read until its acknowledgement of a newer generation is in the table.
@@ -115,7 +115,7 @@ class GroupHistory(RuleBasedStateMachine):
 
     @invariant()
     def no_partition_is_held_by_two(self) -> None:
-        """Not by what members believe, not by what the row says, and nobody reads what it does not hold."""
+        """Not by what members believe, and not by what the row says; and no member reads what it does not hold."""
         if not hasattr(self, "row"):
             return
         believed = [key for keys in self.believed.values() for key in keys]

@@ -74,7 +74,7 @@ def ref(name: str) -> SegmentRef:
 
 
 def name_of(number: int, form: int) -> str:
-    """A path of one of the forms that there are; the last is of nobody's. Some UUIDs share a half."""
+    """A path of one of the forms that there are; the last is one that no writer uses. Some UUIDs share a half."""
     unique = uuid.UUID(int=((number % 3) << 64) + number)
     match form:
         case 0:

@@ -217,7 +217,7 @@ def test_no_damage_to_a_row_group_passes(mutations: list[tuple[str, float, int]]
 
 @given(mutations=MUTATIONS)
 def test_a_damaged_footer_with_its_checksum_decodes_or_is_corrupt(mutations: list[tuple[str, float, int]]) -> None:
-    """Checksums are not what keeps other exceptions away: whoever wrote wrong bytes may have summed them up, too."""
+    """Checksums are not what keeps other exceptions away: the writer of wrong bytes may have summed them up, too."""
     damaged = mutate(FOOTER_BYTES[:-8], mutations)
     damaged += len(damaged).to_bytes(4, "little") + b"PAR1"
     ref = SegmentRef(PATH, REF.footer_start + len(damaged), REF.footer_start, zlib.crc32(damaged))

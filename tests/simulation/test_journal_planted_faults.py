@@ -78,7 +78,7 @@ def _drains_all_again(self: Drain, state: TopicState) -> pa.Table:
 
 
 def _drains_no_stamps(self: Drain, state: TopicState) -> Iterator[StampedBatch]:
-    """Forgets who sent what it drains."""
+    """Forgets which producers sent what it drains."""
     yield from ()
 
 
@@ -104,7 +104,7 @@ def _looks_at_the_topic_first(self: Gateway, topic: str) -> TopicState:
 
 
 def _lets_go_of_all(self: JournalRuns, count_max: int) -> list[tuple[str, int]]:
-    """Takes every object for one that nobody needs."""
+    """Takes every object for one that no topic needs."""
     return [(path, file.size_bytes) for path, file in list(self._files.items())[:count_max]]
 
 

@@ -63,7 +63,7 @@ class ModelPartition:
 
 
 class MaintenanceMachine(RuleBasedStateMachine):
-    """One gateway writes; two maintainers, who know of each other only by the store, do their rounds."""
+    """One gateway writes; two maintainers, which know of each other only by the store, do their rounds."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A topic through everything that may be done to it, by two who share it, against a plain model of lists."""
+"""A topic through everything that may be done to it, by two gateways that share it, against a plain model of lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page must be for people who see it badly, do not use a mouse, or hold a small screen (WCAG 2.2, level AA; in part).
+"""What a page must be for a user with poor sight, no mouse, or a small screen (WCAG 2.2, level AA; in part).
 
 Names and roles are those of Chromium's accessibility tree, which screen readers get. Contrast is of computed styles.
 """

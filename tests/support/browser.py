@@ -52,7 +52,7 @@ def show(
     scheme: Literal["light", "dark"] = "light",
     motion: Literal["reduce", "no-preference"] = "reduce",
 ) -> None:
-    """On such a screen, to one who wants it so."""
+    """Show the page on such a screen, to a visitor with these preferences."""
     page.set_viewport_size({"width": width, "height": height})
     page.emulate_media(color_scheme=scheme, reduced_motion=motion)
 
@@ -72,8 +72,10 @@ class Visits:
             self._expected.add(f"status of {answer} " if isinstance(answer, int) else answer)
 
     def page(self, origin: str, *, cold: bool = False, **look: Any) -> Page:
-        """An empty one of a new visitor, who goes nowhere but to ``origin``. ``look``: as ``show`` has it. ``cold``: none of the
-        console's files is kept."""
+        """An empty page of a new visitor, which goes nowhere but to ``origin``.
+
+        ``look``: as ``show`` has it. ``cold``: none of the console's files is kept.
+        """
         profile = self._visitors.take()
         self._taken.append((origin, profile))
         page = profile.new_page()

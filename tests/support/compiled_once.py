@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 WAIT_SECONDS_MAX = 60
-"""A worker takes ten seconds of a processor to collect. Whoever waited in vain compiles for itself."""
+"""A worker takes ten seconds of a processor to collect. A worker that waited in vain compiles for itself."""
 FIRST = "gw0"
 COMPILED_LATE = Path(__file__).resolve().parents[1] / "unit"
 """A folder whose modules are among the last that are collected."""

@@ -1,4 +1,4 @@
-"""The gateways by which the contract is proved: what a client is told depends neither on its rights nor on who serves it."""
+"""The gateways that prove the contract: what a client is told depends neither on its rights nor on the gateway."""
 
 from __future__ import annotations
 

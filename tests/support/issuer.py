@@ -83,7 +83,7 @@ class Issuer:
         return self.key_set() if self.answer is None else self.answer
 
     def redirect(self, query: str) -> str:
-        """Where a person who asks for a login is led, at once."""
+        """Where a browser that asks for a login is led, at once."""
         asked = dict(parse_qsl(query))
         assert (asked["response_type"], asked["code_challenge_method"]) == ("code", "S256")
         self.logins.append(asked)

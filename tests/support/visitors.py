@@ -23,7 +23,7 @@ class Visitors:
         self._idle: list[BrowserContext] = []
 
     def take(self) -> BrowserContext:
-        """A profile that knows nobody."""
+        """A profile without anything of an earlier visitor."""
         return self._idle.pop() if self._idle else self._made()
 
     def give_back(self, origin: str, profile: BrowserContext) -> None:

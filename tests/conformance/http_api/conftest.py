@@ -33,7 +33,7 @@ def _caller_at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[s
 
 @pytest.fixture(scope="session", params=["given"] if GIVEN else list(KINDS))
 def caller(request: pytest.FixtureRequest, _caller_at: Callable[[str], Caller]) -> Caller:
-    """Who asks which gateway."""
+    """The gateway that the tests ask, and the credential of their calls."""
     return Caller(GIVEN, os.environ.get("TIDELOG_TEST_TOKEN")) if GIVEN else _caller_at(request.param)
 
 

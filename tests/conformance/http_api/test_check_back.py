@@ -1,4 +1,4 @@
-"""docs/http-api.md section 12: silent open transactions are offered to whoever asks, each to one asker for 30 s."""
+"""docs/http-api.md section 12: silent open transactions are offered to clients that ask, each to one for 30 s."""
 
 from __future__ import annotations
 

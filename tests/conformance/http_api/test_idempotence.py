@@ -143,7 +143,7 @@ def test_sequences_are_of_each_topic_and_each_producer(api: Api) -> None:
 
 
 def test_what_was_never_issued_is_unknown(api: Api) -> None:
-    """Made-up ids, ids that were tampered with, and epochs that nobody got: 404, nothing appended."""
+    """Made-up ids, ids that were tampered with, and epochs that no producer got: 404, nothing appended."""
     topic = api.topic()
     producer = Producer(api, topic)
     issued = producer.identity["producer_id"]
@@ -257,7 +257,7 @@ def test_an_expected_offset_is_a_condition(api: Api) -> None:
 
 
 def test_of_many_with_one_expectation_one_wins(api: Api) -> None:
-    """A compare-and-append: whoever comes second is told where the log is now, also within one flush."""
+    """A compare-and-append: a client that comes second is told where the log is now, also within one flush."""
     topic = api.topic(flush_ms=200)
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         answers = [future.result() for future in [pool.submit(expecting, api, topic, 0, str(i)) for i in range(8)]]

@@ -57,7 +57,7 @@ def test_the_openapi_document_and_its_page(api: Api) -> None:
 
 
 def test_the_cluster(api: Api) -> None:
-    """Who serves the store, and the limits of this one."""
+    """The gateways that serve the store, and the limits of this one."""
     cluster = api.http.get("/v1/cluster").json()
     assert {"gateways", "store", "version", "limits", "journals"} <= cluster.keys()
     assert {"in_use", "topics", "held_back"} <= cluster["journals"].keys()

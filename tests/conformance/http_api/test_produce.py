@@ -42,7 +42,7 @@ def test_the_answer_says_where_the_records_are(api: Api) -> None:
 
 
 def test_the_answer_says_how_many_partitions_there_are(api: Api) -> None:
-    """So that who chooses partitions by key learns of new ones with the answer to what was appended behind the growth."""
+    """A producer that chooses partitions by key learns of new ones by its first append behind the growth."""
     topic = api.topic()
     assert api.produce(topic, {"value": "a"}).headers["Tidelog-Partition-Count"] == "1"
     assert api.http.patch(f"/v1/topics/{topic}", json={"partition_count": 4}).status_code == 200

@@ -238,7 +238,7 @@ def test_what_is_refused_before_it_is_read_says_where_too(api: Api, path: str) -
 
 
 def test_what_is_no_http_is_a_problem(api: Api) -> None:
-    """400 with ``errors`` and an id, for a method, a length, or a line that nobody can read; then the connection ends."""
+    """400 with ``errors`` and an id, for an unreadable method, length or line; then the gateway ends the connection."""
     for head in (b"NONSENSE /healthz HTTP/1.1", b"POST /v1/topics HTTP/1.1\r\nContent-Length: x", b"nothing at all"):
         answer = in_raw(api, head + b"\r\nHost: x\r\n\r\n")
         lines, _, body = answer.partition(b"\r\n\r\n")

@@ -249,8 +249,10 @@ def test_headers_that_do_not_go_with_it(api: Api, calls: Calls) -> None:
 
 
 def test_the_number_of_the_newest_committed_one_is_told(calls: Calls, api: Api) -> None:
-    """To who begins with a number: what was committed with one, and nothing else. So who repeats a piece of work knows whether it
-    is done."""
+    """A client that begins with a number is told the newest number that was committed; other transactions do not count.
+
+    So a client that repeats a piece of work knows whether it is done.
+    """
     topic = api.topic()
     assert "last_number" not in calls.begin()
     assert calls.begin(number=0)["last_number"] is None

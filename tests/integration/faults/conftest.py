@@ -13,7 +13,7 @@ from tests.support.senders import Senders
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
-    """One for a module's tests, on a directory; it keeps nothing in memory and cuts off who reads nothing for two seconds."""
+    """One for a module's tests, on a directory. It caches nothing, and cuts a client off that does not read for 2 s."""
     directory = tmp_path_factory.mktemp("faults")
     settings = ("--tail-cache-bytes-max", "0", "--footer-cache-bytes-max", "0", "--write-stall-ms", "2000")
     with running_gateway(directory / "outside" / "store", directory / "log", *settings) as started:

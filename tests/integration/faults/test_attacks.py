@@ -100,7 +100,7 @@ def test_no_attempt_works_and_no_credential_is_told(
 
 
 def _forge_heartbeats(directory: Path, url: str) -> None:
-    """As a writer of the store can who knows all of it, but not the gateways' own key."""
+    """As a writer of the store can forge them: it knows all of the store, but not the gateways' own key."""
     store = open_store(str(directory))
     forged = Heartbeat(
         id="evil", instance="i", beat=1, url=url, started_at=0, version="1", owned_topics=0,

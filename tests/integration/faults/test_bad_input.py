@@ -278,7 +278,7 @@ def test_clients_that_leave_in_the_middle_of_their_body(gateway: GatewayProcess,
 
 
 def test_clients_that_never_read(gateway: GatewayProcess) -> None:
-    """Large answers that nobody takes: memory stays bounded, others are served meanwhile, and who does not read is cut off."""
+    """Clients that do not read large answers are cut off; memory stays bounded, and others are served meanwhile."""
     topic = gateway.topic("unread")
     value = "x" * 500_000
     for _ in range(3):

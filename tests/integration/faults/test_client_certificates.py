@@ -143,7 +143,7 @@ def test_gateways_show_each_other_their_certificates(
 def test_without_authentication_a_certificate_is_needed(
     authority: Authority, start_gateway: Callable[..., Any], shown: Callable[..., ssl.SSLContext], tmp_path: Path
 ) -> None:
-    """Nothing else would say who asks: a client without one ends at the handshake."""
+    """Nothing else would prove the principal: a client without one fails at the handshake."""
     cert, key = authority.issue()
     tls = ("--tls-cert", cert, "--tls-key", key, "--tls-client-ca", authority.ca_file)
     gateway = start_gateway(str(tmp_path / "store"), *tls, trust=shown(f"URI:{URI}"))

@@ -1,5 +1,6 @@
-"""Gateways that know each other: requests passed on and waits with them, gateways killed, frozen and drained, and nobody is
-the wiser.
+"""Gateways that know each other: requests passed on and waits with them; gateways killed, frozen and drained.
+
+No client notices.
 """
 
 from __future__ import annotations
@@ -209,7 +210,7 @@ def test_who_wrongly_believes_to_be_preferred_finds_out_by_its_conflicts(
     assert eventually(lambda: len(ids(second)) == 2)
     assert len(ids(first)) == 1
     first.topic(topic, flush_ms=5)
-    # Each hears as much as the other: who is slower to commit loses again and again.
+    # Each hears as much as the other: the gateway that is slower to commit loses again and again.
     senders = send([first.url, second.url], topic, 1, 6)
     assert eventually(lambda: len(ids(first)) == 2)
     began = time.monotonic()
@@ -240,7 +241,7 @@ def test_owners_spread_a_topic_by_partition(two: Start, send: Callable[..., Send
 
 
 def test_long_polls_wait_at_another_gateway(two: Start) -> None:
-    """A poll that was passed on is answered as soon as the record is there, whoever took it."""
+    """A poll that was passed on is answered as soon as the record is there, whichever gateway took it."""
     asked, other = two("--forwarding", "random")
     with ThreadPoolExecutor(WAITING) as threads:
         polls = [threads.submit(asked.fetch, "log", offset=0, max_wait_ms=60_000) for _ in range(WAITING)]

@@ -1,4 +1,4 @@
-"""A segment deleted or damaged by hand: whoever reads it is told which, everybody else goes on, and verifying finds it."""
+"""A segment deleted or damaged by hand: its readers are told which, other clients go on, and verifying finds it."""
 
 from __future__ import annotations
 

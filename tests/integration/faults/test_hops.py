@@ -35,7 +35,7 @@ JSON = [(b"content-type", b"application/json")]
 
 @dataclass
 class Pair:
-    """Two gateways of a store, by id, and their operator, who asks the first."""
+    """Two gateways of a store, by id, and an operator's client, which asks the first."""
 
     gateways: dict[str, GatewayProcess]
     operator: Client
@@ -221,7 +221,7 @@ def test_forged_replayed_redirected_and_altered_hops(pair: Pair) -> None:
     }
     credential = b"authorization: Bearer " + pair.token.encode() + b"\r\ntidelog-hop"
     for what, (one, content) in bad.items():
-        # Of no gateway, and without a credential: of nobody. Only the body is looked at later.
+        # Such a request is no gateway's, and without a credential no principal's. Only the body is looked at later.
         status, problem = sent(peer.url, one, content)
         assert status == (400 if what == "another body" else 401), (what, problem)
     bad["another body"] = (head(), body.replace(b"once", b"more"))

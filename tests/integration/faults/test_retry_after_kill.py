@@ -1,7 +1,7 @@
 """G5 by the hard way: a gateway is killed with a request under way, and the same request is sent again by the same headers.
 
-Nothing here is left to luck: the gateway dies when the store shows the commit and nobody has read the answer, or while the
-records lie in its buffer.
+Nothing here is left to luck. The gateway dies when the store shows the commit and the client has not read the answer,
+or while the records lie in its buffer.
 """
 
 from __future__ import annotations

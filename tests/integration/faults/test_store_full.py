@@ -16,7 +16,7 @@ import pytest
 from tests.support.gateway_process import GatewayProcess, StartGateway
 
 AS_ROOT = ("--map-root-user", "--user") if os.geteuid() else ()
-"""Whoever is not root mounts in a namespace of users of its own."""
+"""A test that does not run as root mounts in a user namespace of its own."""
 SIZE_BYTES = 4 * 1024 * 1024
 
 

@@ -1,4 +1,4 @@
-"""Two gateways on one store: one truth, whoever writes, however late somebody wakes up."""
+"""Two gateways on one store: one truth, whichever gateway writes, however late a frozen one wakes up."""
 
 from __future__ import annotations
 

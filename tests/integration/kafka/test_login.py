@@ -1,4 +1,4 @@
-"""Who a Kafka client is: the same credentials as over HTTP, by SASL or by a certificate."""
+"""The principal of a Kafka client: the same credentials as over HTTP, by SASL or by a certificate."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_wrong_password_is_told_to_clients_as_such(service: Service) -> None:
 
 @pytest.mark.parametrize("name", ["metadata", "produce", "create_topics", "describe_cluster", "find_coordinator"])
 def test_a_request_before_the_login_closes_the_connection(service: Service, name: str) -> None:
-    """Nothing is told to a client that has not proved who it is, but which versions there are."""
+    """A client that has not proved its principal learns which versions there are, and nothing else."""
     requests: dict[str, Callable[[Wire], Any]] = {
         "metadata": lambda wire: wire.call("metadata", 4, topics=None, allow_auto_topic_creation=False),
         "produce": lambda wire: wire.call("produce", 3, transactional_id=None, acks=-1, timeout=0, topic_data=()),
@@ -171,7 +171,7 @@ def test_the_order_of_a_login_is_kept(service: Service, secured_wire: Wire) -> N
 
 
 def test_a_client_certificate_is_a_principal(tmp_path: Path, authority: Authority) -> None:
-    """Over TLS its URI is who the client is, without SASL; a token over TLS works as well."""
+    """Over TLS its URI is the client's principal, without SASL; a token over TLS works as well."""
     cert, key = authority.issue()
     path, bootstrap = bootstrap_file(tmp_path)
     tls_files = ("--tls-cert", cert, "--tls-key", key, "--tls-client-ca", authority.ca_file)

@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets and DeleteShareGroupOffsets: a share group goes on elsewhere, while nobody has a record of it."""
+"""AlterShareGroupOffsets, DeleteShareGroupOffsets: a share group goes on elsewhere while no member holds a record."""
 
 from __future__ import annotations
 

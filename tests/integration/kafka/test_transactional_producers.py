@@ -203,7 +203,10 @@ def test_aiokafka(gateway: KafkaGateway) -> None:
 
 
 def test_a_rebalance_does_not_undo_a_transactions_offsets(gateway: KafkaGateway) -> None:
-    """They are judged when they come. Until the transaction ends, who wants stable offsets is told to ask again."""
+    """They are judged when they come.
+
+    Until the transaction ends, a client that wants stable offsets is told to ask again.
+    """
     topic, group, name = gateway.topic("txn-rebalanced"), "txn-rebalanced", "txn-rebalanced"
     place = {"partition_index": 0, "committed_offset": 5, "committed_leader_epoch": -1, "committed_metadata": None}
     asked: dict[str, Any] = {"group_id": group, "topics": [{"name": topic, "partition_indexes": (0,)}]}

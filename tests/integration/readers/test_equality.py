@@ -46,7 +46,7 @@ def append_random(writer: TopicWriter, chosen: random.Random) -> None:
 
 
 def as_rows(table: pa.Table) -> Rows:
-    """In order of partition and offset, comparable whoever read them."""
+    """In order of partition and offset, comparable whichever reader read them."""
     rows: Rows = []
     for record in table.select(COLUMNS).to_pylist():
         headers = record["headers"]

@@ -128,7 +128,7 @@ def read_by_kafka(gateway: KafkaGateway, count: int) -> list[Row]:
 
 
 def of_table(table: pa.Table) -> list[Row]:
-    """In order of partition and offset, comparable whoever read them."""
+    """In order of partition and offset, comparable whichever reader read them."""
     rows: list[Row] = []
     for record in table.select(COLUMNS).to_pylist():
         moment = record["timestamp"]

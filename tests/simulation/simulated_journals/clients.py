@@ -1,4 +1,4 @@
-"""Clients: who send plain requests, idempotent ones, ones with an expected offset, and records of decided transactions."""
+"""Clients of four kinds: plain, idempotent, with an expected offset, and with records of decided transactions."""
 
 from __future__ import annotations
 

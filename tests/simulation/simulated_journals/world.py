@@ -53,7 +53,7 @@ PROFILES = {
 MEDDLED = replace(faults.CROWDED, name="meddled", turns=12)
 """Not drawn: topics are altered all the time."""
 RESTLESS = replace(faults.CALM, name="restless", turns=12)
-"""Not drawn: topics come to journals and leave them all the time, and who takes one there is slow."""
+"""Not drawn: topics come to journals and leave them all the time, and a gateway that takes one there is slow."""
 
 Planted = tuple[str, Any]
 """What a planted fault replaces, and by what."""

@@ -13,7 +13,7 @@ from tests.simulation.simulated.truth import Violation
 
 
 class Identity(NamedTuple):
-    """Who a producer is."""
+    """The id and the epoch of a producer."""
 
     producer_id: int = -1
     epoch: int = -1

@@ -57,7 +57,7 @@ class KafkaJudge(Judge):
         self._in_doubt.setdefault(key, set()).add(offset)
 
     def offset_read(self, key: Key, found: int | None, door: str, started_ms: int, now_ms: int) -> None:
-        """What is committed, by one of the doors. The group has one member, so nobody commits meanwhile."""
+        """What is committed, by one of the doors. The group has one member, so no other member commits meanwhile."""
         self.told[f"offset read by {door}"] += 1
         offset, incarnation = self._offset.get(key, (None, None))
         is_same = self._incarnations(key, started_ms, now_ms) == {incarnation}

@@ -1,8 +1,8 @@
 """A client's connection to a gateway's Kafka listener: bytes in order both ways, until it breaks or an end hangs up.
 
-The gateway's end stands in for asyncio's transport; what it is given runs the listener as it is. A line that broke tells nobody:
-the client finds out by its patience, the gateway once the client hangs up. What has not arrived by then arrives together with
-that, as TCP has it.
+The gateway's end stands in for asyncio's transport; what it is given runs the listener as it is. A line that broke
+tells neither end: the client finds out by its patience, the gateway once the client hangs up. What has not arrived by
+then arrives together with that, as TCP has it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A transactional client by Kafka's protocol: transactions of one epoch one after another, offsets of a group with them.
 
-It asks any gateway, and each call until it knows. Nobody else has its transactional id, so no call that it may make is to be told
-``INVALID_TXN_STATE``. Nor is a coordinator's call to be told what only leaders are: librdkafka gives the transaction up then.
+It asks any gateway, and each call until it knows. No other client has its transactional id, so no call that it may make
+is to be told ``INVALID_TXN_STATE``. Nor is a coordinator's call to be told what only leaders are: librdkafka gives the
+transaction up then.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ class ServiceWorld(GatewaysWorld):
     def at_rest(self) -> None:
         """Nothing is wrong from some time on: what is asked then is answered at once."""
         self.scheduler.sleep_ms(QUIET_AFTER_MS)
-        # What was decided and not finished by a gateway that died: nobody repeats a request without a number.
+        # What a gateway that died decided and did not finish: no client repeats a request without a number.
         self.services[0].sweep()
         self.scheduler.sleep_ms(SWEPT_MS)
         self._is_quiet = True

@@ -1,4 +1,4 @@
-"""What one does who can write a part of the store, and nothing else."""
+"""What an attacker does that can write a part of the store, and do nothing else."""
 
 from __future__ import annotations
 

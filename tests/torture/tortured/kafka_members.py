@@ -1,7 +1,8 @@
 """Members of a group by Kafka's protocol (librdkafka): they consume, process and commit, by the classic protocol or KIP-848.
 
-Their histories are those of the members that poll over HTTP, judged by the same judge. They do not say who holds what: librdkafka
-learns of a rebalance by itself. It also repeats commits by itself, so what is not acknowledged is in doubt, refused or not.
+Their histories are those of the members that poll over HTTP, judged by the same judge. They do not say which member
+holds what: librdkafka learns of a rebalance by itself. It also repeats commits by itself, so what is not acknowledged
+is in doubt, refused or not.
 """
 
 from __future__ import annotations

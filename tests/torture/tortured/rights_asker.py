@@ -14,7 +14,7 @@ from tests.torture.tortured.rights_operator import Right, Secret, User
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """An answer, who gave it, and to which secret."""
+    """An answer, which gateway gave it, and to which secret."""
 
     answer: Answer
     gateway: int

@@ -1,4 +1,6 @@
-"""The operator of a run: gives and takes rights, rotates and revokes tokens, at any gateway that is up; and who kills those.
+"""The operator of a run gives and takes rights, rotates and revokes tokens, at any gateway that is up.
+
+The killer kills and freezes gateways meanwhile.
 
 Rights come and go by each kind of rule: an ACL of the user by name, one of its group by prefix, a deny over an allow, a role.
 """

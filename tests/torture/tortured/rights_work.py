@@ -23,7 +23,7 @@ WRITE: Final = ("Write", "topic", TOPIC)
 POLL_WAIT_MS: Final = 1_000
 SESSION_MS: Final = 10_000
 OUT: Final = frozenset({"UNKNOWN_MEMBER", "FENCED_MEMBER", "STALE_GENERATION", "UNKNOWN_GROUP"})
-"""A user without rights or a secret lets its session pass; that it is out is told only to who may read the group."""
+"""A user without rights or a secret lets its session pass. Only one that may read the group is told that it is out."""
 TRANSACTION_MS: Final = 60_000
 _FAR: Final = 1_000_000_000
 _LOGIN_FAILED: Final = 58

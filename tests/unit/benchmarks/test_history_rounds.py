@@ -40,7 +40,7 @@ def test_rounds_are_compared_in_their_turn() -> None:
 
 
 def test_what_small_traffic_costs_is_not_the_readers() -> None:
-    """A gateway's CPU is counted without what it spends in the same time when nobody reads."""
+    """A gateway's CPU is counted less what it spends in the same time without readers."""
     alone = [a_round(gateway=0.5, seconds=1.0), a_round(gateway=0.7, seconds=1.0)]
     read = [a_round(gateway=3.2, read_bytes=GIBIBYTE), a_round(gateway=3.2, read_bytes=GIBIBYTE)]
     found = by_gibibyte(read, alone)
@@ -54,7 +54,7 @@ def test_what_small_traffic_costs_is_not_the_readers() -> None:
 
 
 def test_each_way_has_its_base_and_its_floor() -> None:
-    """Nobody reading is measured at each gateway; the lane and the plan have the same way elsewhere."""
+    """The base, without readers, is measured at each gateway; the lane and the plan have the same way elsewhere."""
     assert NOBODY in WAYS
     for way in (LANE, PLAN):
         assert [each.at for each in WAYS if each.name == way.name] == [way.at, ELSEWHERE]

@@ -37,7 +37,10 @@ def grow(bench: MaintenanceBench, count: int) -> None:
 
 
 def age(bench: MaintenanceBench) -> Job:
-    """Twice ``LATER`` commits more, a checkpoint behind each half; all but the last rest for two hours. Returns who maintains."""
+    """Twice ``LATER`` commits more, a checkpoint behind each half; all but the last rest for two hours.
+
+    Returns the job.
+    """
     job = bench.job(Policy(flushed_min=2))
     for _ in range(2):
         grow(bench, LATER)

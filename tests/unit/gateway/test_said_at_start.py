@@ -1,4 +1,4 @@
-"""What a gateway says to the person who starts it, or tries to."""
+"""What a gateway says to an operator that starts it, or tries to."""
 
 from __future__ import annotations
 

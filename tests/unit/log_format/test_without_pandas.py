@@ -35,6 +35,6 @@ def test_maintenance_finds_pandas() -> None:
 
 
 def test_others_find_it() -> None:
-    """Who imports a gateway, as these tests do, keeps what is installed."""
+    """A program that imports a gateway, as these tests do, keeps what is installed."""
     code = "import gateway.__main__, compaction.__main__, pandas"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

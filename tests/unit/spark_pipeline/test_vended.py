@@ -1,4 +1,4 @@
-"""A token goes to the gateway that is named and nowhere else, and only by a way that nobody reads."""
+"""A token goes to the gateway that is named and nowhere else, and only by a way that no third party can read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tidelog.encryption``: what was sealed opens for who has the key, nothing that was changed opens, and keys stay plain."""
+"""``tidelog.encryption``: a reader with the key opens what was sealed; nothing changed opens, and keys stay plain."""
 
 from __future__ import annotations
 

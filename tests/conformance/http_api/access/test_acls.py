@@ -188,7 +188,7 @@ def test_super_users_are_told_so(secured: Secured) -> None:
 
 
 def test_reserved_names_are_out_of_reach_of_everyday_rights(secured: Secured) -> None:
-    """Who may make any topic may not make one of Tidelog's own."""
+    """A caller with the right to make any topic may still make none of Tidelog's own."""
     principal, api = secured.user()
     secured.allow(principal, "All", "topic", "*")
     api.refused(api.http.post("/v1/topics", json={"name": f"__{principal[5:]}"}), 403, "UNAUTHORIZED")

@@ -1,4 +1,4 @@
-"""Who a caller is: credentials, the one 401, tokens and roles."""
+"""The principal of a caller: credentials, the one 401, tokens and roles."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def wrong_credentials(secured: Secured) -> list[list[tuple[str, str]]]:
 
 
 def test_there_is_one_answer_to_every_wrong_credential(secured: Secured) -> None:
-    """The same bytes but for the request id, so that nobody learns which ids exist, which have ended, which were near."""
+    """The same bytes but for the request id, so that no caller learns which ids exist, have ended or were near."""
     bodies: set[bytes] = set()
     heads: set[tuple[Any, ...]] = set()
     with httpx.Client(base_url=secured.url, trust_env=False) as http:
@@ -82,7 +82,7 @@ def test_the_scheme_has_any_case(secured: Secured, scheme: str) -> None:
 
 
 def test_a_credential_in_a_trailer_is_none(secured: Secured) -> None:
-    """Trailers come behind the body, which nobody may send unproved."""
+    """Trailers come behind the body, and a client must show its credential before the body."""
     token = secured.token("User:someone")["token"]
     where = urlsplit(secured.url)
     with socket.create_connection((where.hostname or "", where.port or 0), timeout=10) as wire:
@@ -128,7 +128,7 @@ def test_whoami_says_who_and_by_what(secured: Secured) -> None:
 
 @pytest.mark.parametrize("principal", ["User:root", "User:toor"])
 def test_super_users_may_do_all(secured: Secured, principal: str) -> None:
-    """Whatever an ACL denies, so that nobody locks the last one out."""
+    """Whatever an ACL denies, so that no caller locks the last super user out."""
     secured.allow(principal, "All", "topic", "*", permission="deny")
     api = secured.with_token(secured.token(principal)["token"])
     assert api.http.get("/v1/whoami").json()["super_user"]

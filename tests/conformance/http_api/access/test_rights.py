@@ -40,7 +40,7 @@ def filled(value: Any, names: dict[str, str]) -> Any:
 
 
 def test_every_operation_is_in_the_matrix(secured: Secured) -> None:
-    """An operation that nobody has said the rights of is served to anyone, or to no one."""
+    """An operation without declared rights would be served to every caller, or to none."""
     document = secured.admin.http.get("/openapi.json").json()
     served = {
         (method.upper(), path): described["x-tidelog-needs"]
@@ -140,7 +140,7 @@ def test_a_refusal_does_not_tell_what_exists(secured: Secured, call: Call) -> No
 
 
 def test_a_name_that_no_topic_can_have_is_refused_alike(secured: Secured) -> None:
-    """The path is judged as it was sent: an encoded slash is part of the name, and reaches nobody else's topic."""
+    """The path is judged as it was sent: an encoded slash is part of the name, and reaches no other topic."""
     principal, api = secured.user()
     secured.allow(principal, "Read", "topic", "a")
     for sent, name in (("a%2Frecords", "a/records"), ("b%00", "b\0"), ("%61b", "ab"), ("a" * 300, "a" * 300)):

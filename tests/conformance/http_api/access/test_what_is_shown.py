@@ -82,7 +82,7 @@ def test_records_at_once_are_all_or_nothing(secured: Secured) -> None:
 
 
 def test_the_store_is_shown_to_those_who_may_describe_the_cluster(secured: Secured) -> None:
-    """Others learn who serves, and not from where."""
+    """Other callers learn which gateways serve, but not from which store."""
     principal, api = secured.user()
     assert api.http.get("/v1/cluster").json()["store"] is None
     secured.allow(principal, "Describe", "cluster", "cluster")

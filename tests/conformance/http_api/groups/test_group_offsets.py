@@ -106,7 +106,7 @@ def test_odd_commits(api: Api, group: GroupCalls, change: Json, where: str) -> N
 
 
 def test_bodies_that_can_not_be_read(api: Api, group: GroupCalls) -> None:
-    """Not JSON, another type, a member named twice, a partition named twice, a parameter that nobody knows."""
+    """Not JSON, another type, a member named twice, a partition named twice, an unknown parameter."""
     url = f"{group.url}/offsets"
     json_type = {"content-type": "application/json"}
     for content in (b"", b"{", b"[]", b'{"offsets":[],"offsets":[]}', b"\xff"):

@@ -97,7 +97,10 @@ def test_a_commit_is_refused_whole(api: Api, group: GroupCalls) -> None:
 
 
 def test_what_a_member_leaves_goes_to_others_at_once(api: Api, group: GroupCalls) -> None:
-    """The next heartbeat of the other gives it everything; who left is unknown in every call, and the last leaves it empty."""
+    """The next heartbeat of the other member gives it everything. A member that left is unknown in every call.
+
+    When the last one has left, the group is empty.
+    """
     topic = api.topic(partition_count=2)
     first, second = group.join(topic), group.join(topic)
     group.settle(first, second)

@@ -212,7 +212,7 @@ def test_a_waiting_poll_keeps_the_member_alive(api: Api, group: GroupCalls) -> N
     ],
 )
 def test_odd_polls(api: Api, group: GroupCalls, body: Json, where: str) -> None:
-    """400 with a pointer at what is wrong; nobody has joined by it."""
+    """400 with a pointer at what is wrong; no member joins by it."""
     problem = api.refused(group.poll_answer(**body), 400, "INVALID_REQUEST")
     assert where in [error["where"] for error in problem["errors"]], problem
     api.refused(group.http.get(group.url), 404, "UNKNOWN_GROUP")

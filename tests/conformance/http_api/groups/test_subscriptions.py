@@ -43,7 +43,7 @@ def test_a_pattern_takes_up_new_topics(api: Api, group: GroupCalls) -> None:
 
 
 def test_a_long_poll_ends_when_a_topic_comes(api: Api, group: GroupCalls) -> None:
-    """A topic may be subscribed to before it exists; who waits for it is answered with it at once."""
+    """A member may subscribe to a topic that does not exist yet. Once it does, the member's poll ends with it."""
     name = f"later-{secrets.token_hex(5)}"
     polled = group.poll(topics=[name])
     assert polled["partitions"] == []

@@ -1,4 +1,4 @@
-"""The audit topic: who may do what with it, and which events are its records within 10 seconds."""
+"""The audit topic: which callers may do what with it, and which events are its records within 10 seconds."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_topic_is_there_and_no_caller_creates_writes_or_deletes_it(secured: 
 
 
 def test_only_patterns_in_the_reserved_names_let_read_it(secured: Secured) -> None:
-    """A right to all topics is none to this one: only an ACL that names it lets read who did what."""
+    """A right to all topics is none to this one: only an ACL that names it lets a caller read what others did."""
     path = "/v1/topics/__audit/partitions/0/records"
     _, everything = secured.caller(("Read", "topic", "*"))
     assert everything.get(path, params={"offset": "earliest"}).status_code == 403
@@ -217,7 +217,7 @@ def test_failed_logins_of_one_source_are_one_event_in_ten_seconds(secured: Secur
 
 
 def test_no_token_is_in_any_event(secured: Secured) -> None:
-    """Who reads the events learns no credential."""
+    """A reader of the events learns no credential."""
     assert "tl_" not in str(secured.events())
     assert "Bearer" not in str(secured.events())
 

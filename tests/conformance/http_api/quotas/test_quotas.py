@@ -109,7 +109,7 @@ def test_only_users_and_all_others_have_quotas(secured: Secured, principal: str)
 
 
 def test_it_needs_cluster_alter(secured: Secured) -> None:
-    """Nobody gives themselves a quota."""
+    """A caller without it sees no quotas, and gives itself none."""
     _, user = secured.caller(("Describe", "cluster", "cluster"))
     for answer in (
         user.get("/v1/access/quotas"),
@@ -295,7 +295,10 @@ def test_event_streams(secured: Secured) -> None:
 
 
 def test_the_quota_of_all_others_is_each_ones_own(secured: Secured) -> None:
-    """``*`` holds for each who has none, apart from the others; one with a quota, even without limits, is not meant."""
+    """``*`` holds for each principal without a quota of its own, apart from the others.
+
+    It does not hold for a principal with a quota, even one without limits.
+    """
     (_, first), (_, second), (named, third) = secured.caller(), secured.caller(), secured.caller()
     secured.put_quota(named)
     secured.put_quota("*", requests_per_s=3)

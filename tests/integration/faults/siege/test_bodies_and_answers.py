@@ -30,7 +30,7 @@ def test_bodies_that_become_much(tmp_path: Path, start_gateway: StartGateway) ->
 
 @pytest.mark.parametrize("kind", ["value", "headers"])
 def test_large_records_read_slowly(kind: str, tmp_path: Path, start_gateway: StartGateway) -> None:
-    """A dozen who ask for records of many times the usual size, and read nothing, hold no more memory than is theirs."""
+    """A dozen clients that ask for very large records and read nothing hold no more memory than their share."""
     gateway = start_gateway(str(tmp_path / "store"), "--tail-cache-bytes-max", "0")
     gateway.topic("t", max_message_bytes=BODY_BYTES)
     body, content_type = (

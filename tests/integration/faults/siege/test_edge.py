@@ -33,7 +33,7 @@ def test_probes_are_answered_whatever_clients_do(start_gateway: StartGateway, tm
 
 
 def test_half_a_head_holds_a_place_for_ten_seconds(start_gateway: StartGateway, tmp_path: Path) -> None:
-    """Clients who leave their request half-sent keep others out no longer than that, with the settings that nobody changed."""
+    """Clients that leave their request half-sent keep others out no longer than that, with the default settings."""
     gateway = start_gateway(str(tmp_path), "--connections-max", "20")
     with contextlib.ExitStack() as stack:
         for number in range(40):

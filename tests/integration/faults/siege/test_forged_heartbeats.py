@@ -1,4 +1,4 @@
-"""An attacker who can write ``system/gateways/`` and nothing else."""
+"""An attacker that can write ``system/gateways/`` and nothing else."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from tests.support.waiting import eventually
 
 
 def test_forged_heartbeats_cost_little_and_draw_nothing(tmp_path: Path, start_gateway: StartGateway) -> None:
-    """A heartbeat of 1 GiB and 300 forged ones: memory and waits stay within the ceilings, two gateways see each other and nobody
-    else, so that no request goes to an address that was put there."""
+    """A heartbeat of 1 GiB and 300 forged ones: memory and waits stay within the ceilings.
+
+    Two gateways see each other and no third, so no request goes to an address that the attacker put there.
+    """
     directory = tmp_path / "store" / "system" / "gateways"
     gateways = [start_gateway(str(tmp_path / "store"), "--heartbeat-ms", "200") for _ in range(2)]
     assert eventually(directory.is_dir)

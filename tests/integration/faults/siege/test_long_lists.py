@@ -1,4 +1,4 @@
-"""Lists that a client sends must cost the event loop little, however long they are, and no memory that nobody counts."""
+"""A long list from a client costs the event loop little, and takes no memory that the gateway does not count."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.siege import besiege
 def test_a_fetch_of_one_partition_many_times_is_refused_and_costs_little(
     tmp_path: Path, start_gateway: StartGateway
 ) -> None:
-    """A partition that is named twice is refused, by its pointer; nobody else waits for it."""
+    """The gateway refuses a partition that is named twice, by its pointer; no other client waits for it."""
     gateway = start_gateway(str(tmp_path / "store"))
     gateway.topic("t")
     gateway.produce("t", "value")

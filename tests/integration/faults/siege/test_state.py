@@ -60,7 +60,7 @@ def test_a_gateway_starts_with_a_table_past_its_budget(tmp_path: Path, start_gat
 
 
 def test_many_topics_of_many_partitions_are_forgotten(tmp_path: Path, start_gateway: StartGateway) -> None:
-    """What is known of topics that nobody uses leaves memory, also when they were only made; a page of them is bounded."""
+    """What a gateway knows of unused topics leaves memory, also when they were only made; a page of them is bounded."""
     gateway = start_gateway(str(tmp_path / "store"), "--manifest-bytes-max", str(4 * 1024 * 1024))
     names = iter(range(1_000))
 

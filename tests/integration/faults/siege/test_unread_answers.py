@@ -57,8 +57,9 @@ def test_nobody_is_cut_at_the_beginning(tmp_path: Path, start_gateway: StartGate
 
 
 def test_who_does_not_read_is_cut_when_others_wait(tmp_path: Path, start_gateway: StartGateway) -> None:
-    """What a large unread answer holds is had by others after some seconds, but not while nobody waits for it; an answer that is
-    read slowly comes whole all the same.
+    """A large unread answer loses its memory to others after some seconds, but only when another request waits for it.
+
+    An answer that its client reads slowly comes whole all the same.
     """
     gateway = start_gateway(str(tmp_path / "store"), "--tail-cache-bytes-max", "0")
     gateway.topic("large")

@@ -36,7 +36,7 @@ def down(_operation: str, key: str) -> None:
 
 
 def test_without_enforcement_all_is_allowed() -> None:
-    """And nobody is a super user there."""
+    """And no caller is a super user there."""
     assert OPEN.allows(Caller("User:anonymous"), "Alter", "cluster", "cluster")
     assert not OPEN.is_super_user(Caller("User:bootstrap"))
 

@@ -31,7 +31,7 @@ class LateAnswer:
 
 
 async def closed(gateway: Gateway, topic: OpenTopic) -> None:
-    """The topic's number is closed, as by someone who begins to change the topic."""
+    """The topic's number is closed, as by a gateway that begins to change the topic."""
     here, journal = topic.log.state.attachment, topic.journal
     assert here is not None
     assert journal is not None

@@ -1,4 +1,4 @@
-"""A topic at a journal is deleted and made anew while somebody changes it: the change is for the one that was closed."""
+"""One gateway re-creates a topic at a journal while another changes it: the change is for the topic that it closed."""
 
 from __future__ import annotations
 

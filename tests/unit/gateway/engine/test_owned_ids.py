@@ -1,4 +1,4 @@
-"""Ids belong to the principal that got them: at every gateway, after a restart, and beside what was issued to nobody."""
+"""Ids belong to the principal that got them: at every gateway, after a restart, and beside ids without an owner."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def refusal(work: Coroutine[Any, Any, object]) -> tuple[ErrorCode, str] | 
 
 
 async def test_a_producer_id_is_its_owners(gateway: Gateway) -> None:
-    """Another's is answered like one that no gateway issued; nobody's serves all."""
+    """Another's is answered like one that no gateway issued; one without an owner serves all."""
     ids = gateway.engine.producer_ids
     owned, free = ProducerStamp(await ids.issue(owner=ALICE), 0, 0), ProducerStamp(await ids.issue(), 0, 0)
     invented = owned._replace(producer_id=owned.producer_id[:-1] + ("0" if owned.producer_id[-1] != "0" else "1"))
@@ -75,7 +75,7 @@ async def test_a_transaction_is_its_owners(gateway: Gateway) -> None:
 
 
 async def test_an_epoch_is_whose_request_raised_it(gateway: Gateway) -> None:
-    """Who had it before is told that it is fenced, others that there is no such producer."""
+    """The principal that had it before is told that it is fenced, others that there is no such producer."""
     engine = gateway.engine
     row = await engine.transactions.new_epoch("mine", ALICE)
     again = await engine.transactions.new_epoch("mine", BOB)
@@ -131,7 +131,7 @@ async def test_a_member_is_its_owners(gateway: Gateway) -> None:
 
 
 async def test_a_transactions_owner_is_in_its_id_only(gateway: Gateway) -> None:
-    """A transactional id's producer id serves the owners of all its epochs: it is issued to nobody."""
+    """A transactional id's producer id serves the owners of all its epochs: it is issued without an owner."""
     row = await gateway.engine.transactions.begin("mine", 60_000, owner=ALICE)
     ids = gateway.engine.producer_ids
     assert not await ids.is_anothers(row.producer_id, BOB)

@@ -71,7 +71,7 @@ def test_forgotten_threads_end() -> None:
 
 
 def test_nothing_is_taken_after_the_end() -> None:
-    """Whoever asks is told."""
+    """The caller gets an error."""
     threads = Threads(1, "t")
     threads.shutdown()
     with pytest.raises(RuntimeError):

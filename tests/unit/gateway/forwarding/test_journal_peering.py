@@ -1,4 +1,7 @@
-"""What gateways send each other about a journal, counted: an offer is one request, and no news go to who gets an answer."""
+"""What gateways send each other about a journal, counted.
+
+An offer is one request, and a gateway that waits for an answer gets no news.
+"""
 
 from __future__ import annotations
 

@@ -124,7 +124,10 @@ class Client:
 
 
 async def test_a_reader_that_writes_by_itself_is_given_the_socket_and_reports(readers: OneReader) -> None:
-    """The descriptor comes along; the bytes are counted; whoever gives up ends the wait, and the reader sees it."""
+    """The descriptor comes along; the bytes are counted.
+
+    When the gateway gives up the wait ends, and the reader sees it.
+    """
     lane, client = lane_of(readers), Client()
     answer, taken = await begun(lane, readers, Head(5, 5, 77))
     ours, theirs = socket.socketpair()

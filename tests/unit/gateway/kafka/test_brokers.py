@@ -115,7 +115,7 @@ def test_bytes_are_kept_within_their_bound() -> None:
 
 
 def test_each_zone_has_one_broker_for_a_topic() -> None:
-    """The same whoever tells it, spread over the zone's brokers by topic; none where there is one zone."""
+    """The same whichever gateway tells it, spread over the zone's brokers by topic; none where there is one zone."""
     beats = [beat(name, f"{name}:1", zone) for name, zone in (("a1", "a"), ("a2", "a"), ("b1", "b"), ("c", None))]
     brokers = brokers_of(beats, "a1")
     found = [of_zones(f"t{number}", brokers) for number in range(30)]

@@ -14,7 +14,7 @@ from gateway.kafka.sasl import MECHANISMS, MESSAGE_BYTES_MAX, Mechanism, credent
 
 @pytest.mark.parametrize("user", [b"", b"alice", b"User:alice", "jürgen".encode()])
 def test_plain_brings_the_credential_as_password_under_any_name(user: bytes) -> None:
-    """The credential says who it is, the user name does not."""
+    """The credential tells the principal, the user name does not."""
     assert credential_of("PLAIN", b"\0" + user + b"\0tl_secret") == b"tl_secret"
     assert credential_of("PLAIN", user + b"\0" + user + b"\0tl_secret") == b"tl_secret"
 

@@ -1,4 +1,4 @@
-"""A connection's socket in a reader's hands: when it is to be had, and that nobody else writes meanwhile."""
+"""A connection's socket in a reader's hands: when the gateway lends it, and that it writes nothing meanwhile."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_what_was_written_before_goes_first_and_nothing_in_between(
 
 
 async def test_the_gateway_writes_on_once_it_has_the_socket_back(ends: tuple[socket.socket, socket.socket]) -> None:
-    """And the end of the connection is nobody's affair any more."""
+    """And the borrower is not told any more that the connection ends."""
     ours, theirs = ends
     gentle, lent = await _connected(ours)
     assert await lent.lend(pytest.fail) is not None

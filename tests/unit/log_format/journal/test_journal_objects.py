@@ -38,7 +38,7 @@ def stored(encoded: EncodedObject) -> tuple[MemoryStore, SegmentRef]:
 
 
 def test_records_come_back_run_by_run() -> None:
-    """In order of topic id, partition and arrival, whoever came first; with their topic's name and offsets."""
+    """In order of topic id, partition and arrival, whichever topic came first; with their topic's name and offsets."""
     encoded = encode_object([part("b", [b"1", b"2", b"3"], [1, 0, 1]), part("a", [b"4"], [7]), part("b", [b"5"], [0])])
     assert [run[:4] for run in encoded.runs] == [("a-id", 7, 0, 1), ("b-id", 0, 1, 2), ("b-id", 1, 3, 2)]
     store, ref = stored(encoded)

@@ -80,7 +80,7 @@ def test_a_reader_copes_with_a_topic_that_was_looked_at_before_its_journal(bench
 
 
 def test_many_topics_cost_one_look_at_their_journal(bench: SharedBench) -> None:
-    """Those that nobody changed are not looked at, for a while."""
+    """The reader does not look at unchanged topics, for a while."""
     names = [f"t{number}" for number in range(20)]
     bench.create(*names)
     bench.append("t", b"0")

@@ -226,7 +226,10 @@ def test_a_queue_made_anew_repeats_no_epoch() -> None:
 
 
 def test_a_moved_start_forgets_what_was_settled() -> None:
-    """Back as well as ahead, of the partitions that are named. A settlement of before is refused, and nobody waits for a lock."""
+    """Back as well as ahead, of the partitions that are named.
+
+    A settlement of before is refused, and no member waits for a lock.
+    """
     table = Table()
     table.decide(put())
     table.decide(ClaimQueue(queue="q", coordinator="a"))

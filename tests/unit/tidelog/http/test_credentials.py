@@ -1,4 +1,4 @@
-"""Who a client says that it is: whence its token comes, whom it tells, and that no text holds it."""
+"""The token of a client: where it comes from, which gateways get it, and that no text holds it."""
 
 from __future__ import annotations
 

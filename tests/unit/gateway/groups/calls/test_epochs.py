@@ -253,7 +253,7 @@ async def test_members_of_one_protocol_refuse_the_other() -> None:
 
 
 async def test_anothers_member_is_unknown() -> None:
-    """Ids are the clients' own, so who joined is compared."""
+    """Clients choose their ids, so the principal that joined is compared."""
     world = _World()
     await world.join("a", reader=Reader("User:one"))
     for epoch in (0, 1, -1):

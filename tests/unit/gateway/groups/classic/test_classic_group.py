@@ -1,4 +1,7 @@
-"""A classic group: who is asked to join when, who leads, what each is given; and no commit of an older generation succeeds."""
+"""A classic group: which members are asked to join when, which one leads, what each is given.
+
+No commit of an older generation succeeds.
+"""
 
 from __future__ import annotations
 
@@ -297,7 +300,7 @@ async def test_an_assignment_that_could_not_be_written_is_no_generation() -> Non
 
 
 async def test_a_member_that_comes_while_the_assignment_is_written() -> None:
-    """What was written late counts for nobody: all join again, and the generation after has both."""
+    """What was written late counts for no member: all join again, and the generation after has both."""
     world = await _world()
     joining = await world.member()
     await world.passes(FIRST_JOIN_MS)

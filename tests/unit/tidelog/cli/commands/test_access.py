@@ -204,7 +204,7 @@ def test_a_quota_changes_in_what_is_named(gateway: FakeGateway, run: Run) -> Non
         assert run("quota", "set", "User:b", *wrong).exit_code == ExitCode.USAGE
 
 
-# Who am I, and the store's credentials
+# The caller itself, and the store's credentials
 
 
 def test_who_am_i(gateway: FakeGateway, run: Run) -> None:

@@ -132,7 +132,7 @@ def test_a_template_that_says_nothing(run: Run, filled: FakeGateway, given: list
 
 
 def test_a_template_escapes_for_a_terminal() -> None:
-    """Keys, values and headers come from whoever produced them: a terminal must not act upon them."""
+    """Keys, values and headers come from any producer: a terminal must not act upon them."""
     record = Record("t", 0, 0, 0, b"\x1b[2J", b"\x9b1m", (("h\x1b", b"\x1b"),))
     shown = template_writer("%k %v %h\x1b", for_terminal=True)(record)
     assert shown.count(b"\x1b") == 1

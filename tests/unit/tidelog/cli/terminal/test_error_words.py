@@ -78,7 +78,7 @@ def test_a_record_of_a_request_is_no_place_in_a_file(run: Run, gateway: FakeGate
 
 
 def test_an_empty_name_is_said(run: Run) -> None:
-    """Not that there is no such route, which nobody has typed."""
+    """The error does not speak of a route, since the user typed none."""
     said = run("group", "describe", "").stderr
     assert "Is a name empty" in said
     assert "route" not in said
