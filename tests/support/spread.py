@@ -5,9 +5,9 @@ the one Spark session are one unit, and so are those of each of ``KINDS``. Tests
 unit.
 
 Tests that wait for processes come first, those that keep a processor busy last. Of five workers two begin at the end, so that
-some tests wait while others compute. The third and the fifth of five are patient: they take what can wait (Spark, ``PATIENT``,
-``COMPUTING``), and no others, and give way to the rest. So tests that watch the time hardly notice them. The others leave these
-to them until they have nothing else: a worker that ends early leaves a processor idle.
+some tests wait while others compute. The third and the fifth of five are patient: they take what can wait (Spark, ``PATIENT``),
+and no others, and give way to the rest. So tests that watch the time hardly notice them. The others leave these to them until
+they have nothing else: a worker that ends early leaves a processor idle.
 
 Groups of pytest-xdist's own are absent: pytest 9.2 takes their mark without a word and xdist 3.8 no longer sees it
 (pytest-dev/pytest-xdist#1386).
@@ -28,37 +28,36 @@ SPARK = "Spark"
 """The unit of all that share the session."""
 WAITING = ("conformance", "integration", "console")
 """Folders whose tests wait more than they compute, those with long units first."""
+COMPUTING = ("tests/golden/", "tests/property/", "tests/simulation/", "tests/stateful/")
+"""Tests whose time is a clock of their own: they fill what others leave of the processors."""
 PATIENT = (
     "tests/torture/",
-    "tests/infrastructure/",
     "tests/integration/pipeline/test_cluster.py",
     "tests/integration/readers/",
-    "tests/conformance/test_object_store.py",
     "tests/integration/faults/outage/",
     "tests/integration/faults/test_retry_after_kill.py",
+    "tests/infrastructure/",
+    "tests/conformance/test_object_store.py",
+    *COMPUTING,
     *(
         f"tests/integration/test_{name}.py"
         for name in (
-            "cli_examples",
             "collect",
-            "drills",
-            "history_readers",
             "kill_gateway",
             "maintenance_kills",
             "packaging",
+            "drills",
+            "history_readers",
+            "cli_examples",
+            "workers",
             "readme",
             "rolling_upgrade",
             "spark_demo",
-            "workers",
         )
     ),
 )
-"""Tests that begin processes or wait for them, and judge by what happened: a busy machine only makes them take longer. The first
-of these are taken first."""
-LONG = ("tests/simulation/test_modes_planted_faults.py",)
-"""Of ``COMPUTING``, those that take a minute."""
-COMPUTING = ("tests/golden/", "tests/property/", "tests/simulation/", "tests/stateful/")
-"""Tests whose time is a clock of their own: they fill what others leave of the processors."""
+"""Tests that compute, begin processes or wait for them, and judge by what happened: a busy machine only makes them take longer.
+They are taken from both ends. So what computes comes where others wait, and in the end, in small units."""
 NICE = 5
 """Of the workers that take them, and of all that they start."""
 TESTS = Path(__file__).resolve().parents[1]
@@ -72,12 +71,8 @@ def turn(path: Path) -> float:
     if place.startswith(PATIENT):
         first = next(number for number, start in enumerate(PATIENT) if place.startswith(start))
         return len(WAITING) + first / len(PATIENT)
-    if place.startswith(LONG):
-        return len(WAITING) + 0.99
-    if place.startswith(COMPUTING):
-        return len(WAITING) + 1
     folder = place.split("/")[1]
-    return WAITING.index(folder) if folder in WAITING else len(WAITING) + 2
+    return WAITING.index(folder) if folder in WAITING else len(WAITING) + 1
 
 
 @cache
@@ -111,7 +106,7 @@ class FilesAndSpark(LoadFileScheduling):  # type: ignore[misc]
 
 
 def _can_wait(unit: str) -> bool:
-    return unit == SPARK or unit.startswith((*PATIENT, *COMPUTING))
+    return unit == SPARK or unit.startswith(PATIENT)
 
 
 def is_patient(worker: str) -> bool:
