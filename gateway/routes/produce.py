@@ -182,8 +182,8 @@ async def _check_producer(request: Request, engine: LogEngine, headers: ProduceH
     if headers.transaction_id is not None:
         await check_transaction(request, headers.transaction_id)
         await require_write(request, headers.transaction_id)
-    elif headers.stamp is not None:
-        await engine.check_producer(headers.stamp, owner_of(request))
+    elif (stamp := headers.stamp) is not None:
+        await engine.check_producer(stamp, owner_of(request))
 
 
 async def _appended(topic: OpenTopic, asked: _Asked, batch: Batch, body: Body, tries: _Tries) -> PlainAnswer | None:

@@ -93,8 +93,9 @@ class FilesAndSpark(LoadFileScheduling):  # type: ignore[misc]
         return SPARK if _has_the_session(file) else file
 
     def _assign_work_unit(self, node: Any) -> None:
-        units = list(self.workqueue if _number(node.gateway.id) % 5 in {0, 2, 3} else reversed(self.workqueue))
-        unit = next((one for one in units if _can_wait(one) == is_patient(node.gateway.id)), units[0])
+        worker = node.gateway.id
+        units = list(reversed(self.workqueue) if _begins_at_the_end(worker) else self.workqueue)
+        unit = next((one for one in units if _can_wait(one) == is_patient(worker)), units[0])
         self.workqueue.move_to_end(unit, last=False)
         super()._assign_work_unit(node)
 
@@ -112,6 +113,10 @@ def _can_wait(unit: str) -> bool:
 def is_patient(worker: str) -> bool:
     """Whether the worker with this id takes only what can wait."""
     return _number(worker) % 5 in {2, 4}
+
+
+def _begins_at_the_end(worker: str) -> bool:
+    return _number(worker) % 5 in {1, 4}
 
 
 def _number(worker: str) -> int:

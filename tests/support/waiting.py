@@ -24,7 +24,9 @@ PAUSE_SECONDS_MAX = 0.1
 """A look may be a request: what takes long is looked at ten times a second, what comes soon at once."""
 
 
-def until(look: Callable[[], T], seconds: float = 30, *, every: float = 0.02, what: str = "it never came about") -> T:
+def until(
+    look: Callable[[], T | None], seconds: float = 30, *, every: float = 0.02, what: str = "it never came about"
+) -> T:
     """What a look finds, as soon as that is true; fail with ``what`` when it is not within so many seconds. ``every``: the first
     pause."""
     deadline = time.monotonic() + seconds
@@ -35,7 +37,7 @@ def until(look: Callable[[], T], seconds: float = 30, *, every: float = 0.02, wh
     return found
 
 
-async def turns_up(look: Callable[[], T], seconds: float = 30, *, what: str = "it never came about") -> T:
+async def turns_up(look: Callable[[], T | None], seconds: float = 30, *, what: str = "it never came about") -> T:
     """As ``until``, for what the event loop of the test itself brings about, or threads beside it."""
     deadline = time.monotonic() + seconds
     while not (found := look()):

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
+from tests.support.waiting import until
 from tests.torture.tortured.checker import Log
 from tests.torture.tortured.clients import GIVE_UP_SECONDS, TIMEOUT_SECONDS, Client
 from tests.torture.tortured.history import Place, Read, Write, key_of
@@ -233,16 +235,14 @@ def by_kafka(servers: str, topics: dict[str, int]) -> Log:
 
 def _end(consumer: Consumer, line: Line) -> int:
     """Where the partition ends. librdkafka fails a request at a broker that it forgets meanwhile, and leaves the repeat to us."""
-    deadline = time.monotonic() + GIVE_UP_SECONDS
-    while True:
-        try:
-            _, end = consumer.get_watermark_offsets(TopicPartition(*line), TIMEOUT_SECONDS)
-        except KafkaException:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
-        else:
-            return int(end)
+
+    def look() -> tuple[int, int] | None:
+        with suppress(KafkaException):
+            return consumer.get_watermark_offsets(TopicPartition(*line), TIMEOUT_SECONDS)
+        return None
+
+    _, end = until(look, GIVE_UP_SECONDS, what=f"no gateway tells where {line} ends")
+    return end
 
 
 def _consumer(servers: str, topics: dict[str, int]) -> Consumer:
