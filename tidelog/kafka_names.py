@@ -4,7 +4,7 @@
 2. One that only says what always holds here is taken and dropped: ``acks="all"``. With another value it is refused.
 3. Any other argument or method of theirs that can be mistaken for one of ours is refused at once, by a sentence.
 
-``tidelog.compat`` has their classes whole. docs/sdk.md has these tables; a test holds them against the installed clients.
+docs/sdk.md has these tables. A program that should stay as it is keeps its client and speaks Kafka's protocol (docs/kafka.md).
 """
 
 from __future__ import annotations
