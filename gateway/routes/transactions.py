@@ -321,7 +321,7 @@ async def commit_transaction(request: Request, transaction: fields.TransactionPa
     """Commit a transaction: every record becomes visible, or none. A repeat gets the same answer."""
     await check_transaction(request, transaction)
     await require_write(request, transaction)
-    row = await engine_of(request).transactions.commit(transaction)
+    row = await engine_of(request).transactions.commit(transaction, partial(require, request))
     return {"state": "committed", "topics": topics_of(row.places)}
 
 

@@ -18,6 +18,7 @@ from gateway.engine.bounds import PUTS_AT_ONCE
 from gateway.engine.producer_ids import ProducerIds
 from gateway.finishing.finishing import Finishing
 from gateway.side_by_side import side_by_side
+from gateway.transactions.needed import Require
 from gateway.transactions.transactions import Transactions
 from log_format.clock import Clock
 from log_format.cluster.proof import NOBODY, fingerprint
@@ -153,16 +154,19 @@ class KafkaTransactions:
         except RequestRefused as refusal:
             raise await self._why_not(producing, refusal) from refusal
 
-    async def end(self, producing: Producing, *, is_committed: bool) -> None:
-        """Commit or abort the epoch's transaction; again: nothing more. Raises as ``open``, ``SEQUENCE_OUT_OF_ORDER`` where a
-        staged batch is missing, and what a group refuses its offsets with."""
+    async def end(self, producing: Producing, require: Require, *, is_committed: bool) -> None:
+        """Commit or abort the epoch's transaction; again: nothing more. ``require``: as in ``Transactions.commit``.
+
+        Raises as ``open``, ``SEQUENCE_OUT_OF_ORDER`` where a staged batch is missing, ``Unauthorized``, and what a group
+        refuses its offsets with.
+        """
         row = await self.newest(producing)
         is_other = row.state == ("aborted" if is_committed else "committed")
         if is_other or row.state == "producer":
             raise _given_up(row, self._clock.now_ms()) or _none_open(producing)
         try:
             if is_committed and row.state != "committed":
-                await self._transactions.commit(row.transaction_id)
+                await self._transactions.commit(row.transaction_id, require)
             elif not is_committed and row.state != "aborted":
                 await self._transactions.abort_lanes(row)
         except RequestRefused as refusal:

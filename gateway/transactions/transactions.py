@@ -20,6 +20,7 @@ from gateway.finishing.finishing import Finishing
 from gateway.finishing.staging import Staged
 from gateway.queues.coordinator import Coordinator
 from gateway.queues.settlement import Result, Settlement
+from gateway.transactions.needed import Require, needed_for
 from gateway.transactions.preparing import Preparing
 from log_format.clock import Clock
 from log_format.cluster.proof import NOBODY, fingerprint
@@ -261,12 +262,16 @@ class Transactions:
                 f"It is staged, but whether transaction {transaction_id} was still open is not known: {problem.detail}"
             ) from problem
 
-    async def commit(self, transaction_id: str) -> TransactionRow:
-        """The committed row, every record visible. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
-        with second_part():
-            return await self._commit(transaction_id)
+    async def commit(self, transaction_id: str, require: Require) -> TransactionRow:
+        """The committed row, every record visible. ``require``: raises where the caller lacks a right.
 
-    async def _commit(self, transaction_id: str) -> TransactionRow:
+        The caller needs the rights to all that the staged objects name, as if it named them now: an object may have been put
+        there by hand. Raises ``RequestRefused``, ``Unauthorized``, ``BackOff``, ``OutcomeUnknown``.
+        """
+        with second_part():
+            return await self._commit(transaction_id, require)
+
+    async def _commit(self, transaction_id: str, require: Require) -> TransactionRow:
         row = await self._table.known(transaction_id)
         if row.state == "open":
             listed = await self._staging.listed(transaction_id)
@@ -275,6 +280,8 @@ class Transactions:
             try:
                 async with self._staging.room(transaction_id, listed.size_bytes):
                     staged = await self._staging.read(transaction_id, names)
+                    for need in needed_for(staged):
+                        require(*need)
                     row = await self._decided(transaction_id, names, lanes, staged)
                     if row.staged == names:
                         row = await self._finisher.finished(row, staged)

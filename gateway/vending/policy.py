@@ -1,10 +1,9 @@
 """The session policy of vended credentials: a role's rights, cut down to what is named here.
 
 1. ``read``: GET and list what is below the topics' own prefixes: their logs, checkpoints and segments.
-2. ``append``: PUT of segments of the topics and of staged objects. No object can be listed, read, or put into a ``_delta_log``,
-   so a commit is always a gateway's. Staged objects of all transactions lie together. A transaction takes none but those that it
-   names, and its id can't be guessed.
-3. Journals, system tables, heartbeats and other topics are in neither.
+2. ``append``: PUT of segments of the topics. No object can be listed, read, or put into a ``_delta_log``, so a commit is always a
+   gateway's.
+3. Staged objects of transactions, journals, system tables, heartbeats and other topics are in neither.
 
 A policy has at most ``POLICY_CHARACTERS_MAX`` characters, so long names leave room for fewer topics.
 
@@ -20,7 +19,6 @@ from typing import Any, Final, Literal
 import msgspec
 
 from log_format import layout
-from log_format.transactions.staged_records import STAGED
 
 Access = Literal["read", "append"]
 
@@ -53,8 +51,7 @@ def session_policy(store_uri: str, topics: Sequence[str], access: Access, *, par
             },
         ]
     else:
-        written = [*(one + layout.SEGMENTS for one in roots), root + STAGED]
-        resources = [f"{bucket_arn}/{one}*" for one in written]
+        resources = [f"{bucket_arn}/{one}{layout.SEGMENTS}*" for one in roots]
         statements = [{"Effect": "Allow", "Action": "s3:PutObject", "Resource": resources}]
     policy = msgspec.json.encode({"Version": "2012-10-17", "Statement": statements}).decode()
     if len(policy) > POLICY_CHARACTERS_MAX:

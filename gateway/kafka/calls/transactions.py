@@ -190,7 +190,9 @@ async def end_txn(call: KafkaCall, request: Any) -> Answer:
     """Commit or abort the transaction: answered once its records are visible, or never will be."""
     try:
         call.require("Write", "transactional_id", request.transactional_id)
-        await call.engine.kafka_transactions.end(_producing(call, request), is_committed=request.committed)
+        await call.engine.kafka_transactions.end(
+            _producing(call, request), call.require, is_committed=request.committed
+        )
     except TidelogError as refusal:
         return call.answer(error_code=_error(refusal, is_fencing=call.version >= 2))
     return call.answer(error_code=KafkaError.none)

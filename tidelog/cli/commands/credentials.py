@@ -20,7 +20,7 @@ def credentials(
     topics: TopicsArgument,
     *,
     access: Annotated[
-        Literal["read", "append"], typer.Option(help="append may also write segments; gateways commit them.")
+        Literal["read", "append"], typer.Option(help="append may put segments, but read nothing and commit nothing.")
     ] = "read",
     duration: Annotated[
         float,

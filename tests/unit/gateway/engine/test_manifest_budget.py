@@ -17,6 +17,7 @@ from gateway.engine.waiting import Wakeup
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, ErrorCode, UnknownTopic
 from log_format.manifest.manifest import Manifest
+from tests.support.all_allowed import all_allowed
 from tests.support.collected_events import CollectedEvents
 from tests.support.engine import Gateway, batch_of, make_gateway, values_of
 
@@ -117,7 +118,7 @@ async def test_decided_transactions_are_finished() -> None:
     batch = batch_of(topic, [b"staged"])
     await gateway.engine.transactions.stage(row.transaction_id, "t", batch, None)
     await fill(gateway)
-    done = await gateway.engine.transactions.commit(row.transaction_id)
+    done = await gateway.engine.transactions.commit(row.transaction_id, all_allowed)
     assert done.state == "committed"
     last = topic.state.high_watermark(0) - 1
     assert values_of(await gateway.fetch(last)) == [b"staged"]

@@ -10,6 +10,7 @@ import pytest
 from log_format.errors import BackOff, OutcomeUnknown, RequestRefused, StoreUnavailable
 from log_format.topic.producer_id import TRANSACTIONAL
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
+from tests.support.all_allowed import all_allowed
 from tests.support.engine import Gateway, batch_of, make_gateway, values_of
 
 CRASHES = {
@@ -61,7 +62,7 @@ async def test_whoever_reads_the_offsets_settles_them(crash: str) -> None:
 
     dying.store.before, dying.store.after = die, notice
     with pytest.raises((OutcomeUnknown, BackOff)):
-        await dying.engine.transactions.commit(transaction_id)
+        await dying.engine.transactions.commit(transaction_id, all_allowed)
     other = make_gateway(objects=dying.store.objects, pending_offsets_ms_max=0)
     assert other.engine.groups.table.log.state.version < 0, "it has not looked yet"
     expected = {("in", 0): 0} if DECIDED[crash] else {}
@@ -70,10 +71,10 @@ async def test_whoever_reads_the_offsets_settles_them(crash: str) -> None:
     assert values == ([b"result"] if DECIDED[crash] else [])
     dying.store.come_back()
     if DECIDED[crash]:
-        assert (await dying.engine.transactions.commit(transaction_id)).state == "committed"
+        assert (await dying.engine.transactions.commit(transaction_id, all_allowed)).state == "committed"
     else:
         with pytest.raises(RequestRefused):
-            await dying.engine.transactions.commit(transaction_id)
+            await dying.engine.transactions.commit(transaction_id, all_allowed)
     assert await _committed(other) == expected
     assert await _committed(dying) == expected
 
@@ -88,7 +89,7 @@ async def test_a_reader_waits_for_a_transaction_that_is_being_decided(monkeypatc
     async def impatient(one: str, *, aborts: bool) -> bool | None:
         asked.append(aborts)
         if len(asked) == 1:
-            row = await gateway.engine.transactions.commit(transaction_id)
+            row = await gateway.engine.transactions.commit(transaction_id, all_allowed)
             assert row.state == "committed"
             return None
         return await find(one, aborts=aborts)

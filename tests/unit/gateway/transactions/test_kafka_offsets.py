@@ -9,6 +9,7 @@ from gateway.transactions.of_kafka import Producing
 from log_format.errors import BackOff, ErrorCode, TidelogError
 from log_format.topic.producer_id import number_of
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
+from tests.support.all_allowed import all_allowed
 from tests.support.clocks import LaterClock
 from tests.support.engine import Gateway, make_gateway
 
@@ -60,7 +61,7 @@ async def test_a_rebalance_before_the_commit_changes_nothing(is_committed: bool,
     assert caught.value.code is ErrorCode.STALE_GENERATION
     assert await shown(other) == ({}, {0, 1})
     kafka = (other if elsewhere else gateway).engine.kafka_transactions
-    await kafka.end(producing, is_committed=is_committed)
+    await kafka.end(producing, all_allowed, is_committed=is_committed)
     for one in (gateway, other):
         assert await shown(one) == ({0: 7, 1: 2} if is_committed else {}, set())
 
@@ -74,7 +75,7 @@ async def test_the_next_member_waits_for_the_transaction() -> None:
     with pytest.raises(BackOff):
         await committed.of_partitions("g", [KEY])
     assert await shown(gateway) == ({}, {0})
-    await gateway.engine.kafka_transactions.end(producing, is_committed=True)
+    await gateway.engine.kafka_transactions.end(producing, all_allowed, is_committed=True)
     assert await committed.of_partitions("g", [KEY]) == {KEY: 7}
 
 
@@ -85,7 +86,7 @@ async def test_the_sweep_leaves_an_open_transaction() -> None:
     await stage(gateway, producing, 7)
     await gateway.engine.sweeping.sweep_once()
     assert await shown(gateway) == ({}, {0})
-    await gateway.engine.kafka_transactions.end(producing, is_committed=True)
+    await gateway.engine.kafka_transactions.end(producing, all_allowed, is_committed=True)
     assert await shown(gateway) == ({0: 7}, set())
 
 
@@ -103,4 +104,4 @@ async def test_a_transaction_that_was_left_behind_holds_up_no_reader(ends: str) 
     assert await gateway.engine.groups.committed.of_partitions("g", [KEY]) == {}
     assert await shown(gateway) == ({}, set())
     with pytest.raises(TidelogError):
-        await gateway.engine.kafka_transactions.end(producing, is_committed=True)
+        await gateway.engine.kafka_transactions.end(producing, all_allowed, is_committed=True)

@@ -13,6 +13,7 @@ from log_format.topic.appended import Duplicate
 from log_format.topic.producer_id import number_of, numbered
 from log_format.topic.producers import ProducerStamp
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
+from tests.support.all_allowed import all_allowed
 from tests.support.clocks import LaterClock
 from tests.support.engine import Gateway, make_gateway, values_of
 from tests.support.faulty_store import Gate
@@ -46,7 +47,7 @@ async def values(gateway: Gateway, partition: int = 0) -> list[bytes]:
 
 async def refusal(gateway: Gateway, producing: Producing, *, is_committed: bool = True) -> ErrorCode:
     with pytest.raises(TidelogError) as caught:
-        await gateway.engine.kafka_transactions.end(producing, is_committed=is_committed)
+        await gateway.engine.kafka_transactions.end(producing, all_allowed, is_committed=is_committed)
     return caught.value.code
 
 
@@ -60,8 +61,8 @@ async def test_two_gateways_stage_one_transaction_in_any_order() -> None:
     assert await stage(other, producing, 0, b"a", b"b") is None
     assert await stage(other, producing, 0, b"A", partition=1) is None
     assert await values(gateway) == []
-    await other.engine.kafka_transactions.end(producing, is_committed=True)
-    await gateway.engine.kafka_transactions.end(producing, is_committed=True)
+    await other.engine.kafka_transactions.end(producing, all_allowed, is_committed=True)
+    await gateway.engine.kafka_transactions.end(producing, all_allowed, is_committed=True)
     assert await values(gateway) == [b"a", b"b", b"c"]
     assert await values(gateway, 1) == [b"A"]
 
@@ -73,11 +74,11 @@ async def test_a_batch_of_the_transaction_before_that_comes_late_does_not_count(
     producing = await begun(gateway)
     kafka = gateway.engine.kafka_transactions
     await stage(gateway, producing, 0, b"a", b"b")
-    await kafka.end(producing, is_committed=is_committed)
+    await kafka.end(producing, all_allowed, is_committed=is_committed)
     await kafka.begin(producing)
     await stage(gateway, producing, 0, b"a", b"b")
     await stage(gateway, producing, 2, b"c")
-    await kafka.end(producing, is_committed=True)
+    await kafka.end(producing, all_allowed, is_committed=True)
     assert await values(gateway) == ([b"a", b"b", b"c"] if is_committed else [b"c"])
 
 
@@ -89,11 +90,11 @@ async def test_a_commit_without_a_batch_between_others_is_refused() -> None:
     await stage(gateway, producing, 2, b"c")
     assert await refusal(gateway, producing) is ErrorCode.SEQUENCE_OUT_OF_ORDER
     kafka = gateway.engine.kafka_transactions
-    await kafka.end(producing, is_committed=False)
-    await kafka.end(producing, is_committed=False)
+    await kafka.end(producing, all_allowed, is_committed=False)
+    await kafka.end(producing, all_allowed, is_committed=False)
     await kafka.begin(producing)
     await stage(gateway, producing, 3, b"d")
-    await kafka.end(producing, is_committed=True)
+    await kafka.end(producing, all_allowed, is_committed=True)
     assert await values(gateway) == [b"d"]
 
 
@@ -101,7 +102,7 @@ async def test_nothing_is_staged_without_an_open_transaction() -> None:
     """Before it begins, after it ended, from another epoch."""
     gateway = make_gateway()
     producing = await begun(gateway)
-    await gateway.engine.kafka_transactions.end(producing, is_committed=True)
+    await gateway.engine.kafka_transactions.end(producing, all_allowed, is_committed=True)
     for who, code in (
         (producing, ErrorCode.TRANSACTION_NOT_OPEN),
         (producing._replace(epoch=7), ErrorCode.UNKNOWN_PRODUCER),
@@ -138,7 +139,7 @@ async def test_offsets_come_with_the_records() -> None:
         await kafka.begin(producing)
         offsets = (StagedOffset(topic="t", partition=0, offset=offset),)
         await kafka.stage_offsets(producing, StagedOffsets(group="g", member_id=None, generation=None, offsets=offsets))
-        await kafka.end(producing, is_committed=is_committed)
+        await kafka.end(producing, all_allowed, is_committed=is_committed)
         group = await gateway.engine.groups.committed.now("g")
         assert [row.offset for row in group.offsets.values()] == ([2] if is_committed else [])
 
@@ -154,7 +155,7 @@ async def test_a_commit_is_refused_once_the_time_out_has_passed() -> None:
     of_group = StagedOffsets(group="g", member_id=None, generation=None, offsets=offsets)
     for call in (
         lambda: kafka.stage_offsets(producing, of_group),
-        lambda: kafka.end(producing, is_committed=True),
+        lambda: kafka.end(producing, all_allowed, is_committed=True),
         lambda: kafka.begin(producing),
     ):
         with pytest.raises(TidelogError) as caught:
@@ -169,7 +170,7 @@ async def test_a_commit_that_meets_the_time_out_says_so() -> None:
     producing = await begun(gateway)
     await stage(gateway, producing, 0, b"x")
     with Gate(gateway.store, "get", ".arrow") as gate:
-        ending = asyncio.create_task(gateway.engine.kafka_transactions.end(producing, is_committed=True))
+        ending = asyncio.create_task(gateway.engine.kafka_transactions.end(producing, all_allowed, is_committed=True))
         await gate.wait_until_reached()
         clock.ahead_ms = 61_000
     with pytest.raises(TidelogError) as caught:
@@ -184,13 +185,13 @@ async def test_a_commit_that_is_asked_for_again_is_known_as_long_as_its_transact
     producing = await begun(gateway)
     kafka = gateway.engine.kafka_transactions
     row = await kafka.open(producing)
-    await kafka.end(producing, is_committed=True)
+    await kafka.end(producing, all_allowed, is_committed=True)
     clock.ahead_ms = 2 * 86_400_000
     await kafka.init_producer("another", 60_000)
     with pytest.raises(TidelogError) as caught:
         await gateway.engine.transactions.look(row.transaction_id)
     assert caught.value.code is ErrorCode.UNKNOWN_TRANSACTION
-    await kafka.end(producing, is_committed=True)
+    await kafka.end(producing, all_allowed, is_committed=True)
 
 
 async def test_the_next_transaction_begins_where_the_one_before_is_remembered_as_open() -> None:
@@ -199,11 +200,11 @@ async def test_the_next_transaction_begins_where_the_one_before_is_remembered_as
     other = make_gateway(objects=gateway.store.objects)
     producing = await begun(gateway)
     await stage(gateway, producing, 0, b"a")
-    await other.engine.kafka_transactions.end(producing, is_committed=True)
+    await other.engine.kafka_transactions.end(producing, all_allowed, is_committed=True)
     row = await gateway.engine.kafka_transactions.begin(producing)
     assert row.state == "open"
     await stage(gateway, producing, 1, b"b")
-    await gateway.engine.kafka_transactions.end(producing, is_committed=True)
+    await gateway.engine.kafka_transactions.end(producing, all_allowed, is_committed=True)
     assert await values(gateway) == [b"a", b"b"]
 
 

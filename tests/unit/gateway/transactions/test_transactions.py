@@ -9,6 +9,7 @@ import pytest
 
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, StoreUnavailable
 from log_format.transactions.staged_records import StagedRecords
+from tests.support.all_allowed import all_allowed
 from tests.support.engine import Gateway, batch_of, make_gateway, values_of
 from tests.support.faulty_store import Gate
 
@@ -52,18 +53,20 @@ async def test_another_gateway_finishes_what_was_decided(crash: str, how: str) -
 
     dying.store.before, dying.store.after = die, notice
     with pytest.raises(OutcomeUnknown):
-        await dying.engine.transactions.commit(transaction_id)
+        await dying.engine.transactions.commit(transaction_id, all_allowed)
     other = make_gateway(objects=dying.store.objects, left_alone_ms=-1)
     if how == "sweep":
         await other.engine.sweeping.sweep_once()
         assert (await other.engine.transactions.look(transaction_id)).state == "committed"
-    row = await other.engine.transactions.commit(transaction_id)
+    row = await other.engine.transactions.commit(transaction_id, all_allowed)
     assert [(place.topic, place.base_offset, place.record_count) for place in row.places] == [
         ("a", 0, 1),
         ("b", 0, 1),
     ]
     assert await _values(other) == [[b"a"], [b"b"]]
-    assert (await make_gateway(objects=dying.store.objects).engine.transactions.commit(transaction_id)) == row
+    assert (
+        await make_gateway(objects=dying.store.objects).engine.transactions.commit(transaction_id, all_allowed)
+    ) == row
 
 
 async def test_a_crash_before_the_decision_leaves_nothing(gateway: Gateway) -> None:
@@ -76,7 +79,7 @@ async def test_a_crash_before_the_decision_leaves_nothing(gateway: Gateway) -> N
 
     gateway.store.before = die
     with pytest.raises(Exception, match="store"):
-        await gateway.engine.transactions.commit(transaction_id)
+        await gateway.engine.transactions.commit(transaction_id, all_allowed)
     gateway.store.come_back()
     assert (await gateway.engine.transactions.abort(transaction_id)).state == "aborted"
     assert await _values(gateway) == [[], []]
@@ -89,7 +92,7 @@ async def test_a_topic_deleted_between_decision_and_apply() -> None:
     dying, transaction_id = await _left_in_the_middle()
     other = make_gateway(objects=dying.store.objects)
     await other.engine.administration.delete("b")
-    row = await other.engine.transactions.commit(transaction_id)
+    row = await other.engine.transactions.commit(transaction_id, all_allowed)
     assert [place.topic for place in row.places] == ["a"]
 
 
@@ -102,7 +105,7 @@ async def test_fenced_at_one_gateway_is_fenced_at_all() -> None:
     batch = batch_of(await first.engine.open_topic("a"), [b"late"])
     for call in (
         first.engine.transactions.stage(transaction_id, "a", batch, None),
-        first.engine.transactions.commit(transaction_id),
+        first.engine.transactions.commit(transaction_id, all_allowed),
         first.engine.transactions.abort(transaction_id),
     ):
         with pytest.raises(RequestRefused) as refusal:
@@ -124,7 +127,7 @@ async def _left_in_the_middle() -> tuple[Any, str]:
 
     dying.store.before = die
     with pytest.raises(OutcomeUnknown):
-        await dying.engine.transactions.commit(transaction_id)
+        await dying.engine.transactions.commit(transaction_id, all_allowed)
     return dying, transaction_id
 
 
@@ -183,7 +186,7 @@ async def test_staged_records_are_counted_as_memory(gateway: Gateway) -> None:
     transaction_id = await _begun(gateway)
     memory = gateway.request_memory
     with memory.reserve(memory.bytes_max):
-        commit = asyncio.create_task(gateway.engine.transactions.commit(transaction_id))
+        commit = asyncio.create_task(gateway.engine.transactions.commit(transaction_id, all_allowed))
         waiting = 0
         while not waiting:
             await asyncio.sleep(0)

@@ -19,15 +19,12 @@ def test_reading_gets_and_lists_below_the_topics() -> None:
     assert listed["Condition"] == {"StringLike": {"s3:prefix": ["prod/log/topics/a/*", "prod/log/topics/b.c/*"]}}
 
 
-def test_appending_puts_segments_and_staged_objects_only() -> None:
-    """Nothing below a log."""
+def test_appending_puts_segments_only() -> None:
+    """Nothing below a log, and nothing beside what other callers staged."""
     policy = json.loads(session_policy("s3://bucket", ["a"], "append", partition="aws-cn"))
     (put,) = policy["Statement"]
     assert put["Action"] == "s3:PutObject"
-    assert put["Resource"] == [
-        "arn:aws-cn:s3:::bucket/topics/a/segments/*",
-        "arn:aws-cn:s3:::bucket/system/transactions/staged/*",
-    ]
+    assert put["Resource"] == ["arn:aws-cn:s3:::bucket/topics/a/segments/*"]
 
 
 def test_wildcards_of_the_prefix_are_literal() -> None:

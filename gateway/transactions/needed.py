@@ -1,0 +1,29 @@
+"""The rights that a commit needs: those to all that its staged objects name.
+
+A request that stages is judged when it comes. Its object lies in the store until the commit, beside what anyone with access to
+that prefix may have put there. So the names in the objects are judged again, by the rights of the caller that commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+from gateway.finishing.staging import Staged
+
+Need = tuple[Literal["Read", "Write"], Literal["topic", "group"], str]
+Require = Callable[[Literal["Read", "Write"], Literal["topic", "group"], str], None]
+"""Raises ``Unauthorized`` where the caller lacks the right, ``BackOff`` where that is not known."""
+
+
+def needed_for(staged: Staged) -> Iterator[Need]:
+    """Each right once: Write on topics with records, Read on groups, on the topics of their offsets, and on queues."""
+    needs: dict[Need, None] = {}
+    for records in staged.records.values():
+        needs["Write", "topic", records.topic] = None
+    for offsets in staged.offsets.values():
+        needs["Read", "group", offsets.group] = None
+        needs.update({("Read", "topic", offset.topic): None for offset in offsets.offsets})
+    for settlements in staged.settlements.values():
+        needs["Read", "group", settlements.queue] = None
+    yield from needs
