@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, ParamSpec, TypeVar
 
 from gateway.engine.pool import Pool
+from gateway.finishing.staged_sizes import StagedSizes
 from gateway.memory_budget import MemoryBudget
 from log_format import limits
 from log_format.bounded_read import read_bounded
@@ -87,9 +88,6 @@ class Staged:
         return found
 
 
-_NOTHING: Final = Listed((), 0, 0)
-
-
 class Staging:
     """``pool`` runs calls of the store; ``memory`` is for what is read."""
 
@@ -102,6 +100,7 @@ class Staging:
         self._memory = memory
         self._bytes_max = transaction_bytes_max
         self._cleaning: set[asyncio.Task[None]] = set()
+        self._sizes = StagedSizes(transaction_bytes_max, limits.TRANSACTION_BATCHES_MAX)
 
     async def listed(self, transaction_id: str) -> Listed:
         """What is staged now. Raises ``BackOff``."""
@@ -118,13 +117,19 @@ class Staging:
         return name
 
     async def put_lane(self, transaction_id: str, staged: StagedRecords, lane: StagedLane) -> None:
-        """Stage a Kafka client's batch, without a look at what is staged: the commit puts it in its order, and judges all sizes.
+        """Stage a Kafka client's batch, while its transaction is small without a look at what is staged.
+
+        The commit puts it in its order.
 
         Raises as ``put``.
         """
-        self.check_room(_NOTHING, staged.records.nbytes)
-        name = staged_name(0, staged.topic, lane, self._new_id())
-        await self._stored(f"{staged_prefix(transaction_id)}{name}", encode_staged(staged))
+        name, data = staged_name(0, staged.topic, lane, self._new_id()), encode_staged(staged)
+        if self._sizes.added(transaction_id, len(data)):
+            listed = await self.listed(transaction_id)
+            size_bytes, count = listed.size_bytes + len(data), len(listed.names) + 1
+            self._check_size(size_bytes, count, limits.TRANSACTION_BATCHES_MAX)
+            self._sizes.listed(transaction_id, size_bytes, count)
+        await self._stored(f"{staged_prefix(transaction_id)}{name}", data)
 
     async def put_offsets(self, transaction_id: str, listed: Listed, staged: StagedOffsets) -> str:
         """The same for offsets of a group."""

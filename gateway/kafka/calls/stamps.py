@@ -67,7 +67,13 @@ def produce_error(error: TidelogError) -> KafkaError:
 
 
 def staging_error(error: TidelogError) -> KafkaError:
-    """Kafka's code for a batch of a transaction. What ends the transaction, but not its producer, is ``INVALID_TXN_STATE``."""
+    """Kafka's code for a batch of a transaction. What ends the transaction, but not its producer, is ``INVALID_TXN_STATE``.
+
+    A transaction that would be too large is ``POLICY_VIOLATION``, which clients don't repeat: of ``MESSAGE_TOO_LARGE`` Java makes
+    two batches and goes on.
+    """
+    if error.code is ErrorCode.REQUEST_TOO_LARGE:
+        return KafkaError.policy_violation
     if error.code in (ErrorCode.UNKNOWN_PRODUCER, ErrorCode.UNKNOWN_TRANSACTION):
         return KafkaError.invalid_producer_id_mapping
     return kafka_error(error)

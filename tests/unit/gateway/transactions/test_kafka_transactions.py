@@ -10,39 +10,15 @@ from gateway.transactions.of_kafka import Producing
 from log_format.clock import SystemClock
 from log_format.errors import ErrorCode, TidelogError
 from log_format.topic.appended import Duplicate
-from log_format.topic.producer_id import number_of, numbered
+from log_format.topic.producer_id import numbered
 from log_format.topic.producers import ProducerStamp
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
 from tests.support.all_allowed import all_allowed
 from tests.support.clocks import LaterClock
-from tests.support.engine import Gateway, make_gateway, values_of
+from tests.support.engine import Gateway, make_gateway
 from tests.support.faulty_store import Gate
+from tests.support.kafka_transactions import MINE, begun, stage, values
 from tests.support.records import batch_of
-
-MINE = "mine"
-
-
-async def begun(gateway: Gateway, timeout_ms: int = 60_000) -> Producing:
-    """A topic with two partitions, and an epoch whose first transaction is open."""
-    await gateway.topic("t", 2, flush_ms=0)
-    row = await gateway.engine.kafka_transactions.init_producer(MINE, timeout_ms)
-    producing = Producing(MINE, number_of(row.producer_id), row.epoch)
-    await gateway.engine.kafka_transactions.begin(producing)
-    return producing
-
-
-async def stage(
-    gateway: Gateway, producing: Producing, sequence: int, *values: bytes, partition: int = 0
-) -> TidelogError | None:
-    state = (await gateway.engine.open_topic("t")).state
-    stamp = ProducerStamp(numbered(producing.producer_id, partition), producing.epoch, sequence)
-    batch = batch_of(state.topic_id, values, partition, stamp=stamp)
-    (outcome,) = await gateway.engine.kafka_transactions.stage(producing, [("t", batch)])
-    return outcome
-
-
-async def values(gateway: Gateway, partition: int = 0) -> list[bytes]:
-    return values_of(await gateway.fetch(partition=partition))
 
 
 async def refusal(gateway: Gateway, producing: Producing, *, is_committed: bool = True) -> ErrorCode:

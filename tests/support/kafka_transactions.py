@@ -1,0 +1,40 @@
+"""A Kafka client's transaction over topic ``t``, by a gateway's engine."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.transactions.of_kafka import Producing
+from log_format.errors import TidelogError
+from log_format.topic.producer_id import number_of, numbered
+from log_format.topic.producers import ProducerStamp
+from tests.support.engine import Gateway, values_of
+from tests.support.records import batch_of
+
+MINE: Final = "mine"
+"""The transactional id."""
+
+
+async def begun(gateway: Gateway, timeout_ms: int = 60_000) -> Producing:
+    """A topic with two partitions, and an epoch whose first transaction is open."""
+    await gateway.topic("t", 2, flush_ms=0)
+    row = await gateway.engine.kafka_transactions.init_producer(MINE, timeout_ms)
+    producing = Producing(MINE, number_of(row.producer_id), row.epoch)
+    await gateway.engine.kafka_transactions.begin(producing)
+    return producing
+
+
+async def stage(
+    gateway: Gateway, producing: Producing, sequence: int, *values: bytes, partition: int = 0
+) -> TidelogError | None:
+    """Stage a batch of these values in topic ``t``; the refusal, where it is refused."""
+    state = (await gateway.engine.open_topic("t")).state
+    stamp = ProducerStamp(numbered(producing.producer_id, partition), producing.epoch, sequence)
+    batch = batch_of(state.topic_id, values, partition, stamp=stamp)
+    (outcome,) = await gateway.engine.kafka_transactions.stage(producing, [("t", batch)])
+    return outcome
+
+
+async def values(gateway: Gateway, partition: int = 0) -> list[bytes]:
+    """The values of a partition of topic ``t``."""
+    return values_of(await gateway.fetch(partition=partition))
