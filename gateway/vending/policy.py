@@ -2,7 +2,7 @@
 
 1. ``read``: GET and list what is below the topics' own prefixes: their logs, checkpoints and segments.
 2. ``append``: PUT of segments of the topics. No object can be listed, read, or put into a ``_delta_log``, so a commit is always a
-   gateway's.
+   gateway's. On AWS a PUT must say ``If-None-Match``, so no committed segment is replaced. MinIO refuses such a condition.
 3. Staged objects of transactions, journals, system tables, heartbeats and other topics are in neither.
 
 A policy has at most ``POLICY_CHARACTERS_MAX`` characters, so long names leave room for fewer topics.
@@ -30,8 +30,11 @@ class PolicyTooLong(ValueError):
     """The names of so many topics don't fit."""
 
 
-def session_policy(store_uri: str, topics: Sequence[str], access: Access, *, partition: str = "aws") -> str:
-    """The policy as JSON. ``store_uri``: ``s3://bucket/prefix``; ``partition``: that of the role's ARN.
+def session_policy(
+    store_uri: str, topics: Sequence[str], access: Access, *, only_new: bool, partition: str = "aws"
+) -> str:
+    """The policy as JSON. ``store_uri``: ``s3://bucket/prefix``; ``partition``: that of the role's ARN; ``only_new``: whether the
+    store knows the condition key ``s3:if-none-match``, so that ``append`` can replace no object.
 
     Raises ``PolicyTooLong``.
     """
@@ -53,6 +56,8 @@ def session_policy(store_uri: str, topics: Sequence[str], access: Access, *, par
     else:
         resources = [f"{bucket_arn}/{one}{layout.SEGMENTS}*" for one in roots]
         statements = [{"Effect": "Allow", "Action": "s3:PutObject", "Resource": resources}]
+        if only_new:
+            statements[0]["Condition"] = {"Null": {"s3:if-none-match": "false"}}
     policy = msgspec.json.encode({"Version": "2012-10-17", "Statement": statements}).decode()
     if len(policy) > POLICY_CHARACTERS_MAX:
         raise PolicyTooLong(

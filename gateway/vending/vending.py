@@ -57,6 +57,9 @@ class Vending:
         self._waiting = 0
         self._client: Any = None
 
+    def _endpoint(self) -> str | None:
+        return self._settings.vending_endpoint_url or _own_endpoint()
+
     def check(self) -> None:
         """Raise ``RequestRefused`` (``VENDING_UNAVAILABLE``) where this store or these settings have no credentials to vend."""
         if not self._store_uri.startswith("s3://"):
@@ -71,7 +74,9 @@ class Vending:
         """
         arn = self._settings.vending_role_arn or ""
         try:
-            policy = session_policy(self._store_uri, topics, access, partition=_partition(arn))
+            policy = session_policy(
+                self._store_uri, topics, access, only_new=self._endpoint() is None, partition=_partition(arn)
+            )
         except PolicyTooLong as problem:
             raise refused(f"The names are too long together: {problem}.", [("/topics", str(problem))]) from None
         if self._waiting >= WAITING_MAX:
@@ -105,7 +110,7 @@ class Vending:
         except botocore.exceptions.BotoCoreError as error:
             _log.warning("the token service was not reached: %s", error)
             raise BackOff("The store's token service can't be reached.") from error
-        endpoint = self._settings.vending_endpoint_url or _own_endpoint()
+        endpoint = self._endpoint()
         return Vended(
             access_key_id=given["AccessKeyId"],
             secret_access_key=given["SecretAccessKey"],
