@@ -72,11 +72,11 @@ class Leases:
         return lease
 
     def lock(self, lease: Lease, parts: Iterable[Held], lock_ms: int) -> None:
-        """Lock parts of a lease from now on, and no shorter than they are."""
+        """Lock parts of a lease for so long from now on, also where they were locked for longer."""
         # One more, since the promised time is rounded down to a millisecond.
         deadline_ms = self._clock.monotonic_ms() + lock_ms + 1
         for held in parts:
-            held.lock_ms, held.deadline_ms = max(lock_ms, held.lock_ms), max(deadline_ms, held.deadline_ms)
+            held.lock_ms, held.deadline_ms = lock_ms, deadline_ms
         self._expect_end(lease, deadline_ms)
 
     def find(self, settlement: Settlement, transaction_id: str) -> tuple[Lease, list[Held]] | None:

@@ -19,9 +19,10 @@ from gateway.call import unasked
 from gateway.deadlines import Deadlines
 from gateway.engine.waiting import Wakeup
 from gateway.queues.bounds import QueueBounds
+from gateway.queues.dropped import Dropped, tell_dropped
 from gateway.queues.leases import Leases
 from gateway.queues.metrics import QueueMetrics
-from gateway.queues.outcomes import Checked, given_back, released, runs_of
+from gateway.queues.outcomes import Checked, dropped_at_end, dropped_by, given_back, runs_of, runs_of_ended
 from gateway.queues.partitions import Partitions
 from gateway.queues.promise import LockPromise
 from gateway.queues.remembered import Remembered
@@ -32,7 +33,7 @@ from log_format.clock import Clock
 from log_format.errors import OutcomeUnknown, TidelogError
 from log_format.queues.changes import CoordinatorFenced, Prepare, Settle, unknown_queue
 from log_format.queues.row import Key, PartitionChange, PendingSettlement, QueueRow, QueueSettings
-from log_format.queues.runs import Run, joined
+from log_format.queues.runs import Run
 from log_format.queues.state import Queue
 
 _log = logging.getLogger("gateway.queues")
@@ -171,8 +172,8 @@ class LiveQueue:
         await self._ready(settlements)
         results, checked = self._checked(settlements, "")
         if checked:
-            runs = runs_of(checked, self.settings, self._clock.now_ms())
-            await self._carried(lambda: self._settled(runs, checked))
+            runs, lost = runs_of(checked, self.settings, self._clock.now_ms()), dropped_by(checked, self.settings)
+            await self._carried(lambda: self._settled(runs, checked, lost))
         return results
 
     async def prepare(
@@ -221,12 +222,11 @@ class LiveQueue:
                 continue
             lease, parts = found
             if settlement.action == "renew":
-                if parts:
-                    self.leases.lock(lease, parts, settlement.lock_ms or self.settings.lock_ms)
-                    left_ms = min(part.deadline_ms for part in parts) - 1 - self._clock.monotonic_ms()
-                    results.append(Result(True, self._clock.now_ms() + left_ms))
-                else:
-                    results.append(EXPIRED)
+                lock_ms = settlement.lock_ms or self.settings.lock_ms
+                self.leases.lock(lease, parts, lock_ms)
+                for part in parts:
+                    part.is_begun |= settlement.begun
+                results.append(Result(True, self._clock.now_ms() + lock_ms) if parts else EXPIRED)
                 continue
             for part in parts:
                 part.state = BUSY
@@ -251,12 +251,15 @@ class LiveQueue:
         if not task.cancelled():
             task.exception()
 
-    async def _settled(self, runs: Mapping[Share, Sequence[Run]], checked: Sequence[Checked]) -> None:
+    async def _settled(
+        self, runs: Mapping[Share, Sequence[Run]], checked: Sequence[Checked], lost: Sequence[Dropped]
+    ) -> None:
         try:
             await self.write(runs)
         except TidelogError as problem:
             self._undone([part for one in checked for part in one.parts], problem)
             raise
+        tell_dropped(self.name, lost, self._parts.metrics)
         self._end(checked, "")
         self._parts.metrics.settled.inc(sum(one.settlement.last - one.settlement.first + 1 for one in checked))
 
@@ -359,15 +362,10 @@ class LiveQueue:
 
     async def _write_ended(self, ended: Sequence[Held]) -> None:
         now_ms = self._clock.now_ms()
-        runs: dict[Share, list[Run]] = {}
         try:
             settings = self.settings
-            for part in ended:
-                assert part.lease is not None
-                run = released(settings, (part.first, part.last), part.count + 1, now_ms=now_ms)
-                runs.setdefault(part.lease.share, []).append(run)
             with unasked():
-                await self.write({share: joined(some) for share, some in runs.items()})
+                await self.write(runs_of_ended(ended, settings, now_ms))
         except TidelogError as problem:
             if isinstance(problem, OutcomeUnknown | CoordinatorFenced) or not self.is_current:
                 self.forget()
@@ -377,6 +375,7 @@ class LiveQueue:
             self._parts.deadlines.expect(self.name, self._clock.monotonic_ms() + self._parts.bounds.retry_ms)
             return
         self._parts.metrics.ended_locks.inc(len(ended))
+        tell_dropped(self.name, dropped_at_end(ended, settings), self._parts.metrics)
         for part in ended:
             assert part.lease is not None
             part.lease.share.let_go(part)

@@ -20,5 +20,8 @@ class QueueMetrics:
         self.left_out = Counter(
             "tidelog_queue_records_left_out", "Records that a filter or their expiry kept back.", registry=registry
         )
+        self.dropped = Counter(
+            "tidelog_queue_records_dropped", "Records given up without a dead letter topic.", registry=registry
+        )
         self.dead = Counter("tidelog_queue_dead_letters", "Records put into dead letter topics.", registry=registry)
         self.redriven = Counter("tidelog_queue_records_redriven", "Dead letters produced again.", registry=registry)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from gateway.queues.dropped import Dropped
 from gateway.queues.settlement import Settlement
 from gateway.queues.share import Held, Share
 from log_format.queues.row import QueueSettings
@@ -59,19 +60,66 @@ def runs_of(checked: Iterable[Checked], settings: QueueSettings, now_ms: int) ->
     """What the settlements make of their records."""
     runs: dict[Share, list[Run]] = {}
     for one in checked:
-        settlement = one.settlement
         for part in one.parts:
             assert part.lease is not None
-            span, deliveries, reason = (part.first, part.last), part.count + 1, settlement.reason
-            if settlement.action == "accept":
-                run = Run(*span, SETTLED)
-            elif settlement.action == "reject":
-                run = dead(settings, span, deliveries, reason or REJECTED)
-            else:
-                delay_ms = settlement.delay_ms
-                run = released(settings, span, deliveries, now_ms=now_ms, delay_ms=delay_ms, reason=reason)
-            runs.setdefault(part.lease.share, []).append(run)
+            runs.setdefault(part.lease.share, []).append(_settled(one.settlement, part, settings, now_ms))
     return {share: joined(some) for share, some in runs.items()}
+
+
+def runs_of_ended(parts: Iterable[Held], settings: QueueSettings, now_ms: int) -> dict[Share, tuple[Run, ...]]:
+    """What becomes of records whose locks have ended."""
+    runs: dict[Share, list[Run]] = {}
+    for part in parts:
+        assert part.lease is not None
+        runs.setdefault(part.lease.share, []).append(_ended(part, settings, now_ms))
+    return {share: joined(some) for share, some in runs.items()}
+
+
+def dropped_by(checked: Iterable[Checked], settings: QueueSettings) -> list[Dropped]:
+    """The records that the settlements drop, though nobody accepted them."""
+    return [
+        _lost(part, one.settlement.reason or (REJECTED if one.settlement.action == "reject" else MAX_DELIVERIES))
+        for one in checked
+        for part in one.parts
+        if one.settlement.action != "accept" and _settled(one.settlement, part, settings, 0).state == SETTLED
+    ]
+
+
+def dropped_at_end(parts: Iterable[Held], settings: QueueSettings) -> list[Dropped]:
+    """The records that are dropped since their locks have ended."""
+    return [_lost(part, MAX_DELIVERIES) for part in parts if _ended(part, settings, 0).state == SETTLED]
+
+
+def _settled(settlement: Settlement, part: Held, settings: QueueSettings, now_ms: int) -> Run:
+    span, deliveries, reason = (part.first, part.last), part.count + 1, settlement.reason
+    if settlement.action == "accept":
+        return Run(*span, SETTLED)
+    if settlement.action == "reject":
+        return dead(settings, span, deliveries, reason or REJECTED)
+    if not settlement.begun:
+        return taken_back(part, now_ms, settlement.delay_ms or 0)
+    return released(settings, span, deliveries, now_ms=now_ms, delay_ms=settlement.delay_ms, reason=reason)
+
+
+def _ended(part: Held, settings: QueueSettings, now_ms: int) -> Run:
+    if not part.is_begun:
+        return taken_back(part, now_ms, 0)
+    return released(settings, (part.first, part.last), part.count + 1, now_ms=now_ms)
+
+
+def taken_back(part: Held, now_ms: int, delay_ms: int) -> Run:
+    """Records with which nobody began: they were not delivered, so they come again without the queue's pauses."""
+    return Run(part.first, part.last, RELEASED, part.count, now_ms + delay_ms if delay_ms else 0)
+
+
+def dropped_of(share: Share, held: Held, deliveries: int, reason: str) -> Dropped:
+    """What is told of a range that is dropped."""
+    return Dropped(share.topic, share.partition, held.first, held.last, deliveries, reason, records=held.counted())
+
+
+def _lost(part: Held, reason: str) -> Dropped:
+    assert part.lease is not None
+    return dropped_of(part.lease.share, part, part.count + 1, reason)
 
 
 def given_back(checked: Iterable[Checked], settings: QueueSettings) -> dict[Share, tuple[Run, ...]]:

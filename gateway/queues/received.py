@@ -28,6 +28,8 @@ class ReceiveWish:
     wait_ms_max: int
     lock_ms: int | None
     only: frozenset[tuple[str, int]] | None = None
+    begun_max: int | None = None
+    """So many records of the answer are begun at once; the others count once the caller says so. None: all."""
 
     def wants(self, topic: str, partition: int) -> bool:
         """Whether records of the partition are wanted."""

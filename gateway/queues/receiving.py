@@ -29,9 +29,10 @@ from gateway.memory_budget import Memory
 from gateway.problem import overloaded
 from gateway.queues.bounds import LOOK_AHEAD
 from gateway.queues.coordinator import Coordinator
+from gateway.queues.dropped import tell_dropped
 from gateway.queues.keyed import Keyed
 from gateway.queues.live_queue import LiveQueue, QueueParts
-from gateway.queues.outcomes import MAX_DELIVERIES, dead, gone
+from gateway.queues.outcomes import MAX_DELIVERIES, dead, dropped_of, gone
 from gateway.queues.received import At, Delivered, Received, ReceiveWish, Take
 from gateway.queues.selection import Selected, filter_of, left_out, selected
 from gateway.queues.share import Held, Share
@@ -151,7 +152,10 @@ class Receiving:
                 take.reservation = await reserve_for_tail(memory, take.size_bytes)
             if not await self._coordinator.still(queue):
                 raise CoordinatorFenced(queue.name)
-            return self._answer(take, wish.lock_ms or settings.lock_ms)
+            received = self._answer(take, wish.lock_ms or settings.lock_ms)
+            if wish.begun_max is not None:
+                _note_unbegun(take.delivered, wish.begun_max)
+            return received
         except BaseException:  # even when the client went away meanwhile
             take.drop()
             raise
@@ -234,6 +238,9 @@ class Receiving:
         for held in some:
             share.let_go(held)
         share.note([dead(take.settings, (held.first, held.last), held.count, MAX_DELIVERIES) for held in late])
+        if take.settings.dead_letter_topic is None:
+            lost = [dropped_of(share, held, held.count, MAX_DELIVERIES) for held in late]
+            tell_dropped(take.queue.name, lost, self._parts.metrics)
         take.queue.expect_flush(_FLUSH_MS)
 
     async def _read_all(self, take: Take, at: At, some: Sequence[Held]) -> None:
@@ -326,6 +333,17 @@ def _deliver_some(take: Take, at: At, held: Held, kept: Selected) -> None:
         else:
             _deliver(take, at, piece, kept.records.slice(first, last - first))
     share.note(notes)
+
+
+def _note_unbegun(delivered: Sequence[Delivered], begun_max: int) -> None:
+    """Of what the answer has, in its order, only the first records are begun."""
+    left = begun_max
+    for one in delivered:
+        count = one.records.num_rows
+        if left < count:
+            held = one.held if left == 0 else one.share.part(one.held, int(_offsets(one)[left]), one.held.last)
+            held.is_begun = False
+        left = max(0, left - count)
 
 
 def _offsets(one: Delivered) -> npt.NDArray[np.int64]:

@@ -18,6 +18,8 @@ class Settlement:
     delay_ms: int | None = None
     lock_ms: int | None = None
     reason: str | None = None
+    begun: bool = True
+    """False: nobody began with what is released, so the delivery does not count. With ``renew``: it counts from now on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from log_format.queues.row import Key, PartitionChange
-from log_format.queues.runs import RELEASED, SETTLED, Run, overlaid
+from log_format.queues.runs import RELEASED, SETTLED, Run, advanced, overlaid
 from log_format.queues.state import Settled
 
 _END = 2**63 - 1
@@ -66,6 +66,8 @@ class Held:
     deadline_ms: int = 0
     lock_ms: int = 0
     record_count: int = 0
+    is_begun: bool = True
+    """Whether the end of its lock counts as a delivery."""
 
     def counted(self) -> int:
         """How many records it holds."""
@@ -126,9 +128,7 @@ class Share:
         if stored is not self._stored:
             self._stored = stored
             self._view()
-        if self.start < log_start:
-            self.start = log_start
-            self.runs = tuple(run for run in self.runs if run.last >= log_start)
+        self._begin_at(log_start)
         if self.start != before:
             self.moved_ms = now_ms
 
@@ -154,9 +154,13 @@ class Share:
     def _view(self) -> None:
         log_start = self.start
         self.start, self.runs = overlaid(self._stored.start_offset, self._stored.runs, self.unwritten)
-        if self.start < log_start:
-            self.start, self.runs = log_start, tuple(run for run in self.runs if run.last >= log_start)
+        self._begin_at(log_start)
         self._hint = self.start
+
+    def _begin_at(self, log_start: int) -> None:
+        """Count as settled what the log has no more, with the settled ranges that follow."""
+        if self.start < log_start:
+            self.start, self.runs = advanced(log_start, self.runs)
 
     def guard(self, end: int | None) -> None:
         """Give nothing below ``end``, once it is given for the first time; None: everything may be given."""
@@ -276,6 +280,7 @@ class Share:
         rest = Held(
             at_offset, held.last, held.count, held.state, held.lease, held.pending_id, held.deadline_ms, held.lock_ms
         )
+        rest.is_begun = held.is_begun
         held.last = at_offset - 1
         self.count(held, held.counted())
         if rest.lease is not None:

@@ -134,6 +134,7 @@ class Receive(fields.Body, example={"max_records": 10, "max_wait_ms": 1000}):
     max_wait_ms: Annotated[int, fields.Between(0, WAIT_MS_MAX)] = 0
     lock_ms: Annotated[LockMs | None, fields.NotNull()] = None
     client_id: fields.Identifier | None = None
+    begun_max: Annotated[Annotated[int, fields.Between(0, RECORDS_MAX)] | None, fields.NotNull()] = None
 
     def wish(self) -> ReceiveWish:
         """For the engine."""
@@ -142,6 +143,7 @@ class Receive(fields.Body, example={"max_records": 10, "max_wait_ms": 1000}):
             bytes_max=self.max_bytes,
             wait_ms_max=self.max_wait_ms,
             lock_ms=self.lock_ms,
+            begun_max=self.begun_max,
         )
 
 
@@ -156,6 +158,7 @@ class SettlementToMake(fields.PartitionKey):
     delay_ms: Annotated[DelayMs | None, fields.NotNull()] = None
     lock_ms: Annotated[LockMs | None, fields.NotNull()] = None
     reason: Annotated[Annotated[str, AfterValidator(_reason)] | None, fields.NotNull()] = None
+    begun: Annotated[bool | None, fields.NotNull()] = None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -175,6 +178,8 @@ class SettlementToMake(fields.PartitionKey):
         for name, action in _ONLY_WITH.items():
             if getattr(self, name) is not None and self.action != action:
                 found.append(((name,), f"goes with {action} only"))
+        if self.begun is not None and self.action != ("renew" if self.begun else "release"):
+            found.append((("begun",), "true goes with renew only, false with release only"))
         if found:
             raise faults(found)
         return self
@@ -195,6 +200,7 @@ class SettlementToMake(fields.PartitionKey):
             delay_ms=self.delay_ms,
             lock_ms=self.lock_ms,
             reason=self.reason,
+            begun=self.action == "release" if self.begun is None else self.begun,
         )
 
 

@@ -33,6 +33,8 @@ class FakeQueue:
     dead: list[tuple[Record, str]] = field(default_factory=list)
     settle_calls: list[list[dict[str, Any]]] = field(default_factory=list)
     lease_count: int = 0
+    not_begun: set[Place] = field(default_factory=set)
+    """Taken, and nobody has said that it is begun."""
 
 
 class FakeQueues(FakeGroups):
@@ -127,7 +129,12 @@ class FakeQueues(FakeGroups):
             if place[:2] not in leases:
                 queue.lease_count += 1
                 leases[place[:2]] = f"lease-{queue.lease_count}"
+            if place in queue.not_begun:  # its lock has ended
+                queue.not_begun.discard(place)
+                queue.deliveries[place] -= 1
             queue.deliveries[place] = queue.deliveries.get(place, 0) + 1
+            if len(received) >= body.get("begun_max", body["max_records"]):
+                queue.not_begun.add(place)
             lock_ms = body.get("lock_ms", queue.settings["lock_ms"])
             queue.locks[place] = (leases[place[:2]], time.monotonic() + lock_ms / 1000)
             received.append(
@@ -148,8 +155,15 @@ class FakeQueues(FakeGroups):
         for place in places:
             if action == "renew":
                 queue.locks[place] = (one["lease"], time.monotonic() + one["lock_ms"] / 1000)
+                if one.get("begun"):
+                    queue.not_begun.discard(place)
             elif action == "release":
                 del queue.locks[place]
+                if not one.get("begun", True):
+                    queue.deliveries[place] -= 1
+                    queue.not_begun.discard(place)
+                    continue
+                queue.not_begun.discard(place)
                 pauses = queue.settings["backoff_ms"] or [0]
                 pause_ms = one.get("delay_ms", pauses[min(queue.deliveries[place], len(pauses)) - 1])
                 queue.due[place] = time.monotonic() + pause_ms / 1000
@@ -159,6 +173,7 @@ class FakeQueues(FakeGroups):
 
     def _end(self, queue: FakeQueue, place: Place, action: str, reason: str) -> None:
         queue.locks.pop(place, None)
+        queue.not_begun.discard(place)
         queue.settled[place] = action
         if action != "accept":
             queue.dead.append((self.topics[place[0]].records[place[1]][place[2]], reason))

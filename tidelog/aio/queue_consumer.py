@@ -48,7 +48,8 @@ class QueueConsumer(AsyncClosing):
         idle = Deadline(self._idle_ms)
         while not self._stopped and not idle.passed:
             if not self._consumer.has_ready():
-                await self._in_turn(partial(self._consumer.wait, min(idle.remaining_ms(), limits.AIO_SLICE_MS)))
+                wait_ms = min(idle.remaining_ms(), limits.AIO_SLICE_MS)
+                await self._in_turn(partial(self._consumer.wait, wait_ms, begun_max=1))
             for record in self._consumer.poll(0, 1) if self._consumer.has_ready() else ():
                 yield record
                 idle = Deadline(self._idle_ms)
@@ -64,13 +65,16 @@ class QueueConsumer(AsyncClosing):
                 if len(tasks) == workers:
                     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 wait_ms = min(idle.remaining_ms(), limits.AIO_SLICE_MS)
-                records = await self._in_turn(partial(self._consumer.take, workers - len(tasks), wait_ms))
+                taking = partial(self._consumer.take, workers - len(tasks), wait_ms)
+                records = await self._in_turn(taking, left=_give_back)
                 if records or tasks:
                     idle = Deadline(self._idle_ms)
                 for record in records:
                     task = asyncio.ensure_future(_handled(handler, record))
                     tasks.add(task)
                     task.add_done_callback(tasks.discard)
+                    # A task that is cancelled before its first step never comes to its own end.
+                    task.add_done_callback(lambda _, record=record: record.give_back())  # type: ignore[misc]
             if tasks:
                 await asyncio.wait(tasks)
         finally:
@@ -93,23 +97,38 @@ class QueueConsumer(AsyncClosing):
         self._stopped = True
         await asyncio.shield(in_thread(self._consumer.close))
 
-    async def _in_turn(self, call: Callable[[], _T]) -> _T:
-        """Run it in a thread, behind what a cancelled call left running there."""
+    async def _in_turn(self, call: Callable[[], _T], *, left: Callable[[_T], None] | None = None) -> _T:
+        """Run it in a thread, behind what a cancelled call left running there. ``left`` gets what nobody waits for any more."""
         if self._receiving is not None and not self._receiving.done():
             await asyncio.wait({self._receiving})
         running = self._receiving = in_thread(call)
-        return await asyncio.shield(running)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            if left is not None:
+                running.add_done_callback(partial(_pass_on, left))
+            raise
 
 
 async def _handled(handler: Callable[[QueueRecord], Awaitable[Any]], record: QueueRecord) -> None:
+    record.has_begun = True  # it was taken for a free worker, so it counts already
     try:
         await handler(record)
     except BaseException as error:
-        if not record.is_settled:
-            record.release()
+        record.give_back()
         if not isinstance(error, Exception):
             raise
         _logger.warning("handling %r failed: %r", record, error, exc_info=error)
     else:
         if not record.is_settled:
             record.accept()
+
+
+def _pass_on(left: Callable[[_T], None], done: asyncio.Future[_T]) -> None:
+    if not done.cancelled() and done.exception() is None:
+        left(done.result())
+
+
+def _give_back(records: list[QueueRecord]) -> None:
+    for record in records:
+        record.give_back()

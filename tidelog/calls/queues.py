@@ -39,7 +39,7 @@ class ReceivedRecord(JsonRecord, frozen=True, kw_only=True):
         return self.record(TopicPartition(self.topic, self.partition))
 
 
-class Settlement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, order=True):
+class Settlement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What becomes of the records of one lease from ``first_offset`` to ``last_offset``, both included."""
 
     topic: str
@@ -49,8 +49,15 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     delay_ms: int = -1
     lock_ms: int = -1
     reason: str = ""
+    begun: bool | None = None
+    """False, with a release: nobody began with them, and the delivery does not count. True, with a renewal: it counts now."""
     first_offset: int
     last_offset: int
+
+    def place(self) -> tuple[object, ...]:
+        """Sorts settlements so that those that may merge are neighbours."""
+        what = (self.action, self.delay_ms, self.lock_ms, self.reason, str(self.begun))
+        return (self.topic, self.partition, self.lease, *what, self.first_offset, self.last_offset)
 
     def merges_with(self, other: Settlement) -> bool:
         """Whether ``other`` goes on where this ends, with nothing else different."""
@@ -125,9 +132,12 @@ class QueueCalls:
         lock_ms: int,
         client_id: str | None,
         deadline: Deadline,
+        begun_max: int | None = None,
     ) -> tuple[ReceivedRecord, ...]:
-        """Lock records, and return them; waits for the first."""
+        """Lock records, and return them; waits for the first. ``begun_max``: so many count at once; None: all."""
         body = {"max_records": records_max, "max_bytes": bytes_max, "max_wait_ms": wait_ms, "lock_ms": lock_ms}
+        if begun_max is not None and begun_max < records_max:
+            body["begun_max"] = begun_max
         request = Request(
             method="POST",
             target=target("queues", self.queue, action="receive"),

@@ -116,15 +116,17 @@ class QueueConsumer(Closing):
         while self._ready and len(self._handed) < wanted:
             record = self._ready.popleft()
             if not record.lost:
+                self._begin(record)
                 self._handed.append(record)
         return list(self._handed)
 
-    def wait(self, timeout_ms: float | None, max_records: int | None = None) -> bool:
-        """Wait up to ``timeout_ms`` until ``poll`` has something to return at once; returns whether it has."""
+    def wait(self, timeout_ms: float | None, max_records: int | None = None, begun_max: int | None = None) -> bool:
+        """Wait up to ``timeout_ms`` until ``poll`` has something to return at once; returns whether it has. ``begun_max``: as
+        for ``take``."""
         if not self._ready:
             self._let_go()
             wanted = self._records_max if max_records is None else min(max_records, self._records_max)
-            self._ready.extend(self.take(wanted, timeout_ms))
+            self._ready.extend(self.take(wanted, timeout_ms, begun_max))
         return bool(self._ready)
 
     def has_ready(self) -> bool:
@@ -133,7 +135,7 @@ class QueueConsumer(Closing):
 
     def __iter__(self) -> Iterator[QueueRecord]:
         """Records without end, until ``stop``, or until none came for ``consumer_timeout_ms``."""
-        while not self._stopped.is_set() and self.wait(self._idle_ms):
+        while not self._stopped.is_set() and self.wait(self._idle_ms, begun_max=1):
             yield from self.poll(0, 1)
 
     def run(self, handler: Callable[[QueueRecord], Any], *, workers: int = 1) -> None:
@@ -141,16 +143,22 @@ class QueueConsumer(Closing):
 
         A record is accepted when its handler returns without settling it. When the handler raises, the record is released: it
         comes again after the queue's back-off, and is a dead letter after ``max_deliveries``. A handler that knows that it never
-        works calls ``record.reject(reason)``. What is under way is ended before this returns. Raises as ``poll``.
+        works calls ``record.reject(reason)``. What is under way is ended before this returns. ``SystemExit`` and
+        ``KeyboardInterrupt`` of a handler end this call, and are raised by it. Raises as ``poll``.
         """
         if workers < 1:
             raise ValueError(f"workers is {workers}, below 1")
         # One record waits for each worker, so that none waits for the gateway.
         places = Places(2 * workers)
 
+        ended_by: list[BaseException] = []
+
         def handle(record: QueueRecord) -> None:
             try:
                 self._handle(handler, record)
+            except BaseException as error:  # noqa: BLE001 - raised by ``run``
+                ended_by.append(error)
+                self.stop()
             finally:
                 places.give_back()
 
@@ -159,7 +167,8 @@ class QueueConsumer(Closing):
             try:
                 while not self._stopped.is_set() and not idle.passed:
                     wait_ms = min(idle.remaining_ms(), limits.GROUP_WAIT_MS)
-                    records = self.take(min(places.wait_for_free(), self._records_max), wait_ms)
+                    wanted = min(places.wait_for_free(), self._records_max)
+                    records = self.take(wanted, wait_ms, max(0, workers - places.taken_count))
                     if records or places.taken_count:
                         idle = Deadline(self._idle_ms)
                     for record in records:
@@ -170,6 +179,8 @@ class QueueConsumer(Closing):
                 raise
         with contextlib.suppress(TidelogError):
             self.flush()  # what failed was logged, and is delivered again
+        if ended_by:
+            raise ended_by[0]
 
     def stop(self) -> None:
         """End ``run`` and iterations, within about a second, from any thread or signal handler."""
@@ -185,31 +196,37 @@ class QueueConsumer(Closing):
             return
         self._closed = True
         self.stop()
-        waiting = {id(record) for record in self._ready}
         for record in self._renewer.close():
-            # What was not handed out is free at once; a failure has the queue's back-off.
-            record.release(0 if id(record) in waiting else None)
+            record.give_back()
         self._settler.close(limits.CLOSE_MS / 1000)
         self._transport.close(abort=True)
         self._settling_transport.close(abort=True)
 
     def _handle(self, handler: Callable[[QueueRecord], Any], record: QueueRecord) -> None:
         if record.lost or self._stopped.is_set():
-            if not record.lost:
-                record.release(0)
+            record.give_back()
             return
         try:
+            self._begin(record)
             handler(record)
-        except Exception as error:  # the user's code; the record is delivered again
+        except BaseException as error:  # the user's code; the record is delivered again
             _logger.warning("handling %r failed: %r", record, error, exc_info=error)
-            if not record.is_settled:
-                record.release()
+            record.give_back()
+            if isinstance(error, SystemExit | KeyboardInterrupt):
+                raise
         else:
             if not record.is_settled:
                 record.accept()
 
-    def take(self, records_max: int, timeout_ms: float | None) -> list[QueueRecord]:
-        """The next records, whose locks are renewed until they are settled. For one thread at a time. Raises as ``poll``."""
+    def _begin(self, record: QueueRecord) -> None:
+        assert self._lock_ms is not None, "a record was received under a lock"
+        record.begin(self._lock_ms)
+
+    def take(self, records_max: int, timeout_ms: float | None, begun_max: int | None = None) -> list[QueueRecord]:
+        """The next records, whose locks are renewed until they are settled. For one thread at a time. Raises as ``poll``.
+
+        The first ``begun_max`` count as delivered at once; None: all. The others count when their ``begin`` is called.
+        """
         deadline = Deadline(timeout_ms)
         if self._lock_ms is None:
             self._lock_ms = self._calls.describe(Deadline(self._api_timeout_ms)).lock_ms
@@ -222,10 +239,14 @@ class QueueConsumer(Closing):
                 lock_ms=self._lock_ms,
                 client_id=self._client_id,
                 deadline=Deadline(self._api_timeout_ms),
+                begun_max=begun_max,
             )
             # From when it was asked: the lock can't end before that.
             locked_until = asked_at + self._lock_ms / 1000
-            records = [QueueRecord(each, self._settler, locked_until) for each in found]
+            records = [
+                QueueRecord(each, self._settler, locked_until, counts=begun_max is None or at < begun_max)
+                for at, each in enumerate(found)
+            ]
             if self._envelope is not None:
                 both = zip(records, found, strict=True)
                 records = [record for record, each in both if _is_opened(record, each.stored(), self._envelope)]

@@ -24,7 +24,9 @@ class QueueRecord:
         "_lock",
         "_settler",
         "_settling",
+        "_told",
         "delivery_count",
+        "has_begun",
         "headers",
         "key",
         "lease",
@@ -37,8 +39,9 @@ class QueueRecord:
         "value",
     )
 
-    def __init__(self, received: ReceivedRecord, settler: Settler, locked_until: float) -> None:
-        """``locked_until``: by this machine's monotonic clock, in seconds. Raises ``ValueError`` for what is no base64."""
+    def __init__(self, received: ReceivedRecord, settler: Settler, locked_until: float, *, counts: bool = True) -> None:
+        """``locked_until``: by this machine's monotonic clock, in seconds. ``counts``: its delivery counts at the gateway
+        already. Raises ``ValueError`` for what is no base64."""
         stored = received.stored()
         self.topic: str = stored.topic
         self.partition: int = stored.partition
@@ -53,6 +56,9 @@ class QueueRecord:
         self.locked_until: float = locked_until
         self.lost: bool = False
         """The lock is over: another consumer may have the record."""
+        self.has_begun: bool = False
+        """The program has it."""
+        self._told = counts
         self._settler = settler
         self._settling: Settling | None = None
         self._lock = threading.Lock()
@@ -93,6 +99,22 @@ class QueueRecord:
         elif isinstance(error, LeaseExpired):
             self.lost = True
 
+    def begin(self, lock_ms: int) -> None:
+        """Note that the program has it from now on, and tell the gateway, so that the delivery counts if this process dies."""
+        self.has_begun = True
+        if not self._told:
+            self._told = True
+            asked_at = time.monotonic()
+            telling = self._settler.submit(self._settlement("renew", lock_ms=lock_ms, begun=True))
+            telling.add_done_callback(lambda done: self._renewed(done, asked_at + lock_ms / 1000))
+
+    def give_back(self) -> None:
+        """Release it where it is not settled; at once and uncounted, where the program never had it. From any thread."""
+        with self._lock:
+            if self._settling is None and not self.lost:
+                begun = None if self.has_begun else False
+                self._settling = self._settler.submit(self._settlement("release", begun=begun))
+
     def take_settlement(self, action: str) -> Settlement:
         """For ``Producer.accept_in_transaction``, which sends it. From then on its lock holds until the transaction ends."""
         with self._lock:
@@ -111,7 +133,9 @@ class QueueRecord:
             self._settling = self._settler.submit(self._settlement(action, delay_ms=delay_ms, reason=reason))
             return self._settling
 
-    def _settlement(self, action: str, *, delay_ms: int = -1, lock_ms: int = -1, reason: str = "") -> Settlement:
+    def _settlement(
+        self, action: str, *, delay_ms: int = -1, lock_ms: int = -1, reason: str = "", begun: bool | None = None
+    ) -> Settlement:
         return Settlement(
             topic=self.topic,
             partition=self.partition,
@@ -120,6 +144,7 @@ class QueueRecord:
             delay_ms=delay_ms,
             lock_ms=lock_ms,
             reason=reason,
+            begun=begun,
             first_offset=self.offset,
             last_offset=self.offset,
         )

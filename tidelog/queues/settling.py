@@ -160,7 +160,7 @@ class _Part(msgspec.Struct):
 
 def _merged(parts: list[_Part]) -> list[_Part]:
     found: list[_Part] = []
-    for part in sorted(parts, key=lambda each: each.settlement):
+    for part in sorted(parts, key=lambda each: each.settlement.place()):
         last = found[-1] if found else None
         if last is not None and last.settlement.merges_with(part.settlement):
             end = part.settlement.last_offset

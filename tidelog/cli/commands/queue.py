@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any, Literal
 
 import msgspec
 import typer
 
+from log_format.errors import TidelogError
 from tidelog import limits
 from tidelog.bodies.json_record import as_json_record
 from tidelog.calls.queues import QueueCalls, ReceivedRecord, SettledResult, Settlement
@@ -164,14 +166,11 @@ def receive(
         records = calls.receive(
             records_max=max_, bytes_max=_BYTES_MAX, wait_ms=wait_ms, lock_ms=lock_ms, client_id=None, deadline=deadline
         )
-        for record in records:
-            if call.as_json:
-                print_json(_as_json(record))
-            else:
-                place = f"{record.topic}/{record.partition}@{record.offset}"
-                value = visible(record.stored().value or b"")
-                typer.echo(f"{place}  delivery {record.delivery_count}  {value}")
-        sys.stdout.flush()
+        with _given_back_unwritten(calls, records, deadline) as unwritten:
+            while unwritten:
+                _write(unwritten[0], as_json=call.as_json)
+                unwritten.popleft()
+            sys.stdout.flush()
         if accept and records:
             wanted = [_settlement(_as_json(record), "accept") for record in records]
             _tell(wanted, calls.settle(wanted, deadline), as_json=call.as_json, quiet=True)
@@ -264,6 +263,30 @@ def delete(
     with call.admin() as admin:
         admin.delete_queue(queue, missing_ok=if_exists)
         call.tell({"deleted": queue}, f"Queue {queue} is deleted.")
+
+
+@contextmanager
+def _given_back_unwritten(
+    calls: QueueCalls, records: Iterable[ReceivedRecord], deadline: Deadline
+) -> Iterator[deque[ReceivedRecord]]:
+    """What is left of the records where writing them fails was never delivered."""
+    unwritten = deque(records)
+    try:
+        yield unwritten
+    except BaseException:
+        back = [_settlement(_as_json(record), "release") for record in unwritten]
+        with suppress(TidelogError):  # else their locks end
+            if back:
+                calls.settle([msgspec.structs.replace(one, begun=False) for one in back], deadline)
+        raise
+
+
+def _write(record: ReceivedRecord, *, as_json: bool) -> None:
+    if as_json:
+        print_json(_as_json(record))
+        return
+    place = f"{record.topic}/{record.partition}@{record.offset}"
+    typer.echo(f"{place}  delivery {record.delivery_count}  {visible(record.stored().value or b'')}")
 
 
 @contextmanager

@@ -13,29 +13,12 @@ import pytest
 
 import tidelog.aio
 from tests.support.fake_gateway import FakeGateway
+from tests.support.queue_consumers import actions, consumer, fill
 from tests.support.waiting import eventually, until
-from tidelog import Admin, Filter, QueueConsumer, QueueRecord, Record
+from tidelog import Admin, Filter, QueueConsumer, QueueRecord
 from tidelog.errors import GatewayError, LeaseExpired, NoDeadLetterTopic, UnknownQueue
 
 Threads = Callable[[], list[str]]
-
-
-def fill(gateway: FakeGateway, count: int = 20, partition_count: int = 1, **settings: Any) -> None:
-    """A topic ``t``, and a queue ``q`` over it."""
-    topic = gateway.create("t", partition_count)
-    for number in range(partition_count):
-        topic.records[number] = [Record("t", number, at, at, b"k", b"%d" % at, (("h", None),)) for at in range(count)]
-    with Admin(gateway.url) as admin:
-        admin.create_queue("q", ["t"], start="earliest", **settings)
-
-
-def consumer(gateway: FakeGateway, **settings: Any) -> QueueConsumer:
-    return QueueConsumer("q", bootstrap_servers=gateway.url, **{"consumer_timeout_ms": 200, **settings})
-
-
-def actions(gateway: FakeGateway) -> dict[int, str]:
-    """What became of each record of partition 0 that is settled."""
-    return {place[2]: action for place, action in gateway.queues["q"].settled.items() if place[1] == 0}
 
 
 def test_queues_are_administered(gateway: FakeGateway) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+from typing import Any
+
+import pytest
+import typer
 
 from tests.support.command_runs import Run
 from tests.support.fake_gateway import FakeGateway
@@ -37,6 +41,27 @@ def test_queues_from_creation_to_deletion(run: Run, gateway: FakeGateway) -> Non
     assert run("queue", "delete", "q", "--yes", "--if-exists").exit_code == 0
     assert run("queue", "describe", "q").exit_code == ExitCode.REFUSED
     assert "no queues" in run("queue", "list").stderr
+
+
+def test_what_receive_could_not_write_is_not_delivered(
+    run: Run, gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Output that breaks off behind the first record leaves the others as they were."""
+    fill(gateway, run)
+    write, written = typer.echo, list[object]()
+
+    def breaks_off(text: object = None, **more: Any) -> None:
+        if written:
+            raise BrokenPipeError
+        written.append(text)
+        write(text, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(typer, "echo", breaks_off)
+        run("queue", "receive", "q")
+    assert written == ["t/0@0  delivery 1  0"]
+    plain = run("queue", "receive", "q").stdout
+    assert plain.splitlines() == [f"t/0@{at}  delivery 1  {at}" for at in (1, 2, 3)]
 
 
 def test_records_are_taken_and_settled(run: Run, gateway: FakeGateway) -> None:
