@@ -154,7 +154,6 @@ PLANTED: dict[str, Planted] = {
         PASSING,
         (
             ("gateway.queues.outcomes.released", _knows_no_limit),
-            ("gateway.queues.live_queue.released", _knows_no_limit),
             ("gateway.queues.receiving.Receiving._end", lambda self, take, share, some: None),
         ),
     ),
