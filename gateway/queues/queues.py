@@ -31,7 +31,7 @@ from gateway.queues.metrics import QueueMetrics
 from gateway.queues.publishing import Publishing
 from gateway.queues.received import Received, ReceiveWish
 from gateway.queues.receiving import Receiving
-from gateway.queues.redriving import Redriving
+from gateway.queues.redriving import Redriving, RequireWrite
 from gateway.queues.remembered import Remembered
 from gateway.queues.settlement import Result, Settlement
 from gateway.queues.upkeep import Upkeep
@@ -245,10 +245,12 @@ class Queues:
         queue = await self.coordinator.live(name)
         return await queue.settle(settlements)
 
-    async def redrive(self, name: str, to_topic: str | None, records_max: int | None) -> int:
+    async def redrive(
+        self, name: str, to_topic: str | None, records_max: int | None, require_write: RequireWrite
+    ) -> int:
         """How many dead letters were produced again. Raises as ``Redriving.redrive``."""
         queue = await self.coordinator.live(name)
-        return await self._redriving.redrive(queue, to_topic, records_max)
+        return await self._redriving.redrive(queue, to_topic, records_max, require_write)
 
     async def _row(self, name: str) -> QueueRow | None:
         """The queue's as it is now. None: it may be made. Raises ``BackOff``, also where there are as many as may be."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query
@@ -151,7 +152,8 @@ async def redrive(request: Request, queue: fields.QueuePath, wanted: Redrive = R
     settings = await engine_of(request).queues.settings(queue)
     require(request, "Read", "topic", *([settings.dead_letter_topic] if settings.dead_letter_topic is not None else ()))
     require(request, "Write", "topic", *(settings.topics if wanted.to_topic is None else [wanted.to_topic]))
-    count = await engine_of(request).queues.redrive(queue, wanted.to_topic, wanted.max_records)
+    require_target = partial(require, request, "Write", "topic")
+    count = await engine_of(request).queues.redrive(queue, wanted.to_topic, wanted.max_records, require_target)
     return {"redriven": count}
 
 

@@ -82,7 +82,7 @@ _ERRORS = (ErrorCode.UNKNOWN_TOPIC, ErrorCode.CORRUPT_SEGMENT, ErrorCode.UNSUPPO
 
 
 @router.get("/v1/topics/{topic}/scheduled", responses=problems(*_ERRORS))
-@needs(Need("Describe", "topic", path="topic"))
+@needs(Need("Read", "topic", path="topic"))
 async def list_scheduled(
     request: Request, topic: fields.TopicPath, query: Annotated[ScheduledQuery, Query()]
 ) -> ScheduledEntries:

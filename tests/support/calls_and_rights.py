@@ -183,7 +183,7 @@ CALLS = (
         on_queue=True,
     ),
     Call(method="DELETE", template=_QUEUE, rights=(("Delete", "group", "{queue}"),), on_queue=True),
-    Call(method="GET", template=_TOPIC + "/scheduled", rights=(_DESCRIBE,)),
+    Call(method="GET", template=_TOPIC + "/scheduled", rights=(_READ,)),
     Call(method="GET", template=_TOPIC + "/scheduled/{scheduled}", rights=(_READ,)),
     Call(method="DELETE", template=_TOPIC + "/scheduled/{scheduled}", rights=(_WRITE,)),
 )
