@@ -15,6 +15,7 @@ from gateway.queues.live_queue import LiveQueue
 from gateway.queues.outcomes import released
 from gateway.queues.partitions import Partitions
 from gateway.queues.publishing import Publishing
+from gateway.queues.share import Held
 from log_format.queues.changes import Conclude, Settle
 from log_format.queues.row import QueueChanges, QueueRow
 from log_format.queues.runs import RELEASED, SETTLED, Run, overlaid
@@ -102,6 +103,10 @@ def _drops_at_the_commit(self: Conclude, state: Any, now_ms: int) -> Any:
     return _conclude(replace(self, pending_ids=frozenset()), state, now_ms)
 
 
+def _counts_what_nobody_began(part: Held, now_ms: int, delay_ms: int) -> Run:
+    return Run(part.first, part.last, RELEASED, part.count + 1, now_ms + delay_ms)
+
+
 def _ends_locks_early(self: Leases, lease: Any, parts: Any, lock_ms: int) -> None:
     _lock(self, lease, parts, lock_ms // 2)
 
@@ -140,6 +145,7 @@ PLANTED: dict[str, Planted] = {
         FAULTY, (("gateway.queues.live_queue.LiveQueue.write", _answers_before_the_commit),), first_seed=49
     ),
     "never ends a lock": Planted(PASSING, (("gateway.queues.leases.Leases.ended", lambda self: []),), first_seed=13),
+    "counts what nobody began": Planted(PASSING, (("gateway.queues.outcomes.taken_back", _counts_what_nobody_began),)),
     "ends locks early": Planted(PASSING, (("gateway.queues.leases.Leases.lock", _ends_locks_early),), first_seed=11),
     "publishes ahead of settling": Planted(
         FAULTY, (("gateway.queues.publishing.Publishing.publish", _publishes_ahead_of_settling),), first_seed=8

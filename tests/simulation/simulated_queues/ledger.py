@@ -6,7 +6,8 @@
 3. A settlement that is sent when its lease is over settles nothing, unless it repeats an earlier one.
 4. Delivery counts begin at 1, never go back, grow with each release, and stay within the limit.
 5. A dead letter is there once, with what the headers must say.
-6. At the end every record was accepted or is a dead letter.
+6. A record has no more deliveries, dead or not, than receivers began with it. An answer that was lost may have counted some.
+7. At the end every record was accepted or is a dead letter.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class Given:
     """When its release was acknowledged."""
     sent: set[str] = field(default_factory=set)
     """The settlements that were sent."""
+    is_begun: bool = True
+    """Whether it may count as a delivery."""
 
 
 class Ledger:
@@ -50,10 +53,17 @@ class Ledger:
         self._given: dict[Place, list[Given]] = defaultdict(list)
         self._accepted: dict[Place, tuple[str, int]] = {}
         self._may_be_accepted: set[Place] = set()
+        self._lost_counting = 0
 
-    def given(self, place: Place, lease: str, count: int, until_ms: int, lock_ms: int) -> Given:
-        """An answer delivers a record."""
-        given = Given(place, lease, count, until_ms - lock_ms, until_ms)
+    def lost(self, begun_max: int) -> None:
+        """The answer to a receive did not come: what it gave is not known."""
+        self._lost_counting += begun_max > 0
+
+    def given(
+        self, place: Place, lease: str, count: int, until_ms: int, lock_ms: int, *, is_begun: bool = True
+    ) -> Given:
+        """An answer delivers a record. ``is_begun``: it counts at once."""
+        given = Given(place, lease, count, until_ms - lock_ms, until_ms, is_begun=is_begun)
         self._note(f"{place} is given under {lease}, delivery {count}, until {until_ms}")
         for other in self._given[place]:
             is_live = other.issued_ms < given.until_ms and min(other.until_ms, other.back_ms) > given.issued_ms
@@ -73,19 +83,29 @@ class Ledger:
             self.told["given again"] += 1
         return given
 
-    def sends(self, given: Given, action: str) -> bool:
-        """A settlement is on its way; whether it may count."""
+    def _check_begun(self, place: Place, deliveries: int, before_ms: int = _NEVER_MS) -> None:
+        begun = sum(one.is_begun for one in self._given[place] if one.issued_ms < before_ms)
+        if deliveries > begun + self._lost_counting:
+            raise Violation(f"{place} counts {deliveries} deliveries, though {begun} were begun")
+
+    def sends(self, given: Given, action: str, *, begun: bool = True, lock_ms: int = 0) -> bool:
+        """A settlement is on its way; whether it may count. ``begun``: the record counts as delivered by it."""
+        given.is_begun |= begun
         self._note(f"{action} of {given.place} under {given.lease} is sent")
         # A renewal whose answer was lost may have prolonged it.
         may_count = self._now_ms() < given.until_ms or bool({action, "renew"} & given.sent)
         given.sent.add(action)
         if action == "accept":
             self._may_be_accepted.add(given.place)
-        elif action != "renew":
+        elif action == "renew":
+            given.until_ms = min(given.until_ms, self._now_ms() + lock_ms)  # it may shorten the lock
+        else:
             given.back_ms = min(given.back_ms, self._now_ms())
         return may_count
 
-    def settled(self, given: Given, action: str, may_count: bool, is_settled: bool, until_ms: int) -> None:
+    def settled(
+        self, given: Given, action: str, may_count: bool, is_settled: bool, until_ms: int, *, begun: bool = True
+    ) -> None:
         """It was answered."""
         self._note(f"{action} of {given.place} under {given.lease} is settled: {is_settled}")
         self.told[f"{action} {'settled' if is_settled else 'refused'}"] += 1
@@ -96,9 +116,10 @@ class Ledger:
         if action == "accept":
             self.accepted(given)
         elif action == "release":
-            given.released_ms = given.released_ms or self._now_ms()
+            if begun:
+                given.released_ms = given.released_ms or self._now_ms()
         elif action == "renew":
-            given.until_ms = max(given.until_ms, until_ms)
+            given.until_ms = until_ms
 
     def accepted(self, given: Given) -> None:
         """An accept is acknowledged."""
@@ -120,9 +141,13 @@ class Ledger:
         places = Counter(place for place, _, _ in dead)
         if twice := [place for place, count in places.items() if count > 1]:
             raise Violation(f"dead letters are there more than once: {twice}")
+        for given in (one for some in self._given.values() for one in some):
+            self._check_begun(given.place, given.count - 1, given.issued_ms)
         for place, deliveries, reason in dead:
             if place in self._accepted:
                 raise Violation(f"{place} was accepted under {self._accepted[place][0]}, and is a dead letter")
+            if reason == "max_deliveries":
+                self._check_begun(place, deliveries)
             if reason == "max_deliveries" and deliveries != self._max_deliveries:
                 raise Violation(f"{place} is dead after {deliveries} deliveries of {self._max_deliveries}")
         for (topic, partition), end in ends.items():

@@ -84,14 +84,19 @@ class Worker:
             "max_records": max_records or rng.randrange(1, 5),
             "max_wait_ms": wait_ms if wait_ms is not None else rng.choice((0, 500)),
             "lock_ms": lock_ms,
+            "begun_max": rng.randrange(3),
         }
         reply = around.call("receive", wish)
         if not isinstance(reply, Reply) or reply.status != 200:
+            self._ledger.lost(wish["begun_max"])
             return None
-        for one in reply.body["records"]:
+        for at, one in enumerate(reply.body["records"]):
             place = (one["topic"], one["partition"], one["offset"])
             until_ms = one["locked_until_ms"] - around.skew_ms
-            self._in_hand.append(self._ledger.given(place, one["lease"], one["delivery_count"], until_ms, lock_ms))
+            given = self._ledger.given(
+                place, one["lease"], one["delivery_count"], until_ms, lock_ms, is_begun=at < wish["begun_max"]
+            )
+            self._in_hand.append(given)
         return len(reply.body["records"])
 
     def _settle(self, action: str, *, all_of_it: bool = False) -> None:
@@ -99,13 +104,17 @@ class Worker:
         chosen = list(self._in_hand) if all_of_it or rng.random() < 0.5 else self._in_hand[: rng.randrange(1, 4)]
         if not chosen:
             return
+        more = {"release": {"begun": False}, "renew": {"begun": True}}.get(action, {}) if rng.random() < 0.5 else {}
+        begun = more.get("begun", action != "renew")
         for attempt in range(3):
-            may_count = [self._ledger.sends(given, action) for given in chosen]
-            reply = self._around.call("settle", {"settlements": [_settlement(one, action) for one in chosen]})
+            lock_ms = self._around.lock_ms
+            may_count = [self._ledger.sends(given, action, begun=begun, lock_ms=lock_ms) for given in chosen]
+            wanted = [_settlement(one, action) | more for one in chosen]
+            reply = self._around.call("settle", {"settlements": wanted})
             if isinstance(reply, Reply) and reply.status == 200:
                 for given, counts, result in zip(chosen, may_count, reply.body["results"], strict=True):
                     until_ms = result.get("locked_until_ms", self._around.skew_ms) - self._around.skew_ms
-                    self._ledger.settled(given, action, counts, result["settled"], until_ms)
+                    self._ledger.settled(given, action, counts, result["settled"], until_ms, begun=begun)
                 break
             if attempt or (not all_of_it and rng.random() < 0.5):
                 break
