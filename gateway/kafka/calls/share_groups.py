@@ -1,7 +1,8 @@
 """ShareGroupHeartbeat and ShareGroupDescribe: members of share groups. A share group is the queue of its name.
 
-1. The first member to subscribe makes the queue, with the settings that queues have by default. A topic that the queue does not
-   read yet is added. Leaving takes none away: what is settled of it stays known.
+1. The first member to subscribe makes the queue, with the settings that queues have by default. A topic that a queue does not
+   read yet is added for a member with Alter on the group, as over HTTP: all others are given its records, too. Nobody's topic is
+   added by another's heartbeat. Leaving takes none away: what is settled of it stays known.
 2. A group of consumers and a share group do not have one name: the second is refused, as long as the first is there.
 
 Source: KIP-932.
@@ -10,7 +11,7 @@ Source: KIP-932.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -32,10 +33,13 @@ from gateway.kafka.shares.members import (
     UnknownShareMember,
     told,
 )
+from log_format.access.acls import Operation
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.topic.config import check_topic_name
 
 JOINS, LEAVES = 0, -1
+_MAKES: Final[Operation] = "Read"
+_ADDS: Final[Operation] = "Alter"
 LOOK_MS: Final = 2_000
 """How old what is known of a group's topics may be."""
 ASSIGNOR: Final = "simple"
@@ -55,7 +59,7 @@ async def heartbeat(call: KafkaCall, request: Any) -> Answer:
         if request.member_epoch == LEAVES:
             return _left(call, request)
         group, member = await _member(call, request, topics)
-        await _look(call, request.group_id, group)
+        await _look(call, request.group_id, group, member)
     except (TidelogError, ShareMemberError) as error:
         detail = error.detail if isinstance(error, TidelogError) else None
         code = _MEMBER_ERRORS[type(error)] if isinstance(error, ShareMemberError) else group_error(error)
@@ -143,13 +147,14 @@ async def _check_kind(call: KafkaCall, name: str) -> None:
     raise RequestRefused(f"{name!r} is a group of consumers.", code=ErrorCode.INCONSISTENT_ASSIGNOR)
 
 
-async def _look(call: KafkaCall, name: str, group: ShareGroup) -> None:
-    """Learn what the group's topics are now, and have the queue read them.
+async def _look(call: KafkaCall, name: str, group: ShareGroup, member: ShareMember) -> None:
+    """Learn what the group's topics are now, and have the queue read the member's.
 
-    Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``.
+    Raises ``RequestRefused``, ``Unauthorized``, ``BackOff``, ``OutcomeUnknown``.
     """
     now_ms = call.engine.clock.monotonic_ms()
-    if group.looked_ms is not None and now_ms - group.looked_ms < LOOK_MS:
+    is_known = all(topic in group.known for topic in member.topics)
+    if is_known and group.looked_ms is not None and now_ms - group.looked_ms < LOOK_MS:
         return
     topics = group.topics
     known: dict[str, tuple[UUID, int]] = {}
@@ -160,21 +165,23 @@ async def _look(call: KafkaCall, name: str, group: ShareGroup) -> None:
             if state.exists and state.topic_id is not None:
                 known[topic.name] = (UUID(state.topic_id), state.partition_count)
                 call.known_topics.learn(UUID(state.topic_id), topic.name)
-    await _subscribe(call, name, known)
-    group.known, group.looked_ms = known, now_ms
+    read = await _subscribe(call, name, [topic for topic in member.topics if topic in known])
+    group.known, group.looked_ms = {topic: of for topic, of in known.items() if topic in read}, now_ms
 
 
-async def _subscribe(call: KafkaCall, name: str, topics: Iterable[str]) -> None:
-    queues = call.engine.queues
+async def _subscribe(call: KafkaCall, name: str, topics: Sequence[str]) -> Collection[str]:
+    """Have the queue read these; what it reads then. To make it needs Read, to change what it gives others Alter."""
+    queues, operation = call.engine.queues, _ADDS
     try:
         read = (await queues.settings(name)).topics
     except RequestRefused as refusal:
         if refusal.code is not ErrorCode.UNKNOWN_QUEUE:
             raise
-        read = ()
+        read, operation = (), _MAKES
     missing = [topic for topic in topics if topic not in read]
     if missing:
-        await administered(call, Right("Read", "group", name), lambda: queues.subscribe(name, missing))
+        await administered(call, Right(operation, "group", name), lambda: queues.subscribe(name, missing))
+    return (*read, *missing)
 
 
 def _partitions(assigned: Assigned) -> list[dict[str, Any]]:

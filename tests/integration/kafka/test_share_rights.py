@@ -123,3 +123,22 @@ def test_no_member_is_anothers(service: Service, topic: str, member: ShareMember
         assert member.acknowledge({}, epoch=1)[0] == KafkaError.share_session_not_found
         member.wire = mine
     assert member.beat(epoch).error_code is NONE
+
+
+def test_a_member_without_alter_adds_no_topic(service: Service, topic: str, member: ShareMember) -> None:
+    """The queue reads what it read, by no heartbeat of others either; with Alter the member's topic is added."""
+    admin = service.secured.admin
+    own = admin.topic()
+    made = admin.http.put(f"/v1/queues/{member.group}", json={"topics": [topic]})
+    assert made.status_code == 201, made.text
+    principal, token = service.user(("Read", "topic", own), ("Read", "group", member.group))
+    assert log_in(member.wire, token).error_code == 0
+    assert member.beat(0, [own]).error_code is GROUP_DENIED
+    with ShareMember(service.kafka, member.group, member.topic_id) as other:
+        rights = [("Read", "topic", topic), ("Alter", "group", member.group), ("Read", "group", member.group)]
+        assert log_in(other.wire, service.user(*rights)[1]).error_code == 0
+        assert other.beat(0, [topic]).error_code is NONE
+    assert admin.http.get(f"/v1/queues/{member.group}").json()["topics"] == [topic]
+    service.secured.allow(principal, "Alter", "group", member.group)
+    assert member.beat(0, [own]).error_code is NONE
+    assert admin.http.get(f"/v1/queues/{member.group}").json()["topics"] == [topic, own]
