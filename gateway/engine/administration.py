@@ -118,14 +118,18 @@ class Administration:
         await topic.move(change, joins=joins, leaves=mode == "own", reason=f"commit.mode is {mode}")
         return topic.existing()
 
-    async def delete(self, name: str) -> None:
+    async def delete(self, name: str, meant_id: str | None = None) -> None:
         """Delete the topic. Its segments are deleted after the answer, best effort.
+
+        ``meant_id``: the incarnation to delete, None: the present one. One made anew under the name is spared: ``UnknownTopic``.
 
         Where there are very many, commits ahead of it remove most, and the collector deletes them. Raises ``UnknownTopic``, and
         as ``OpenTopic.commit``; ``OutcomeUnknown`` also when the topic lost records and may still exist.
         """
         topic = await self._existing(name)
         topic_id, has_begun = topic.state.topic_id, False
+        if meant_id not in (None, topic_id):
+            raise UnknownTopic(name)
         try:
             while topic_id is not None and topic.state.manifest.segment_count() > self._bounds.removes_max:
                 with unasked():  # the call asks only for the topic's end
@@ -133,7 +137,7 @@ class Administration:
                 if not has_removed:
                     break
                 has_begun = True
-            committed = await topic.moving.change(lambda move: DeleteTopic(move=move))
+            committed = await topic.moving.change(lambda move: DeleteTopic(move=move, topic_id=meant_id))
         except UnknownTopic:
             if not has_begun:
                 raise

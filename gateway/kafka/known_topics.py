@@ -62,6 +62,17 @@ class KnownTopics:
             known = self._names.get(topic_id)
         return known
 
+    async def current(self, topic_id: uuid.UUID | None) -> str | None:
+        """The name of the topic that has the id now, by a look at it: it may have been deleted, and made anew under its name.
+
+        Raises as ``Administration.page``.
+        """
+        name = await self.looked_up(topic_id)
+        if name is None:
+            return None
+        opened = await self._engine.topics.fresh(name, self._engine.clock.monotonic_ms())
+        return name if self.is_of(topic_id, opened.state) else None
+
     async def _look(self) -> None:
         after: str | None = ""
         while after is not None:

@@ -119,13 +119,16 @@ class DeleteTopic:
 
     This commit names every remaining segment. So with more than ``REMOVES_PER_COMMIT_MAX`` segments the caller should first
     delete all records (``DeleteAllRecords``). The result is the paths of the segments.
+
+    ``topic_id``: the incarnation that is meant; None: the present one.
     """
 
     move: Move = STAYS
+    topic_id: str | None = None
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[tuple[str, ...]]:
         """All segments removed, the metadata marked, the offsets' ``txn`` set to 0. Raises ``UnknownTopic``, ``Attached``."""
-        if state.topic_id is None:
+        if state.topic_id is None or self.topic_id not in (None, state.topic_id):
             raise UnknownTopic(state.topic)
         self.move.check(state)
         metadata = moved_metadata(state, STAYS)

@@ -28,7 +28,7 @@ from gateway.kafka.call import Answer, KafkaCall, Later, later
 from gateway.kafka.calls.coordinator import check_group, group_error
 from gateway.kafka.calls.group_topics import TopicIds
 from log_format.access.acls import Operation
-from log_format.errors import ErrorCode, RequestRefused, TidelogError
+from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
 from log_format.groups.changes import CommitOffsets
 from log_format.groups.row import OffsetRow
 
@@ -347,4 +347,9 @@ async def _asked(call: KafkaCall, topics: Iterable[Any]) -> list[_Asked]:
 
 async def _name(call: KafkaCall, topic: Any) -> str | None:
     name: str | None = getattr(topic, "name", None)
-    return await call.known_topics.name(topic.topic_id) if name is None else name
+    if name is not None:
+        return name
+    try:
+        return await call.known_topics.current(topic.topic_id)
+    except BackOff:
+        return None

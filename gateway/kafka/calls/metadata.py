@@ -69,7 +69,12 @@ async def metadata(call: KafkaCall, request: Any) -> Answer:
             raise Refused(f"topics can't be listed: {problem.detail}") from problem
         told: list[_Told] = [_described(call, state, leaders, operations=wants_operations) for state in states]
     else:
-        names = [(getattr(one, "topic_id", None), one.name) for one in request.topics]
+        # Java sends an empty name with an id, where others send none: the id counts.
+        ids = [getattr(one, "topic_id", None) for one in request.topics]
+        names = [
+            (topic_id, one.name if topic_id is None else None)
+            for topic_id, one in zip(ids, request.topics, strict=True)
+        ]
         creates = getattr(request, "allow_auto_topic_creation", True) and call.gateway.settings.auto_create_topics > 0
         told = await _named(call, names, leaders, operations=wants_operations, creates=creates)
     empty = call.answer(

@@ -20,7 +20,7 @@ from gateway.kafka.administered import Right, administered, each
 from gateway.kafka.call import Answer, KafkaCall
 from gateway.quotas.limits import PARTITIONS
 from log_format import limits
-from log_format.errors import ErrorCode, RequestRefused
+from log_format.errors import ErrorCode, RequestRefused, UnknownTopic
 from log_format.topic.config import TopicConfig, check_topic_name
 from log_format.topic.state import TopicState
 
@@ -71,15 +71,22 @@ async def delete_topics(call: KafkaCall, request: Any) -> Answer:
         name, topic_id = one
         if one in twice:
             return _twice("topic")
-        if name is None:
-            name = await call.known_topics.looked_up(topic_id)
-            if name is None or not call.allows("Describe", "topic", name):
-                raise RequestRefused(f"No topic has the id {topic_id}.", code=ErrorCode.UNKNOWN_TOPIC)
-        elif topic_id is not None:
-            raise RequestRefused("A topic is named by its name or by its id.")
         administration = call.engine.administration
-        await administered(call, Right("Delete", "topic", name), lambda: administration.delete(name))
-        return {"name": name}
+        if name is not None:
+            if topic_id is not None:
+                raise RequestRefused("A topic is named by its name or by its id.")
+            await administered(call, Right("Delete", "topic", name), lambda: administration.delete(name))
+            return {"name": name}
+        found = await call.known_topics.current(topic_id)
+        if found is None or not call.allows("Describe", "topic", found):
+            return _unknown_id(topic_id)
+        try:
+            await administered(
+                call, Right("Delete", "topic", found), lambda: administration.delete(found, str(topic_id))
+            )
+        except UnknownTopic:
+            return _unknown_id(topic_id)
+        return {"name": found}
 
     answers = await each(call, wanted, deleted)
     return call.answer(
@@ -88,6 +95,10 @@ async def delete_topics(call: KafkaCall, request: Any) -> Answer:
             for (name, topic_id), answer in zip(wanted, answers, strict=True)
         ]
     )
+
+
+def _unknown_id(topic_id: Any) -> dict[str, Any]:
+    return {"error_code": KafkaError.unknown_topic_id, "error_message": f"No topic has the id {topic_id}."}
 
 
 async def create_partitions(call: KafkaCall, request: Any) -> Answer:

@@ -13,14 +13,20 @@ from gateway.kafka.wire.reading import Malformed
 
 NONE: Final = 0
 SNAPPY: Final = 2
-_STREAMS: Final = {1: "gzip", 3: "lz4", 4: "zstd"}
+LZ4: Final = 3
+_STREAMS: Final = {1: "gzip", LZ4: "lz4", 4: "zstd"}
 CODECS: Final = (NONE, SNAPPY, *_STREAMS)
 ZSTD: Final = 4
-CODEC_NAMES: Final = {"gzip": 1, "snappy": SNAPPY, "lz4": 3, "zstd": ZSTD}
+CODEC_NAMES: Final = {"gzip": 1, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 _XERIAL: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEAD_BYTES: Final = 16
 _XERIAL_VERSIONS: Final = struct.pack(">ii", 1, 1)
 _LENGTH: Final = struct.Struct(">i")
+_LZ4_HEAD: Final = bytes.fromhex("04224d18604082")
+"""Magic number; version 1, independent blocks, no checksums; 64 KiB a block at most; the second byte of the head's xxHash."""
+_LZ4_BLOCK_BYTES: Final = 64 * 1024
+_LZ4_LENGTH: Final = struct.Struct("<I")
+_LZ4_END: Final = bytes(4)
 
 
 class TooLarge(Exception):
@@ -35,10 +41,26 @@ def compressed(codec: int, parts: Sequence[bytes | memoryview]) -> bytes | memor
     if codec == SNAPPY:
         block = bytes(cramjam.snappy.compress_raw(data))
         return b"".join((_XERIAL, _XERIAL_VERSIONS, _LENGTH.pack(len(block)), block))
+    if codec == LZ4:
+        return _lz4_frame(data)
     with pa.BufferOutputStream() as sink:
         with pa.CompressedOutputStream(sink, _STREAMS[codec]) as stream:
             stream.write(data)
         return memoryview(sink.getvalue())
+
+
+def _lz4_frame(data: bytes) -> bytes:
+    """A frame of independent blocks: Java reads no others (KIP-57; LZ4 Frame Format 1.6). Arrow's have linked ones."""
+    view = memoryview(data)
+    frame: list[bytes | memoryview] = [_LZ4_HEAD]
+    for start in range(0, len(data), _LZ4_BLOCK_BYTES):
+        plain = view[start : start + _LZ4_BLOCK_BYTES]
+        block: bytes | memoryview = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        is_plain = len(block) >= len(plain)
+        if is_plain:
+            block = plain
+        frame += (_LZ4_LENGTH.pack(len(block) | is_plain << 31), block)
+    return b"".join((*frame, _LZ4_END))
 
 
 def decompressed(codec: int, data: memoryview, bytes_max: int) -> bytes | memoryview:
