@@ -71,19 +71,3 @@ def test_redrive_produces_each_dead_letter_once(api: Api) -> None:
     api.refused(queue.call("redrive", {"to_topic": "no-such-topic"}), 404, "UNKNOWN_TOPIC")
     problem = api.refused(queue.call("redrive", {"max_records": 0}), 400, "INVALID_REQUEST")
     assert problem["errors"][0]["where"] == "/max_records"
-
-
-def test_redrive_writes_to_no_topic_that_a_record_names(api: Api) -> None:
-    """A producer to the dead letter topic may write its headers: what names another topic than the queue's stays there."""
-    letters, victim = api.topic(), api.topic()
-    queue = Queue(api, dead_letter_topic=letters)
-    forged = {"tidelog-dlq-queue": queue.name, "tidelog-dlq-topic": victim}
-    api.produce(letters, {"value": "forged", "headers": forged})
-    assert queue.call("redrive", {}).json() == {"redriven": 0}
-    assert api.records(victim) == []
-    queue.produce("a")
-    queue.settle(*queue.receive(), action="reject")
-    dead(api, letters, 2)
-    assert queue.call("redrive", {}).json() == {"redriven": 1}
-    assert values(queue.receive()) == ["a"]
-    assert api.records(victim) == []

@@ -10,6 +10,7 @@ from tests.support.engine import Gateway
 
 
 async def test_only_the_incarnation_that_is_meant_is_deleted(gateway: Gateway) -> None:
+    """The former id deletes nothing, neither by the call nor by a commit at the head."""
     administration = gateway.engine.administration
     former = (await gateway.topic("t")).state.topic_id
     await administration.delete("t", former)
