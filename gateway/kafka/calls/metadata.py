@@ -17,13 +17,13 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode as KafkaError
 
-from gateway.engine.fetch_answer import FetchFrom
 from gateway.engine.open_topic import OpenTopic
 from gateway.kafka.brokers import Broker, brokers_of, node_id
 from gateway.kafka.call import Answer, Encoded, KafkaCall, Refused
 from gateway.kafka.calls.auto_created import with_created
 from gateway.kafka.described_topics import Described, Leaders, partitions_of
 from gateway.kafka.errors import kafka_error
+from gateway.kafka.looking import looked_at
 from gateway.kafka.wire.messages import encoded_body
 from gateway.kafka.wire.splicing import with_field
 from log_format.access.acls import Operation
@@ -130,8 +130,8 @@ async def _named(
     creates: bool = False,
 ) -> list[_Told]:
     names = [await call.known_topics.name(topic_id) if name is None else name for topic_id, name in asked]
-    wanted = [FetchFrom(topic=name, partition=0) for name in names if name is not None]
-    looked = await call.engine.locating.fresh(wanted, call.engine.clock.monotonic_ms() - AGE_MS)
+    known = [name for name in names if name is not None]
+    looked = await looked_at(call, known, call.engine.clock.monotonic_ms() - AGE_MS)
     if creates:
         looked = await with_created(call, looked)
     return [

@@ -10,12 +10,12 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.engine.answer_memory import reserve_for_store
-from gateway.engine.fetch_answer import FetchFrom
 from gateway.engine.locating import Topics
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.read_records import ReadLimits
 from gateway.kafka.call import Answer, KafkaCall, later, let_others_in
 from gateway.kafka.errors import kafka_error
+from gateway.kafka.looking import looked_at
 from log_format.errors import TidelogError
 from log_format.records.schema import TIMESTAMP_MS_MAX
 from log_format.topic.state import TopicState
@@ -45,8 +45,7 @@ async def list_offsets(call: KafkaCall, request: Any) -> Answer:
 
 async def _looked_at(call: KafkaCall, names: list[str]) -> Topics:
     """The topics by name, each looked at once since the call came."""
-    wanted = [FetchFrom(topic=name, partition=0) for name in names]
-    return await call.engine.locating.fresh(wanted, call.engine.clock.monotonic_ms())
+    return await looked_at(call, names, call.engine.clock.monotonic_ms())
 
 
 async def _offset(call: KafkaCall, name: str, topic: OpenTopic | TidelogError, asked: Any) -> dict[str, Any]:
