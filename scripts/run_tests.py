@@ -14,6 +14,7 @@ Exit code: 0, or that of pytest's first run.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -69,6 +70,8 @@ def alone(test: str) -> int:
 
 def main(arguments: list[str]) -> int:
     """Run pytest with these arguments, and what failed once more if that may be forgiven."""
+    # A shell starts what runs in the background with SIGINT ignored, and programs hand that on to those that they start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # Python 3.11 formats a traceback's columns by a syntax tree. Where a finalizer does so while pytest parses a failed
     # test's source, that parse ends in a SystemError (python/cpython#106905), and with it the whole run.
     os.environ["PYTHONNODEBUGRANGES"] = "1"
