@@ -89,7 +89,7 @@ def _partition(number: int, found: PartitionDescription | None, error: KafkaErro
 
 @later
 async def alter(call: KafkaCall, request: Any) -> Answer:
-    """Have the group go on at these offsets."""
+    """Have the group go on at these offsets. A topic that it does not read yet needs Alter on the group, as subscribing does."""
     responses: list[dict[str, Any]] = []
     starts: dict[str, dict[int, int]] = {}
     try:
@@ -103,7 +103,8 @@ async def alter(call: KafkaCall, request: Any) -> Answer:
                 if not code:
                     starts.setdefault(one.topic_name, {})[part.partition_index] = part.start_offset
             responses.append({"topic_name": one.topic_name, "topic_id": _id(found), "partitions": partitions})
-        await _move(call, request.group_id, "Read", starts)
+        adds = not starts.keys() <= set((await call.engine.queues.settings(request.group_id)).topics)
+        await _move(call, request.group_id, "Alter" if adds else "Read", starts)
     except TidelogError as problem:
         return call.answer(error_code=group_error(problem), error_message=problem.detail, responses=())
     return call.answer(error_code=KafkaError.none, error_message=None, responses=responses)

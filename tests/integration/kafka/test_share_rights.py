@@ -142,3 +142,19 @@ def test_a_member_without_alter_adds_no_topic(service: Service, topic: str, memb
     service.secured.allow(principal, "Alter", "group", member.group)
     assert member.beat(0, [own]).error_code is NONE
     assert admin.http.get(f"/v1/queues/{member.group}").json()["topics"] == [topic, own]
+
+
+def test_altering_offsets_adds_no_topic_without_alter(service: Service, topic: str, member: ShareMember) -> None:
+    """The other way to have a queue read a topic: the group's other readers would be given its records, too."""
+    admin = service.secured.admin
+    own = admin.topic()
+    assert admin.http.put(f"/v1/queues/{member.group}", json={"topics": [topic]}).status_code == 201
+    principal, token = service.user(("Read", "topic", own), ("Read", "group", member.group))
+    assert log_in(member.wire, token).error_code == 0
+    moved = {"topic_name": own, "partitions": [{"partition_index": 0, "start_offset": 0}]}
+    asked = {"group_id": member.group, "topics": [moved]}
+    assert member.wire.call("alter_share_group_offsets", 0, **asked).error_code is GROUP_DENIED
+    assert admin.http.get(f"/v1/queues/{member.group}").json()["topics"] == [topic]
+    service.secured.allow(principal, "Alter", "group", member.group)
+    assert member.wire.call("alter_share_group_offsets", 0, **asked).error_code is NONE
+    assert set(admin.http.get(f"/v1/queues/{member.group}").json()["topics"]) == {topic, own}
