@@ -114,8 +114,11 @@ class JournalUpkeep:
 
 
 def _is_overdue(topic: JournalTopic, now_ms: int) -> bool:
-    """Whether gateways have left it undone: by time, or since nothing drains a topic that was closed and left."""
+    """Whether gateways have left it undone: by time, or since nothing drains a topic that was closed and left.
+
+    A time far in the future is another machine's wrong clock: it would be left for as long as that clock is ahead.
+    """
     since_ms = topic.undrained_since_ms
     if since_ms is None:
         return False
-    return not topic.is_open or now_ms - since_ms >= 2 * topic.drain_ms
+    return not topic.is_open or abs(now_ms - since_ms) >= 2 * topic.drain_ms

@@ -1,7 +1,11 @@
 """Keeps journals short: topics are drained when it is time, and what was drained or left is said in the journal.
 
 Each gateway looks after the journals that it owns, as it sees its peers. What the owner leaves undone for twice the time, any
-other gateway does: several at once do no harm. A drain that fails is tried again, and stops no other.
+other gateway does: several at once do no harm. A drain that fails is tried again, and stops no other; nor does a journal or a
+closed topic that can't be read.
+
+How long a topic waits is told by the clock of the gateway that appended to it. A time in the future counts from when this
+gateway first saw it.
 
 Belongs to the event loop.
 """
@@ -17,6 +21,7 @@ from gateway.cluster.ownership import Ownership
 from gateway.engine.open_journal import Journals, OpenJournal
 from gateway.engine.open_table import TableAccess
 from gateway.engine.registry import TopicRegistry
+from gateway.journals.times_ahead import TimesAhead
 from gateway.supervised import supervised
 from log_format.checkpoints.journal_log import journals_of
 from log_format.errors import StoreUnavailable, TidelogError
@@ -52,6 +57,7 @@ class JournalUpkeep:
         self._ownership = ownership
         self._rounds = 0
         self._drain_takes_ms = 0.0
+        self._ahead = TimesAhead()
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -64,32 +70,39 @@ class JournalUpkeep:
             self._running.cancel()
 
     async def keep_once(self) -> None:
-        """Drain what is due, say what is to be said. Raises ``TidelogError`` where a journal can't be read."""
+        """Drain what is due, say what is to be said. A journal that can't be read is left to the next round."""
         if self._rounds % _FOUND_EVERY_ROUNDS == 0:
             await self._find()
         self._rounds += 1
-        for journal in self._journals:
-            is_owner = self._ownership.of_journal(journal.number) is None
-            age_ms_max = _ROUND_MS if journal.state.runs.file_count() else _QUIET_MS
-            state = await journal.recent(age_ms_max)
-            now_ms = self._access.clock.now_ms()
-            topics = state.topics.by_id.values()
-            due = {id(topic): topic for topic in topics if _is_due(journal, topic, now_ms, is_owner=is_owner)}
-            if is_owner:
-                early = due_early(topics, now_ms, self._drain_takes_ms)
-                due |= {id(topic): topic for topic in early}
-            await self._drain_all(list(due.values()), (journal.log.observed_ms or 0) - 1)
-            if is_owner and self._rounds % _LEFT_ROUNDS == 0:
-                await self._release(journal, topics)
-            # The owner's next commit says it; what others commit, they commit by the owner.
-            if (journal.writer.is_idle or not is_owner) and (journal.writer.has_notes or state.runs.unneeded(1)):
-                await journal.say()
+        self._ahead.begin()
+        for journal in list(self._journals):
+            try:
+                await self._keep(journal)
+            except TidelogError as error:
+                _log.warning("journal %d can't be looked after: %s", journal.number, error.detail)
+
+    async def _keep(self, journal: OpenJournal) -> None:
+        is_owner = self._ownership.of_journal(journal.number) is None
+        age_ms_max = _ROUND_MS if journal.state.runs.file_count() else _QUIET_MS
+        state = await journal.recent(age_ms_max)
+        clock, topics = self._access.clock, state.topics.by_id.values()
+        now_ms, monotonic_ms = clock.now_ms(), clock.monotonic_ms()
+        due = {}
+        for topic in topics:
+            age_ms = self._ahead.age_ms(topic, now_ms, monotonic_ms)
+            if age_ms is not None and _is_due(journal, topic, age_ms, is_owner=is_owner):
+                due[id(topic)] = topic
+        if is_owner:
+            due |= {id(topic): topic for topic in due_early(topics, now_ms, self._drain_takes_ms)}
+        await self._drain_all(list(due.values()), (journal.log.observed_ms or 0) - 1)
+        if is_owner and self._rounds % _LEFT_ROUNDS == 0:
+            await self._release(journal, topics)
+        # The owner's next commit says it; what others commit, they commit by the owner.
+        if (journal.writer.is_idle or not is_owner) and (journal.writer.has_notes or state.runs.unneeded(1)):
+            await journal.say()
 
     async def _round(self) -> None:
-        try:
-            await self.keep_once()
-        except TidelogError as error:
-            _log.warning("journals can't be looked after: %s", error.detail)
+        await self.keep_once()
         await asyncio.sleep(_ROUND_MS / 1000)
 
     async def _find(self) -> None:
@@ -131,7 +144,11 @@ class JournalUpkeep:
         """Forget closed topics that are not at the journal any more."""
         for topic in [topic for topic in topics if not topic.is_open]:
             opened = self._topics.get(topic.name, always=True)
-            await opened.look()
+            try:
+                await opened.look()
+            except TidelogError as error:
+                _log.warning("whether topic %s has left its journal can't be seen: %s", topic.name, error.detail)
+                continue
             own = opened.log.state
             stays = own.topic_id == topic.topic_id and own.attachment is not None
             if not stays or (own.attachment is not None and own.attachment.first != topic.first):
@@ -160,12 +177,10 @@ def begins_after_ms(drain_ms: int) -> float:
     return max(_EARLY * drain_ms, drain_ms - _SPARE_MS)
 
 
-def _is_due(journal: OpenJournal, topic: JournalTopic, now_ms: int, *, is_owner: bool) -> bool:
+def _is_due(journal: OpenJournal, topic: JournalTopic, age_ms: int, *, is_owner: bool) -> bool:
     """Others than the owner leave it twice the time, and twice the bytes."""
-    if topic.undrained_since_ms is None:
-        return False
     after_ms = begins_after_ms(topic.drain_ms) if is_owner else 2 * topic.drain_ms
-    if now_ms - topic.undrained_since_ms >= after_ms:
+    if age_ms >= after_ms:
         return True
     undrained = journal.state.runs.of(topic.topic_id)
     return undrained is not None and undrained.size_bytes >= (_EARLY if is_owner else 2) * topic.drain_bytes

@@ -17,7 +17,7 @@ import pyarrow as pa
 from log_format.delta.committer import Committer
 from log_format.delta.log import TableLog
 from log_format.delta.table import StateT
-from log_format.errors import BackOff, StoreUnavailable, UnknownTopic
+from log_format.errors import BackOff, StoreUnavailable, TidelogError, UnknownTopic
 from log_format.ids import NewId
 from log_format.journal.append import JournalAppend, Routed
 from log_format.journal.drain import DRAIN_BYTES_MAX, Drain, drainable, drained_entry
@@ -135,13 +135,17 @@ class TopicsAnywhere:
         raise Attached(log.state.topic)
 
     def _append_directly(self, log: TableLog[TopicState], batch: Batch) -> Outcome:
-        """Append by a commit of the topic's own, between leaving its journal and joining it again."""
+        """Append by a commit of the topic's own, between leaving its journal and joining it again.
+
+        The outcome is that of the append: a topic that can't join again keeps its own commits.
+        """
         before = self._leave(log)
         try:
             return self._appended(log, batch)
         finally:
             if before is not None:
-                self._join(log, before)
+                with suppress(TidelogError):
+                    self._join(log, before)
 
     def _leave(self, log: TableLog[TopicState]) -> Attachment | None:
         """Give the topic its own commits; where it was. Raises as ``append``."""
@@ -159,7 +163,8 @@ class TopicsAnywhere:
             except Attached:
                 continue
             notes = [Release(own.topic_id, here.number)]
-            self.note(here.journal, notes if drained is None else [drained, *notes])
+            with suppress(TidelogError):  # the topic has left: the journal's owner sees that by itself
+                self.note(here.journal, notes if drained is None else [drained, *notes])
             return here
         raise Attached(log.state.topic)
 

@@ -54,6 +54,15 @@ def test_what_gateways_leave_undrained_is_drained_after_twice_the_time(
     assert shared.look("a").next_offsets.tolist() == [2, 0]
 
 
+def test_a_time_far_in_the_future_is_overdue(bench: MaintenanceBench, shared: SharedBench) -> None:
+    """The clock of a gateway was ahead: nothing would drain what it appended until that time has come."""
+    bench.clock.pass_ms(10 * DRAIN_MS)
+    shared.append("a", b"0")
+    bench.clock.pass_ms(-10 * DRAIN_MS)
+    assert round_of(bench).drains == 1
+    assert shared.own("a") == [1, 0]
+
+
 def test_a_topic_that_can_not_be_drained_stops_no_other(bench: MaintenanceBench, shared: SharedBench) -> None:
     """It is reported, counted and tried again."""
     shared.append("a", b"0")

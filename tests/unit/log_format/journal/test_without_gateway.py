@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from log_format.delta.committer import Committer
+from log_format.errors import StoreUnavailable
 from log_format.inspection.verify import verify_topic
 from log_format.journal.entries import Close
 from log_format.journal.look import look_at
@@ -211,6 +212,41 @@ def test_a_program_that_dies_in_a_large_append_leaves_a_whole_topic(is_behind: b
         report = verify_topic(store, "t", clock=bench.clock)
         assert report.ok, report
     assert died >= 8
+
+
+@pytest.mark.parametrize("what", ["everything behind the append", "the journal behind the leave"])
+def test_an_append_that_stands_is_told_whatever_becomes_of_its_topics_place(what: str) -> None:
+    """Else a caller would repeat it: a store that fails later makes no refusal of a batch that is in the log."""
+    store = FaultyStore(MemoryStore())
+    bench = SharedBench(store, ManualClock(), direct_bytes_min=1_000)
+    bench.create("t")
+    bench.append("t", b"0")
+    is_of_journal = what.startswith("the journal")
+    seen: list[str] = []
+
+    def fail(operation: str, key: str) -> None:
+        if is_of_journal:
+            is_late = operation == "put_if_absent" and key.startswith("system/journals") and "closed" in seen
+        else:
+            is_late = "appended" in seen
+        if is_late:
+            raise StoreUnavailable(key, "planted", may_have_happened=False)
+
+    def note(operation: str, key: str) -> None:
+        if operation == "put_if_absent" and key.startswith("system/journals"):
+            seen.append("closed")
+        if key.startswith("topics/t/segments/") and operation.startswith("put"):
+            seen.append("segment")  # that of the drain, then that of the append
+        if key.startswith("topics/t/_delta_log/") and operation == "put_if_absent" and seen.count("segment") == 2:
+            seen.append("appended")
+
+    store.before, store.after = fail, note
+    assert bench.append("t", b"1" * 2_000) == (Appended(0, 1, 1),)
+    store.before = store.after = nothing
+    assert bench.own("t") == [2, 0]
+    assert bench.append("t", b"2") == (Appended(0, 2, 1),)
+    assert bench.look("t").next_offsets.tolist() == [3, 0]
+    assert verify_topic(store, "t", clock=bench.clock).ok
 
 
 class Died(BaseException):
