@@ -237,5 +237,7 @@ class RecordBatch:
 def _call(fn: Callable[..., object], *arguments: object) -> None:
     try:
         fn(*arguments)
-    except Exception:  # the user's code, in our thread, which has more to deliver
+    except BaseException as error:  # the user's code, in our thread, which has more to deliver, whatever ends it
+        if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
+            raise  # Ctrl-C, or sys.exit() in a callback of a record that was finished already
         _logger.exception("a delivery callback raised an exception")

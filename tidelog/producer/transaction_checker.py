@@ -107,7 +107,9 @@ class TransactionChecker(Closing):
     def _decided(self, transaction: OpenTransaction) -> bool:
         try:
             verdict = self._check(transaction)
-        except Exception:  # the user's code, in our thread, which has more to ask
+        except BaseException as error:  # the user's code, in our thread, which has more to ask, whatever ends it
+            if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
+                raise
             _logger.exception("checking transaction %s raised an exception", transaction.transaction_id)
             return False
         end = {"commit": commit, "abort": abort}.get(verdict)

@@ -242,6 +242,23 @@ def test_records_are_reported_when_no_gateway_takes_them_in_time(dead_url: str) 
     assert all(isinstance(error, DeliveryTimeout) for error, _ in reported)
 
 
+@pytest.mark.parametrize("raised", [SystemExit, KeyboardInterrupt, GeneratorExit, ValueError])
+def test_no_end_of_a_callback_ends_the_producer(gateway: FakeGateway, raised: type[BaseException]) -> None:
+    """``sys.exit`` in a callback would end the thread that sends: later records would be lost, and their futures never end."""
+    gateway.create("t", 1)
+    told: list[int | None] = []
+
+    def tell(_error: TidelogError | None, record: SentRecord) -> None:
+        told.append(record.offset)
+        raise raised
+
+    with Producer(gateway.url, linger_ms=0, max_in_flight=1, on_delivery=tell) as producer:
+        for number in range(3):
+            future = producer.send("t", str(number), partition=0)
+            assert future.result(timeout=10).offset == number
+    assert told == [0, 1, 2]
+
+
 def test_one_bad_record_does_not_take_its_batch_down(gateway: FakeGateway) -> None:
     """What is refused before sending is refused alone; its neighbours are stored, in order."""
     gateway.create("t", 2, max_message_bytes=1_000)
