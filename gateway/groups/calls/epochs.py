@@ -2,7 +2,8 @@
 
 1. A member that loses partitions keeps its epoch, and is told what is left, until its client says that it reads no more than
    that. Then it acknowledges the generation: only now the partitions go to others.
-2. What a client said last, and was told last, is memory. One that finds another coordinator says everything again.
+2. What a client said last, and was told last, is memory. One that finds another coordinator is told everything again.
+3. So is an acknowledgement that frees no partition. The next coordinator takes it from the member (``LiveGroup.recall``).
 """
 
 from __future__ import annotations
@@ -143,6 +144,7 @@ class MemberEpochs:
         return Beaten(epoch=joined.member.acknowledged, assigned=joined.readable)
 
     async def _go_on(self, group: LiveGroup, member: MemberRow, session: Session, beat: Beat) -> Beaten:
+        group.recall(beat.member_id, beat.epoch)
         is_repeated = (
             beat.owned is not None and beat.epoch < session.acknowledged and _within(beat.owned, member.target)
         )

@@ -324,17 +324,16 @@ class ClassicGroup:
         self._parts.deadlines.expect(self.name, until_ms)
 
     async def _replace(self, old: Member, wish: JoinWish, new_id: str) -> ClassicJoined:
-        """A static member comes back under a new id; the old one is fenced. It goes on with what it had where nothing changed."""
+        """A static member comes back under a new id; the old one is fenced. It goes on with what it had unless the members would
+        now choose another protocol (KIP-345). Its metadata may differ: a sticky assignor's change with each start."""
         former_leader = self.leader
         is_leader = old.member_id == former_leader
-        protocol = self.protocol or ""
-        is_same = old.metadata_by_protocol.get(protocol) == dict(wish.protocols).get(protocol)
         old.fail(fenced_member(self.name, old.member_id))
         member = old.successor(new_id, wish, self._clock.monotonic_ms())
         self.members.replace(old, member)
         if is_leader:
             self.leader = new_id
-        if self.phase is not Phase.STABLE or not is_same:
+        if self.phase is not Phase.STABLE or chosen_protocol(list(self.members)) != self.protocol:
             if self.phase is not Phase.PREPARING:
                 self._prepare()
             return await self._next(member)

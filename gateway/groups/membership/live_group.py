@@ -22,7 +22,7 @@ from gateway.engine.waiting import Wakeup
 from gateway.groups.assignment.next_row import Subscriptions
 from gateway.groups.bounds import CHANGES_WAITING_MAX, MEMBERS_MAX, GroupBounds
 from gateway.groups.membership.regrouping import Asked, Regrouping, assignor_of, other_assignor
-from gateway.groups.membership.session import Session, session_of
+from gateway.groups.membership.session import Session, inherited, session_of
 from gateway.groups.metrics import GroupMetrics
 from gateway.groups.subscription.subscribed_topics import SeenTopics, SubscribedTopics
 from gateway.problem import overloaded
@@ -78,7 +78,7 @@ class LiveGroup:
         self._parts = parts
         self._clock = parts.clock
         now_ms = self._clock.monotonic_ms()
-        self.sessions = {member.member_id: session_of(member, now_ms + parts.bounds.lease_ms) for member in row.members}
+        self.sessions = {member.member_id: inherited(member, now_ms + parts.bounds.lease_ms) for member in row.members}
         self._changes: GroupCommit[Asked, GroupRow] = GroupCommit(
             self._take_in, schedule=AtOnce(), label=f"group {row.group!r}", waiting_max=CHANGES_WAITING_MAX
         )
@@ -169,6 +169,7 @@ class LiveGroup:
         session = self.sessions[member_id]
         session.seen_ms = max(session.seen_ms, self._clock.monotonic_ms())
         before = session.acknowledged
+        session.is_inherited &= generation is None
         if generation is not None and generation > self.row.generation:
             raise stale(self.name, f"generation {generation} was never given out; {self.row.generation} is the newest")
         if generation == self.row.generation:
@@ -180,6 +181,13 @@ class LiveGroup:
             session.acknowledged, session.learned_ms = generation, None
         return self._heard(self.row, member, has_changed=session.acknowledged != before)
 
+    def recall(self, member_id: str, generation: int) -> None:
+        """The member says which generation it acknowledged last. That of an earlier coordinator's memory counts from now on."""
+        session = self.sessions[member_id]
+        if self._may_recall(member_id, generation):
+            session.acknowledged = generation
+        session.is_inherited &= generation != session.acknowledged
+
     def told(self, member_id: str, generation: int) -> None:
         """The member is about to hear of the generation. From now on it has a session's time to acknowledge it."""
         session = self.sessions.get(member_id)
@@ -190,7 +198,7 @@ class LiveGroup:
         """Raise ``RequestRefused`` unless the generation is the member's last one or the group's present one."""
         self.member(member_id)
         acknowledged = self.sessions[member_id].acknowledged
-        if generation not in (acknowledged, self.row.generation):
+        if generation not in (acknowledged, self.row.generation) and not self._may_recall(member_id, generation):
             raise stale(
                 self.name, f"generation {generation} is neither {acknowledged}, its last, nor {self.row.generation}"
             )
@@ -247,6 +255,13 @@ class LiveGroup:
             for wakeup in waiting:
                 wakeup.set()
 
+    def _may_recall(self, member_id: str, generation: int) -> bool:
+        """Whether an earlier coordinator may have taken the acknowledgement. One that frees partitions is in the row."""
+        session = self.sessions[member_id]
+        if not session.is_inherited or not session.acknowledged < generation <= self.row.generation:
+            return False
+        return generation < self.row.generation or not _has_lost(self.member(member_id))
+
     def _heard(self, row: GroupRow, member: MemberRow, *, has_changed: bool) -> Heard:
         holdings = self.holdings if row is self.row else Holdings(row)
         return Heard(
@@ -261,7 +276,7 @@ class LiveGroup:
         if session.acknowledged == generation:
             return None
         member = self.member(member_id)
-        if any(set(numbers) - set(member.target.get(topic, ())) for topic, numbers in member.held.items()):
+        if _has_lost(member):
             row = await self._next(Asked(acknowledged={member_id: generation}))
             stands()
             return row
@@ -325,3 +340,8 @@ class LiveGroup:
         self.row = row
         self.holdings = Holdings(row)
         self.expect_end()
+
+
+def _has_lost(member: MemberRow) -> bool:
+    """Whether it may still hold partitions that its generation gives to others."""
+    return any(set(numbers) - set(member.target.get(topic, ())) for topic, numbers in member.held.items())

@@ -28,6 +28,9 @@ class Session:
     """What a client of Kafka's consumer protocol (KIP-848) says that it reads; None: it has not, since it was given more."""
     assigned: Partitions | None = None
     """What such a client was last told to read."""
+    is_inherited: bool = False
+    """An earlier coordinator took the member in, and this one has not heard what it acknowledged there. That may be newer than
+    what the row has, since an acknowledgement is written only where the member lost partitions."""
     is_ended: bool = False
     """The member is out, and is told so. Its partitions are free only once its session is over by its own clock, too. The answer
     that told it of a generation may have been lost, and the next answer may have told it that all is well."""
@@ -46,6 +49,13 @@ class Session:
     def over_ms(self) -> int:
         """From then on the member can't believe any more to be one."""
         return self.seen_ms + self.timeout_ms
+
+
+def inherited(member: MemberRow, seen_ms: int) -> Session:
+    """The session of a member that the group's new coordinator finds in the row."""
+    session = session_of(member, seen_ms)
+    session.is_inherited = True
+    return session
 
 
 def session_of(member: MemberRow, seen_ms: int) -> Session:

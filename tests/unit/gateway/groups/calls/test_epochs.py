@@ -60,9 +60,9 @@ class _Topics:
 class _World:
     """One gateway's coordinator."""
 
-    def __init__(self) -> None:
+    def __init__(self, table_of_others: _Table | None = None) -> None:
         self.clock = ManualClock()
-        self.table = _Table()
+        self.table = table_of_others or _Table()
         table: Any = self.table
         topics: Any = _Topics()
         parts = GroupParts(
@@ -74,8 +74,12 @@ class _World:
             metrics=GroupMetrics(CollectorRegistry()),
             bounds=GroupBounds(),
         )
-        self.coordinator = Coordinator(parts, coordinator_id="me")
+        self.coordinator = Coordinator(parts, coordinator_id="me" if table_of_others is None else "next")
         self.epochs = MemberEpochs(self.coordinator, topics)
+
+    def taken_over(self) -> _World:
+        """The next gateway's coordinator: it knows the table, and nothing that only this one's memory has."""
+        return _World(self.table)
 
     async def beat(self, member: str, epoch: int, **more: Any) -> Beaten:
         """A heartbeat that says nothing new, or what is given."""
@@ -198,6 +202,66 @@ async def test_a_static_member_that_goes_comes_back_to_what_it_had() -> None:
     with pytest.raises(RequestRefused) as refused:
         await world.beat("a", 1, instance_id="i")
     assert refused.value.code is ErrorCode.FENCED_MEMBER
+
+
+async def _settled_pair(world: _World) -> Partitions:
+    """``a`` and ``b`` share ``t``, then ``b`` goes: ``a`` acknowledges generation 3, which takes nothing from it. Of ``a``'s
+    epochs the table has 2."""
+    await world.join("a")
+    await world.join("b")
+    left = (await world.beat("a", 1)).assigned
+    assert left is not None
+    assert (await world.beat("a", 1, owned=left)).epoch == 2
+    await world.beat("b", 2)
+    await world.beat("b", -1)
+    told = await world.beat("a", 2)
+    assert (told.epoch, _size(told.assigned)) == (3, PARTITIONS)
+    assert (await world.row("a")).acknowledged == 2
+    assert told.assigned is not None
+    return told.assigned
+
+
+async def test_a_member_goes_on_at_the_next_coordinator() -> None:
+    """Its epoch is newer than the table's, since only memory had it. It may commit under it, goes on, and is told all anew."""
+    world = _World()
+    assigned = await _settled_pair(world)
+    later = world.taken_over()
+    await later.epochs.check("g", "a", 3, None)
+    told = await later.beat("a", 3)
+    assert (told.epoch, told.assigned) == (3, assigned)
+    assert (await later.row("a")).acknowledged <= 3
+    assert (await later.beat("a", 3)).assigned is None
+
+
+async def test_a_member_goes_on_though_the_group_changed_first() -> None:
+    """The next coordinator takes another in before it hears of the member, whose epoch then is between table and generation."""
+    world = _World()
+    assigned = await _settled_pair(world)
+    later = world.taken_over()
+    assert (await later.join("c")).epoch == 4
+    await later.epochs.check("g", "a", 3, None)
+    told = await later.beat("a", 3, owned=assigned)
+    assert (told.epoch, _size(told.assigned)) == (3, 2)
+    assert (await later.beat("c", 4)).assigned is None, "the member reads it still"
+    assert (await later.beat("a", 3, owned=told.assigned)).epoch == 4
+    assert _size((await later.beat("c", 4)).assigned) == 2
+
+
+async def test_epochs_that_no_coordinator_gave_are_fenced() -> None:
+    """Above the generation; the present one while the member has not let go; and each but its own once it was heard of."""
+    world = _World()
+    assigned = await _settled_pair(world)
+    later = world.taken_over()
+    await later.join("c")
+    for epoch in (4, 5):
+        with pytest.raises(FencedEpoch):
+            await later.beat("a", epoch, owned=assigned)
+    assert (await later.beat("a", 2)).epoch == 2
+    with pytest.raises(FencedEpoch):
+        await later.beat("a", 3)
+    with pytest.raises(RequestRefused) as refused:
+        await later.epochs.check("g", "a", 3, None)
+    assert refused.value.code is ErrorCode.STALE_GENERATION
 
 
 async def test_a_member_that_leaves_frees_what_it_had() -> None:

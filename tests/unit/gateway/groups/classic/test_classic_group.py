@@ -160,60 +160,6 @@ async def test_a_new_member_gets_its_id_first() -> None:
     assert again.done()
 
 
-async def test_a_static_member_comes_back_without_a_rebalance() -> None:
-    """It gets a new id and what it had; the old id is fenced in memory and in the table. A leader need not assign anew."""
-    world = await _world()
-    first, second = await world.stable({"instance": "i1"}, {"instance": "i2"})
-    back = await world.group.join(wish_of(instance="i1", can_skip=True), "m-back")
-    assert back is not None
-    assert (back.generation, back.leader, back.skip_assignment) == (1, "m-back", True)
-    assert len(back.members) == 2
-    assert await world.group.sync("m-back", "i1", 1, ("consumer", "range"), {}) == first.assignment
-    world.group.heartbeat(second.id, "i2", 1)
-    with pytest.raises(RequestRefused) as refused:
-        world.group.heartbeat(first.id, "i1", 1)
-    assert _code(refused) is ErrorCode.FENCED_MEMBER
-    with pytest.raises(RequestRefused) as refused:
-        world.group.check_commit(first.id, 1)
-    assert _code(refused) is ErrorCode.FENCED_MEMBER
-    refusal = await world.table.commit(first.id, 1, 5)
-    assert refusal is not None
-    assert refusal.code is ErrorCode.FENCED_MEMBER
-    assert await world.table.commit("m-back", 1, 5) is None
-
-
-async def test_a_static_leader_whose_client_can_not_skip_does_not_lead() -> None:
-    """It is told that the id that it had leads, so it does not assign."""
-    world = await _world()
-    (first,) = await world.stable({"instance": "i1"})
-    back = await world.group.join(wish_of(instance="i1"), "m-back")
-    assert back is not None
-    assert (back.leader, list(back.members)) == (first.id, [])
-
-
-async def test_a_static_member_with_other_topics_is_a_rebalance() -> None:
-    """Others join again."""
-    world = await _world()
-    _, second = await world.stable({"instance": "i1"}, {})
-    back = await world.member(instance="i1", protocols=(("range", subscription_of(["u"])),))
-    assert not back.done()
-    clients = await world.synced(back, *await _rejoin(world, second))
-    assert {one.generation for one in clients} == {2}
-
-
-async def test_a_static_member_may_be_away_during_a_rebalance() -> None:
-    """It stays a member until its session ends, and no dynamic one does."""
-    world = await _world()
-    first, _, _ = await world.stable({}, {"instance": "i2", "session_ms": 10 * REBALANCE_MS}, {})
-    joining = [await world.member(), *await _rejoin(world, first)]
-    for _ in range(REBALANCE_MS // (SESSION_MS - 1) + 1):
-        await world.passes(SESSION_MS - 1)
-    clients = await world.synced(*joining)
-    assert {one.wish.instance_id for one in world.group.members} == {None, "i2"}
-    assert len(clients) == 2
-    assert len(world.group.members) == 3
-
-
 async def test_members_vote_for_a_protocol() -> None:
     """Of those that all know, the one that most prefer. A member that knows none of them is refused, and other kinds are."""
     world = await _world()
