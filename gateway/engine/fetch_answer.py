@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -36,6 +37,8 @@ class FetchLimits:
     bytes_max: int
     bytes_min: int
     wait_ms_max: int
+    sent_bytes: Callable[[Sequence[Fetched | TidelogError]], int] | None = None
+    """How many bytes these partitions have as they are sent, for ``bytes_min``; None: those of keys, values and headers."""
 
     @property
     def are_small(self) -> bool:
@@ -85,3 +88,10 @@ class FetchAnswer:
             self.is_final |= part.records.is_full
         else:
             self.is_final = True
+
+    def has_least(self, limits: FetchLimits) -> bool:
+        """Whether it has what is waited for."""
+        # A tombstone without a key has no bytes, yet a reader that waits for the least should get it.
+        if not self.record_count or limits.bytes_min <= 1 or self.size_bytes >= limits.bytes_min:
+            return self.record_count > 0
+        return limits.sent_bytes is not None and limits.sent_bytes(self.parts) >= limits.bytes_min

@@ -246,8 +246,7 @@ class Fetching:
             return True
         if answer.record_count >= limits.records_max or answer.size_bytes >= limits.bytes_max:
             return True
-        # A tombstone without a key has no bytes, yet a reader that waits for the least should get it.
-        return answer.record_count > 0 and (limits.bytes_min <= 1 or answer.size_bytes >= limits.bytes_min)
+        return answer.has_least(limits)
 
     async def _register(self, stack: ExitStack, starts: Sequence[ReadFrom | TidelogError], wakeup: Wakeup) -> None:
         by_topic: dict[OpenTopic, list[int]] = {}

@@ -173,7 +173,7 @@ def _broker_settings(call: KafkaCall) -> list[Told]:
     """What tools ask a broker for. The store keeps records safe, so every count of replicas is 1."""
     settings = call.gateway.settings
     told = {
-        "auto.create.topics.enable": (BOOLEAN, "false"),
+        "auto.create.topics.enable": (BOOLEAN, "true" if settings.auto_create_topics else "false"),
         "broker.id": (INT, _own_id(call)),
         "default.replication.factor": (INT, "1"),
         "delete.topic.enable": (BOOLEAN, "true"),

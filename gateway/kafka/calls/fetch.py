@@ -22,7 +22,7 @@ from gateway.engine.fetch_answer import Fetched, FetchFrom, FetchLimits
 from gateway.kafka.brokers import of_zones
 from gateway.kafka.call import Answer, Encoded, KafkaCall, Later, let_others_in
 from gateway.kafka.calls.fetch_bodies import TOPIC_ID_VERSION_MIN, Answered, body
-from gateway.kafka.calls.fetched_batches import batches_of
+from gateway.kafka.calls.fetched_batches import batches_of, sent_bytes
 from gateway.kafka.calls.metadata import brokers_here
 from gateway.kafka.encoded_batches import Parts
 from gateway.kafka.errors import kafka_error
@@ -55,11 +55,13 @@ async def fetch(call: KafkaCall, request: Any) -> Answer | Later:
     asked = list(session.asked.values())
     wanted = await _wanted(call, asked, _other_zone(call, request))
     has_errors = any(not isinstance(one, FetchFrom) for one in wanted)
+    found_from = [one for one in wanted if isinstance(one, FetchFrom)]
     limits = FetchLimits(
         records_max=RECORDS_MAX,
         bytes_max=min(max(1, request.max_bytes), BYTES_MAX),
         bytes_min=0 if has_errors else max(0, request.min_bytes),
         wait_ms_max=0 if has_errors else min(max(0, round(request.max_wait.total_seconds() * 1000)), WAIT_MS_MAX),
+        sent_bytes=lambda parts: sent_bytes(call, found_from, parts),
     )
     return Later(_fetched(call, session, asked, wanted, limits))
 

@@ -20,13 +20,15 @@ from gateway.engine.fetch_answer import Fetched, FetchFrom
 from gateway.engine.tail_cache import Original
 from gateway.kafka.call import KafkaCall
 from gateway.kafka.encoded_batches import Parts, Place
-from gateway.kafka.wire.batch_head import codec_of, moved
+from gateway.kafka.wire.batch_head import HEAD, codec_of, moved
 from gateway.kafka.wire.compression import CODEC_NAMES, NONE, ZSTD
 from gateway.kafka.wire.encoding import encoded
 from log_format.errors import TidelogError
 
 INLINE_BYTES_MAX: Final = 64 * 1024
 """Records of more bytes are encoded in a thread."""
+RECORD_HEAD_BYTES: Final = 7
+"""A record's lengths, attributes, deltas and count of headers have so many bytes at least."""
 ZSTD_VERSION_MIN: Final = 10
 """Of Fetch (KIP-110)."""
 
@@ -41,6 +43,12 @@ class _Encoding:
     is_at_end: bool
     batch: Parts = ()
 
+    @property
+    def least_bytes(self) -> int:
+        """Of a batch that is not compressed."""
+        count: int = sum(table.num_rows for table in self.tables)
+        return HEAD.size + self.size_bytes + RECORD_HEAD_BYTES * count
+
     def encode(self) -> None:
         """In a thread if there is much."""
         self.batch = encoded(self.tables, self.place.offset, self.place.next_offset, codec=self.place.codec)
@@ -52,6 +60,11 @@ class _Planned:
 
     pieces: list[Original | _Encoding] = field(default_factory=list)
 
+    @property
+    def sent_bytes(self) -> int:
+        """As ``sent_bytes``."""
+        return sum(one.least_bytes if isinstance(one, _Encoding) else len(one.data) for one in self.pieces)
+
     def batches(self) -> Parts:
         """Once all is encoded."""
         found: list[bytes | memoryview] = []
@@ -61,6 +74,16 @@ class _Planned:
             else:
                 found += moved(memoryview(piece.data), piece.base_offset)
         return found
+
+
+def sent_bytes(call: KafkaCall, asked: Sequence[FetchFrom], parts: Sequence[Fetched | TidelogError]) -> int:
+    """About how many bytes the batches of these partitions have. A producer's batch counts as it is; one that is encoded anew
+    counts without compression, and at most as it is then."""
+    return sum(
+        _plan(call, one, part).sent_bytes
+        for one, part in zip(asked, parts, strict=True)
+        if isinstance(part, Fetched) and part.records.record_count
+    )
 
 
 async def batches_of(

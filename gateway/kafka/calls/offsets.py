@@ -57,7 +57,8 @@ async def _offset(call: KafkaCall, name: str, topic: OpenTopic | TidelogError, a
         offset, timestamp = await _found(call, topic, asked.partition_index, asked.timestamp)
     except TidelogError as error:
         return found | {"error_code": kafka_error(error), "leader_epoch": -1}
-    return found | {"offset": offset, "timestamp": timestamp}
+    # A broker knows no epoch of a record that there is not.
+    return found | {"offset": offset, "timestamp": timestamp, "leader_epoch": LEADER_EPOCH if offset >= 0 else NONE}
 
 
 async def _found(call: KafkaCall, topic: OpenTopic, partition: int, timestamp: int) -> tuple[int, int]:

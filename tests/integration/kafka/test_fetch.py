@@ -73,6 +73,25 @@ def codec_of(batch: bytes) -> int:
     return batch[22] & 7
 
 
+def test_the_least_bytes_are_those_of_batches(gateway: KafkaGateway) -> None:
+    """A record of three bytes is a batch of more than ten, so ``fetch.min.bytes`` of ten is there: the consumer does not wait."""
+    topic = gateway.topic("least-bytes")
+    producer = Producer({"bootstrap.servers": gateway.kafka})
+    producer.produce(topic, b"abc")
+    assert producer.flush(30) == 0
+    wants = {"fetch.min.bytes": 10, "fetch.wait.max.ms": 120_000, "socket.timeout.ms": 180_000}
+    consumer = Consumer(
+        {"bootstrap.servers": gateway.kafka, "group.id": "least", "auto.offset.reset": "earliest", **wants}
+    )
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        record = consumer.poll(30)
+        assert record is not None, "it waits for keys and values of ten bytes"
+        assert record.value() == b"abc"
+    finally:
+        consumer.close()
+
+
 @pytest.mark.parametrize("codec", range(5))
 def test_a_producer_s_batch_comes_as_it_was_sent(gateway: KafkaGateway, codec: int) -> None:
     """But for its offset and the leader's epoch; from within it, too. Clients that do not know its codec get it uncompressed."""

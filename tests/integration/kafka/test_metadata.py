@@ -10,6 +10,8 @@ from typing import Any
 from aiokafka import AIOKafkaClient
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 from kafka import KafkaConsumer, KafkaProducer
 from kio.schema.errors import ErrorCode as KafkaError
 
@@ -83,8 +85,21 @@ def test_partitions_are_described_page_by_page(gateway: KafkaGateway) -> None:
     assert seen == [("paged-a", 0), ("paged-a", 1), ("paged-a", 2), ("paged-b", 0), ("paged-b", 1)]
 
 
+def test_a_gateway_that_creates_no_topics_says_so(gateway: KafkaGateway) -> None:
+    """As a broker's setting."""
+    assert not _is_told_to_create(AdminClient({"bootstrap.servers": gateway.kafka}))
+
+
+def _is_told_to_create(admin: AdminClient) -> bool:
+    (broker,) = admin.list_topics(timeout=10).brokers
+    resource = ConfigResource(ResourceType.BROKER, str(broker))
+    told: str = admin.describe_configs([resource])[resource].result(30)["auto.create.topics.enable"].value
+    return {"true": True, "false": False}[told]
+
+
 def test_topics_are_created_by_being_asked_for_where_the_gateway_says_so(tmp_path: Path) -> None:
-    """By a producer of each client, with so many partitions; not where the request forbids it, and no other gateway's."""
+    """By a producer of each client, with so many partitions; not where the request forbids it, and no other gateway's. A broker's
+    settings say whether they are."""
     with kafka_gateway("memory://created", tmp_path / "log", "--auto-create-topics", "3") as creating:
         with Wire(creating.kafka) as wire:
             wanted = [{"name": name, "topic_id": None} for name in ("absent", "a/b")]
@@ -102,7 +117,9 @@ def test_topics_are_created_by_being_asked_for_where_the_gateway_says_so(tmp_pat
         assert confluent.flush(30) == 0
         with KafkaProducer(bootstrap_servers=creating.kafka) as python:
             assert python.send("by-kafka-python", b"x").get(timeout=30).offset == 0
-        listed = AdminClient({"bootstrap.servers": creating.kafka}).list_topics(timeout=10).topics
+        admin = AdminClient({"bootstrap.servers": creating.kafka})
+        assert _is_told_to_create(admin)
+        listed = admin.list_topics(timeout=10).topics
         assert {name: len(listed[name].partitions) for name in ("absent", "by-confluent", "by-kafka-python")} == (
             dict.fromkeys(("absent", "by-confluent", "by-kafka-python"), 3)
         )

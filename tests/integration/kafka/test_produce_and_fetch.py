@@ -131,6 +131,11 @@ def test_offsets_are_found_by_time_and_at_both_ends(gateway: KafkaGateway) -> No
                 "list_offsets", version, replica_id=-1, isolation_level=0, timeout=0, topics=asked
             ).topics
             assert (topic.partitions[0].offset, topic.partitions[0].timestamp) == (9, TIME_MS + 9000)
+        # An epoch is that of a record: without one there is none.
+        for timestamp, epoch in ((-1, 0), (-2, 0), (TIME_MS, 0), (TIME_MS + 60_000, -1)):
+            asked = [{"name": "times", "partitions": [{"partition_index": 0, "timestamp": timestamp}]}]
+            (topic,) = wire.call("list_offsets", 7, replica_id=-1, isolation_level=0, topics=asked).topics
+            assert topic.partitions[0].leader_epoch == epoch
         asked = [{"topic": "times", "partitions": [{"partition": 0, "leader_epoch": 0}]}]
         (topic,) = wire.call("offset_for_leader_epoch", 4, replica_id=-1, topics=asked).topics
         assert (topic.partitions[0].leader_epoch, topic.partitions[0].end_offset) == (0, 11)
