@@ -78,6 +78,7 @@ class JournalAppend:
         self._new_id = new_id
         self._staged: StagedObject | None = None
         self._staged_for: tuple[int, ...] = ()
+        self._offered: StagedObject | None = None
         self.offer: Offer | None = None
         """What another committer needs to take the staged object up; None where a batch was refused."""
 
@@ -96,12 +97,14 @@ class JournalAppend:
         staged = self._stage(standing)
         if all(isinstance(outcome, tuple) for outcome in judged.outcomes):
             attached = {entry.topic_id: entry for entry in judged.entries if isinstance(entry, Attach)}
-            self.offer = self._offered(staged, attached, state.version, now_ms)
+            self.offer = self._offer_of(staged, attached, state.version, now_ms)
+            self._offered = staged
         return staged
 
     def taken(self, bases: Sequence[int]) -> AppendResult:
-        """The outcomes, where the object was taken up as it was offered."""
-        assert self._staged is not None
+        """The outcomes, where the object was taken up as it was offered, whatever was encoded since."""
+        assert self._offered is not None
+        self._staged = self._offered
         runs = self._staged.encoded.runs
         self.placed = [
             TopicRuns(topic_id, runs_of_topic, (), {}) for topic_id, runs_of_topic in _placed(runs, bases).items()
@@ -171,7 +174,7 @@ class JournalAppend:
                 outcomes.append(verdict)
         return _Judgement(outcomes, judging.entries)
 
-    def _offered(
+    def _offer_of(
         self, staged: StagedObject, attached: Mapping[str, Attach], offered_at: int, staged_at_ms: int
     ) -> Offer:
         encoded = staged.encoded

@@ -14,7 +14,7 @@ from log_format import layout
 from log_format.bounded_read import read_bounded
 from log_format.delta.actions import decode_commit, plain_path
 from log_format.delta.change import Proposal
-from log_format.errors import ObjectMissing, OutcomeUnknown
+from log_format.errors import ObjectMissing, OutcomeUnknown, StoreUnavailable
 from log_format.journal.append import JournalAppend
 from log_format.journal.notes import JournalNotes, remove
 from log_format.journal.offer import Offer
@@ -54,13 +54,15 @@ class Reclaim:
 def taken_bases(store: ObjectStore, root: str, version: int, path: str) -> tuple[int, ...]:
     """The base offset of each run of an object that this version of the journal at ``root`` has.
 
-    Raises ``OutcomeUnknown``, ``StoreUnavailable``, ``CorruptData``.
+    Raises ``OutcomeUnknown``, ``CorruptData``.
     """
     key = layout.table_commit_key(root, version)
     try:
         commit = decode_commit(read_bounded(store, key, COMMIT_BYTES_MAX), key)
     except ObjectMissing:
         commit = None
+    except StoreUnavailable as problem:
+        raise OutcomeUnknown(f"The store does not say where these records are: {problem.detail}.") from problem
     for add in () if commit is None else commit.adds:
         if plain_path(add.path) == path:
             return tuple(run.base_offset for of_topic in placed_object(add).topics for run in of_topic.runs)

@@ -300,25 +300,6 @@ async def test_topics_are_drained_in_time_and_their_objects_go() -> None:
     assert (description.undrained_count, description.undrained_since_ms) == (0, None)
 
 
-async def test_a_journal_that_can_not_be_read_stops_no_other() -> None:
-    """The round goes on with those behind it."""
-    gateway = make_gateway()
-    topic = await gateway.topic("t", **SHARED, drain_ms=1000)
-    await gateway.append(topic, [b"v"])
-    journals, upkeep = gateway.engine.journals, gateway.engine.journal_upkeep
-    await upkeep.keep_once()
-    read, broken = journals.get(0), journals.get(7)
-
-    async def unreadable(age_ms_max: int) -> Any:
-        raise BackOff("planted")
-
-    broken.recent = unreadable  # type: ignore[method-assign]
-    journals._open = {7: broken, 0: read}  # the broken one first
-    await asyncio.sleep(0.8)
-    await upkeep.keep_once()
-    assert own_offsets(topic) == [1]
-
-
 async def drained_by_upkeep(gateway: Gateway, topic: OpenTopic) -> list[int]:
     """What the topic's own table has after a round of the gateway's upkeep, when all is due."""
     await gateway.engine.journals.get(0).look()

@@ -302,3 +302,23 @@ async def test_a_planted_fault_is_seen(name: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(target, fault)
     with pytest.raises((AssertionError, TidelogError, pytest.fail.Exception)):
         await asyncio.wait_for(scenario(), 30)
+
+
+@pytest.mark.parametrize("partition", [0, 1])
+async def test_an_offer_that_is_taken_up_is_what_was_offered(partition: int) -> None:
+    """A batch of it was refused meanwhile, so its sender has encoded another object: outcomes and the sender's tail are those of
+    the offer all the same, with as many runs as the other object or with more."""
+    world = await World.made()
+    late = world.wires[1].wire = Late()
+    batches = [batch_of(world.topics[1], [b"one"], 0), batch_of(world.topics[1], [b"two"], partition)]
+    batches[0].expected_offset = 2
+    with Gate(world.gateways[1].store, "put_if_absent") as gate:
+        sent = asyncio.gather(*(world.submit(1, batch) for batch in batches), return_exceptions=True)
+        await gate.wait_until_reached()
+        await world.append(0, b"next")
+        (taken,) = await late.deliver()
+        assert hasattr(taken, "bases")
+    second = (Appended(0, 3, 1),) if partition == 0 else (Appended(1, 0, 1),)
+    assert await sent == [(Appended(0, 2, 1),), second]
+    await world.topics[1].fresh()
+    assert values_of(await world.gateways[1].fetch(partition=0)) == await world.values()
