@@ -364,11 +364,11 @@ def _offsets(rows: Sequence[OffsetRow]) -> CommittedOffsets:
             {
                 "topic": row.topic,
                 "partition": row.partition,
-                "offset": row.offset,
+                "offset": row.position,
                 "metadata": row.metadata,
                 "committed_at": row.committed_at_ms,
             }
             for row in rows
-            if row.offset is not None
+            if row.position is not None
         ]
     }

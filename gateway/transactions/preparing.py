@@ -116,6 +116,12 @@ def _by_group(staged: Iterable[StagedOffsets]) -> list[StagedOffsets]:
 
 def _next_offsets(offsets: Sequence[StagedOffset]) -> list[NextOffset]:
     return [
-        NextOffset(topic=one.topic, partition=one.partition, offset=one.offset, metadata=one.metadata)
+        NextOffset(
+            topic=one.topic,
+            partition=one.partition,
+            offset=one.offset,
+            metadata=one.metadata,
+            leader_epoch=one.leader_epoch,
+        )
         for one in offsets
     ]

@@ -17,6 +17,8 @@ from log_format.delta.packed import packed, unpacked
 from log_format.delta.system_table import data_bytes
 
 TAG_GROUPS: Final = "tidelog.groups"
+NO_EPOCH: Final = -1
+"""The leader epoch of an offset that was committed without one."""
 NO_GENERATION: Final = -1
 """The generation of an offset that no member committed."""
 Partitions = dict[str, tuple[int, ...]]
@@ -36,11 +38,18 @@ class OffsetRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=F
     member: str | None = None
     generation: int = NO_GENERATION
     committed_at_ms: int
+    leader_epoch: int = NO_EPOCH
+    """As a Kafka client committed it, to be told again."""
 
     @property
     def key(self) -> tuple[str, int]:
         """Topic and partition: its key within the group."""
         return (self.topic, self.partition)
+
+    @property
+    def position(self) -> int | None:
+        """Where the group goes on; None where none is committed. A Kafka client commits -2 or -1 to begin at either end."""
+        return None if self.offset is None or self.offset < 0 else self.offset
 
 
 class Reader(msgspec.Struct, frozen=True, array_like=True, gc=False):

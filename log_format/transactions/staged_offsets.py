@@ -22,6 +22,8 @@ class StagedOffset(msgspec.Struct, frozen=True, kw_only=True):
     partition: int
     offset: int
     metadata: str | None = None
+    leader_epoch: int = -1
+    """As a Kafka client sent it; absent in older objects."""
 
 
 class StagedOffsets(msgspec.Struct, frozen=True, kw_only=True):

@@ -306,7 +306,8 @@ def _rotated(keys: list[Key], session: Session) -> list[Key]:
 
 
 def _no_offset(name: str, key: Key, offset: int | None) -> RequestRefused:
-    what = "has no committed offset" if offset is None else f"has committed offset {offset}, which is not in the log,"
+    is_none = offset is None or offset < 0
+    what = "has no committed offset" if is_none else f"has committed offset {offset}, which is not in the log,"
     return RequestRefused(
         f"Group {name!r} {what} for {key[0]}/{key[1]}, and auto_offset_reset is none.",
         code=ErrorCode.NO_COMMITTED_OFFSET,

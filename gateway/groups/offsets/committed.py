@@ -23,7 +23,7 @@ from gateway.groups.offsets.incarnations import Incarnations, Key, known_ids
 from gateway.tables.groups import GroupsTable
 from log_format.errors import ErrorCode, RequestRefused, TidelogError, UnknownPartition
 from log_format.groups.changes import CommitOffsets
-from log_format.groups.row import NO_GENERATION, OffsetRow
+from log_format.groups.row import NO_EPOCH, NO_GENERATION, OffsetRow
 from log_format.groups.state import Group, GroupsState
 from log_format.topic.state import TopicState
 
@@ -32,12 +32,13 @@ Topics = Mapping[str, OpenTopic | TidelogError]
 
 
 class NextOffset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The next offset that a client will read of a partition, as it commits it."""
+    """The next offset that a client will read of a partition, as it commits it. Over HTTP it is 0 or more, without an epoch."""
 
     topic: str
     partition: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
     offset: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
     metadata: str | None = None
+    leader_epoch: int = NO_EPOCH
 
     @property
     def key(self) -> Key:
@@ -226,4 +227,5 @@ def _row(name: str, state: TopicState, one: NextOffset, member_id: str | None, g
         member=member_id,
         generation=NO_GENERATION if generation is None else generation,
         committed_at_ms=0,
+        leader_epoch=one.leader_epoch,
     )

@@ -61,7 +61,7 @@ class Lag:
 
         async def one(topic: OpenTopic, state: TopicState, partition: int) -> PartitionLag:
             row = valid.get((topic.name, partition))
-            return await self._partition_lag(topic, state, partition, None if row is None else row.offset)
+            return await self._partition_lag(topic, state, partition, None if row is None else row.position)
 
         found: list[PartitionLag] = []
         for topic_name in sorted(name for name in names if is_topic_name(name) and shown(name)):

@@ -226,11 +226,12 @@ def _behind(group: str, topic: OpenTopic, rows: Sequence[OffsetRow]) -> _Behind 
     oldest: tuple[int, int] | None = None
     oldest_ms = 0
     for row in rows:
-        if row.offset is None or row.topic_id != state.topic_id or row.partition >= state.partition_count:
+        position = row.position
+        if position is None or row.topic_id != state.topic_id or row.partition >= state.partition_count:
             continue
         counted += 1
-        record_count += max(0, state.high_watermark(row.partition) - row.offset)
-        first = max(row.offset, state.log_start(row.partition))
+        record_count += max(0, state.high_watermark(row.partition) - position)
+        first = max(position, state.log_start(row.partition))
         newest_ms = state.manifest.newest_timestamp_ms(row.partition, first)
         if newest_ms is not None and (oldest is None or newest_ms < oldest_ms):
             oldest, oldest_ms = (row.partition, first), newest_ms

@@ -108,9 +108,11 @@ def _readers(state: TopicState, groups: dict[str, _Reader]) -> TopicReaders | No
     found = []
     for name, reader in groups.items():
         valid = [
-            max(0, state.high_watermark(row.partition) - row.offset)
+            max(0, state.high_watermark(row.partition) - position)
             for row in reader.rows
-            if row.offset is not None and row.topic_id == state.topic_id and row.partition < state.partition_count
+            if (position := row.position) is not None
+            and row.topic_id == state.topic_id
+            and row.partition < state.partition_count
         ]
         if valid or reader.member_count:
             lag = sum(valid) if valid else None

@@ -88,12 +88,13 @@ class Reset:
         elif to.offset is not None:
             offset = to.offset
         else:
-            if row is None or row.offset is None:
+            position = None if row is None else row.position
+            if position is None:
                 raise RequestRefused(
                     f"Group {name!r} has no committed offset for {key[0]}/{key[1]} that could be shifted.",
                     code=ErrorCode.NO_COMMITTED_OFFSET,
                 )
-            offset = row.offset + (to.shift or 0)
+            offset = position + (to.shift or 0)
         return NextOffset(topic=key[0], partition=key[1], offset=min(max(offset, start), end))
 
 

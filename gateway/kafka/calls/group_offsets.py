@@ -3,7 +3,8 @@
 1. Commits of one connection are decided in the order in which they came; a fetch sees those before it.
 2. A commit is all or nothing over the partitions that exist and may be read; the others have their own error.
 3. While a transaction has offsets of a partition, a fetch with ``require_stable`` is to come again; others get those before.
-4. Leader epochs, timestamps and retention of requests are ignored: there are no leaders, and offsets stay for 7 days.
+4. Offsets below 0 and leader epochs are kept as they came and told again. Timestamps and retention are ignored: offsets stay for
+   7 days.
 
 Source: KIP-211, KIP-447 (require_stable), KIP-496 (OffsetDelete), KIP-709 (several groups), KIP-848 (member epochs).
 """
@@ -12,8 +13,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode as KafkaError
 
@@ -30,7 +33,7 @@ from gateway.kafka.calls.group_topics import TopicIds
 from log_format.access.acls import Operation
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
 from log_format.groups.changes import CommitOffsets
-from log_format.groups.row import OffsetRow
+from log_format.groups.row import NO_EPOCH, OffsetRow
 
 EPOCH_VERSION: Final = 9
 """From which on a stale epoch has an error of its own."""
@@ -42,10 +45,11 @@ _LAST: Final = "the connection's last commit of offsets"
 
 
 class _Asked(NamedTuple):
-    """A partition of a request. ``topic`` None: no topic has the id."""
+    """A partition of a request. ``topic`` None: no topic has the id. ``topic_id`` None: it is named by its name."""
 
     topic: str | None
     entry: Any
+    topic_id: UUID | None = None
 
 
 async def offset_commit(call: KafkaCall, request: Any) -> Answer | Later:
@@ -56,6 +60,7 @@ async def offset_commit(call: KafkaCall, request: Any) -> Answer | Later:
         check_group(call, request.group_id, "Read")
         codes = await _refused(call, asked)
         decision = await _decision(call, request, [one for one in asked if id(one.entry) not in codes])
+        decision = _of_those_meant(decision, asked, codes)
     except TidelogError as error:
         code = _commit_error(call, request, error)
         return _commit_answer(call, request, {id(one.entry): codes.get(id(one.entry), code) for one in asked})
@@ -94,6 +99,7 @@ async def _decision(call: KafkaCall, request: Any, asked: Sequence[_Asked]) -> C
             partition=one.entry.partition_index,
             offset=one.entry.committed_offset,
             metadata=one.entry.committed_metadata or None,
+            leader_epoch=getattr(one.entry, "committed_leader_epoch", NO_EPOCH),
         )
         for one in asked
         if one.topic is not None
@@ -101,11 +107,21 @@ async def _decision(call: KafkaCall, request: Any, asked: Sequence[_Asked]) -> C
     return await call.engine.groups.committed.decision(group, list(offsets.values()), member_id, generation)
 
 
+def _of_those_meant(decision: CommitOffsets, asked: Sequence[_Asked], codes: dict[int, KafkaError]) -> CommitOffsets:
+    """Without offsets of topics that were made anew since they were looked at by their ids; ``codes`` says so."""
+    ids = {row.topic: UUID(row.topic_id) for row in decision.offsets}
+    anew = {one.topic for one in asked if one.topic in ids and one.topic_id not in (None, ids[one.topic])}
+    for one in asked:
+        if one.topic in anew:
+            codes.setdefault(id(one.entry), KafkaError.unknown_topic_id)
+    return replace(decision, offsets=tuple(row for row in decision.offsets if row.topic not in anew))
+
+
 async def _refused(call: KafkaCall, asked: Sequence[_Asked]) -> dict[int, KafkaError]:
     """What is wrong with partitions by themselves, by the identity of their entries. Raises ``BackOff``."""
     found: dict[int, KafkaError] = {}
     counts: dict[str, int | KafkaError] = {}
-    for topic, entry in asked:
+    for topic, entry, _ in asked:
         if topic is None:
             found[id(entry)] = KafkaError.unknown_topic_id
             continue
@@ -118,8 +134,6 @@ async def _refused(call: KafkaCall, asked: Sequence[_Asked]) -> dict[int, KafkaE
             found[id(entry)] = KafkaError.unknown_topic_or_partition
         elif len((entry.committed_metadata or "").encode()) > METADATA_BYTES_MAX:
             found[id(entry)] = KafkaError.offset_metadata_too_large
-        elif entry.committed_offset < 0:
-            found[id(entry)] = KafkaError.offset_out_of_range
     return found
 
 
@@ -273,7 +287,7 @@ def _offset(row: OffsetRow) -> dict[str, Any]:
     return {
         "partition_index": row.partition,
         "committed_offset": row.offset,
-        "committed_leader_epoch": -1,
+        "committed_leader_epoch": row.leader_epoch,
         "metadata": row.metadata or "",
         "error_code": KafkaError.none,
     }
@@ -342,7 +356,9 @@ def _denial(call: KafkaCall, operation: Operation, topic: str) -> KafkaError:
 
 async def _asked(call: KafkaCall, topics: Iterable[Any]) -> list[_Asked]:
     names = [(await _name(call, topic), topic) for topic in topics]
-    return [_Asked(name, entry) for name, topic in names for entry in topic.partitions]
+    return [
+        _Asked(name, entry, getattr(topic, "topic_id", None)) for name, topic in names for entry in topic.partitions
+    ]
 
 
 async def _name(call: KafkaCall, topic: Any) -> str | None:

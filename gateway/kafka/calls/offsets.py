@@ -1,6 +1,7 @@
 """ListOffsets: where a partition begins and ends, and the first record from a time on. OffsetForLeaderEpoch.
 
-There are no leaders whose logs could differ: every epoch is 0 and ends at the high watermark. Source: KIP-79, KIP-101, KIP-734.
+There are no leaders whose logs could differ: the only epoch is 0 and ends at the high watermark. Source: KIP-79,
+KIP-101, KIP-734.
 """
 
 from __future__ import annotations
@@ -103,20 +104,21 @@ async def _record(call: KafkaCall, topic: OpenTopic, state: TopicState, partitio
 
 
 async def offset_for_leader_epoch(call: KafkaCall, request: Any) -> Answer:
-    """The end of the only epoch."""
+    """The end of the only epoch; none of an epoch to come."""
     topics = await _looked_at(call, [topic.topic for topic in request.topics])
     found, number = [], 0
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
-            partitions.append(_end(call, topic.topic, topics[topic.topic], partition.partition))
+            partitions.append(_end(call, topic.topic, topics[topic.topic], partition))
             number += 1
             await let_others_in(number)
         found.append({"topic": topic.topic, "partitions": partitions})
     return call.answer(topics=found)
 
 
-def _end(call: KafkaCall, name: str, topic: OpenTopic | TidelogError, partition: int) -> dict[str, Any]:
+def _end(call: KafkaCall, name: str, topic: OpenTopic | TidelogError, asked: Any) -> dict[str, Any]:
+    partition: int = asked.partition
     try:
         call.require("Describe", "topic", name)
         if isinstance(topic, TidelogError):
@@ -124,9 +126,10 @@ def _end(call: KafkaCall, name: str, topic: OpenTopic | TidelogError, partition:
         end = topic.existing_with(partition).high_watermark(partition)
     except TidelogError as error:
         return {"partition": partition, "error_code": kafka_error(error)}
+    is_known = asked.leader_epoch == LEADER_EPOCH
     return {
         "partition": partition,
         "error_code": KafkaError.none,
-        "leader_epoch": LEADER_EPOCH,
-        "end_offset": end,
+        "leader_epoch": LEADER_EPOCH if is_known else NONE,
+        "end_offset": end if is_known else NONE,
     }

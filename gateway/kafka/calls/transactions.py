@@ -20,6 +20,7 @@ from gateway.kafka.errors import COORDINATOR, kafka_error
 from gateway.transactions.of_kafka import NO_PRODUCER, Producing
 from log_format import limits
 from log_format.errors import BackOff, ErrorCode, TidelogError
+from log_format.groups.row import NO_EPOCH
 from log_format.topic.producer_id import number_of
 from log_format.transactions.changes import NotFinished
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
@@ -178,6 +179,7 @@ def _offsets(request: Any, member_id: str | None, generation: int | None) -> Sta
                 partition=one.partition_index,
                 offset=one.committed_offset,
                 metadata=one.committed_metadata or None,
+                leader_epoch=getattr(one, "committed_leader_epoch", NO_EPOCH),
             )
             for topic in request.topics
             for one in topic.partitions

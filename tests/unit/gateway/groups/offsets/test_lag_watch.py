@@ -96,6 +96,16 @@ async def test_a_group_without_members_is_told_of() -> None:
     assert (found.records("g"), found.seconds("g"), found.seconds_max, found.left_out) == (0, 0, 0, 0)
 
 
+async def test_an_offset_below_0_has_no_lag() -> None:
+    """A Kafka client commits -2 or -1 to begin at either end: the group has read nothing, and is not behind by one more."""
+    gateway = make_gateway(group_bounds=LOOKS)
+    await gateway.append(await gateway.topic(partition_count=2, flush_ms=0), [b"a", b"b"], [0, 1])
+    await commit(gateway, "g", -2)
+    assert (await scrape(gateway)).pairs == []
+    await commit(gateway, "g", 0, partition=1)
+    assert (await scrape(gateway)).records("g") == 1
+
+
 async def test_what_another_gateway_committed_counts() -> None:
     """Records and offsets that came through others are seen: lag is that of the log, not of this gateway."""
     gateway = make_gateway(group_bounds=LOOKS)
