@@ -84,6 +84,8 @@ class Agent:
                 if left is not None and not self._finish(worker.submit(self._delivery.recover, left)):
                     return
                 self._follow(worker)
+                # A run that looks once does not wait for what becomes of a copy.
+                self._counts.leave_out(self._collector.left_out(tell=self._once))
             finally:
                 self._sink.stop(abort=True)
 
@@ -157,6 +159,7 @@ class Agent:
                 open_files=open_files,
                 waiting=self._sink.waits.is_set(),
             )
+            self._counts.leave_out(self._collector.left_out(tell=False))
             self._on_tick()
         self._collector.look(now_s)
 

@@ -102,6 +102,11 @@ class Collector:
             followed = self._following.files.get(file_id)
             return "" if followed is None else followed.state.path
 
+    def left_out(self, *, tell: bool) -> int:
+        """How many files are left out as copies: those of which the journal was told; with ``tell`` it is told of all."""
+        with self._lock:
+            return self._following.left_out(tell=tell)
+
     @property
     def waits_for_ends(self) -> bool:
         """Whether records without their end wait for it."""

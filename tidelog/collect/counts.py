@@ -22,6 +22,9 @@ class Counts:
         self._unread_bytes = self._gauge("tidelog_collect_unread_bytes", "Bytes of files that wait to be sent.")
         self._files = self._gauge("tidelog_collect_files", "Files that are remembered.")
         self._open_files = self._gauge("tidelog_collect_open_files", "Files that are open.")
+        self._left_out = self._gauge(
+            "tidelog_collect_left_out_files", "Files that are left out as copies of others; the log names them."
+        )
         self._waiting = self._gauge("tidelog_collect_waiting", "1 while no gateway takes requests.")
         self._stored_at = self._gauge(
             "tidelog_collect_last_stored_timestamp_seconds", "When a request was stored last, since the epoch."
@@ -31,6 +34,7 @@ class Counts:
         self.duplicate_count = 0
         self.lost_bytes = 0
         self.unread_bytes = 0
+        self.left_out_files = 0
         self.waiting = False
 
     def stored(self, *, records: int, file_bytes: int, duplicate: bool) -> None:
@@ -50,6 +54,11 @@ class Counts:
         self.lost_bytes += size_bytes
         self._lost_bytes.inc(size_bytes)
 
+    def leave_out(self, files: int) -> None:
+        """So many files are left out now."""
+        self.left_out_files = files
+        self._left_out.set(files)
+
     def observe(self, *, unread_bytes: int, files: int, open_files: int, waiting: bool) -> None:
         """How things are now."""
         self.unread_bytes = unread_bytes
@@ -66,6 +75,7 @@ class Counts:
             "file_bytes": self.file_bytes,
             "duplicate_requests": self.duplicate_count,
             "lost_bytes": self.lost_bytes,
+            "left_out_files": self.left_out_files,
         }
 
     def summary(self) -> str:

@@ -62,15 +62,6 @@ def find_beside(paths: Iterable[str], *, follow_links: bool) -> Files:
     return _described(beside, follow_links, [])
 
 
-def may_be_copy(path: str, originals: Sequence[str]) -> bool:
-    """Whether rotation may have made ``path`` of a file with these names: the same beginning, and another name.
-
-    ``access.log.1``, ``access.log-20250131.gz``, ``access-1.log`` and ``access.1.log`` of ``access.log``.
-    """
-    name = Path(path).name
-    return path not in originals and any(name.startswith(Path(original).stem) for original in originals)
-
-
 def _entries(directory: Path) -> list[Path]:
     try:
         return sorted(directory.iterdir())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import deque
 
 from tidelog.collect import limits
 from tidelog.collect.content import Content, ContentDamaged
@@ -22,6 +23,8 @@ class Followed:
         self._follow_links = follow_links
         self.read = state.position
         self.tail = state.tail
+        self.marks: deque[tuple[int, Tail]] = deque(maxlen=limits.MARKS_MAX)
+        """The last places behind its head up to which it was read, and the bytes before them; oldest first."""
         self.content: Content | None = None
         self.present = False
         """It was found by the newest scan."""
@@ -130,6 +133,8 @@ class Followed:
         """``consumed``, which followed ``read``, was taken."""
         if consumed:
             self.tail = Tail.of(consumed)
+            if position.offset > limits.HEAD_BYTES:
+                self.marks.append((position.offset, self.tail))
         self.read = position
         self.learn_head()
 

@@ -3,9 +3,9 @@
 1. A file is its device and inode, whatever its name, as long as it still has the bytes that were read of it.
 2. An open file is read to its end, also when it is renamed or deleted. A name that leads to another file is another file.
 3. A file that is smaller than what was read of it, or has other bytes before the position, was truncated: it begins anew.
-4. A new file is a copy of a known file when it begins alike, has the same bytes before the position reached there, and has a
-   name that rotation could give. While the known file is there the copy is left alone. After that reading goes on in the copy
-   where it ended. So compressed and copied logs are not read twice, and the old file's last lines are read from the copy.
+4. A new file may be a copy of a known file (``tidelog.collect.copies``). While the known file is there the copy is left alone,
+   and that is told when it lasts. After that reading goes on in the copy where it ended. So compressed and copied logs are not
+   read twice, and the old file's last lines are read from the copy.
 
 Not safe from several threads at a time.
 """
@@ -14,14 +14,28 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from tidelog.collect import limits
 from tidelog.collect.content import Content, ContentDamaged
-from tidelog.collect.discovery import Found, find, find_beside, may_be_copy
+from tidelog.collect.copies import is_copy, may_be_copy
+from tidelog.collect.discovery import Found, find, find_beside
 from tidelog.collect.followed import Followed, Truncated
 from tidelog.collect.journal import Journal, Level
 from tidelog.collect.position import Position, Tail
 from tidelog.collect.state import FileState
+
+
+@dataclass(slots=True, kw_only=True)
+class _Held:
+    """A file that is left alone, as it has the bytes of one that is there. Sizes are those on disk."""
+
+    path: str
+    of: Followed
+    since_s: float
+    judged_bytes: int
+    seen_bytes: int
+    told: bool = False
 
 
 class Following:
@@ -51,6 +65,7 @@ class Following:
         self._first = True
         self._unreadable: dict[str, str] = {}
         self._left_out: set[str] = set()
+        self._held: dict[tuple[int, int], _Held] = {}
 
     def scan(self, now_s: float, now_ms: int) -> None:
         """Match the patterns again: new files, new names, files that are gone.
@@ -63,14 +78,18 @@ class Following:
             seen = found.pop((followed.state.device, followed.state.inode), None)
             followed.present = seen is not None
             if seen is not None:
-                self._meet(followed, seen, now_s, now_ms)
+                if self._is_another(followed, seen, now_s, now_ms):
+                    found[seen.device, seen.inode] = seen
             else:
                 self._miss(followed, now_ms)
         if self._first:
             self._find_moved(found, now_s, now_ms)
-        for seen in found.values():
+        self._held = {identity: held for identity, held in self._held.items() if identity in found}
+        # Rotation makes names longer: an original comes before its copies.
+        for seen in sorted(found.values(), key=lambda each: len(each.path)):
             self._consider(seen, now_s)
         self._first = False
+        self._tell_held(now_s - limits.COPY_TOLD_AFTER_S)
         self._let_go(now_s, now_ms)
 
     def look(self, now_s: float) -> None:
@@ -117,13 +136,19 @@ class Following:
             followed.exhausted_bytes = followed.stored_bytes
             followed.postponed = True
 
+    def left_out(self, *, tell: bool) -> int:
+        """How many files are left out as copies, and it was told. ``tell`` all of them now, however short that was."""
+        if tell:
+            self._tell_held(float("inf"))
+        return sum(held.told for held in self._held.values())
+
     def close(self) -> None:
         """Close every file."""
         for followed in self.files.values():
             followed.close()
 
-    def _meet(self, followed: Followed, seen: Found, now_s: float, now_ms: int, *, only_copies: bool = False) -> None:
-        """A known inode is there: it is that file, or another one that was given the inode since."""
+    def _is_another(self, followed: Followed, seen: Found, now_s: float, now_ms: int) -> bool:
+        """Meet a known inode: whether it is another file that was given the inode since, not the known one."""
         state = followed.state
         stayed = seen.path == state.last_path and state.gone_since_ms is None
         if not stayed:
@@ -132,9 +157,9 @@ class Following:
             followed.postponed = False
             followed.exhausted_bytes = None
         if followed.content is not None or (stayed and followed.failed):
-            return
+            return False
         if stayed and not self._first and seen.stored_bytes == followed.stored_bytes:
-            return
+            return False
         try:
             followed.open()
         except (Truncated, OSError, ContentDamaged) as error:
@@ -142,12 +167,12 @@ class Following:
             misnamed = isinstance(error, ContentDamaged) and seen.compression != state.compression
             if misnamed or isinstance(error, Truncated):
                 self.truncated(followed, now_ms)
-                self._consider(seen, now_s, only_copies=only_copies)
-            else:
-                self._complain(seen.path, str(error))
+                return True
+            self._complain(seen.path, str(error))
         else:
             followed.failed = False
             followed.grown_at_s = now_s
+        return False
 
     def _miss(self, followed: Followed, now_ms: int) -> None:
         """A known file is not there."""
@@ -167,17 +192,20 @@ class Following:
         beside = find_beside(last_paths, follow_links=self._follow_links)
         for followed in missing:
             seen = beside.pop((followed.state.device, followed.state.inode), None)
-            if seen is not None:
-                self._meet(followed, seen, now_s, now_ms, only_copies=True)
+            if seen is not None and self._is_another(followed, seen, now_s, now_ms):
+                self._consider(seen, now_s, only_copies=True)
         lost = [followed for followed in missing if followed.content is None]
         known = {(followed.state.device, followed.state.inode) for followed in self.files.values()}
         for identity, seen in beside.items():
-            names = [name for followed in lost for name in (followed.state.path, followed.state.last_path)]
-            if identity not in known and identity not in found and may_be_copy(seen.path, names):
+            if identity in known or identity in found:
+                continue
+            if any(may_be_copy(seen.path, followed) for followed in lost):
                 self._consider(seen, now_s, only_copies=True)
 
     def _consider(self, seen: Found, now_s: float, *, only_copies: bool = False) -> None:
         """A file that is not known by its inode: new, or a copy of a known one."""
+        if self._stays_held(seen):
+            return
         try:
             content = Content(seen.path, seen.compression, follow_links=self._follow_links)
         except OSError as error:
@@ -197,9 +225,13 @@ class Following:
 
     def _place(self, seen: Found, content: Content, head: bytes, now_s: float, only_copies: bool) -> bool:
         """Follow it; whether ``content`` is used from now on."""
-        originals = [each for each in self.files.values() if _is_copy(each, seen, content, head)]
-        if any(_is_alive(original) for original in originals):
+        originals = [each for each in self.files.values() if is_copy(each, seen, content, head)]
+        alive = next((each for each in originals if _is_alive(each)), None)
+        if alive is not None:
+            if not only_copies:
+                self._hold(seen, alive, now_s)
             return False
+        self._held.pop((seen.device, seen.inode), None)
         if originals:
             self._take_over(max(originals, key=lambda each: each.read.offset), seen, content, now_s)
             return True
@@ -225,6 +257,32 @@ class Following:
         self._adopt(followed, content, now_s)
         self._journal.tell(Level.INFO, "File is followed", file=seen.path, from_offset=position.offset)
         return True
+
+    def _stays_held(self, seen: Found) -> bool:
+        """Whether a file is held for a copy still, without a look at its bytes: it is judged anew once it has ceased to grow."""
+        held = self._held.get((seen.device, seen.inode))
+        if held is None or held.path != seen.path or not _is_alive(held.of):
+            return False
+        growing = seen.stored_bytes != held.seen_bytes
+        held.seen_bytes = seen.stored_bytes
+        return growing or seen.stored_bytes == held.judged_bytes
+
+    def _hold(self, seen: Found, original: Followed, now_s: float) -> None:
+        held = self._held.get((seen.device, seen.inode))
+        size = seen.stored_bytes
+        if held is None or held.path != seen.path:
+            held = _Held(path=seen.path, of=original, since_s=now_s, judged_bytes=size, seen_bytes=size)
+            self._held[seen.device, seen.inode] = held
+        held.of, held.judged_bytes = original, size
+
+    def _tell_held(self, until_s: float) -> None:
+        for held in self._held.values():
+            if not held.told and held.since_s <= until_s:
+                held.told = True
+                self._journal.tell(
+                    Level.WARNING, "File is left out: it has the bytes of another one, and a name that rotation gives to copies",
+                    file=held.path, of=held.of.state.last_path, stored_bytes=held.seen_bytes,
+                )  # fmt: skip
 
     def _take_over(self, original: Followed, seen: Found, content: Content, now_s: float) -> None:
         """Let the copy take over from the original."""
@@ -306,23 +364,6 @@ class Following:
 def _is_alive(followed: Followed) -> bool:
     """Whether the original itself is still to be read."""
     return followed.present or not followed.delivered or (followed.content is not None and followed.has_unread)
-
-
-def _is_copy(original: Followed, seen: Found, content: Content, head: bytes) -> bool:
-    """Whether ``content`` has what was read of ``original``, or begins as that does."""
-    length = min(len(original.state.head), len(head))
-    if length == 0 or original.state.head[:length] != head[:length]:
-        return False
-    if not may_be_copy(seen.path, (original.state.path, original.state.last_path)):
-        return False
-    before = content.read(original.read.offset - original.tail.length, original.tail.length)
-    if len(before) == original.tail.length:
-        return original.tail.matches(before)
-    if seen.compression is not None or original.content is None:
-        return True  # a stream that is still being written, or a copy made before the last lines that were read
-    end = content.stored_bytes()
-    size = min(end, limits.TAIL_BYTES)
-    return content.read(end - size, size) == original.content.read(end - size, size)
 
 
 def _end(content: Content) -> tuple[Position, Tail]:

@@ -25,6 +25,12 @@ HEAD_BYTES: Final = 256
 TAIL_BYTES: Final = 256
 """Bytes before a position that are compared before reading goes on there."""
 
+MARKS_MAX: Final = 32
+"""Places in a file that are remembered, about 100 bytes each: a copy that ends before what was read is recognised by them."""
+
+COPY_TOLD_AFTER_S: Final = 60.0
+"""How long a file may be a copy in the making. After that the agent says that it leaves the file out."""
+
 OPEN_FILES_MAX: Final = 512
 """Files held open, half of what a process may have open on most systems."""
 

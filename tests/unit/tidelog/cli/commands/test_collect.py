@@ -66,6 +66,19 @@ def test_once_sends_what_is_there_and_no_more(once: Run, gateway: FakeGateway, t
     assert json.loads(second.stderr.splitlines()[-1])["records"] == 1
 
 
+def test_once_tells_what_it_leaves_out(once: Run, gateway: FakeGateway, tmp_path: Path) -> None:
+    """A copy by name and bytes is named and counted at the end; files whose names rotation does not give are read."""
+    topic = gateway.create("logs")
+    for name in ("a.log", "a.1.log", *(f"f{number}.log" for number in range(20))):
+        (tmp_path / name).write_bytes(b"same\n")
+    ended = once()
+    events = [json.loads(line) for line in ended.stderr.splitlines()]
+    assert ended.exit_code == 0
+    assert sum(map(len, topic.records)) == 21
+    told = [event["file"] for event in events if event["event"].startswith("File is left out")]
+    assert (told, events[-1]["left_out_files"]) == ([str(tmp_path / "a.1.log")], 1)
+
+
 def test_what_is_wrong_is_said(once: Run, gateway: FakeGateway, tmp_path: Path) -> None:
     """A wrong pattern, one that matches nothing, a topic that is not there, a damaged state: each has its words."""
     assert once("--key-regex", "(").exit_code == ExitCode.USAGE

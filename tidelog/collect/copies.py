@@ -1,0 +1,113 @@
+"""Which new file is a copy of one that is known: rotation can have given it its name, and its bytes are the same ones.
+
+1. A name that rotation does not give makes no copy, whatever the bytes are: many services write the same lines.
+2. Bytes are compared as far as both files are there. Where they can't be, the file is no copy: lines that are twice in the
+   topic are better than lines that are not.
+
+Compressing and copying are the ways to get a new inode. Renaming is none: see ``tidelog.collect.following``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Final
+
+from tidelog.collect import limits
+from tidelog.collect.content import Content, compression_of
+from tidelog.collect.discovery import Found
+from tidelog.collect.followed import Followed
+
+_MARK: Final = re.compile(r"[._-]+\d+(?:[-._:+T]+\d+)*Z?")
+"""A separator and a number or date, with more behind: ``.1``, ``-20250131``, ``-2025-01-31T10-00-00.000``, ``.2025-01-31.2``."""
+_NUMBERED: Final = re.compile(rf"(.+?)(?:{_MARK.pattern})")
+
+
+def may_be_copy(path: str, original: Followed) -> bool:
+    """Whether rotation may have made ``path`` of ``original``, by a name of that.
+
+    ``access.log.1``, ``access.log-20250131.gz``, ``access-1.log``, ``access.1.log`` and ``access.log.gz`` of ``access.log``, in
+    its directory or below it. Also ``access.log.2.gz`` of ``access.log.1``, once that is gone: it was moved on, then compressed.
+    """
+    names = {original.state.path, original.state.last_path}
+    return path not in names and any(_made_of(path, name, original) for name in names)
+
+
+def is_copy(original: Followed, seen: Found, content: Content, head: bytes) -> bool:
+    """Whether ``content`` has what was read of ``original``, or is the beginning of that."""
+    length = min(len(original.state.head), len(head))
+    if length == 0 or original.state.head[:length] != head[:length] or not may_be_copy(seen.path, original):
+        return False
+    before = content.read(original.read.offset - original.tail.length, original.tail.length)
+    if len(before) == original.tail.length:
+        return original.tail.matches(before) and _alike_behind(original, content)
+    # It ends before what was read: copied before the last lines came, or still being written.
+    return _is_beginning(original, content, len(head))
+
+
+def _made_of(path: str, name: str, original: Followed) -> bool:
+    directory, _, new = _plain(path).rpartition("/")
+    old_directory, _, old = _plain(name).rpartition("/")
+    stem, suffix = os.path.splitext(old)  # noqa: PTH122 - for each pair of files
+    if not new.startswith(stem) or not f"{directory}/".startswith(f"{old_directory}/"):
+        return False
+    compressed = compression_of(path) is not None
+    if new == old:
+        return compressed or compression_of(name) is not None
+    middle = new[len(stem) : len(new) - len(suffix)] if new.endswith(suffix) else ""
+    if _MARK.fullmatch(new.removeprefix(old)) or _MARK.fullmatch(middle):
+        return True
+    # Other numbers are of files that were renamed, and those keep their inode until they are compressed.
+    moved_on = compressed and not original.present and original.state.compression is None
+    was, now = _NUMBERED.fullmatch(old), _NUMBERED.fullmatch(new)
+    return moved_on and was is not None and now is not None and was[1] == now[1]
+
+
+def _plain(path: str) -> str:
+    return path if compression_of(path) is None else path[: path.rindex(".")]
+
+
+def _alike_behind(original: Followed, content: Content) -> bool:
+    """Whether what is behind the position is the same, too, and no longer: a copy has nothing that the original lacks."""
+    theirs = original.content
+    if theirs is None or not _intact(original, theirs):
+        return True
+    return _begins_with(theirs, content, original.read.offset)
+
+
+def _is_beginning(original: Followed, content: Content, head_bytes: int) -> bool:
+    """Whether a file that ends before the position is the beginning of what was read."""
+    if head_bytes < limits.HEAD_BYTES:
+        return True  # The heads are the same, and there is no more of it.
+    if original.content is not None and _intact(original, original.content):
+        return _begins_with(original.content, content, 0)
+    compared = 0
+    for offset, tail in original.marks:
+        before = content.read(offset - tail.length, tail.length)
+        if len(before) < tail.length:
+            break
+        if not tail.matches(before):
+            return False
+        compared += tail.length
+    return compared >= limits.TAIL_BYTES
+
+
+def _intact(original: Followed, content: Content) -> bool:
+    """Whether a file that is no stream still has the bytes that were read: it was not truncated meanwhile."""
+    if original.state.compression is not None:
+        return False
+    head = content.read(0, len(original.state.head))
+    before = content.read(original.read.offset - original.tail.length, original.tail.length)
+    return head == original.state.head and original.tail.matches(before)
+
+
+def _begins_with(original: Content, content: Content, offset: int) -> bool:
+    """Whether ``content`` from ``offset`` to its end is in ``original`` at the same place."""
+    while True:
+        # In this order: what is added meanwhile is added to the original.
+        copied = content.read(offset, limits.BLOCK_BYTES)
+        if copied != original.read(offset, len(copied)):
+            return False
+        if len(copied) < limits.BLOCK_BYTES:
+            return True
+        offset += len(copied)
