@@ -144,6 +144,7 @@ class Workbench:
         self.from_end = from_end
         self.follow_links = follow_links
         self.open_files_max = open_files_max
+        self.lose: Callable[[int], None] = lambda _: None
         self.journal = Journal()
         self.now_s = 1_000.0
         self.crash_before_save: Callable[[], None] = lambda: None
@@ -162,6 +163,7 @@ class Workbench:
             from_end=self.from_end and not state.files,
             follow_links=self.follow_links,
             open_files_max=self.open_files_max,
+            lose=self.lose,
         )
         self.collector = Collector("topic", self.following, self.rules)
         self.counts = Counts()

@@ -61,6 +61,16 @@ class Agent:
         self._scanned_at_s = float("-inf")
         self._told_none = False
 
+    @property
+    def incomplete(self) -> str:
+        """What is missing of the files in the topic, as far as this run knows, in words; empty: nothing."""
+        counts = self._counts
+        found = (
+            (counts.unread_files, "files that can't be read to their end"),
+            (counts.lost_bytes, "bytes lost"),
+        )
+        return "; ".join(f"{what}: {number:,}" for number, what in found if number)
+
     def stop(self) -> None:
         """Finish the request under way, write everything down, and let ``run`` return. May be called by a signal handler."""
         self._stopping.set()
@@ -86,6 +96,7 @@ class Agent:
                 self._follow(worker)
                 # A run that looks once does not wait for what becomes of a copy.
                 self._counts.leave_out(self._collector.left_out(tell=self._once))
+                self._counts.leave_unread(self._collector.unread_files(ended=self._once))
             finally:
                 self._sink.stop(abort=True)
 
@@ -160,6 +171,7 @@ class Agent:
                 waiting=self._sink.waits.is_set(),
             )
             self._counts.leave_out(self._collector.left_out(tell=False))
+            self._counts.leave_unread(self._collector.unread_files(ended=False))
             self._on_tick()
         self._collector.look(now_s)
 

@@ -22,12 +22,12 @@ from log_format.records.partitioner import partition_for_key
 from tidelog.collect import limits
 from tidelog.collect.batch import Batch, BatchBuilder, TopicForm
 from tidelog.collect.body import RecordForm
-from tidelog.collect.content import ContentDamaged
 from tidelog.collect.followed import Followed, Truncated
 from tidelog.collect.following import Following
 from tidelog.collect.position import Position
 from tidelog.collect.split import Records, Rest, split
 from tidelog.collect.state import Intent, Range, State
+from tidelog.unpacking import Damaged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +106,11 @@ class Collector:
         """How many files are left out as copies: those of which the journal was told; with ``tell`` it is told of all."""
         with self._lock:
             return self._following.left_out(tell=tell)
+
+    def unread_files(self, *, ended: bool) -> int:
+        """Of how many files something can't be read. ``ended``: no more is to come of any."""
+        with self._lock:
+            return self._following.unread_files(ended=ended)
 
     @property
     def waits_for_ends(self) -> bool:
@@ -216,13 +221,14 @@ class Collector:
         except Truncated:
             self._following.truncated(followed, now_ms)
             return True
-        except (OSError, ContentDamaged) as error:
+        except (OSError, Damaged) as error:
             self._following.unreadable(followed, error)
             return True
         start = followed.read
-        ended = len(block) < size
+        damaged = followed.content is not None and followed.content.damaged
+        ended = len(block) < size and not damaged
         records = self._split(followed, block, start, Rest.LEAVE)
-        if ended and settled and waited and records.consumed < len(block):
+        if (damaged or (ended and settled and waited)) and records.consumed < len(block):
             # A record of several lines counts as whole once its last line has its end.
             records = self._split(followed, block, start, Rest.WHOLE if block.endswith(b"\n") else Rest.PART)
         fitting = builder.fitting_bytes(followed.state.path, records)
@@ -232,6 +238,7 @@ class Collector:
             block, ended = block[:fitting], False
             records = self._split(followed, block, start, Rest.WHOLE)
         self._last_served = followed.state.id
+        self._following.unread.read(followed.state.last_path)
         if ended:
             followed.exhausted_bytes = followed.stored_bytes
             followed.unfinished = records.consumed < len(block)
@@ -250,6 +257,6 @@ def _bytes_again(followed: Followed, again: Range) -> bytes | None:
             followed.open()
         assert followed.content is not None
         block = followed.content.read(again.start.offset, size)
-    except (OSError, ContentDamaged, Truncated):
+    except (OSError, Damaged, Truncated):
         return None
     return block if len(block) == size and zlib.crc32(block) == again.crc32 else None

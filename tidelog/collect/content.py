@@ -8,28 +8,11 @@ from __future__ import annotations
 
 import os
 import stat
-import zlib
-from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
-import zstandard
+from tidelog.unpacking import Unpacked
 
-_COMPRESSIONS: Final = {".gz": "gzip", ".zst": "zstd"}
-_INPUT_BYTES: Final = 64 * 1024
 _SKIP_BYTES: Final = 1024 * 1024
-
-
-class ContentDamaged(Exception):
-    """A compressed file does not decompress; what was read before is right."""
-
-
-def compression_of(path: str) -> str | None:
-    """``gzip``, ``zstd`` or None, by the name."""
-    return _COMPRESSIONS.get(Path(path).suffix)
-
-
-class _Stream(Protocol):
-    def read(self, size: int) -> bytes: ...
 
 
 class Content:
@@ -50,7 +33,7 @@ class Content:
         self.device = status.st_dev
         self.inode = status.st_ino
         self._compression = compression
-        self._stream: _Stream | None = None
+        self._stream: Unpacked | None = None
         self._at = 0
 
     def stored_bytes(self) -> int:
@@ -60,7 +43,7 @@ class Content:
     def read(self, offset: int, size: int) -> bytes:
         """Up to ``size`` bytes from ``offset``; fewer only at the end.
 
-        Raises ``ContentDamaged``, ``OSError``.
+        Raises ``Damaged``, ``OSError``.
         """
         if self._compression is None:
             return self._read_plain(offset, size)
@@ -70,6 +53,20 @@ class Content:
             if not self._read_on(min(offset - self._at, _SKIP_BYTES)):
                 return b""
         return self._read_on(size)
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether its last read met the end of the file in the middle of a compressed stream."""
+        return self._stream is not None and self._stream.cut_off
+
+    @property
+    def damaged(self) -> bool:
+        """Whether a read met a place that does not decompress; the bytes before it were given out."""
+        return self._stream is not None and self._stream.damaged
+
+    def undecompressed_bytes(self) -> int:
+        """Stored bytes that were not decompressed for certain, from the damaged place on, or a little before it."""
+        return self.stored_bytes() - (0 if self._stream is None else self._stream.taken_bytes)
 
     def rewind(self) -> None:
         """Begin anew at the next read, after a compressed file has grown."""
@@ -91,65 +88,21 @@ class Content:
         return b"".join(pieces)
 
     def _rewind(self) -> None:
-        source = _Source(self._descriptor)
-        if self._compression == "gzip":
-            self._stream = _GzipStream(source)
-        else:
-            self._stream = zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True)  # type: ignore[arg-type]
+        assert self._compression is not None
+        at = 0
+
+        def stored(size: int) -> bytes:
+            # Not by the descriptor's own position, which is another stream's, too.
+            nonlocal at
+            data = os.pread(self._descriptor, size, at)
+            at += len(data)
+            return data
+
+        self._stream = Unpacked(self._compression, stored)
         self._at = 0
 
     def _read_on(self, size: int) -> bytes:
         assert self._stream is not None
-        pieces: list[bytes] = []
-        read = 0
-        try:
-            while read < size and (data := self._stream.read(size - read)):
-                pieces.append(data)
-                read += len(data)
-        except (zlib.error, zstandard.ZstdError) as error:
-            self._stream = None
-            raise ContentDamaged(str(error)) from error
-        self._at += read
-        return b"".join(pieces)
-
-
-class _Source:
-    """The stored bytes from the first on, without the descriptor's own position."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._at = 0
-
-    def read(self, size: int) -> bytes:
-        data = os.pread(self._descriptor, size, self._at)
+        data = self._stream.read_all(size)
         self._at += len(data)
         return data
-
-
-class _GzipStream:
-    """The members of a gzip file one behind the other; zeros behind the last are padding."""
-
-    def __init__(self, source: _Source) -> None:
-        self._source = source
-        self._input = b""
-        self._member = zlib.decompressobj(wbits=31)
-        self._begun = False
-
-    def read(self, size: int) -> bytes:
-        while True:
-            if self._member.eof:
-                self._input = self._member.unused_data.lstrip(b"\0")
-                self._member = zlib.decompressobj(wbits=31)
-                self._begun = False
-            if not self._input:
-                self._input = self._source.read(_INPUT_BYTES)
-                if not self._begun:
-                    self._input = self._input.lstrip(b"\0")
-            if not self._input and not self._begun:
-                return b""
-            fed = bool(self._input)
-            data = self._member.decompress(self._input, size)
-            self._begun = True
-            self._input = self._member.unconsumed_tail
-            if data or (not fed and not self._member.eof):
-                return data

@@ -14,9 +14,10 @@ import re
 from typing import Final
 
 from tidelog.collect import limits
-from tidelog.collect.content import Content, compression_of
+from tidelog.collect.content import Content
 from tidelog.collect.discovery import Found
 from tidelog.collect.followed import Followed
+from tidelog.unpacking import compression_of
 
 _MARK: Final = re.compile(r"[._-]+\d+(?:[-._:+T]+\d+)*Z?")
 """A separator and a number or date, with more behind: ``.1``, ``-20250131``, ``-2025-01-31T10-00-00.000``, ``.2025-01-31.2``."""

@@ -25,6 +25,9 @@ class Counts:
         self._left_out = self._gauge(
             "tidelog_collect_left_out_files", "Files that are left out as copies of others; the log names them."
         )
+        self._unread_files = self._gauge(
+            "tidelog_collect_unread_files", "Files of which something can't be read; the log names them."
+        )
         self._waiting = self._gauge("tidelog_collect_waiting", "1 while no gateway takes requests.")
         self._stored_at = self._gauge(
             "tidelog_collect_last_stored_timestamp_seconds", "When a request was stored last, since the epoch."
@@ -35,6 +38,7 @@ class Counts:
         self.lost_bytes = 0
         self.unread_bytes = 0
         self.left_out_files = 0
+        self.unread_files = 0
         self.waiting = False
 
     def stored(self, *, records: int, file_bytes: int, duplicate: bool) -> None:
@@ -59,6 +63,11 @@ class Counts:
         self.left_out_files = files
         self._left_out.set(files)
 
+    def leave_unread(self, files: int) -> None:
+        """Of so many files something can't be read now."""
+        self.unread_files = files
+        self._unread_files.set(files)
+
     def observe(self, *, unread_bytes: int, files: int, open_files: int, waiting: bool) -> None:
         """How things are now."""
         self.unread_bytes = unread_bytes
@@ -76,6 +85,7 @@ class Counts:
             "duplicate_requests": self.duplicate_count,
             "lost_bytes": self.lost_bytes,
             "left_out_files": self.left_out_files,
+            "unread_files": self.unread_files,
         }
 
     def summary(self) -> str:

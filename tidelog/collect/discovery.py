@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from log_format.stores.beneath import parent_of
-from tidelog.collect.content import compression_of
+from tidelog.unpacking import compression_of
 
 _WILDCARD: Final = re.compile(r"[*?[]")
 

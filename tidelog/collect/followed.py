@@ -6,9 +6,10 @@ import dataclasses
 from collections import deque
 
 from tidelog.collect import limits
-from tidelog.collect.content import Content, ContentDamaged
+from tidelog.collect.content import Content
 from tidelog.collect.position import Position, Tail
 from tidelog.collect.state import FileState
+from tidelog.unpacking import Damaged
 
 
 class Truncated(Exception):
@@ -36,6 +37,8 @@ class Followed:
         """The size on disk at which everything but an unfinished record was read; None: there may be more."""
         self.unfinished = False
         """Bytes behind ``read`` wait for the end of their record."""
+        self.cut_off = False
+        """The last read of a compressed file met its end in the middle of the stream."""
         self.postponed = False
         """It could not be read; the next scan that finds it tries again."""
         self.failed = False
@@ -112,12 +115,14 @@ class Followed:
                 self.state = dataclasses.replace(self.state, head=head)
 
     def read_block(self, size: int) -> bytes:
-        """What follows ``read``, up to ``size`` bytes. Raises ``Truncated``, ``ContentDamaged``, ``OSError``."""
+        """What follows ``read``, up to ``size`` bytes. Raises ``Truncated``, ``Damaged``, ``OSError``."""
         self.open()
         assert self.content is not None
         if self.state.compression is not None:
             # Such a file is not cut; looking back would mean decompressing it anew.
-            return self.content.read(self.read.offset, size)
+            block = self.content.read(self.read.offset, size)
+            self.cut_off = self.content.cut_off
+            return block
         # One read for both, so that what is checked is what is used.
         if self.read.offset < len(self.state.head):
             data = self.content.read(0, max(self.read.offset + size, len(self.state.head)))
@@ -154,5 +159,5 @@ class Followed:
         assert self.content is not None
         try:
             return self.content.read(self.read.offset - self.tail.length, self.tail.length)
-        except ContentDamaged:
+        except Damaged:
             return b""

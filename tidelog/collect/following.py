@@ -13,17 +13,19 @@ Not safe from several threads at a time.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tidelog.collect import limits
-from tidelog.collect.content import Content, ContentDamaged
+from tidelog.collect.content import Content
 from tidelog.collect.copies import is_copy, may_be_copy
 from tidelog.collect.discovery import Found, find, find_beside
 from tidelog.collect.followed import Followed, Truncated
 from tidelog.collect.journal import Journal, Level
 from tidelog.collect.position import Position, Tail
 from tidelog.collect.state import FileState
+from tidelog.collect.unread import Unread
+from tidelog.unpacking import Damaged
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,6 +44,7 @@ class Following:
     """The files that ``patterns`` name, and those that they named.
 
     ``from_end``: begin at the end of what is there at first. ``follow_links``: read what symbolic links lead to, too.
+    ``lose`` is called with the bytes of files that are given up.
     """
 
     def __init__(
@@ -54,7 +57,9 @@ class Following:
         from_end: bool = False,
         follow_links: bool = False,
         open_files_max: int = limits.OPEN_FILES_MAX,
+        lose: Callable[[int], None] = lambda _: None,
     ) -> None:
+        self.unread = Unread(journal, lose)
         self.files = {state.id: Followed(state, follow_links=follow_links) for state in known}
         self.next_file_id = next_file_id
         self._patterns = tuple(patterns)
@@ -63,7 +68,6 @@ class Following:
         self._follow_links = follow_links
         self._open_files_max = open_files_max
         self._first = True
-        self._unreadable: dict[str, str] = {}
         self._left_out: set[str] = set()
         self._held: dict[tuple[int, int], _Held] = {}
 
@@ -90,6 +94,7 @@ class Following:
             self._consider(seen, now_s)
         self._first = False
         self._tell_held(now_s - limits.COPY_TOLD_AFTER_S)
+        self._tell_cut_off(now_s - limits.COPY_TOLD_AFTER_S)
         self._let_go(now_s, now_ms)
 
     def look(self, now_s: float) -> None:
@@ -127,14 +132,24 @@ class Following:
 
     def unreadable(self, followed: Followed, error: Exception) -> None:
         """Set a file aside that can't be read on; the others go on."""
-        self._complain(followed.state.last_path, str(error))
-        if isinstance(error, ContentDamaged):
+        if isinstance(error, Damaged):
+            lost = 0 if followed.content is None else followed.content.undecompressed_bytes()
+            self.unread.damaged(
+                followed.state.last_path, from_offset=followed.read.offset, lost_bytes=lost, reason=str(error)
+            )
             followed.failed = True
             followed.unfinished = False
             followed.close()
         else:
+            self.unread.complain(followed.state.last_path, str(error))
             followed.exhausted_bytes = followed.stored_bytes
             followed.postponed = True
+
+    def unread_files(self, *, ended: bool) -> int:
+        """Of how many files something can't be read. ``ended``: what is cut off now is not written on."""
+        if ended:
+            self._tell_cut_off(float("inf"))
+        return len(self.unread)
 
     def left_out(self, *, tell: bool) -> int:
         """How many files are left out as copies, and it was told. ``tell`` all of them now, however short that was."""
@@ -162,13 +177,13 @@ class Following:
             return False
         try:
             followed.open()
-        except (Truncated, OSError, ContentDamaged) as error:
+        except (Truncated, OSError, Damaged) as error:
             # A file whose name claims no compression, and that does not decompress, was never the compressed file.
-            misnamed = isinstance(error, ContentDamaged) and seen.compression != state.compression
+            misnamed = isinstance(error, Damaged) and seen.compression != state.compression
             if misnamed or isinstance(error, Truncated):
                 self.truncated(followed, now_ms)
                 return True
-            self._complain(seen.path, str(error))
+            self.unread.complain(seen.path, str(error))
         else:
             followed.failed = False
             followed.grown_at_s = now_s
@@ -209,7 +224,7 @@ class Following:
         try:
             content = Content(seen.path, seen.compression, follow_links=self._follow_links)
         except OSError as error:
-            self._complain(seen.path, str(error))
+            self.unread.complain(seen.path, str(error))
             return
         kept = False
         try:
@@ -217,8 +232,10 @@ class Following:
             head = content.read(0, limits.HEAD_BYTES)
             if head and (content.device, content.inode) == (seen.device, seen.inode):
                 kept = self._place(seen, content, head, now_s, only_copies)
-        except (OSError, ContentDamaged) as error:
-            self._complain(seen.path, str(error))
+        except Damaged as error:
+            self.unread.damaged(seen.path, from_offset=0, lost_bytes=seen.stored_bytes, reason=str(error))
+        except OSError as error:
+            self.unread.complain(seen.path, str(error))
         finally:
             if not kept:
                 content.close()
@@ -238,7 +255,7 @@ class Following:
         if only_copies:
             return False
         if len(self.files) >= limits.FILES_MAX:
-            self._complain("", f"more than {limits.FILES_MAX} files: {seen.path} and others are not followed")
+            self.unread.complain("", f"more than {limits.FILES_MAX} files: {seen.path} and others are not followed")
             return False
         position, tail = _end(content) if self._first and self._from_end else (Position(), Tail())
         state = FileState(
@@ -283,6 +300,11 @@ class Following:
                     Level.WARNING, "File is left out: it has the bytes of another one, and a name that rotation gives to copies",
                     file=held.path, of=held.of.state.last_path, stored_bytes=held.seen_bytes,
                 )  # fmt: skip
+
+    def _tell_cut_off(self, until_s: float) -> None:
+        for followed in self.files.values():
+            if followed.cut_off and not followed.has_unread and followed.grown_at_s <= until_s:
+                self.unread.cut_off(followed.state.last_path, offset=followed.read.offset)
 
     def _take_over(self, original: Followed, seen: Found, content: Content, now_s: float) -> None:
         """Let the copy take over from the original."""
@@ -350,15 +372,6 @@ class Following:
                 Level.WARNING, "Symbolic link is left out", file=path,
                 reason="--follow-links reads what links lead to, for directories in which no other user can make one",
             )  # fmt: skip
-
-    def _complain(self, path: str, reason: str) -> None:
-        """Once for each reason."""
-        if self._unreadable.get(path) == reason:
-            return
-        if len(self._unreadable) >= limits.FILES_MAX:
-            self._unreadable.clear()
-        self._unreadable[path] = reason
-        self._journal.tell(Level.WARNING, "File can't be read", file=path, reason=reason)
 
 
 def _is_alive(followed: Followed) -> bool:

@@ -29,7 +29,7 @@ MARKS_MAX: Final = 32
 """Places in a file that are remembered, about 100 bytes each: a copy that ends before what was read is recognised by them."""
 
 COPY_TOLD_AFTER_S: Final = 60.0
-"""How long a file may be a copy in the making. After that the agent says that it leaves the file out."""
+"""How long a file may be a copy in the making, or a compressed one without its end. After that the agent says so."""
 
 OPEN_FILES_MAX: Final = 512
 """Files held open, half of what a process may have open on most systems."""

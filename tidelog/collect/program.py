@@ -60,6 +60,7 @@ def start(options: Options, journal: Journal, show: Callable[[Counts], None]) ->
             journal,
             from_end=options.from_end and not state.files,
             follow_links=options.follow_links,
+            lose=counts.lost,
         )
         collector = Collector(options.topic, following, options.rules)
         stack.callback(collector.close)

@@ -158,10 +158,13 @@ def _run(options: Options, *, as_json: bool) -> None:
         try:
             with start(options, journal, show) as agent, _stopping_on_signals(agent) as received:
                 agent.run()
+                incomplete = agent.incomplete
         except (StateFileError, RecordsTooLarge) as error:
             raise CommandFailed(str(error)) from None
     if signal.SIGINT in received:
         raise typer.Exit(ExitCode.INTERRUPTED)
+    if options.once and incomplete:
+        raise CommandFailed(f"not everything was sent: {incomplete}. The events above name the files")
 
 
 def _pattern(option: str, text: str | None) -> re.Pattern[bytes] | None:

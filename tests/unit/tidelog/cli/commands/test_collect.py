@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import re
 import signal
@@ -77,6 +78,28 @@ def test_once_tells_what_it_leaves_out(once: Run, gateway: FakeGateway, tmp_path
     assert sum(map(len, topic.records)) == 21
     told = [event["file"] for event in events if event["event"].startswith("File is left out")]
     assert (told, events[-1]["left_out_files"]) == ([str(tmp_path / "a.1.log")], 1)
+
+
+@pytest.mark.parametrize("fault", ["damaged", "cut off"])
+def test_once_fails_where_a_file_could_not_be_read_to_its_end(
+    once: Run, gateway: FakeGateway, tmp_path: Path, fault: str
+) -> None:
+    """The lines up to there are stored, the end is told, and the exit code says that something is missing; at each run."""
+    topic = gateway.create("logs")
+    packed = gzip.compress(b"".join(b"%d\n" % number for number in range(1_000)))
+    (tmp_path / "a.log").write_bytes(b"other\n")
+    (tmp_path / "b.log.gz").write_bytes(packed + b"no gzip" if fault == "damaged" else packed[: len(packed) - 20])
+    for _ in range(2):
+        ended = once("--unfinished-after", "0s", tmp_path / "b.log.gz")
+        assert ended.exit_code == ExitCode.FAILED
+        assert "not everything was sent: files that can't be read to their end: 1" in ended.stderr
+        [summary] = [json.loads(line) for line in ended.stderr.splitlines() if '"Ended"' in line]
+        assert summary["unread_files"] == 1
+        assert (summary["lost_bytes"] > 0) == (fault == "damaged")
+        assert str(tmp_path / "b.log.gz") in ended.stderr
+    values = [record.value for records in topic.records for record in records]
+    assert len(values) > 900
+    assert values.count(b"0") == values.count(b"other") == 1
 
 
 def test_what_is_wrong_is_said(once: Run, gateway: FakeGateway, tmp_path: Path) -> None:
