@@ -14,7 +14,14 @@ from pathlib import PurePath
 from typing import Any, Final
 
 SUFFIXES: Final = {".gz": "gzip", ".zst": "zstd", ".bz2": "bzip2", ".lz4": "lz4"}
-_MAGIC: Final = {b"\x1f\x8b\x08": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\x04\x22\x4d\x18": "lz4"}
+# Of bzip2 the level, and the head of a block or of an end: a line of text may begin with its letters.
+_MAGIC: Final = {
+    b"\x1f\x8b\x08": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\x04\x22\x4d\x18": "lz4",
+    **{b"BZh%d%b" % (level, b"\x31\x41\x59\x26\x53\x59"): "bzip2" for level in range(1, 10)},
+    **{b"BZh%d%b" % (level, b"\x17\x72\x45\x38\x50\x90"): "bzip2" for level in range(1, 10)},
+}
 MAGIC_BYTES: Final = max(map(len, _MAGIC))
 _INPUT_BYTES: Final = 8 * 1024
 _ZSTD_INPUT_BYTES: Final = 2 * 1024
@@ -38,6 +45,11 @@ def compression_of(path: str) -> str | None:
 def compression_by_magic(head: bytes) -> str | None:
     """How what begins with ``head``, at least ``MAGIC_BYTES`` where there are so many, is compressed."""
     return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
+
+
+def may_be_magic(head: bytes) -> bool:
+    """Whether more bytes behind ``head`` could make it the beginning of a compressed stream."""
+    return any(magic.startswith(head) for magic in _MAGIC)
 
 
 class Unpacked:

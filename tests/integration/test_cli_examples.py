@@ -7,6 +7,7 @@ is in their options, and a program takes half a second of a processor to start.
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import os
 import re
@@ -156,6 +157,7 @@ def _fill(url: str, token_file: Path, directory: Path) -> None:
         producer.send("quiet", "at a journal")
     (directory / "access.log").write_text("GET / 200\nGET /orders 200\n")
     (directory / "orders.csv").write_text("user,amount,time\nuser-7,3,2025-01-31T08:00:00Z\n")
+    (directory / "orders.ndjson.gz").write_bytes(gzip.compress(b'{"key": "user-7", "value": {"amount": 3}}\n'))
     pq.write_table(pa.table({"user": ["user-7"], "amount": [3]}), directory / "orders.parquet.in")
 
 

@@ -37,6 +37,7 @@ from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.cli.terminal.names import TopicArgument
 from tidelog.cli.terminal.tables import counted
+from tidelog.unpacking import compression_of
 
 
 class InputFormat(StrEnum):
@@ -125,6 +126,8 @@ def produce(
 ) -> None:
     """Send lines or rows to a topic, and return when all are acknowledged.
 
+    Input that is compressed (gzip, zstd, bzip2, lz4) is unpacked.
+
     It stops at the first error and at Ctrl-C, and says how many records are stored and up to which line all of them are.
 
     \b
@@ -135,6 +138,7 @@ def produce(
       echo '{"key": "user-7", "value": {"amount": 3}}' | tidelog produce orders --format ndjson
       echo '{"user": "user-7", "amount": 3}' | tidelog produce orders --format objects --key-field user
       tidelog produce orders orders.csv --key-field user --timestamp-field time --header source=shop
+      tidelog produce orders orders.ndjson.gz
       tidelog produce orders orders.parquet --key-field user --compression zstd
       tidelog consume orders --format json | tidelog produce clicks --format ndjson
     """
@@ -184,7 +188,8 @@ def _rows(chosen: InputFormat, paths: list[Path], fields: Fields, delimiter: str
 
 
 def _by_name(paths: list[Path]) -> InputFormat:
-    found = {_SUFFIXES.get(path.suffix, InputFormat.LINES) for path in paths}
+    plain = [path if compression_of(str(path)) is None else path.with_suffix("") for path in paths]
+    found = {_SUFFIXES.get(path.suffix, InputFormat.LINES) for path in plain}
     if len(found) > 1:
         raise ValueError(f"the files are of several formats ({', '.join(sorted(found))}): say which by --format")
     return found.pop()

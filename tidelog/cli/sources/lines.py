@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from log_format.limits import REQUEST_BYTES_MAX
+from tidelog.cli.sources.unpacked import unpacked
 from tidelog.cli.terminal.console import CommandFailed
 
 STANDARD_STREAM: Final = Path("-")
@@ -55,7 +56,14 @@ def sources(files: list[Path] | None) -> list[Path]:
 
 
 def read_blocks(path: Path) -> Iterator[bytes]:
-    """What is there, block by block, as soon as it is there."""
+    """What is there, decompressed, block by block, as soon as it is there.
+
+    Raises ``CommandFailed`` for a compressed file that is damaged, behind what is before that.
+    """
+    return unpacked(path, "standard input" if path == STANDARD_STREAM else str(path), _stored_blocks(path))
+
+
+def _stored_blocks(path: Path) -> Iterator[bytes]:
     if path == STANDARD_STREAM:
         try:
             descriptor = sys.stdin.fileno()
@@ -77,7 +85,7 @@ def _blocks(file: BinaryIO) -> Iterator[bytes]:
 def read_lines(paths: Iterable[Path]) -> Iterator[Lines]:
     """The lines of the files, one after another, as many at a time as are there.
 
-    Raises ``CommandFailed`` for a line longer than a request may be.
+    Raises ``CommandFailed`` for a line longer than a request may be, and as ``read_blocks``.
     """
     for path in paths:
         first = 1

@@ -28,6 +28,7 @@ from tidelog.cli.sources.rows import (
     rows_of,
 )
 from tidelog.cli.terminal.console import CommandFailed
+from tidelog.unpacking import compression_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,6 +45,10 @@ def read_parquet(paths: Iterable[Path], fields: Fields) -> Iterator[Rows]:
     for path in paths:
         if path == STANDARD_STREAM:
             raise CommandFailed("a Parquet file can't be read from standard input: name it")
+        if compression_of(str(path)) is not None:
+            raise CommandFailed(
+                f"{path}: a Parquet file is read at any place, so not while it is compressed: unpack it first"
+            )
         try:
             with pq.ParquetFile(path) as file:
                 yield from _file(path, file, fields)

@@ -1,0 +1,61 @@
+"""Compressed input as what was compressed: by its first bytes, as standard input has no name, and by a file's suffix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tidelog.cli.terminal.console import CommandFailed
+from tidelog.unpacking import MAGIC_BYTES, Damaged, Unpacked, compression_by_magic, compression_of, may_be_magic
+
+_READ_BYTES: Final = 4 * 1024 * 1024
+
+
+def unpacked(path: Path, name: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """The bytes of ``blocks``, which are those of ``path``, called ``name`` in messages: as they are, or decompressed.
+
+    Raises ``CommandFailed`` behind what could be decompressed, when the rest does not or is missing.
+    """
+    head = b""
+    for block in blocks:
+        head += block
+        if len(head) >= MAGIC_BYTES or not may_be_magic(head):
+            break
+    compression = compression_by_magic(head)
+    if compression is None:
+        named = compression_of(str(path))
+        if named is not None and head:
+            raise CommandFailed(
+                f"{name} has the suffix of {named}, and is no {named}: give it another name, or a whole file"
+            )
+        if head:
+            yield head
+        yield from blocks
+        return
+    try:
+        stream = Unpacked(compression, _Stored(head, blocks).read)
+        while block := stream.read(_READ_BYTES):
+            yield block
+    except Damaged as error:
+        raise CommandFailed(
+            f"{name} is damaged: behind {stream.taken_bytes:,} bytes it does not decompress as {compression} ({error})"
+        ) from None
+    except ModuleNotFoundError as error:
+        raise CommandFailed(f"{name} is compressed with {compression}, and {error.name} is not installed") from None
+    if stream.cut_off:
+        raise CommandFailed(f"{name} ends in the middle of its {compression} stream: lines up to there were read")
+
+
+class _Stored:
+    """Blocks as a source of any sizes."""
+
+    def __init__(self, head: bytes, blocks: Iterator[bytes]) -> None:
+        self._block = memoryview(head)
+        self._blocks = blocks
+
+    def read(self, size: int) -> bytes:
+        if not self._block:
+            self._block = memoryview(next(self._blocks, b""))
+        data, self._block = self._block[:size], self._block[size:]
+        return bytes(data)
