@@ -6,6 +6,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -159,32 +160,47 @@ def produce(
             deliver_after_s=deliver_after,
             key=None if key is None else key.encode(),
         )
-        # Failed deliveries are reported here, in this command's words.
-        logging.getLogger("tidelog").addHandler(logging.NullHandler())
-        began, interrupts, tally = time.monotonic(), Interrupts(), Tally(topic)
-        typing = STANDARD_STREAM in paths and sys.stdin.isatty()
-        try:
-            with interrupts.caught(), progress(f"to {topic}", shown=not as_json and not typing) as bar:
-                task = bar.add_task("records", total=None)
-                tally.show = lambda count: bar.update(task, completed=count)
-                if chosen is InputFormat.LINES:
-                    separator = None if key_separator is None else key_separator.encode()
-                    send_lines(tally, read_lines(paths), destination, interrupts, separator=separator)
-                elif chosen is InputFormat.NDJSON:
-                    send_ndjson(tally, ReadAhead(read_lines(paths)), destination, interrupts)
-                else:
-                    send_rows(tally, _rows(chosen, paths, fields, delimiter), destination, interrupts)
-        finally:
-            _report(tally, time.monotonic() - began, as_json=as_json, ended=sys.exc_info()[0] is None)
+        work = _Work(chosen, paths, fields, delimiter, None if key_separator is None else key_separator.encode())
+        _send(work, Tally(topic), destination, as_json=as_json)
 
 
-def _rows(chosen: InputFormat, paths: list[Path], fields: Fields, delimiter: str) -> Iterator[Rows]:
-    if chosen is InputFormat.PARQUET:
-        return read_parquet(paths, fields)
-    lines = ReadAhead(read_lines(paths))
-    return (
-        read_objects(lines, fields) if chosen is InputFormat.OBJECTS else read_csv(lines, fields, delimiter=delimiter)
-    )
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What is read, and how."""
+
+    format: InputFormat
+    paths: list[Path]
+    fields: Fields
+    delimiter: str
+    separator: bytes | None
+
+
+def _send(work: _Work, tally: Tally, destination: Destination, *, as_json: bool) -> None:
+    # Failed deliveries are reported here, in this command's words.
+    logging.getLogger("tidelog").addHandler(logging.NullHandler())
+    began, interrupts, paths = time.monotonic(), Interrupts(), work.paths
+    typing = STANDARD_STREAM in paths and sys.stdin.isatty()
+    try:
+        with interrupts.caught(), progress(f"to {tally.topic}", shown=not as_json and not typing) as bar:
+            task = bar.add_task("records", total=None)
+            tally.show = lambda count: bar.update(task, completed=count)
+            if work.format is InputFormat.LINES:
+                send_lines(tally, read_lines(paths), destination, interrupts, separator=work.separator)
+            elif work.format is InputFormat.NDJSON:
+                send_ndjson(tally, ReadAhead(read_lines(paths)), destination, interrupts)
+            else:
+                send_rows(tally, _rows(work), destination, interrupts)
+    finally:
+        _report(tally, time.monotonic() - began, as_json=as_json, ended=sys.exc_info()[0] is None)
+
+
+def _rows(work: _Work) -> Iterator[Rows]:
+    if work.format is InputFormat.PARQUET:
+        return read_parquet(work.paths, work.fields)
+    lines = ReadAhead(read_lines(work.paths))
+    if work.format is InputFormat.OBJECTS:
+        return read_objects(lines, work.fields)
+    return read_csv(lines, work.fields, delimiter=work.delimiter)
 
 
 def _by_name(paths: list[Path]) -> InputFormat:
