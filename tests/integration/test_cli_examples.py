@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -156,7 +157,7 @@ def _fill(url: str, token_file: Path, directory: Path) -> None:
         admin.create_topic("quiet", 1, {"flush.ms": 0, "commit.mode": "shared"})
         producer.send("quiet", "at a journal")
     (directory / "access.log").write_text("GET / 200\nGET /orders 200\n")
-    (directory / "orders.csv").write_text("user,amount,time\nuser-7,3,2025-01-31T08:00:00Z\n")
+    (directory / "orders.csv").write_text(f"user,amount,time\nuser-7,3,{datetime.now(UTC).isoformat()}\n")
     (directory / "orders.ndjson.gz").write_bytes(gzip.compress(b'{"key": "user-7", "value": {"amount": 3}}\n'))
     pq.write_table(pa.table({"user": ["user-7"], "amount": [3]}), directory / "orders.parquet.in")
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from log_format.topic.config import SETTINGS
+from tidelog.admin import Admin
 from tidelog.bodies.encode import Compression
 from tidelog.cli.sources.csv import read_csv
 from tidelog.cli.sources.json_objects import read_objects
@@ -23,6 +26,7 @@ from tidelog.cli.sources.read_ahead import ReadAhead
 from tidelog.cli.sources.rows import Fields, Rows
 from tidelog.cli.sources.sending import Destination, send_lines, send_rows
 from tidelog.cli.sources.tally import Tally
+from tidelog.cli.sources.times import Times, TimeUnit
 from tidelog.cli.terminal.console import (
     STREAM_TIMEOUT_S,
     JsonOption,
@@ -38,6 +42,7 @@ from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.cli.terminal.names import TopicArgument
 from tidelog.cli.terminal.tables import counted
+from tidelog.errors import UnknownTopic
 from tidelog.unpacking import compression_of
 
 
@@ -73,8 +78,17 @@ KeyFieldOption = Annotated[
 TimestampFieldOption = Annotated[
     str | None,
     typer.Option(
-        "--timestamp-field", metavar="NAME", help="objects, csv, parquet: the time, in ms since the epoch or ISO 8601."
+        "--timestamp-field",
+        metavar="NAME",
+        help="objects, csv, parquet: the time, in ms since the epoch (--timestamp-unit) or ISO 8601.",
     ),
+]
+TimestampUnitOption = Annotated[
+    TimeUnit, typer.Option(help="What numbers of --timestamp-field count, since the epoch.")
+]
+AllowOldOption = Annotated[
+    bool,
+    typer.Option("--allow-old", help="Send times before 2000, and those older than the topic's retention.ms."),
 ]
 ValueFieldOption = Annotated[
     str | None,
@@ -114,6 +128,8 @@ def produce(
     key_separator: KeySeparatorOption = None,
     key_field: KeyFieldOption = None,
     timestamp_field: TimestampFieldOption = None,
+    timestamp_unit: TimestampUnitOption = TimeUnit.MS,
+    allow_old: AllowOldOption = False,
     value_field: ValueFieldOption = None,
     csv_delimiter: CsvDelimiterOption = ",",
     partition: PartitionOption = None,
@@ -150,6 +166,9 @@ def produce(
         delimiter = "\t" if csv_delimiter == "tab" else csv_delimiter
         _check(chosen, key_separator, fields, header, delimiter)
         _check_added(chosen, deliver_after, key, key_separator)
+        if timestamp_field is not None:
+            times = _times(topic, timestamp_unit, url, token_file, allow_old=allow_old)
+            fields = replace(fields, times=times)
         destination = Destination(
             url=url,
             token_file=token_file,
@@ -234,6 +253,20 @@ def _check_added(chosen: InputFormat, deliver_after: float | None, key: str | No
         raise ValueError("--key is without --key-separator and --format ndjson, where each record has its own")
     if deliver_after is not None and chosen is InputFormat.NDJSON:
         raise ValueError("--deliver-after is not for --format ndjson: a record has its own deliver_after_ms")
+
+
+def _times(topic: str, unit: TimeUnit, url: str | None, token_file: Path | None, *, allow_old: bool) -> Times:
+    """How times are read, and which are too old for the topic. One that is not there yet gets the default."""
+    if allow_old:
+        return Times(unit=unit)
+    config: Mapping[str, int | str] = {}
+    with Admin(url, token_file=token_file) as admin, contextlib.suppress(UnknownTopic):
+        config = admin.describe_topic(topic).config
+    is_kept = "delete" not in str(config.get("cleanup.policy", "delete"))
+    if config.get("message.timestamp.type") == "LogAppendTime":
+        return Times(unit=unit)
+    retention_ms = -1 if is_kept else int(config.get("retention.ms", SETTINGS["retention.ms"].default))
+    return Times(unit=unit, now_ms=int(time.time() * 1000), retention_ms=retention_ms)
 
 
 def _headers(given: list[str] | None) -> list[tuple[str, bytes]]:

@@ -12,7 +12,8 @@ from log_format.topic.config import SETTINGS
 from tidelog.admin import END
 from tidelog.cli.commands import scheduled
 from tidelog.cli.terminal.admin_call import AdminCall, YesOption
-from tidelog.cli.terminal.console import note, note_json, output, print_json
+from tidelog.cli.terminal.console import CommandFailed, note, note_json, output, print_json
+from tidelog.cli.terminal.expiry import removed_at_once
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import TopicArgument, complete_setting_names, complete_settings
 from tidelog.cli.terminal.tables import counted, table, time_text
@@ -120,9 +121,10 @@ def alter(
             autocompletion=complete_setting_names,
         ),
     ] = None,
+    yes: YesOption = False,
     call: AdminCall,
 ) -> None:
-    """Add partitions or change settings, all or nothing.
+    """Add partitions or change settings, all or nothing. Where most records would expire at once, it asks first.
 
     \b
     Examples:
@@ -134,6 +136,11 @@ def alter(
         changes: dict[str, int | str | None] = {**_settings(config), **dict.fromkeys(reset_config or ())}
         if partitions is None and not changes:
             raise ValueError("there is nothing to change: give --partitions, --config or --reset-config")
+        removed = None if yes else removed_at_once(admin, name, changes)
+        if removed is not None:
+            if not sys.stdin.isatty():
+                raise CommandFailed(f"{removed}. Nothing was changed: give --yes where that is meant")
+            typer.confirm(f"{removed}. Change it?", abort=True, err=True)
         _show(admin.alter_topic(name, partition_count=partitions, config=changes or None), call.as_json)
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from log_format.limits import REQUEST_BYTES_MAX
 from tidelog.cli.sources.lines import STANDARD_STREAM, Lines, Place
-from tidelog.cli.sources.rows import Fields, Row, Rows, RowsBuilder, as_bytes, as_timestamp_ms, require_arrow
+from tidelog.cli.sources.rows import Fields, Row, Rows, RowsBuilder, as_bytes, require_arrow
 from tidelog.cli.terminal.console import CommandFailed
 
 
@@ -65,7 +65,7 @@ def _row(names: list[str], row: list[str], fields: Fields) -> Row:
     value = msgspec.json.encode(found) if fields.value is None else as_bytes(found[fields.value])
     key = None if fields.key is None else as_bytes(found[fields.key])
     timestamp = found[fields.timestamp] if fields.timestamp is not None else None
-    return value, key, as_timestamp_ms(timestamp or None)
+    return value, key, fields.times.of(timestamp or None)
 
 
 class _Feed:

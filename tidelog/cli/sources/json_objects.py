@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tidelog.cli.sources.lines import Lines
-from tidelog.cli.sources.rows import Fields, Row, Rows, as_timestamp_ms, require_arrow, rows_of
+from tidelog.cli.sources.rows import Fields, Row, Rows, require_arrow, rows_of
 
 _decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -34,7 +34,7 @@ def _row(line: bytes, fields: Fields) -> Row:
     if fields.timestamp is None:
         return value, key, None
     timestamp: Any = msgspec.json.decode(members[fields.timestamp])
-    return value, key, as_timestamp_ms(timestamp)
+    return value, key, fields.times.of(timestamp)
 
 
 def _bytes(member: msgspec.Raw) -> bytes | None:

@@ -23,7 +23,6 @@ from tidelog.cli.sources.rows import (
     Row,
     Rows,
     as_bytes,
-    as_timestamp_ms,
     require_arrow,
     rows_of,
 )
@@ -92,5 +91,5 @@ def _row(found: dict[str, Any], fields: Fields) -> Row:
     timestamp = None if fields.timestamp is None else found[fields.timestamp]
     if isinstance(timestamp, datetime):
         zoned = timestamp if timestamp.tzinfo is not None else timestamp.replace(tzinfo=UTC)
-        timestamp = round(zoned.timestamp() * 1000)
-    return value, key, as_timestamp_ms(timestamp)
+        timestamp = zoned.isoformat()
+    return value, key, fields.times.of(timestamp)

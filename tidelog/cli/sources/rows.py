@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from log_format.limits import TIMESTAMP_MS_MAX
 from tidelog.bodies.encode import arrow_available
 from tidelog.cli.sources.lines import Place
+from tidelog.cli.sources.times import Times
 from tidelog.cli.terminal.console import CommandFailed
-from tidelog.cli.terminal.where import milliseconds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,11 +29,12 @@ ROWS_BYTES_MAX: Final = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fields:
-    """Names of a row's fields; None: no key, the time of sending, the whole row as JSON."""
+    """Names of a row's fields; None: no key, the time of sending, the whole row as JSON. ``times`` reads the timestamp."""
 
     key: str | None = None
     timestamp: str | None = None
     value: str | None = None
+    times: Times = field(default_factory=Times)
 
     def named(self) -> list[str]:
         """Those that must be there."""
@@ -132,14 +132,3 @@ def as_bytes(value: Any) -> bytes | None:
     if value is None or isinstance(value, bytes):
         return value
     return value.encode() if isinstance(value, str) else msgspec.json.encode(value)
-
-
-def as_timestamp_ms(value: Any) -> int | None:
-    """A field as time: milliseconds since the epoch as a number or its text, or an ISO 8601 time. Raises ``ValueError``."""
-    if value is None:
-        return None
-    if isinstance(value, str):
-        value = int(value) if value.isdecimal() else milliseconds(value)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= TIMESTAMP_MS_MAX:
-        raise ValueError(f"{value!r} is no time in milliseconds since the epoch")
-    return value

@@ -29,7 +29,9 @@ def test_objects_go_as_they_are(gateway: FakeGateway, run: Run) -> None:
     gateway.create("t")
     first = b'{"id": "a\\u00e9", "at": "1970-01-01T00:00:01Z", "n": 1.50}'
     given = first + b'\n\n {"id": 12345678901234567890, "at": 7}\n{"id":null,"at":"8"}'
-    result = run("produce", "t", "-f", "objects", "--key-field", "id", "--timestamp-field", "at", given=given)
+    result = run(
+        "produce", "t", "-f", "objects", "--key-field", "id", "--timestamp-field", "at", "--allow-old", given=given
+    )
     assert result.exit_code == 0, result.stderr
     assert sent(gateway) == [
         ("aé".encode(), first, 1000),
@@ -78,7 +80,7 @@ def test_parquet_of_records_and_of_anything(gateway: FakeGateway, run: Run, tmp_
     times = pa.array([1_000_000], pa.timestamp("us"))
     pq.write_table(pa.table({"id": [7], "at": times, "x": [[1, 2]]}), path)
     gateway.create("u")
-    assert run("produce", "u", str(path), "--key-field", "id", "--timestamp-field", "at").exit_code == 0
+    assert run("produce", "u", str(path), "--key-field", "id", "--timestamp-field", "at", "--allow-old").exit_code == 0
     assert sent(gateway, "u") == [(b"7", b'{"id":7,"at":"1970-01-01T00:00:01","x":[1,2]}', 1000)]
 
 
