@@ -19,6 +19,7 @@ from gateway.codec.delays import refuse_late, with_due_timestamps
 from gateway.codec.incoming import IncomingRecords, Milliseconds
 from gateway.codec.record_key import refuse_keyless
 from gateway.codec.record_size import refuse_large
+from gateway.codec.record_time import refuse_untimely
 from gateway.codec.route import route
 from gateway.engine.open_topic import OpenTopic
 from log_format.clock import Clock
@@ -175,6 +176,9 @@ def batch_of(
             refuse_large(incoming, state.config.integer("max.message.bytes"))
         if state.config.needs_keys:
             refuse_keyless(incoming)
+        taken = state.config.times_taken(routing.arrived_at_ms)
+        if taken is not None:
+            refuse_untimely(incoming, taken, routing.arrived_at_ms)
     deliver_at = None
     if incoming.delays is not None:
         deliver_at = incoming.delays.due(routing.arrived_at_ms)
@@ -211,6 +215,9 @@ def _of_single(record: SingleRecord, state: TopicState, routing: Routing, *, is_
     if partition is None:
         partition = routing.turn % count if key is None else partition_for_key(key, count)
     is_refused = record.size_bytes > config.integer("max.message.bytes") or (key is None and config.needs_keys)
+    if record.timestamp_ms is not None and not is_refused:
+        taken = config.times_taken(routing.arrived_at_ms)
+        is_refused = taken is not None and record.timestamp_ms not in taken
     if partition >= count or (is_refused and not is_stored):
         return None
     if record.timestamp_ms is None or config.choice("message.timestamp.type") == "LogAppendTime":

@@ -73,6 +73,8 @@ SETTINGS: Final[Mapping[str, IntegerSetting | ChoiceSetting]] = MappingProxyType
         "flush.bytes": IntegerSetting(8 * 1024 * 1024, 1),
         "compression.type": ChoiceSetting("zstd", ("zstd", "lz4", "snappy", "gzip", "uncompressed")),
         "message.timestamp.type": ChoiceSetting("CreateTime", ("CreateTime", "LogAppendTime")),
+        "message.timestamp.before.max.ms": IntegerSetting(_INT64_MAX, 0),
+        "message.timestamp.after.max.ms": IntegerSetting(_INT64_MAX, 0),
         "producer.id.expiration.ms": IntegerSetting(limits.PRODUCER_EXPIRATION_MS, 1),
         "owners": IntegerSetting(1, 1, limits.TOPIC_OWNERS_MAX),
         "commit.mode": ChoiceSetting("auto", ("auto", "own", "shared")),
@@ -95,7 +97,10 @@ OWN_SETTINGS: Final = frozenset(
         "commit.retention.count",
     }
 )
-"""Tidelog's own settings, which are shown only where a user set them."""
+"""Tidelog's own settings."""
+
+SHOWN_WHERE_SET: Final = OWN_SETTINGS | {"message.timestamp.before.max.ms", "message.timestamp.after.max.ms"}
+"""Settings that are shown only where a user set them: the HTTP contract does not name them."""
 
 
 def check_topic_name(name: object) -> str:
@@ -113,6 +118,23 @@ def check_topic_name(name: object) -> str:
         code=ErrorCode.INVALID_TOPIC_NAME,
         errors=[{"where": "/name", "what": what}],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRange:
+    """The timestamps that a topic takes now, both ends among them, in milliseconds since the epoch."""
+
+    first_ms: int
+    last_ms: int
+
+    def __contains__(self, time_ms: int) -> bool:
+        """Whether it is taken."""
+        return self.first_ms <= time_ms <= self.last_ms
+
+    def __str__(self) -> str:
+        """What is taken, for people."""
+        settings = "message.timestamp.before.max.ms and message.timestamp.after.max.ms"
+        return f"the topic takes {self.first_ms} to {self.last_ms} now, by its {settings}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +191,11 @@ class TopicConfig:
         return {PROPERTY_PREFIX + name: str(value) for name, value in self.overrides.items()}
 
     def effective(self) -> dict[str, ConfigValue]:
-        """Every setting with its value, in the order of docs/http-api.md, section 3; Tidelog's own only where set."""
+        """Settings with their values, in the order of docs/http-api.md, section 3; of ``SHOWN_WHERE_SET`` those that are set."""
         return {
             name: self.overrides.get(name, setting.default)
             for name, setting in SETTINGS.items()
-            if name not in OWN_SETTINGS or name in self.overrides
+            if name not in SHOWN_WHERE_SET or name in self.overrides
         }
 
     def integer(self, name: str) -> int:
@@ -187,6 +209,15 @@ class TopicConfig:
         value = self.overrides.get(name, SETTINGS[name].default)
         assert isinstance(value, str)
         return value
+
+    def times_taken(self, now_ms: int) -> TimeRange | None:
+        """Which timestamps of producers are taken at ``now_ms``; None: all, or none is looked at."""
+        before, after = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
+        if before not in self.overrides and after not in self.overrides:
+            return None
+        if self.choice("message.timestamp.type") == "LogAppendTime":
+            return None
+        return TimeRange(now_ms - self.integer(before), min(now_ms + self.integer(after), _INT64_MAX))
 
     @property
     def needs_keys(self) -> bool:

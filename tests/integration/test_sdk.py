@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from log_format.topic.config import OWN_SETTINGS, SETTINGS
+from log_format.topic.config import SETTINGS, SHOWN_WHERE_SET
 from tests.support.gateway_process import GatewayProcess, running_gateway
 from tidelog import Admin, Consumer, Producer, Record, TopicPartition
 from tidelog.admin import END
@@ -124,7 +124,7 @@ def test_topics_and_offsets(url: str) -> None:
     """``Admin`` against the real thing: every call, and the errors that it promises."""
     with Admin(url) as admin, Producer(url) as producer:
         topic = admin.create_topic("t", 2, {"flush.ms": 1})
-        assert set(topic.config) == set(SETTINGS) - OWN_SETTINGS
+        assert set(topic.config) == set(SETTINGS) - SHOWN_WHERE_SET
         assert admin.create_topic("t", 2, {"flush.ms": 1}, exist_ok=True).name == "t"
         with pytest.raises(TopicAlreadyExists):
             admin.create_topic("t", 2, {"flush.ms": 1})

@@ -49,9 +49,10 @@ from log_format.errors import TidelogError
 from log_format.records.schema import BATCH_SCHEMA
 from log_format.records.single import SingleRecord
 from log_format.records.size import FEW, all_record_bytes, largest_record_bytes, record_bytes
+from log_format.records.times import outside, times_ms
 from log_format.topic.append import Batch
 from log_format.topic.appended import Duplicate
-from log_format.topic.config import check_topic_name
+from log_format.topic.config import TimeRange, check_topic_name
 from log_format.topic.state import TopicState
 
 INLINE_BYTES_MAX: Final = 64 * 1024
@@ -180,7 +181,7 @@ def _decode_all(call: KafkaCall, parts: Sequence[_Part]) -> None:
             try:
                 part.records = decoded(part.head, part.batch, call.arrived_at_ms, left)
                 left -= part.records.nbytes
-                part.error = _refused(part)
+                part.error = _refused(part, call.arrived_at_ms)
             except TooLarge:
                 part.error = KafkaError.message_too_large
             except UnknownCodec:
@@ -189,7 +190,7 @@ def _decode_all(call: KafkaCall, parts: Sequence[_Part]) -> None:
                 part.error = KafkaError.invalid_record
 
 
-def _refused(part: _Part) -> KafkaError | None:
+def _refused(part: _Part, now_ms: int) -> KafkaError | None:
     """What the topic's settings say to the records, as they are known."""
     assert part.records is not None
     assert part.state is not None
@@ -204,7 +205,16 @@ def _refused(part: _Part) -> KafkaError | None:
         return KafkaError.message_too_large
     if part.state.config.needs_keys and _lacks_a_key(part.records):
         return KafkaError.invalid_record
+    taken = part.state.config.times_taken(now_ms)
+    if taken is not None and _is_untimely(part.records, taken, now_ms):
+        return KafkaError.invalid_timestamp
     return None
+
+
+def _is_untimely(records: pa.Table | SingleRecord, taken: TimeRange, now_ms: int) -> bool:
+    if isinstance(records, SingleRecord):
+        return records.timestamp_ms is not None and records.timestamp_ms not in taken
+    return len(outside(times_ms(records, now_ms), taken.first_ms, taken.last_ms)) > 0
 
 
 def _lacks_a_key(records: pa.Table | SingleRecord) -> bool:

@@ -42,6 +42,8 @@ def in_words(name: str, value: int | str) -> str:
     """A setting's value, and behind it the same in the largest units that fit: ``604800000 (7d)``."""
     if not isinstance(value, int) or value <= 0:
         return str(value)
+    if value == 2**63 - 1:
+        return f"{value} (no limit)"
     if name.endswith(".ms") and value >= _DURATIONS_MS["s"]:
         return f"{value} ({_split(value)})"
     if name.endswith(".bytes") and value >= _SIZES["KiB"]:

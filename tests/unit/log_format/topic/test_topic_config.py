@@ -8,7 +8,7 @@ import pytest
 
 from log_format import limits
 from log_format.errors import ErrorCode, RequestRefused
-from log_format.topic.config import OWN_SETTINGS, SETTINGS, TopicConfig, check_topic_name
+from log_format.topic.config import SETTINGS, SHOWN_WHERE_SET, TopicConfig, check_topic_name
 
 FORMAT = Path(__file__).parents[4] / "docs" / "format.md"
 DEFAULTS = {
@@ -151,8 +151,8 @@ def test_overrides_are_what_somebody_asked_for() -> None:
     config = TopicConfig.parse({"flush.ms": 250})
     assert config.properties() == {"tidelog.flush.ms": "250"}
     assert (config.integer("flush.ms"), config.choice("compression.type")) == (250, "zstd")
-    assert set(config.effective()) == set(SETTINGS) - OWN_SETTINGS
-    own = TopicConfig.parse({name: SETTINGS[name].default for name in OWN_SETTINGS})
+    assert set(config.effective()) == set(SETTINGS) - SHOWN_WHERE_SET
+    own = TopicConfig.parse({name: SETTINGS[name].default for name in SHOWN_WHERE_SET})
     assert set(own.effective()) == set(SETTINGS)
 
 
@@ -168,4 +168,4 @@ def test_the_specification_names_own_settings() -> None:
     (sentence,) = [
         line for line in FORMAT.read_text(encoding="utf-8").splitlines() if line.startswith("A gateway shows `")
     ]
-    assert set(sentence.split("`")[1::2]) - {"config"} == OWN_SETTINGS
+    assert set(sentence.split("`")[1::2]) - {"config"} == SHOWN_WHERE_SET
