@@ -153,6 +153,9 @@ RENEWALS_PER_LOCK: Final = 3
 ITERATION_WAIT_MS: Final = 10_000
 """How long one poll of an endless iteration waits; new partitions are looked for between two."""
 
+MAX_POLL_INTERVAL_MS: Final = 300_000
+"""After so long without being asked for records a member leaves its group. Kafka's."""
+
 AUTO_COMMIT_INTERVAL_MS: Final = 5_000
 
 GROUP_WAIT_MS: Final = 1_000

@@ -37,6 +37,7 @@ class ConsumerSettings(ConnectionSettings, total=False):
     topic_pattern: str | None
     assignor: Assignor
     session_timeout_ms: int
+    max_poll_interval_ms: float
     client_id: str | None
     instance_id: str | None
     enable_auto_commit: bool

@@ -55,7 +55,9 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
 
     In a group the topics' partitions are shared with the other members, and go on where the group has committed. They change
     hands only while this consumer asks for records. Before a partition goes to another member, nothing more of it is handed out
-    here, and ``commit`` still works for it. Ask more often than ``session_timeout_ms``, or the group counts the member out. An
+    here, and ``commit`` still works for it. Ask more often than ``max_poll_interval_ms``, or the member leaves; the next call
+    joins again. A process that ends or hangs is out after ``session_timeout_ms``. While the group waits for this member to hand
+    over partitions, ask more often than that, too. An
     automatic commit covers what was handed out before the last call for records: after a crash the rest comes again.
 
     For one thread at a time: a call by a second thread meanwhile raises ``RuntimeError``. ``close`` may come from any thread,
@@ -77,7 +79,8 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
     ``group``: its name; without ``topics`` and ``topic_pattern`` it is only committed for, and ``assign`` says what is read.
     ``topic_pattern``: a regular expression that the whole name matches, instead of ``topics``. ``assignor``: ``"range"``,
     ``"roundrobin"`` or ``"sticky"``, the same for all members. ``session_timeout_ms`` (1 s to 30 min): after so long without a
-    sign of life a member is out. ``enable_auto_commit``: commit every ``auto_commit_interval_ms``, and when partitions go.
+    sign of life a member is out. ``max_poll_interval_ms`` (above 0): after so long without a call for records it leaves, or with
+    an ``instance_id`` falls silent. ``enable_auto_commit``: commit every ``auto_commit_interval_ms``, and when partitions go.
     ``client_id``: text by which operators know the member. ``instance_id``: a member that is started again within its session
     gets its partitions back. It does not leave when it is closed, and it replaces another one with this id. ``on_revoked``:
     called with the partitions that go, while they can still be committed for; ``on_assigned`` with those that came, before they
@@ -111,6 +114,7 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
         envelope: Sealing | None = None,
         assignor: Assignor = "range",
         session_timeout_ms: int = contract.SESSION_TIMEOUT_MS_DEFAULT,
+        max_poll_interval_ms: float = limits.MAX_POLL_INTERVAL_MS,
         client_id: str | None = None,
         instance_id: str | None = None,
         enable_auto_commit: bool = True,
@@ -125,10 +129,13 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
         """Nothing is connected yet. Raises ``ValueError`` for a value out of its range or of no use here, and ``TypeError``."""
         check_topics(topics, compression)
         _check(auto_offset_reset, max_poll_records, fetch_max_bytes, auto_commit_interval_ms)
+        if not max_poll_interval_ms > 0:
+            raise ValueError(f"max_poll_interval_ms is {max_poll_interval_ms}, not above 0")
         names = {"assignor": assignor, "client_id": client_id, "instance_id": instance_id}
         settings = GroupSettings(
             subscription=_subscription(topics, topic_pattern, group, session_timeout_ms, names),
             session_timeout_ms=session_timeout_ms,
+            max_poll_interval_ms=max_poll_interval_ms,
             auto_commit_interval_ms=auto_commit_interval_ms if enable_auto_commit else None,
             api_timeout_ms=api_timeout_ms,
             reset=auto_offset_reset,
@@ -310,10 +317,14 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
         """Get something to hand out. False: ``deadline`` came first. Raises as ``poll``."""
         if self._group is None:
             return self._reader.fill(deadline)
+        with self._group.membership.asking():
+            return self._fill_as_member(self._group, deadline)
+
+    def _fill_as_member(self, group: GroupReading, deadline: Deadline) -> bool:
         while True:
             slice_ms = min(deadline.remaining_ms(), limits.GROUP_WAIT_MS)
             try:
-                self._group.serve(Deadline(min(deadline.remaining_ms(), self._api_timeout_ms)))
+                group.serve(Deadline(min(deadline.remaining_ms(), self._api_timeout_ms)))
             except GatewayError as error:
                 self._reader.bear(error)
                 self._group_transport.pause(min(limits.BACKOFF_FIRST_MS, deadline.remaining_ms()))
@@ -323,7 +334,7 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
                         return True
                 else:
                     self._reader.recover()
-                    self._group.membership.wait(slice_ms)
+                    group.membership.wait(slice_ms)
             if deadline.passed:
                 return False
 

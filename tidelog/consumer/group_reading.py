@@ -40,6 +40,7 @@ class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):
     subscription: Mapping[str, Any]
     """The body of a join; empty: the consumer is no member, and only commits."""
     session_timeout_ms: int
+    max_poll_interval_ms: float
     auto_commit_interval_ms: float | None
     api_timeout_ms: float
     reset: str
@@ -52,7 +53,12 @@ class GroupReading:
     """Keeps the assignment as the group decides it. For one thread at a time; ``stop`` from any."""
 
     def __init__(self, calls: GroupCalls, assignment: Assignment, settings: GroupSettings) -> None:
-        self.membership = Membership(calls, settings.subscription, session_timeout_ms=settings.session_timeout_ms)
+        self.membership = Membership(
+            calls,
+            settings.subscription,
+            session_timeout_ms=settings.session_timeout_ms,
+            max_poll_interval_ms=settings.max_poll_interval_ms,
+        )
         self.committing = Committing(
             calls,
             self.membership,
@@ -77,12 +83,14 @@ class GroupReading:
 
     @property
     def needs_attention(self) -> bool:
-        """Whether ``serve`` should come before the next record is handed out."""
+        """Whether ``serve`` should come before the next record is handed out; it counts as being asked for one."""
+        self.membership.asked()
         return self.membership.needs_attention or self.committing.is_due
 
     @property
     def may_hand_out(self) -> bool:
-        """Whether no other member reads what is assigned here."""
+        """Whether no other member reads what is assigned here; it counts as being asked for records."""
+        self.membership.asked()
         return not self.membership.is_out
 
     def serve(self, deadline: Deadline) -> None:

@@ -5,14 +5,17 @@
 2. Calls about the member go one at a time: their answers are taken in the order in which they were given.
 3. A member counts itself out when no heartbeat was answered for a session time-out, counted from the sending of the last
    answered one. The group may have counted it out since.
+4. A member that was not asked for records for ``max_poll_interval_ms`` leaves: its partitions go to others that are. One with an
+   ``instance_id`` only falls silent, as in Kafka, and its session ends. What it was given is lost in either case (3).
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from log_format.errors import TidelogError
@@ -31,13 +34,26 @@ _OUT = (UnknownMember, FencedMember, StaleGeneration, UnknownGroup)
 class Membership:
     """Used by the consumer's thread; ``stop`` and ``lose`` from any."""
 
-    def __init__(self, calls: GroupCalls, subscription: Mapping[str, Any], *, session_timeout_ms: float) -> None:
+    def __init__(
+        self,
+        calls: GroupCalls,
+        subscription: Mapping[str, Any],
+        *,
+        session_timeout_ms: float,
+        max_poll_interval_ms: float = limits.MAX_POLL_INTERVAL_MS,
+    ) -> None:
         """``subscription``: the body of a join."""
         self.held: frozenset[TopicPartition] = frozenset()
         """What is read here."""
         self._calls = calls
         self._subscription = subscription
         self._session_timeout_ms = session_timeout_ms
+        self._max_poll_interval_ms = max_poll_interval_ms
+        self._asked = 0
+        """How often records were asked for: cheaper than a look at the clock for each record."""
+        self._is_asking = False
+        self._asked_seen = (0, 0.0)
+        """That number and the time, when the thread saw that it had changed."""
         self._member_id: str | None = None
         self._generation: int | None = None
         self._told: Told | None = None
@@ -74,6 +90,20 @@ class Membership:
         """The news that the consumer has not acted on yet."""
         return self._told
 
+    def asked(self) -> None:
+        """Note that records are asked for here."""
+        self._asked += 1
+
+    @contextlib.contextmanager
+    def asking(self) -> Iterator[None]:
+        """Count all of the block as asking for records."""
+        self._is_asking = True
+        try:
+            yield
+        finally:
+            self._asked += 1
+            self._is_asking = False
+
     def wait(self, timeout_ms: float) -> None:
         """Wait until there are news, or it is stopped."""
         if not self._stopped.is_set() and not self.needs_attention:
@@ -88,6 +118,7 @@ class Membership:
         joined = self._calls.join(self._subscription, deadline)
         with self._call_lock:
             self._member_id, self._generation = joined.member_id, joined.generation
+            self._asked_seen = (self._asked, time.monotonic())
             self._take_in(joined, began)
         if self._thread is None or not self._thread.is_alive():
             # A defect may have ended the thread. The member was counted out then, and joins anew.
@@ -135,17 +166,43 @@ class Membership:
             self._thread.ended(timeout_ms / 1000)
 
     def _run(self) -> None:
-        while not self._stopped.wait(self._interval_s):
+        while not self._stopped.wait(min(self._interval_s, self._max_poll_interval_ms / 1000)):
             with self._call_lock:
                 if self._member_id is None or self._generation is None or self.is_out:
                     continue
                 try:
+                    if self._is_forsaken():
+                        self._forsake(self._member_id)
+                        continue
                     self._heartbeat(self._generation)
                 except ClientClosed:
                     return
                 except GatewayError as error:
                     _logger.warning("a heartbeat failed: %s: %s", error.code, error.detail)
                     self._interval_s = min(self._interval_s, limits.BACKOFF_LAST_MS / 1000)
+
+    def _is_forsaken(self) -> bool:
+        """Whether nobody asked for records for too long."""
+        now = time.monotonic()
+        asked, at = self._asked_seen
+        if asked != self._asked or self._is_asking:
+            self._asked_seen = (self._asked, now)
+            return False
+        return now - at >= self._max_poll_interval_ms / 1000
+
+    def _forsake(self, member_id: str) -> None:
+        """Hand out nothing any more, then leave. Raises ``GatewayError``: the session's time-out does it then."""
+        what = f"No records were asked for in max_poll_interval_ms ({self._max_poll_interval_ms:g} ms)"
+        self._lost = UnknownMember(f"{what}, so the consumer gave up its partitions.")
+        self._news.set()
+        _logger.warning(
+            "the consumer leaves group %s: %s. The next call for records joins again. Ask for fewer at a time "
+            "(max_poll_records), or allow more time",
+            self._calls.group,
+            what[0].lower() + what[1:],
+        )
+        if "instance_id" not in self._subscription:
+            self._calls.leave(member_id, Deadline(self._session_timeout_ms / 3))
 
     def _heartbeat(self, generation: int) -> None:
         if self._member_id is None:

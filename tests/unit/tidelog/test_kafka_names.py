@@ -114,7 +114,7 @@ def test_a_failed_record_calls_the_errback(gateway: FakeGateway) -> None:
         (tidelog.Producer, {"retries": 3}, "delivery_timeout_ms"),
         (tidelog.Producer, {"group_id": "g"}, "no argument 'group"),
         (tidelog.Producer, {"batch_size": 1, "batch_bytes": 1}, "the same"),
-        (tidelog.Consumer, {"max_poll_interval_ms": 1}, "session_timeout_ms"),
+        (tidelog.Consumer, {"heartbeat_interval_ms": 1}, "session_timeout_ms"),
         (tidelog.Consumer, {"isolation_level": "read_uncommitted"}, "always 'read_committed'"),
         (tidelog.Admin, {"client_id": "x"}, "only Consumer"),
         (tidelog.Admin, {"nonsense": 1}, "documentation"),
