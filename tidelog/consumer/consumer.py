@@ -128,9 +128,7 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
     ) -> None:
         """Nothing is connected yet. Raises ``ValueError`` for a value out of its range or of no use here, and ``TypeError``."""
         check_topics(topics, compression)
-        _check(auto_offset_reset, max_poll_records, fetch_max_bytes, auto_commit_interval_ms)
-        if not max_poll_interval_ms > 0:
-            raise ValueError(f"max_poll_interval_ms is {max_poll_interval_ms}, not above 0")
+        _check(auto_offset_reset, max_poll_records, fetch_max_bytes, auto_commit_interval_ms, max_poll_interval_ms)
         names = {"assignor": assignor, "client_id": client_id, "instance_id": instance_id}
         settings = GroupSettings(
             subscription=_subscription(topics, topic_pattern, group, session_timeout_ms, names),
@@ -148,21 +146,16 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
         )
         # Commits and the leave still work while a poll is cut short.
         self._group_transport = Transport(bootstrap_servers, request_timeout_ms=request_timeout_ms, **connection)
-        assignment, calls = Assignment(), None if group is None else GroupCalls(self._group_transport, group)
-        reading = None if calls is None else GroupReading(calls, assignment, settings)
+        assignment = Assignment()
+        reading = (
+            None if group is None else GroupReading(GroupCalls(self._group_transport, group), assignment, settings)
+        )
         ca_file = connection.get("ca_file")
         self._history = history_of(transport, history, store=store, ca_file=ca_file, timeout_ms=request_timeout_ms)
         reader = Reader(
-            transport,
-            assignment,
-            () if settings.subscription else topics,
-            reset=auto_offset_reset,
-            bytes_max=fetch_max_bytes,
-            api_timeout_ms=api_timeout_ms,
-            filter=filter,
-            group=reading,
-            history=self._history,
-        )
+            transport, assignment, () if settings.subscription else topics, reset=auto_offset_reset,
+            bytes_max=fetch_max_bytes, api_timeout_ms=api_timeout_ms, filter=filter, group=reading, history=self._history,
+        )  # fmt: skip
         super().__init__(transport, assignment, reader, reading, api_timeout_ms=api_timeout_ms)
         self._records_max, self._closed, self._given = max_poll_records, False, (topics, group)
         self._deserializers = Deserializers(key_deserializer, value_deserializer, envelope)
@@ -358,7 +351,13 @@ def _end(membership: Membership, *transports: Transport) -> None:
         transport.close(abort=True)
 
 
-def _check(auto_offset_reset: str, max_poll_records: int, fetch_max_bytes: int, auto_commit_interval_ms: float) -> None:
+def _check(
+    auto_offset_reset: str,
+    max_poll_records: int,
+    fetch_max_bytes: int,
+    auto_commit_interval_ms: float,
+    max_poll_interval_ms: float,
+) -> None:
     if auto_offset_reset not in {"earliest", "latest", "none"}:
         raise ValueError(f"auto_offset_reset is {auto_offset_reset!r}, not 'earliest', 'latest' or 'none'")
     if max_poll_records < 1:
@@ -367,6 +366,8 @@ def _check(auto_offset_reset: str, max_poll_records: int, fetch_max_bytes: int, 
         raise ValueError(f"fetch_max_bytes is {fetch_max_bytes}, not 1 to {contract.FETCH_BYTES_MAX}")
     if auto_commit_interval_ms < 0:
         raise ValueError(f"auto_commit_interval_ms is {auto_commit_interval_ms}, below 0")
+    if not max_poll_interval_ms > 0:
+        raise ValueError(f"max_poll_interval_ms is {max_poll_interval_ms}, not above 0")
 
 
 def _subscription(
