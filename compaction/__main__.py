@@ -13,7 +13,6 @@ import argparse
 import logging
 import re
 import sys
-import threading
 from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 from typing import Final
@@ -24,12 +23,15 @@ from rich.progress import Progress
 from compaction.job import Job
 from compaction.report import JsonReporter, LogReporter, Reporter, Totals
 from compaction.workers import InThisProcess, Workers
-from log_format.clock import SystemClock
+from log_format.clock import Clock, SystemClock
 from log_format.errors import StoreError, TidelogError
 from log_format.stores import open_store
 
 COLLECT_EVERY_MS: Final = 600_000
 """Listings cost requests, and what they find has waited for hours already."""
+
+NAP_MS: Final = 200
+"""How long a signal that was swallowed may go unnoticed between two rounds."""
 
 _DURATION: Final = re.compile(r"([1-9][0-9]{0,5})(s|m|h)")
 _MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000}
@@ -44,13 +46,13 @@ def main(arguments: list[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.getLogger("py4j").setLevel(logging.ERROR)
 
-    told = threading.Event()
+    told: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
         # At once: work under way is either committed or collected later.
         del frame
-        told.set()
-        raise SystemExit(0 if options.every is not None else 128 + number)
+        told.append(number)
+        raise SystemExit(_code(told, options))
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
@@ -90,7 +92,7 @@ def _reporting(options: argparse.Namespace) -> AbstractContextManager[Reporter]:
     return serve(report, SystemClock(), host=options.metrics_host, port=options.metrics_port)
 
 
-def _run(job: Job, report: Reporter, options: argparse.Namespace, told: threading.Event) -> int:
+def _run(job: Job, report: Reporter, options: argparse.Namespace, told: list[int]) -> int:
     """Rounds, until ``told``: a finalizer swallows what a signal that comes within it raises."""
     clock = job.clock
     collected_ms: int | None = None
@@ -98,7 +100,7 @@ def _run(job: Job, report: Reporter, options: argparse.Namespace, told: threadin
         started_ms = clock.monotonic_ms()
         collect = options.every is None or collected_ms is None or started_ms - collected_ms >= COLLECT_EVERY_MS
         try:
-            totals = _round(job, collect=collect, show=not options.json and sys.stderr.isatty())
+            totals = _round(job, options, told, collect=collect)
         except (TidelogError, StoreError) as problem:
             if options.every is None:
                 raise
@@ -108,17 +110,34 @@ def _run(job: Job, report: Reporter, options: argparse.Namespace, told: threadin
         report.event("round", ms=clock.monotonic_ms() - started_ms, **totals.as_dict())
         if options.every is None:
             return 1 if totals.failed_topics else 0
-        if told.is_set():
+        if not _slept(clock, started_ms + options.every, told):
             return 0
-        clock.sleep_ms(max(0, options.every - (clock.monotonic_ms() - started_ms)))
 
 
-def _round(job: Job, *, collect: bool, show: bool) -> Totals:
+def _slept(clock: Clock, until_ms: int, told: list[int]) -> bool:
+    """Sleep until then; False: ``told`` has a signal, whenever it came."""
+    while not told:
+        left_ms = until_ms - clock.monotonic_ms()
+        if left_ms <= 0:
+            return True
+        clock.sleep_ms(min(left_ms, NAP_MS))
+    return False
+
+
+def _code(told: list[int], options: argparse.Namespace) -> int:
+    """The exit code after a signal: what has no end of its own ended in order."""
+    return 0 if options.every is not None else 128 + told[0]
+
+
+def _round(job: Job, options: argparse.Namespace, told: list[int], *, collect: bool) -> Totals:
+    show = not options.json and sys.stderr.isatty()
     bar = Progress(console=Console(stderr=True), transient=True) if show else nullcontext()
     with bar as progress:
         task = progress.add_task("topics", total=None) if progress is not None else None
 
         def on_topic(done: int, total: int) -> None:
+            if told:
+                raise SystemExit(_code(told, options))
             if progress is not None and task is not None:
                 progress.update(task, completed=done, total=total)
 
