@@ -25,6 +25,7 @@ from gateway.engine.bounds import (
     LOOK_THREADS,
     EngineBounds,
 )
+from gateway.engine.expired import ExpiredOnArrival
 from gateway.engine.fetching import Fetching
 from gateway.engine.following import Following
 from gateway.engine.history import History
@@ -154,6 +155,7 @@ def _topic_parts(
         watch=MaintenanceWatch(access.clock, access.metrics, segments_behind=bounds.segments_behind),
         contended=ownership.contended,
         draining=draining,
+        expired=ExpiredOnArrival(access.metrics),
         moving=MovingParts(access=access, journals=journals, tail=journals.tail, reader=cold[0], read_pool=cold[1]),
     )
 

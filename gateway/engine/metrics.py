@@ -36,6 +36,11 @@ class EngineMetrics:
             "tidelog_flush_failures", "Flushes that were not acknowledged.", ("error_code",), registry=registry
         )
         self.appended_records = Counter("tidelog_appended_records", "Records acknowledged.", registry=registry)
+        self.expired_records = Counter(
+            "tidelog_expired_records",
+            "Records of requests whose times are before what their topic keeps: maintenance will remove them.",
+            registry=registry,
+        )
         self.read_records = Counter(
             "tidelog_read_records", "Records read, from memory or from the store.", ("source",), registry=registry
         )

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from gateway.engine.appending import Appending, PendingBatch
 from gateway.engine.bounds import PARTITION_STATE_BYTES, TOPIC_BYTES
+from gateway.engine.expired import ExpiredOnArrival
 from gateway.engine.maintenance_watch import MaintenanceWatch
 from gateway.engine.manifest_budget import ManifestBudget
 from gateway.engine.moving import Moving, MovingParts
@@ -50,6 +51,7 @@ class TopicParts:
     watch: MaintenanceWatch
     contended: asyncio.Event
     draining: Draining
+    expired: ExpiredOnArrival
     moving: MovingParts
 
     @property
@@ -278,6 +280,7 @@ class OpenTopic(OpenTable[TopicState]):
         """
         self._parts.draining.check()
         pending = self.appending.submit(batch, reservation)
+        self._parts.expired.look(batch, self.log.state, self._access.clock.now_ms())
         if batch.stamp is not None:
             self.sequencing.under_way(batch.stamp, batch.counts, pending.settled)
         return pending

@@ -1,0 +1,59 @@
+"""Tells of records that retention removes with its next round: producers that send seconds for milliseconds, as a rule.
+
+They are taken, as in Kafka. A batch counts when its first and its last record are too old: that takes no look at the others.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from gateway.engine.metrics import EngineMetrics
+from log_format.topic.batch import Batch
+from log_format.topic.state import TopicState
+
+_log = logging.getLogger("gateway.topic")
+
+TOLD_EVERY_MS: Final = 60_000
+"""So often the log names such a topic: there may be thousands."""
+
+
+class ExpiredOnArrival:
+    """Of one gateway. Belongs to the event loop."""
+
+    def __init__(self, metrics: EngineMetrics) -> None:
+        self._metrics = metrics
+        self._told_ms: int | None = None
+
+    def look(self, batch: Batch, state: TopicState, now_ms: int) -> None:
+        """Count the batch if it is too old for its topic, and name such a topic in the log now and then."""
+        config = state.config
+        retention_ms = config.integer("retention.ms")
+        if retention_ms < 0 or "delete" not in config.choice("cleanup.policy"):
+            return
+        if config.choice("message.timestamp.type") == "LogAppendTime":
+            return
+        newest_ms = _ends_ms(batch)
+        if newest_ms is None or newest_ms >= now_ms - retention_ms:
+            return
+        self._metrics.expired_records.inc(sum(count for _, count in batch.counts))
+        if self._told_ms is None or now_ms - self._told_ms >= TOLD_EVERY_MS:
+            self._told_ms = now_ms
+            _log.warning(
+                "records of topic %s have expired as they come: timestamp %d, retention.ms %d. Maintenance will remove them. "
+                "Are they seconds?",
+                state.topic,
+                newest_ms,
+                retention_ms,
+            )
+
+
+def _ends_ms(batch: Batch) -> int | None:
+    """The later one of the times of the first and the last record."""
+    if batch.single is not None:
+        return batch.single.timestamp_ms
+    times = batch.records.column("timestamp")
+    if not len(times):
+        return None
+    newest: int = max(times[0].value, times[-1].value) // 1000
+    return newest
