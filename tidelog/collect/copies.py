@@ -31,7 +31,10 @@ def may_be_copy(path: str, original: Followed) -> bool:
     its directory or below it. Also ``access.log.2.gz`` of ``access.log.1``, once that is gone: it was moved on, then compressed.
     """
     names = {original.state.path, original.state.last_path}
-    return path not in names and any(_made_of(path, name, original) for name in names)
+    if path in names:
+        return False
+    # The copy may have been seen first, when the file that it was made of was not known to be truncated.
+    return any(_made_of(path, name, original) or (original.present and _is_made_of(name, path)) for name in names)
 
 
 def is_copy(original: Followed, seen: Found, content: Content, head: bytes) -> bool:
@@ -47,21 +50,26 @@ def is_copy(original: Followed, seen: Found, content: Content, head: bytes) -> b
 
 
 def _made_of(path: str, name: str, original: Followed) -> bool:
+    if _is_made_of(path, name):
+        return True
+    # Other numbers are of files that were renamed, and those keep their inode until they are compressed.
+    if original.present or original.state.compression is not None or compression_of(path) is None:
+        return False
+    was, now = _NUMBERED.fullmatch(_plain(name)), _NUMBERED.fullmatch(_plain(path))
+    return was is not None and now is not None and was[1] == now[1]
+
+
+def _is_made_of(path: str, name: str) -> bool:
+    """Whether ``path`` has the name that rotation gives to a file called ``name``."""
     directory, _, new = _plain(path).rpartition("/")
     old_directory, _, old = _plain(name).rpartition("/")
     stem, suffix = os.path.splitext(old)  # noqa: PTH122 - for each pair of files
     if not new.startswith(stem) or not f"{directory}/".startswith(f"{old_directory}/"):
         return False
-    compressed = compression_of(path) is not None
     if new == old:
-        return compressed or compression_of(name) is not None
+        return compression_of(path) is not None or compression_of(name) is not None
     middle = new[len(stem) : len(new) - len(suffix)] if new.endswith(suffix) else ""
-    if _MARK.fullmatch(new.removeprefix(old)) or _MARK.fullmatch(middle):
-        return True
-    # Other numbers are of files that were renamed, and those keep their inode until they are compressed.
-    moved_on = compressed and not original.present and original.state.compression is None
-    was, now = _NUMBERED.fullmatch(old), _NUMBERED.fullmatch(new)
-    return moved_on and was is not None and now is not None and was[1] == now[1]
+    return bool(_MARK.fullmatch(new.removeprefix(old)) or _MARK.fullmatch(middle))
 
 
 def _plain(path: str) -> str:

@@ -154,6 +154,26 @@ def test_moved_on_and_compressed_between_two_looks(bench: Workbench) -> None:
     assert bench.values()[count:] == [b"three"]
 
 
+def test_a_copy_that_is_known_before_its_original_was_seen_to_be_truncated(bench: Workbench) -> None:
+    """Truncated, written and copied again between two looks: the second copy is read, and the file waits."""
+    path = bench.write("a.log", b"line 1\n")
+    bench.start()
+    shutil.copy(path, path.with_name("a.log.1"))
+    bench.scan()
+    os.truncate(path, 0)
+    bench.write("a.log", b"line 2 is longer\n")
+    path.with_name("a.log.1").rename(path.with_name("a.log.2"))
+    shutil.copy(path, path.with_name("a.log.1"))
+    bench.run()
+    bench.run()
+    os.truncate(path, 0)
+    bench.run()
+    bench.write("a.log", b"line 3\n")
+    bench.run()
+    bench.run()
+    assert sorted(bench.values()) == [b"line 1", b"line 2 is longer", b"line 3"]
+
+
 def test_a_copy_that_rotation_finished_is_not_told_as_left_out(bench: Workbench) -> None:
     """Copying and truncating takes a few looks. It ends in order, and nothing is left out."""
     path = bench.write("a.log", b"1\n2\n")
