@@ -49,6 +49,16 @@ def is_copy(original: Followed, seen: Found, content: Content, head: bytes) -> b
     return _is_beginning(original, content, len(head))
 
 
+def is_truncated(original: Followed) -> bool:
+    """Whether an open file that is no stream has other bytes than were read of it, as far as it can be read."""
+    if original.content is None or original.state.compression is not None:
+        return False
+    try:
+        return not _intact(original, original.content)
+    except OSError:
+        return False
+
+
 def _made_of(path: str, name: str, original: Followed) -> bool:
     if _is_made_of(path, name):
         return True

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from tidelog.collect import limits
 from tidelog.collect.content import Content
-from tidelog.collect.copies import is_copy, may_be_copy
+from tidelog.collect.copies import is_copy, is_truncated, may_be_copy
 from tidelog.collect.discovery import Found, find, find_beside
 from tidelog.collect.followed import Followed, Truncated
 from tidelog.collect.journal import Journal, Level
@@ -68,6 +68,7 @@ class Following:
         self._follow_links = follow_links
         self._open_files_max = open_files_max
         self._first = True
+        self._now_ms = 0
         self._left_out: set[str] = set()
         self._held: dict[tuple[int, int], _Held] = {}
 
@@ -76,6 +77,7 @@ class Following:
 
         ``now_s`` is of any clock that never goes back.
         """
+        self._now_ms = now_ms
         found, links = find(self._patterns, follow_links=self._follow_links)
         self._leave_out(links)
         for followed in [each for each in self.files.values() if not each.detached]:
@@ -243,6 +245,9 @@ class Following:
     def _place(self, seen: Found, content: Content, head: bytes, now_s: float, only_copies: bool) -> bool:
         """Follow it; whether ``content`` is used from now on."""
         originals = [each for each in self.files.values() if is_copy(each, seen, content, head)]
+        for each in originals:
+            if each.content is not None and each.present and is_truncated(each):
+                self.truncated(each, self._now_ms)
         alive = next((each for each in originals if _is_alive(each)), None)
         if alive is not None:
             if not only_copies:
@@ -278,7 +283,7 @@ class Following:
     def _stays_held(self, seen: Found) -> bool:
         """Whether a file is held for a copy still, without a look at its bytes: it is judged anew once it has ceased to grow."""
         held = self._held.get((seen.device, seen.inode))
-        if held is None or held.path != seen.path or not _is_alive(held.of):
+        if held is None or held.path != seen.path or not _is_alive(held.of) or is_truncated(held.of):
             return False
         growing = seen.stored_bytes != held.seen_bytes
         held.seen_bytes = seen.stored_bytes

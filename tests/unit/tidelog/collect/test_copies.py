@@ -154,6 +154,23 @@ def test_moved_on_and_compressed_between_two_looks(bench: Workbench) -> None:
     assert bench.values()[count:] == [b"three"]
 
 
+@pytest.mark.parametrize("seen", [False, True])
+def test_a_copy_takes_over_at_the_look_that_finds_its_original_truncated(bench: Workbench, seen: bool) -> None:
+    """Not at the next one, before which it may be gone."""
+    path = bench.write("a.log", b"line 1")
+    bench.start()
+    bench.write("a.log", b"\n")
+    copy = path.with_name("a.log.1")
+    shutil.copy(path, copy)
+    if seen:
+        bench.scan()
+    os.truncate(path, 0)
+    bench.run()
+    copy.unlink()
+    bench.run()
+    assert bench.values() == [b"line 1"]
+
+
 def test_a_copy_that_is_known_before_its_original_was_seen_to_be_truncated(bench: Workbench) -> None:
     """Truncated, written and copied again between two looks: the second copy is read, and the file waits."""
     path = bench.write("a.log", b"line 1\n")
