@@ -38,6 +38,7 @@ from tidelog.cli.terminal.wanted import FilterOption, OnlyKeyOption, filter_of
 from tidelog.cli.terminal.where import Where, find, parse_where
 from tidelog.consumer.consumer import Consumer
 from tidelog.types.filter import Filter
+from tidelog.unpacking import compression_of
 
 _SUFFIXES_JSON = frozenset({".json", ".jsonl", ".ndjson"})
 _ESCAPES = {"\\n": "\n", "\\r": "\r", "\\t": "\t", "\\0": "\0"}
@@ -244,6 +245,11 @@ class _Layout:
 
     def check(self, output: Path | None, *, append: bool) -> None:
         """Raises ``ValueError`` for options that contradict each other."""
+        compression = None if output is None else compression_of(str(output))
+        if compression is not None:
+            raise ValueError(
+                f"--output {output}: consume does not compress with {compression}: name it otherwise, or pipe it"
+            )
         with_own_places = self.format_ is OutputFormat.JSON or _is_parquet(output)
         if with_own_places and (self.key_separator is not None or self.headers):
             raise ValueError(

@@ -50,6 +50,15 @@ def test_a_file_can_be_gone_on_with(filled: FakeGateway, run: Run, tmp_path: Pat
     ]
 
 
+@pytest.mark.parametrize("name", ["t.ndjson.gz", "t.zst", "t.bz2", "t.parquet.lz4"])
+def test_a_name_that_claims_a_compression_is_refused(filled: FakeGateway, run: Run, tmp_path: Path, name: str) -> None:
+    """Nothing is compressed: the file would not be what its name says, and ``produce`` would refuse it."""
+    refused = run("consume", "t", "--output", tmp_path / name)
+    assert refused.exit_code == ExitCode.USAGE
+    assert "does not compress" in refused.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_files_are_whole_or_not_there(filled: FakeGateway, run: Run, tmp_path: Path) -> None:
     """What is there is not touched, what fails leaves nothing, and an incomplete line is not hidden by what follows it."""
     path = tmp_path / "t.parquet"
