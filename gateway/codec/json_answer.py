@@ -22,8 +22,18 @@ class Positions:
     log_start_offset: int
 
 
-def json_pieces(topic: str, partition: int, records: pa.Table, positions: Positions) -> Iterator[bytes | memoryview]:
-    """The answer of one partition as a JSON object, in pieces; ``records`` has ``RECORD_SCHEMA``."""
+def json_pieces(
+    topic: str, partition: int, records: pa.Table, positions: Positions, *, topic_id: str | None = None
+) -> Iterator[bytes | memoryview]:
+    """Encode the answer of one partition as a JSON object, in pieces.
+
+    Args:
+        topic: the topic's name.
+        partition: the partition's number.
+        records: the records, with ``RECORD_SCHEMA``.
+        positions: the offsets that go with them.
+        topic_id: the incarnation that they are of, for answers that tell it here and in no header.
+    """
     yield b'{"topic":%b,"partition":%d,"records":[' % (msgspec.json.encode(topic), partition)
     separator = b""
     for piece in pieces(records):
@@ -34,11 +44,12 @@ def json_pieces(topic: str, partition: int, records: pa.Table, positions: Positi
             # Each object has its comma from the start, which costs no further pass over the text.
             yield text_of(record_objects(piece, lead=","))[1 - len(separator) :]
         separator = b","
-    yield b'],"next_offset":%d,"high_watermark":%d,"log_start_offset":%d}' % (
+    yield b'],"next_offset":%d,"high_watermark":%d,"log_start_offset":%d' % (
         positions.next_offset,
         positions.high_watermark,
         positions.log_start_offset,
     )
+    yield b"}" if topic_id is None else b',"topic_id":%b}' % msgspec.json.encode(topic_id)
 
 
 def failed_partition(topic: str, partition: int, problem: bytes) -> bytes:

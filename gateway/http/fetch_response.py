@@ -36,7 +36,7 @@ class RecordsResponse:
         *,
         size_bytes: int,
         media_type: str,
-        headers: Mapping[str, int],
+        headers: Mapping[str, int | str],
         reservation: Reservation,
         pool: Executor,
     ) -> None:
@@ -115,7 +115,9 @@ class EventStreamResponse:
     ``headers``: numbers sent ahead of the first event.
     """
 
-    def __init__(self, request: Request, events: AsyncGenerator[bytes, None], *, headers: Mapping[str, int]) -> None:
+    def __init__(
+        self, request: Request, events: AsyncGenerator[bytes, None], *, headers: Mapping[str, int | str]
+    ) -> None:
         self._request = request
         self._events = events
         self._headers = _encoded(headers)
@@ -165,5 +167,5 @@ def _gather(pieces: Iterator[bytes | memoryview], chunks: list[bytes | memoryvie
     return False
 
 
-def _encoded(headers: Mapping[str, int]) -> Headers:
-    return [(name.encode(), b"%d" % value) for name, value in headers.items()]
+def _encoded(headers: Mapping[str, int | str]) -> Headers:
+    return [(name.encode(), str(value).encode()) for name, value in headers.items()]

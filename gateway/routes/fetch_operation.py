@@ -124,6 +124,12 @@ class FetchedPartition(TypedDict):
     log_start_offset: fields.Offset
 
 
+class FetchedOfMany(FetchedPartition):
+    """One of several partitions. `topic_id`: of the topic that the records are of; one made anew under the name has another."""
+
+    topic_id: str
+
+
 class FailedPartition(TypedDict):
     """A partition that could not be read."""
 
@@ -135,7 +141,7 @@ class FailedPartition(TypedDict):
 class FetchedPartitions(TypedDict):
     """The result of each partition, in the order of the request."""
 
-    partitions: list[FetchedPartition | FailedPartition]
+    partitions: list[FetchedOfMany | FailedPartition]
 
 
 FETCHED: Final = problems(

@@ -62,7 +62,7 @@ def one_response(gateway: Gateway, kind: str, found: FetchAnswer) -> RecordsResp
         makers[kind],
         size_bytes=found.size_bytes + _RECORD_TEXT_BYTES * found.record_count,
         media_type=kind,
-        headers=_headers(positions),
+        headers=_headers(positions, part.topic_id),
         reservation=found.reservation,
         pool=gateway.codec_pool,
     )
@@ -82,7 +82,9 @@ def many_response(
             if isinstance(part, TidelogError):
                 yield failed_partition(topic, partition, problem_bytes(part, identity))
             else:
-                yield from json_pieces(part.topic, part.partition, _table(part.records), _positions(part))
+                yield from json_pieces(
+                    part.topic, part.partition, _table(part.records), _positions(part), topic_id=part.topic_id
+                )
         yield b"]}"
 
     size = found.size_bytes + _RECORD_TEXT_BYTES * found.record_count + _PART_TEXT_BYTES * len(found.parts)
@@ -102,7 +104,7 @@ def events_response(
         log_start_offset=state.log_start(start.partition),
     )
     events = _events(following, start, memory, standing_of(request), spending)
-    return EventStreamResponse(request, events, headers=_headers(positions))
+    return EventStreamResponse(request, events, headers=_headers(positions, start.topic_id))
 
 
 async def _events(
@@ -174,11 +176,12 @@ def _positions(part: Fetched) -> Positions:
     )
 
 
-def _headers(positions: Positions) -> dict[str, int]:
+def _headers(positions: Positions, topic_id: str) -> dict[str, int | str]:
     return {
         "tidelog-next-offset": positions.next_offset,
         "tidelog-high-watermark": positions.high_watermark,
         "tidelog-log-start-offset": positions.log_start_offset,
+        "tidelog-topic-id": topic_id,
     }
 
 

@@ -169,6 +169,7 @@ class _HistoryResponse:
             (b"tidelog-next-offset", b"%d" % head.next_offset),
             (b"tidelog-high-watermark", b"%d" % task.high_watermark),
             (b"tidelog-log-start-offset", b"%d" % task.log_start_offset),
+            (b"tidelog-topic-id", task.topic_id.encode()),
             (b"vary", b"Accept-Encoding"),
         ]
         if head.encoding is not None:

@@ -143,6 +143,7 @@ class Topic(TypedDict):
     config: dict[str, int | str]
     table_uri: str
     table_version: fields.Count
+    topic_id: str
     created_at: fields.Timestamp
     commit: CommitPlace
 
@@ -284,6 +285,7 @@ def _described(request: Request, state: TopicState) -> Topic:
         "config": state.config.effective(),
         "table_uri": f"{gateway_of(request).store_uri}/{layout.topic_root(state.topic).rstrip('/')}",
         "table_version": state.version,
+        "topic_id": state.topic_id or "",
         "created_at": state.created_at_ms,
         "commit": _commit_place(state),
     }

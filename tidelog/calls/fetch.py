@@ -27,6 +27,8 @@ class Fetched(msgspec.Struct, frozen=True):
     chunk: Chunk | None
     next_offset: int
     high_watermark: int
+    topic_id: str | None = None
+    """The topic that the records are of; None: the gateway is older than this answer."""
 
 
 class FetchFailed(msgspec.Struct, frozen=True):
@@ -51,6 +53,7 @@ class _JsonPartition(msgspec.Struct, frozen=True):
     records: tuple[JsonRecord, ...] = ()
     next_offset: int = 0
     high_watermark: int = 0
+    topic_id: str | None = None
     error: dict[str, Any] | None = None
 
 
@@ -93,7 +96,7 @@ def fetch_arrow(
     if next_offset == offset < high_watermark:
         raise reply.unexpected(f"there are records up to {high_watermark}, and it has none from {offset} on")
     chunk = Chunk(place, [], table, next_offset) if table.num_rows else None
-    return Fetched(place, chunk, next_offset, high_watermark)
+    return Fetched(place, chunk, next_offset, high_watermark, reply.headers.get("tidelog-topic-id"))
 
 
 def fetch_many(
@@ -143,7 +146,7 @@ def fetch_many(
         last = records[-1].offset if records else answer.next_offset - 1
         _check_range(reply, offset, first, last, answer.next_offset)
         chunk = Chunk(place, records, None, answer.next_offset) if records else None
-        found.append(Fetched(place, chunk, answer.next_offset, answer.high_watermark))
+        found.append(Fetched(place, chunk, answer.next_offset, answer.high_watermark, answer.topic_id))
     return found
 
 

@@ -39,6 +39,7 @@ class Plan(msgspec.Struct, frozen=True):
     high_watermark: int
     next_offset: int
     segments: tuple[PlannedSegment, ...] = ()
+    topic_id: str | None = None
 
 
 def plan_history(

@@ -11,13 +11,15 @@ from tidelog.types.record import TopicPartition
 class Progress:
     """One partition. ``chunk``: what is fetched and not handed out yet; while there is one, it has the position."""
 
-    __slots__ = ("_position", "chunk", "high_watermark", "is_looked_up", "paused", "turn")
+    __slots__ = ("_position", "chunk", "high_watermark", "is_looked_up", "paused", "topic_id", "turn")
 
     def __init__(self, position: int | None = None, *, is_looked_up: bool = False) -> None:
         self._position = position
         self.is_looked_up = is_looked_up
         """Whether the group was asked for its committed offset."""
         self.high_watermark: int | None = None
+        self.topic_id: str | None = None
+        """The topic that the position belongs to; None: the next answer tells it. One made anew under the name has another."""
         self.paused = False
         self.chunk: Chunk | None = None
         self.turn = 0
@@ -39,19 +41,31 @@ class Progress:
         return self._position is not None and (self.high_watermark is None or self._position < self.high_watermark)
 
     def seek(self, position: int | None) -> None:
-        """Go on reading at ``offset``; what was fetched is dropped."""
+        """Go on reading at ``position`` of whatever has the topic's name; what was fetched is dropped."""
         self._position = position
+        self.topic_id = None
         self.high_watermark = None
         self.chunk = None
         self.turn += 1
+
+    def lose(self) -> None:
+        """Look for a position anew, with what was the topic's id, since that tells whether the topic was made anew."""
+        topic_id = self.topic_id
+        self.seek(None)
+        self.topic_id = topic_id
 
     def pause(self) -> None:
         """Hand out no more records; what is being fetched ahead is dropped."""
         self.paused = True
         self.turn += 1
 
-    def fetched(self, chunk: Chunk | None, next_offset: int, high_watermark: int) -> None:
+    def is_of_another(self, topic_id: str | None) -> bool:
+        """Return whether the position belongs to another topic than this one, as far as both are known."""
+        return topic_id is not None and self.topic_id is not None and topic_id != self.topic_id
+
+    def fetched(self, chunk: Chunk | None, next_offset: int, high_watermark: int, topic_id: str | None = None) -> None:
         """Take in an answer."""
+        self.topic_id = topic_id or self.topic_id
         self.chunk = chunk
         self._position = next_offset
         self.high_watermark = high_watermark

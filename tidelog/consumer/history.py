@@ -44,6 +44,8 @@ class _Known:
     """The last plan of a partition. Where it was not worth while none is asked for before ``again_at``, monotonic seconds."""
 
     plan: Plan
+    start_offset: int
+    """The offset that it was asked for: it says nothing of records before."""
     asked_at: float
     again_at: float
 
@@ -75,7 +77,7 @@ class History:
         except RequestRefused as refusal:
             # A gateway before plans, or a proxy that knows none. Where the partition is refused, the fetch says so.
             _logger.info("history is read by the gateway: it gives no plan: %s", refusal.detail)
-            self._remember(place, _Known(Plan(0, offset), 0.0, time.monotonic() + limits.HISTORY_AGAIN_S))
+            self._remember(place, _Known(Plan(0, offset), offset, 0.0, time.monotonic() + limits.HISTORY_AGAIN_S))
             return None
         if known is None:
             return None
@@ -97,6 +99,10 @@ class History:
             self._rests_until = time.monotonic() + limits.HISTORY_REST_S
         return None
 
+    def forget(self, place: TopicPartition) -> None:
+        """Drop the partition's plan."""
+        self._known.pop(place, None)
+
     def close(self) -> None:
         """Cut what is being read, and close the connections."""
         self._closed = True
@@ -107,7 +113,7 @@ class History:
         known = self._known.get(place)
         if known is not None:
             is_young = now - known.asked_at < limits.HISTORY_PLAN_S_MAX
-            if is_young and _segment_of(known.plan, offset) is not None:
+            if is_young and offset >= known.start_offset and _segment_of(known.plan, offset) is not None:
                 return known
             if now < known.again_at:
                 return None
@@ -115,9 +121,9 @@ class History:
         readable = self._store is not None or all(segment.url is not None for segment in plan.segments)
         worth = readable and sum(segment.stored_bytes for segment in plan.segments) >= limits.HISTORY_BYTES_MIN
         if not worth:
-            self._remember(place, _Known(Plan(plan.high_watermark, offset), now, now + limits.HISTORY_AGAIN_S))
+            self._remember(place, _Known(Plan(plan.high_watermark, offset), offset, now, now + limits.HISTORY_AGAIN_S))
             return None
-        return self._remember(place, _Known(plan, now, now))
+        return self._remember(place, _Known(plan, offset, now, now))
 
     def _remember(self, place: TopicPartition, known: _Known) -> _Known:
         if len(self._known) >= limits.HISTORY_PLANS_MAX:
@@ -147,11 +153,10 @@ class History:
             )
             if records.num_rows:
                 next_offset = records.column("offset")[-1].as_py() + 1
-                return Fetched(
-                    place, Chunk(place, [], _as_fetched(records), next_offset), next_offset, plan.high_watermark
-                )
+                chunk = Chunk(place, [], _as_fetched(records), next_offset)
+                return Fetched(place, chunk, next_offset, plan.high_watermark, plan.topic_id)
             offset = segment.end_offset  # key compaction left nothing of it
-        return Fetched(place, None, offset, plan.high_watermark)
+        return Fetched(place, None, offset, plan.high_watermark, plan.topic_id)
 
     def _segment_reader(self) -> SegmentReader:
         if self._reader is None:

@@ -91,7 +91,9 @@ class Reader:
             if partition is None:
                 raise UnknownPartition(f"Topic {place.topic!r} has no partition {place.partition}.", topic=place.topic)
             found[place] = PartitionOffsets(
-                log_start_offset=partition.log_start_offset, high_watermark=partition.high_watermark
+                log_start_offset=partition.log_start_offset,
+                high_watermark=partition.high_watermark,
+                topic_id=topic.topic_id or None,
             )
         return found
 
@@ -108,7 +110,7 @@ class Reader:
             self._topics[topic] = now
 
     def find_positions(self, places: Iterable[TopicPartition], deadline: Deadline | None = None) -> None:
-        """Give those that have no position one, by the reset policy.
+        """Give those that have no position one, by the reset policy; a topic that was made anew is read from its start.
 
         Raises ``OffsetOutOfRange`` (in a group ``NoCommittedOffset``) when it is ``none``.
         """
@@ -121,14 +123,17 @@ class Reader:
             raise OffsetOutOfRange(f"{where} has no position: seek, or choose another auto_offset_reset.")
         ends = self.offsets(lost, deadline)
         found = {
-            place: offsets.log_start_offset if self._reset == "earliest" else offsets.high_watermark
+            place: offsets.log_start_offset
+            if self._reset == "earliest" or self._assignment[place].is_of_another(offsets.topic_id)
+            else offsets.high_watermark
             for place, offsets in ends.items()
         }
         if self._group is not None and found:
             self._group.reset_to(found)
         for place, position in found.items():
-            self._assignment[place].seek(position)
-            self._assignment[place].high_watermark = ends[place].high_watermark
+            progress = self._assignment[place]
+            progress.seek(position)
+            progress.high_watermark, progress.topic_id = ends[place].high_watermark, ends[place].topic_id
 
     def _look_up(self, group: GroupReading, places: list[TopicPartition], deadline: Deadline) -> list[TopicPartition]:
         """The partitions that have no position after that."""
@@ -188,10 +193,12 @@ class Reader:
         for each in order.found:
             if not order.still_wanted(each.place, self._assignment):
                 continue
-            if isinstance(each, Fetched):
-                self._assignment[each.place].fetched(each.chunk, each.next_offset, each.high_watermark)
-            else:
+            if not isinstance(each, Fetched):
                 failures.append(each)
+            elif (progress := self._assignment[each.place]).is_of_another(each.topic_id):
+                self._made_anew(each.place, progress)
+            else:
+                progress.fetched(each.chunk, each.next_offset, each.high_watermark, each.topic_id)
         for failure in failures:
             if not isinstance(failure.error, OffsetOutOfRange):
                 raise failure.error
@@ -228,7 +235,20 @@ class Reader:
         if self._reset == "none":
             raise error
         _logger.warning("%s Going on at the %s offset.", error.detail, self._reset)
-        self._assignment[place].seek(None)
+        self._assignment[place].lose()
+
+    def _made_anew(self, place: TopicPartition, progress: Progress) -> None:
+        """Drop a position that belongs to a deleted topic, and what is known of its group and its segments."""
+        _logger.warning(
+            "Topic %r was deleted and made anew while it was read: partition %d goes on in the new one, not at offset %s.",
+            *(place.topic, place.partition, progress.position),
+        )
+        progress.lose()
+        progress.is_looked_up = False
+        if self._group is not None:
+            self._group.committing.forget()
+        if self._history is not None:
+            self._history.forget(place)
 
     def recover(self) -> None:
         """Note a success."""
