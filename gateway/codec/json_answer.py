@@ -32,7 +32,7 @@ def json_pieces(
         partition: the partition's number.
         records: the records, with ``RECORD_SCHEMA``.
         positions: the offsets that go with them.
-        topic_id: the incarnation that they are of, for answers that tell it here and in no header.
+        topic_id: the incarnation that they are of; None: it is not told.
     """
     yield b'{"topic":%b,"partition":%d,"records":[' % (msgspec.json.encode(topic), partition)
     separator = b""

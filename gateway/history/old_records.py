@@ -132,7 +132,7 @@ def body(task: Task, found: Found) -> tuple[str | None, Iterator[bytes | memoryv
     )
     table = found.table
     makers: dict[str, Callable[[], Iterator[bytes | memoryview]]] = {
-        JSON: lambda: json_pieces(task.topic, task.partition, table, positions),
+        JSON: lambda: json_pieces(task.topic, task.partition, table, positions, topic_id=task.topic_id),
         NDJSON: lambda: ndjson_pieces(table),
         ARROW_STREAM: lambda: arrow_pieces(table),
     }

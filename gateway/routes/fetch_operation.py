@@ -114,7 +114,10 @@ class FetchBody(
 
 
 class FetchedPartition(TypedDict):
-    """Records of one partition. `next_offset` is where the next fetch goes on."""
+    """Records of one partition. `next_offset` is where the next fetch goes on.
+
+    `topic_id`: of the topic that the records are of; one that is made anew under the name has another.
+    """
 
     topic: fields.TopicName
     partition: fields.Partition
@@ -122,11 +125,6 @@ class FetchedPartition(TypedDict):
     next_offset: fields.Offset
     high_watermark: fields.Offset
     log_start_offset: fields.Offset
-
-
-class FetchedOfMany(FetchedPartition):
-    """One of several partitions. `topic_id`: of the topic that the records are of; one made anew under the name has another."""
-
     topic_id: str
 
 
@@ -141,7 +139,7 @@ class FailedPartition(TypedDict):
 class FetchedPartitions(TypedDict):
     """The result of each partition, in the order of the request."""
 
-    partitions: list[FetchedOfMany | FailedPartition]
+    partitions: list[FetchedPartition | FailedPartition]
 
 
 FETCHED: Final = problems(

@@ -53,7 +53,7 @@ def one_response(gateway: Gateway, kind: str, found: FetchAnswer) -> RecordsResp
     positions = _positions(part)
     table = _table(part.records)
     makers: dict[str, Callable[[], Iterator[bytes | memoryview]]] = {
-        JSON: lambda: json_pieces(part.topic, part.partition, table, positions),
+        JSON: lambda: json_pieces(part.topic, part.partition, table, positions, topic_id=part.topic_id),
         NDJSON: lambda: ndjson_pieces(table),
         ARROW_STREAM: lambda: arrow_pieces(table),
         PARQUET: lambda: parquet_pieces(table),

@@ -57,13 +57,23 @@ class Position(fields.PartitionKey):
 
 
 class OffsetToCommit(Position):
-    """The next offset to read. `metadata` is stored with it."""
+    """The next offset to read. `metadata` is stored with it.
+
+    `topic_id`: of the topic that was read; where the name is another's by now, the offset is not kept.
+    """
 
     metadata: Metadata | None = None
+    topic_id: fields.Opaque | None = None
 
     def next_offset(self) -> NextOffset:
         """For the engine."""
-        return NextOffset(topic=self.topic, partition=self.partition, offset=self.offset, metadata=self.metadata)
+        return NextOffset(
+            topic=self.topic,
+            partition=self.partition,
+            offset=self.offset,
+            metadata=self.metadata,
+            topic_id=self.topic_id,
+        )
 
 
 Offsets = Annotated[
@@ -104,7 +114,8 @@ class OffsetsToCommit(Committing, example={"offsets": [{"topic": "flights", "par
         except (msgspec.DecodeError, UnicodeDecodeError):
             return None
         offsets = found.offsets
-        is_plain = data.count(b'"') == _QUOTES + _QUOTES_OF_OFFSET * len(offsets)
+        quotes = sum(_QUOTES_OF_OFFSET if one.topic_id is None else _QUOTES_OF_OFFSET_BY_ID for one in offsets)
+        is_plain = data.count(b'"') == _QUOTES + quotes
         is_fit = len(offsets) <= OFFSETS_PER_REQUEST_MAX and len(
             {(one.topic, one.partition) for one in offsets}
         ) == len(offsets)
@@ -128,6 +139,8 @@ _QUOTES: Final = 8
 """Of three names and a member's id."""
 _QUOTES_OF_OFFSET: Final = 8
 """Of three names and a topic."""
+_QUOTES_OF_OFFSET_BY_ID: Final = 12
+"""Of four names, a topic and its id."""
 
 
 class ResetPosition(fields.Body):

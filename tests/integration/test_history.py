@@ -264,3 +264,18 @@ def test_a_filter_is_for_gateways(own_gateway: GatewayProcess) -> None:
         consumer_timeout_ms=1_000,
     ) as consumer:
         assert [(record.offset, record.value) for record in consumer] == [(len(values), b"wanted")]
+
+
+def test_a_plan_says_nothing_of_records_before_it(gateway: GatewayProcess, values: list[bytes]) -> None:
+    """A reader of history that seeks backwards while its plan is young misses nothing."""
+    place = TopicPartition("t", 0)
+    with Consumer(bootstrap_servers=gateway.url, store=own_store(gateway)) as consumer:
+        consumer.assign([place])
+        for start in (COUNT // 2, 0):
+            consumer.seek(place, start)
+            offset = start
+            while offset < COUNT:
+                found = consumer.poll_arrow(timeout_ms=10_000).column("offset").to_pylist()
+                assert found == list(range(offset, offset + len(found)))
+                offset += len(found)
+    assert offset == len(values)

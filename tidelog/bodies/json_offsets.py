@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from tidelog.arguments import check_offset
@@ -10,8 +11,17 @@ from tidelog.types.group import NextOffset
 from tidelog.types.record import TopicPartition
 
 
-def as_json_offsets(offsets: Mapping[TopicPartition, NextOffset], metadata: str | None = None) -> list[dict[str, Any]]:
-    """The list for a commit; ``metadata``: text that goes with each that has none of its own.
+def as_json_offsets(
+    offsets: Mapping[TopicPartition, NextOffset],
+    metadata: str | None = None,
+    topic_ids: Mapping[TopicPartition, str] = MappingProxyType({}),
+) -> list[dict[str, Any]]:
+    """Make the list for a commit.
+
+    Args:
+        offsets: the next to read of each partition.
+        metadata: text that goes with each that has none of its own.
+        topic_ids: the topic that each offset is of, where that is known.
 
     Raises ``ValueError``, ``TypeError``.
     """
@@ -25,6 +35,8 @@ def as_json_offsets(offsets: Mapping[TopicPartition, NextOffset], metadata: str 
         one: dict[str, Any] = {"topic": place.topic, "partition": place.partition, "offset": offset}
         if text is not None:
             one["metadata"] = text
+        if place in topic_ids:
+            one["topic_id"] = topic_ids[place]
         found.append(one)
     return found
 

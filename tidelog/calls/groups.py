@@ -7,15 +7,17 @@ section 7.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
+from log_format.errors import ErrorCode
 from tidelog.bodies.json_offsets import as_json_offsets
 from tidelog.calls.pages import paged
 from tidelog.calls.requests import json_request, read_of
 from tidelog.deadline import Deadline
-from tidelog.errors import UnknownGroup
+from tidelog.errors import RequestRefused, UnknownGroup
 from tidelog.http.owners import Owned
 from tidelog.http.transport import Reply, Transport, target
 from tidelog.types.group import CommittedOffset, Group, GroupLag, GroupMetadata, GroupSummary, NextOffset
@@ -63,13 +65,25 @@ class GroupCalls:
         self._call("DELETE", deadline, "members", member_id, patient=False)
 
     def commit(
-        self, offsets: Mapping[TopicPartition, NextOffset], who: GroupMetadata, metadata: str | None, deadline: Deadline
+        self,
+        offsets: Mapping[TopicPartition, NextOffset],
+        who: GroupMetadata,
+        metadata: str | None,
+        deadline: Deadline,
+        *,
+        topic_ids: Mapping[TopicPartition, str] = MappingProxyType({}),
     ) -> None:
-        """Commit offsets: all of them or none."""
-        body: dict[str, Any] = {"offsets": as_json_offsets(offsets, metadata)}
+        """Commit offsets, all of them or none; those that ``topic_ids`` gives to a deleted topic are left out by the gateway."""
+        body: dict[str, Any] = {"offsets": as_json_offsets(offsets, metadata, topic_ids)}
         if who.member_id is not None:
             body |= {"member_id": who.member_id, "generation": who.generation}
-        self._call("PUT", deadline, "offsets", body=body, changes=True)
+        try:
+            self._call("PUT", deadline, "offsets", body=body, changes=True)
+        except RequestRefused as refusal:
+            # Of the gateways of a rolling upgrade one has told ids, and another does not know them yet.
+            if not topic_ids or refusal.code != ErrorCode.INVALID_REQUEST:
+                raise
+            self.commit(offsets, who, metadata, deadline)
 
     def offsets(self, deadline: Deadline) -> dict[TopicPartition, CommittedOffset]:
         """All offsets that the group has committed; none when there is no such group."""

@@ -97,6 +97,11 @@ class Assignment:
         found = {place: progress.position for place, progress in self._progress.items()}
         return {place: position for place, position in found.items() if position is not None}
 
+    def topic_ids(self) -> dict[TopicPartition, str]:
+        """The topic that each position belongs to, where a gateway has told it."""
+        found = {place: progress.topic_id for place, progress in self._progress.items()}
+        return {place: topic_id for place, topic_id in found.items() if topic_id is not None}
+
     def replace(self, places: Iterable[TopicPartition]) -> None:
         """Assign exactly these; those that stay keep their progress."""
         self._progress = {place: self._progress.get(place, Progress()) for place in places}

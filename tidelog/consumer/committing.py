@@ -12,9 +12,12 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from log_format.errors import TidelogError
 from tidelog.bodies.json_offsets import next_offset
 from tidelog.calls.groups import GroupCalls
+from tidelog.consumer.assignment import Assignment
 from tidelog.consumer.membership import Membership
 from tidelog.deadline import Deadline
 from tidelog.types.group import GroupMetadata, NextOffset
@@ -26,6 +29,15 @@ _logger = logging.getLogger("tidelog.consumer")
 OnCommit = Callable[[Mapping[TopicPartition, NextOffset], TidelogError | None], object]
 
 
+class _Commit(msgspec.Struct, frozen=True):
+    """One commit as it was meant when it was asked for: in another thread the consumer may be elsewhere by then."""
+
+    offsets: Mapping[TopicPartition, NextOffset]
+    topic_ids: Mapping[TopicPartition, str]
+    who: GroupMetadata
+    metadata: str | None
+
+
 class Committing:
     """Used by the consumer's thread."""
 
@@ -33,13 +45,21 @@ class Committing:
         self,
         calls: GroupCalls,
         membership: Membership,
+        assignment: Assignment,
         *,
         interval_ms: float | None,
         timeout_ms: float,
     ) -> None:
-        """``interval_ms``: None commits nothing by itself. ``timeout_ms`` bounds a commit."""
+        """Take the parts.
+
+        Args:
+            assignment: knows which topics the positions are of.
+            interval_ms: None commits nothing by itself.
+            timeout_ms: bounds a commit.
+        """
         self._calls = calls
         self._membership = membership
+        self._assignment = assignment
         self._interval_s = None if interval_ms is None else interval_ms / 1000
         self._timeout_ms = timeout_ms
         self._committed: dict[TopicPartition, int] = {}
@@ -70,14 +90,13 @@ class Committing:
         """Return when they are committed. Raises ``GatewayError``."""
         self.wait()
         if offsets:
-            self._commit(dict(offsets), self._membership.metadata, metadata)
+            self._commit(self._meant(offsets, metadata))
 
     def commit_later(self, offsets: Mapping[TopicPartition, NextOffset], callback: OnCommit | None) -> None:
         """Commit in a thread, which calls ``callback`` at its end."""
         self.wait()
         if offsets:
-            who = self._membership.metadata
-            self._thread = WorkerThread(self._try, dict(offsets), who, callback, name="tidelog-commit")
+            self._thread = WorkerThread(self._try, self._meant(offsets), callback, name="tidelog-commit")
             self._thread.start()
 
     def commit_changes(self, positions: Mapping[TopicPartition, int], deadline: Deadline | None = None) -> None:
@@ -85,7 +104,7 @@ class Committing:
         self.wait()
         changes = self._changes(positions)
         if changes:
-            self._commit(changes, self._membership.metadata, None, deadline)
+            self._commit(self._meant(changes), deadline)
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
         """Commit what changed, in a thread. Does nothing while the last commit is still under way."""
@@ -94,7 +113,7 @@ class Committing:
             return
         changes = self._changes(positions)
         if changes:
-            self._thread = WorkerThread(self._try, changes, self._membership.metadata, None, name="tidelog-commit")
+            self._thread = WorkerThread(self._try, self._meant(changes), None, name="tidelog-commit")
             self._thread.start()
 
     def wait(self) -> None:
@@ -106,27 +125,27 @@ class Committing:
     def _changes(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return {place: offset for place, offset in positions.items() if self._committed.get(place) != offset}
 
-    def _commit(
-        self,
-        offsets: Mapping[TopicPartition, NextOffset],
-        who: GroupMetadata,
-        metadata: str | None,
-        deadline: Deadline | None = None,
-    ) -> None:
+    def _meant(self, offsets: Mapping[TopicPartition, NextOffset], metadata: str | None = None) -> _Commit:
+        ids = self._assignment.topic_ids()
+        ids = {place: ids[place] for place in offsets if place in ids}
+        return _Commit(dict(offsets), ids, self._membership.metadata, metadata)
+
+    def _commit(self, meant: _Commit, deadline: Deadline | None = None) -> None:
+        deadline = deadline or Deadline(self._timeout_ms)
         try:
-            self._calls.commit(offsets, who, metadata, deadline or Deadline(self._timeout_ms))
+            self._calls.commit(meant.offsets, meant.who, meant.metadata, deadline, topic_ids=meant.topic_ids)
         except TidelogError as error:
             self._membership.lose(error)
             raise
-        self._committed |= {place: next_offset(given) for place, given in offsets.items()}
+        self._committed |= {place: next_offset(given) for place, given in meant.offsets.items()}
 
-    def _try(self, offsets: Mapping[TopicPartition, NextOffset], who: GroupMetadata, callback: OnCommit | None) -> None:
+    def _try(self, meant: _Commit, callback: OnCommit | None) -> None:
         failed: TidelogError | None = None
         try:
-            self._commit(offsets, who, None)
+            self._commit(meant)
         except TidelogError as error:
             failed = error
         if callback is not None:
-            callback(offsets, failed)
+            callback(meant.offsets, failed)
         elif failed is not None:
             _logger.warning("offsets were not committed, and will be with the next: %s: %s", failed.code, failed.detail)

@@ -62,6 +62,7 @@ class GroupReading:
         self.committing = Committing(
             calls,
             self.membership,
+            assignment,
             interval_ms=settings.auto_commit_interval_ms,
             timeout_ms=settings.api_timeout_ms,
         )

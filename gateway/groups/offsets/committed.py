@@ -39,6 +39,8 @@ class NextOffset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     offset: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
     metadata: str | None = None
     leader_epoch: int = NO_EPOCH
+    topic_id: str | None = None
+    """The incarnation that it is for; None: the one of the moment."""
 
     @property
     def key(self) -> Key:
@@ -82,7 +84,8 @@ class Committed:
         instead_of: Mapping[Key, int | None] | None = None,
         transaction_id: str | None = None,
     ) -> Group:
-        """Commit all of them or none; returns the group with them. As in Kafka, an offset may lie beyond the end of the log.
+        """Commit all of them or none; returns the group with them. As in Kafka, an offset may lie beyond the end of the log. One
+        that is for a former incarnation is not kept: it would not count.
 
         Raises ``RequestRefused`` (``STALE_GENERATION``, ``UNKNOWN_MEMBER``, ``FENCED_MEMBER``, ``UNKNOWN_TOPIC``,
         ``UNKNOWN_PARTITION``), ``BackOff``, ``OutcomeUnknown``.
@@ -175,6 +178,8 @@ class Committed:
             if number % PARTITIONS_PER_STEP == 0:
                 await asyncio.sleep(0)
             state = states[one.topic]
+            if one.topic_id not in (None, state.topic_id):
+                continue
             if one.partition >= state.partition_count:
                 raise UnknownPartition(one.topic, one.partition, state.partition_count)
             rows.append(_row(name, state, one, member_id, generation))

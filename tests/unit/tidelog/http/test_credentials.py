@@ -162,9 +162,9 @@ def test_a_rotated_file_is_read_again_after_a_refusal(guarded: FakeGateway, tmp_
     with Producer(guarded.url, token_file=file, linger_ms=0) as producer:
         futures = [producer.send("t", str(number).encode()) for number in range(50)]
         assert futures[0].result(30).offset == 0
-        guarded.tokens = {NEW}
         (tmp_path / "new").write_text(NEW)
         (tmp_path / "new").replace(file)
+        guarded.tokens = {NEW}
         futures += [producer.send("t", str(number).encode()) for number in range(50, 100)]
         assert [future.result(30).offset for future in futures] == list(range(100))
     assert [record.value for record in topic.records[0]] == [str(number).encode() for number in range(100)]

@@ -1,0 +1,121 @@
+"""A topic that is deleted and made anew while consumers read it, by a real gateway process: nothing of the new one is skipped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.gateway_process import GatewayProcess, running_gateway
+from tidelog import Admin, Consumer, Producer, Record, TopicPartition
+from tidelog.errors import NoCommittedOffset, OffsetOutOfRange
+
+TOPIC = "orders"
+PLACE = TopicPartition(TOPIC, 0)
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[GatewayProcess]:
+    with running_gateway(tmp_path / "store", tmp_path / "gateway.log") as started:
+        yield started
+
+
+@pytest.fixture
+def url(gateway: GatewayProcess) -> str:
+    return gateway.url
+
+
+@pytest.fixture
+def filled(url: str) -> Callable[[str, int], None]:
+    """Makes the topic anew, with so many records of a kind."""
+
+    def fill(kind: str, count: int) -> None:
+        with Admin(url) as admin, Producer(url) as producer:
+            if any(topic.name == TOPIC for topic in admin.list_topics()):
+                admin.delete_topic(TOPIC)
+            admin.create_topic(TOPIC)
+            for number in range(count):
+                producer.send(TOPIC, b"%s-%d" % (kind.encode(), number))
+
+    return fill
+
+
+def read(consumer: Consumer, count: int) -> list[bytes | None]:
+    records: list[Record] = []
+    deadline = time.monotonic() + 20
+    while len(records) < count and time.monotonic() < deadline:
+        records += consumer.poll(500)
+    return [record.value for record in records]
+
+
+def values(kind: str, count: int) -> list[bytes]:
+    return [b"%s-%d" % (kind.encode(), number) for number in range(count)]
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+@pytest.mark.parametrize("group", [None, "g"])
+@pytest.mark.parametrize("count", [20, 3])
+def test_the_new_topic_is_read_from_its_start(
+    url: str, filled: Callable[[str, int], None], reset: str, group: str | None, count: int
+) -> None:
+    """Alone and in a group, whether the old position is within the new topic or beyond its end, and whatever the reset policy."""
+    filled("old", 10)
+    with Consumer(TOPIC, bootstrap_servers=url, group=group, auto_offset_reset=reset) as consumer:  # type: ignore[arg-type]
+        consumer.position(PLACE) if group is None else consumer.poll(2_000)
+        consumer.seek(PLACE, 0)
+        assert read(consumer, 10) == values("old", 10)
+        filled("new", count)
+        assert read(consumer, count) == values("new", count)
+        if group is not None:
+            consumer.commit()
+            assert consumer.committed(PLACE) == {PLACE: count}
+
+
+def test_several_partitions_are_waited_for_at_once(url: str) -> None:
+    """Two topics are waited for by one request as JSON; one of them is made anew."""
+    with Admin(url) as admin, Producer(url) as producer:
+        for name in ("a", "b"):
+            admin.create_topic(name)
+            producer.send(name, b"old")
+        producer.flush()
+        with Consumer("a", "b", bootstrap_servers=url) as consumer:
+            assert sorted(read(consumer, 2), key=str) == [b"old", b"old"]
+            assert consumer.poll(100) == []
+            admin.delete_topic("a")
+            admin.create_topic("a")
+            for number in range(3):
+                producer.send("a", b"new-%d" % number)
+            producer.flush()
+            assert read(consumer, 3) == values("new", 3)
+
+
+def test_a_commit_for_the_deleted_topic_is_not_kept(url: str, filled: Callable[[str, int], None]) -> None:
+    """What was read before is committed after the topic was made anew: no offset of the new one."""
+    filled("old", 10)
+    with Consumer(TOPIC, bootstrap_servers=url, group="g", enable_auto_commit=False) as consumer:
+        assert len(read(consumer, 10)) == 10
+        filled("new", 20)
+        consumer.commit()
+        assert consumer.committed(PLACE) == {PLACE: None}
+    with Consumer(TOPIC, bootstrap_servers=url, group="g") as consumer:
+        assert read(consumer, 20) == values("new", 20)
+
+
+@pytest.mark.parametrize("group", [None, "g"])
+def test_without_a_policy_it_is_an_error(url: str, filled: Callable[[str, int], None], group: str | None) -> None:
+    """With ``auto_offset_reset="none"`` the caller decides."""
+    filled("old", 10)
+    if group is not None:
+        with Admin(url) as admin:
+            admin.commit_group_offsets(group, {PLACE: 0})
+    with Consumer(TOPIC, bootstrap_servers=url, group=group, auto_offset_reset="none") as consumer:
+        if group is None:
+            consumer.seek(PLACE, 0)
+        assert len(read(consumer, 10)) == 10
+        filled("new", 20)
+        with pytest.raises(NoCommittedOffset if group is not None else OffsetOutOfRange):
+            read(consumer, 20)
+        consumer.seek(PLACE, 5)
+        assert read(consumer, 15) == values("new", 20)[5:]
