@@ -8,8 +8,9 @@ says so. Without, it goes on with the first record that there is, and logs a war
 from __future__ import annotations
 
 import logging
+from types import MappingProxyType
 
-from spark_pipeline.source.offsets import Positions
+from spark_pipeline.source.offsets import Positions, TopicIds
 from spark_pipeline.source.topics import TopicsView
 
 _log = logging.getLogger("spark_pipeline.source")
@@ -19,10 +20,13 @@ class DataLoss(RuntimeError):
     """Records that the query was to read are gone; see the module."""
 
 
-def readable_starts(start: Positions, view: TopicsView, *, fail: bool) -> Positions:
-    """Where reading goes on in each partition of ``view``: at ``start``, where that can be read.
+def readable_starts(
+    start: Positions, view: TopicsView, *, fail: bool, ids: TopicIds = MappingProxyType({})
+) -> Positions:
+    """Return where reading goes on in each partition of ``view``: at ``start``, where that can be read.
 
-    A partition that ``start`` does not know, since it is new, begins at its first record. Raises ``DataLoss`` when ``fail``.
+    A partition that ``start`` does not know, since it is new, begins at its first record. So does each of a topic whose id is not
+    the one in ``ids``, that of the topic which ``start`` belongs to. Raises ``DataLoss`` when ``fail``.
     """
     for topic, of in start.items():
         for partition in of:
@@ -31,14 +35,18 @@ def readable_starts(start: Positions, view: TopicsView, *, fail: bool) -> Positi
     found: Positions = {}
     for topic, partitions in view.partitions.items():
         state = view.states[topic]
-        if topic in view.replaced and topic in start:
-            lost(f"topic {topic!r} was deleted and made anew", fail=fail)
+        is_another = topic in ids and topic in start and ids[topic] != state.topic_id
+        if is_another:
+            lost(
+                f"topic {topic!r} was deleted and made anew: its id was {ids[topic]}, and is {state.topic_id}",
+                fail=fail,
+            )
         for partition in partitions:
             log_start, end = state.log_start(partition), state.high_watermark(partition)
             offset = start.get(topic, {}).get(partition)
-            if offset is not None and not log_start <= offset <= end:
+            if offset is not None and not is_another and not log_start <= offset <= end:
                 lost(f"{topic}/{partition} was read up to {offset}, and holds [{log_start}, {end}) now", fail=fail)
-            elsewhere = offset is None or topic in view.replaced or not log_start <= offset <= end
+            elsewhere = is_another or offset is None or not log_start <= offset <= end
             found.setdefault(topic, {})[partition] = log_start if elsewhere or offset is None else offset
     return found
 

@@ -1,7 +1,9 @@
 """Positions of a query, by topic and partition, and their form in a checkpoint.
 
-Spark writes into the checkpoint what Kafka's source would: ``{"topic": {"0": 123}}``, the next offset to read of each
-partition. In options ``-2`` is the earliest and ``-1`` the latest offset, as with Kafka.
+Spark writes into the checkpoint what Kafka's source would, ``{"topic": {"0": 123}}``: the next offset to read of each partition.
+Beside it is ``{"@topic_ids": {"topic": "…"}}``, a name that no topic can have: a position belongs to a topic, and one that is
+made anew under the name has another id. Checkpoints of before have no ids. In options ``-2`` is the earliest and ``-1`` the
+latest offset, as with Kafka.
 """
 
 from __future__ import annotations
@@ -14,22 +16,34 @@ EARLIEST: Final = -2
 
 Positions = dict[str, dict[int, int]]
 """Topic -> partition -> offset: the next to read, or where to stop (exclusive)."""
+TopicIds = Mapping[str, str]
+"""Topic -> the id of the topic that its positions belong to."""
+
+TOPIC_IDS: Final = "@topic_ids"
+"""The member of a checkpoint's offsets that has them."""
 
 
-def to_json(positions: Positions) -> dict[str, dict[str, int]]:
-    """The text for the checkpoint, sorted, so that equal positions are equal text."""
-    return {
+def to_json(positions: Positions, ids: TopicIds) -> dict[str, dict[str, Any]]:
+    """Make the object for the checkpoint, sorted, so that equal positions are equal text."""
+    found: dict[str, dict[str, Any]] = {
         topic: {str(partition): positions[topic][partition] for partition in sorted(positions[topic])}
         for topic in sorted(positions)
     }
+    return {TOPIC_IDS: {topic: ids[topic] for topic in sorted(positions) if topic in ids}, **found}
 
 
-def from_json(stored: Mapping[str, Mapping[str, Any]]) -> Positions:
-    """What ``to_json`` gave. Raises ``ValueError`` where a checkpoint holds something else."""
+def from_json(stored: Mapping[str, Mapping[str, Any]]) -> tuple[Positions, TopicIds]:
+    """Return what ``to_json`` was given, without ids of topics where there are none.
+
+    Raises ``ValueError`` where a checkpoint holds something else.
+    """
     try:
-        return {
-            topic: {int(partition): int(offset) for partition, offset in of.items()} for topic, of in stored.items()
+        positions = {
+            topic: {int(partition): int(offset) for partition, offset in of.items()}
+            for topic, of in stored.items()
+            if topic != TOPIC_IDS
         }
+        return positions, {topic: str(topic_id) for topic, topic_id in stored.get(TOPIC_IDS, {}).items()}
     except (AttributeError, TypeError, ValueError) as problem:
         raise ValueError(f"the checkpoint's offsets are not those of topics: {stored!r:.200}") from problem
 

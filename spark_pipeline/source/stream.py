@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 from spark_pipeline.source.filters import Wanted
 from spark_pipeline.source.limit import limited
 from spark_pipeline.source.loss import readable_starts
-from spark_pipeline.source.offsets import Positions, count, from_json, to_json
+from spark_pipeline.source.offsets import Positions, TopicIds, count, from_json, to_json
 from spark_pipeline.source.options import SourceOptions
 from spark_pipeline.source.planning import planned
 from spark_pipeline.source.positions import starting_positions
@@ -38,7 +38,7 @@ from spark_pipeline.store_access import opened
 if TYPE_CHECKING:
     from spark_pipeline.source.progress import GroupProgress
 
-_Stored = dict[str, dict[str, int]]
+_Stored = dict[str, dict[str, Any]]
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -51,6 +51,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._view: TopicsView | None = None
         self._target: Positions | None = None
         """With Trigger.AvailableNow: where the query ends."""
+        self._target_ids: TopicIds = {}
         self._progress: GroupProgress | None = None
         self._noted: Positions | None = None
         self._batch_at: float | None = None
@@ -58,7 +59,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> _Stored:  # noqa: N802 - Spark's names
         """Where a query without a checkpoint begins. Raises as ``starting_positions``, ``Topics.look``."""
-        return to_json(starting_positions(self._options, self._look(), part_reader(self._options.store)))
+        view = self._look()
+        return to_json(starting_positions(self._options, view, part_reader(self._options.store)), view.ids())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """What the options bound a micro-batch to."""
@@ -70,15 +72,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Note where the topics end now."""
-        self._target = self._look().ends()
+        view = self._look()
+        self._target, self._target_ids = view.ends(), view.ids()
 
     def latestOffset(self, start: _Stored, limit: ReadLimit) -> _Stored:  # noqa: N802
         """Where the next micro-batch ends; ``start`` when there is none. Raises ``DataLoss`` and as ``Topics.look``."""
-        began = from_json(start)
+        began, began_ids = from_json(start)
         view = self._view if self._target is not None and self._view is not None else self._look()
-        end = view.ends() if self._target is None else self._target
-        self._note(began, view)
-        begin = readable_starts(began, view, fail=self._options.fail_on_data_loss)
+        end, end_ids = (view.ends(), view.ids()) if self._target is None else (self._target, self._target_ids)
+        self._note(_of_ids(began, began_ids, view), view)
+        begin = readable_starts(began, view, fail=self._options.fail_on_data_loss, ids=began_ids)
         if self._target is not None:
             end = {
                 topic: {partition: max(offset, begin[topic][partition]) for partition, offset in of.items()}
@@ -88,22 +91,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         if isinstance(limit, ReadMaxRows):
             end = limited(begin, end, limit.max_rows)
-        if self._progress is not None and end == began:
+        stored = to_json(end, end_ids)
+        if self._progress is not None and stored == start:
             self._progress.settle()  # nothing to do meanwhile, and Spark ends this process abruptly when the query does
-        return to_json(end)
+        return stored
 
     def reportLatestOffset(self) -> _Stored | None:  # noqa: N802
         """Where the topics ended at the last look, for the query's progress."""
-        return None if self._view is None else to_json(self._view.ends())
+        return None if self._view is None else to_json(self._view.ends(), self._view.ids())
 
     def partitions(self, start: _Stored, end: _Stored) -> list[ReadTask]:
         """The tasks of a micro-batch. Raises ``DataLoss`` and as ``Topics.look``."""
-        goal = from_json(end)
+        goal, goal_ids = from_json(end)
+        began, began_ids = from_json(start)
         view = self._view
-        if view is None or not _reaches(view, goal):
+        if view is None or not _reaches(view, goal) or _of_ids(goal, goal_ids, view) != goal:
             view = self._look()
-        begin = readable_starts(from_json(start), view, fail=self._options.fail_on_data_loss)
-        there = {topic: of for topic, of in goal.items() if topic in view.partitions}
+        begin = readable_starts(began, view, fail=self._options.fail_on_data_loss, ids=began_ids)
+        there = _of_ids(goal, goal_ids, view)
         return planned(self._options, view, begin, there, Wanted())
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -151,6 +156,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._batch_at = now
             return False
         return True
+
+
+def _of_ids(positions: Positions, ids: TopicIds, view: TopicsView) -> Positions:
+    """Return the positions in topics of ``view``, without those that belong to a topic that was there before under the name."""
+    now = view.ids()
+    return {topic: of for topic, of in positions.items() if topic in now and ids.get(topic, now[topic]) == now[topic]}
 
 
 def _reaches(view: TopicsView, goal: Positions) -> bool:

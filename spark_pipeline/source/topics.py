@@ -3,7 +3,7 @@
 1. A look costs one request for each topic when nothing changed, and with a pattern one listing of the topics' names. A topic's
    first look loads its newest checkpoint and the commits behind it.
 2. Topics at a journal cost one request for all of them (``log_format.journal.look``). A state has what only the journal has.
-3. A re-created topic has nothing to do with the one that was read before: ``TopicsView.replaced`` names it.
+3. A re-created topic has nothing to do with the one that was read before: it has another id (``TopicsView.ids``).
 """
 
 from __future__ import annotations
@@ -36,8 +36,10 @@ class TopicsView:
 
     states: dict[str, TopicState]
     partitions: dict[str, tuple[int, ...]]
-    replaced: frozenset[str] = frozenset()
-    """Topics that were deleted and re-created since this process's first look."""
+
+    def ids(self) -> dict[str, str]:
+        """The id of each topic."""
+        return {topic: str(state.topic_id) for topic, state in self.states.items()}
 
     def ends(self) -> Positions:
         """The next offset of every partition that is read."""
@@ -61,7 +63,6 @@ class Topics:
         self._store = store
         self._subscription = subscription
         self._logs: dict[str, TopicLog] = {}
-        self._ids: dict[str, str] = {}
         self._pool = ThreadPoolExecutor(_REQUESTS_AT_ONCE, thread_name_prefix="tidelog-topics")
         self._commits = ThreadPoolExecutor(_REQUESTS_AT_ONCE, thread_name_prefix="tidelog-commits")
         self._journals = JournalLogs(store, SystemClock(), fetch_all=self._commits.map)
@@ -84,10 +85,7 @@ class Topics:
         for topic in self._subscription.topics:
             if topic not in found:
                 raise UnknownTopic(topic)
-        replaced = {
-            name for name, state in found.items() if self._ids.setdefault(name, str(state.topic_id)) != state.topic_id
-        }
-        return TopicsView(found, {name: self._partitions(state) for name, state in found.items()}, frozenset(replaced))
+        return TopicsView(found, {name: self._partitions(state) for name, state in found.items()})
 
     def _names(self) -> Iterable[str]:
         if self._subscription.pattern is None:

@@ -169,18 +169,22 @@ def test_records_that_are_gone(spark: SparkSession, tmp_path: Path, fail: bool) 
         assert drained(records, tmp_path / "checkpoint") == [[("t", 0, offset) for offset in range(25, 30)]]
 
 
-def test_a_topic_made_anew_is_data_loss(spark: SparkSession, tmp_path: Path) -> None:
-    """Its offsets begin again: what the checkpoint has is beyond its end."""
+@pytest.mark.parametrize("count", [4, 10, 20])
+def test_a_topic_made_anew_is_data_loss(spark: SparkSession, tmp_path: Path, count: int) -> None:
+    """Its offsets begin again, whether what the checkpoint has is beyond its end or not."""
     store = (tmp_path / "store").as_uri()
     writer = TopicWriter(store, "t", partition_count=1)
     writer.append(some(10))
     strict, lenient = (stream(spark, store, subscribe="t", failOnDataLoss=fail) for fail in ("true", "false"))
     drained(strict, tmp_path / "checkpoint")
     writer.delete()
-    TopicWriter(store, "t", partition_count=1).append(some(4))
-    with pytest.raises(PySparkException, match=r"t/0 was read up to 10, and holds \[0, 4\) now"):
+    writer = TopicWriter(store, "t", partition_count=1)
+    writer.append(some(count))
+    with pytest.raises(PySparkException, match=r"topic 't' was deleted and made anew: its id was .*failOnDataLoss"):
         drained(strict, tmp_path / "checkpoint")
-    assert drained(lenient, tmp_path / "checkpoint") == [[("t", 0, offset) for offset in range(4)]]
+    assert drained(lenient, tmp_path / "checkpoint") == [[("t", 0, offset) for offset in range(count)]]
+    writer.append(some(5))
+    assert drained(strict, tmp_path / "checkpoint") == [[("t", 0, offset) for offset in range(count, count + 5)]]
 
 
 def test_progress_is_the_groups_and_lag_is_known(spark: SparkSession, tmp_path: Path) -> None:

@@ -17,7 +17,10 @@ def query(*sources: dict[str, Any]) -> StreamingQuery:
 
 def test_what_is_left_of_each_partition() -> None:
     """Offsets parsed or as text; a partition that was not read yet counts from its beginning; nothing is below 0."""
-    ours = {"endOffset": {"t": {"0": 5, "1": 9}}, "latestOffset": {"t": {"0": 8, "1": 7, "2": 4}}}
+    ours = {
+        "endOffset": {"@topic_ids": {"t": "a"}, "t": {"0": 5, "1": 9}},
+        "latestOffset": {"@topic_ids": {"t": "b"}, "t": {"0": 8, "1": 7, "2": 4}},
+    }
     kafkas = {"endOffset": '{"k":{"0":1}}', "latestOffset": '{"k":{"0":2}}'}
     assert lag(query(ours, kafkas)) == {"t": {0: 3, 1: 0, 2: 4}, "k": {0: 1}}
 
