@@ -7,8 +7,6 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_pipeline.source.offsets import TOPIC_IDS
-
 
 def lag(query: StreamingQuery) -> dict[str, dict[int, int]]:
     """Records that the topics had at the query's last look and that its last micro-batch did not reach, by topic and partition.
@@ -35,4 +33,5 @@ def _positions(offset: Any) -> dict[str, dict[str, int]]:
     parsed = json.loads(offset) if isinstance(offset, str) else offset
     if not isinstance(parsed, dict) or not all(isinstance(of, dict) for of in parsed.values()):
         return {}
-    return {topic: of for topic, of in parsed.items() if topic != TOPIC_IDS}
+    # No topic's name begins so: the source has the topics' ids there.
+    return {topic: of for topic, of in parsed.items() if not topic.startswith("@")}
