@@ -81,7 +81,8 @@ def recorded() -> str:
 
 
 def normalised(session: str) -> str:
-    """Without what differs by run: times, durations, rates, sizes on the store, and how wide a table's columns are."""
+    """Without what differs by run: ids, times, durations, rates, sizes on the store, and how wide a table's columns are."""
+    session = re.sub(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "ID", session)
     session = re.sub(r"\d{4}-\d\d-\d\d[T ][0-9:.]+", "TIME", session)
     session = re.sub(r"\b1[0-9]{12}\b", "MS", session)
     session = re.sub(r"[0-9,]+/s\b", "RATE", session)
