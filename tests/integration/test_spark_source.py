@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
@@ -137,7 +138,8 @@ def test_a_stream_takes_each_record_once_across_restarts(spark: SparkSession, st
     ]
     assert second == [[("t", 1, offset) for offset in range(50, 54)]]
     newest = max((tmp_path / "checkpoint" / "offsets").iterdir(), key=lambda path: path.name.zfill(20))
-    assert newest.read_text().splitlines()[-1] == '{"t": {"0": 30, "1": 54}}'
+    ids = {"t": writer.log.state.topic_id}
+    assert json.loads(newest.read_text().splitlines()[-1]) == {"@topic_ids": ids, "t": {"0": 30, "1": 54}}
 
 
 def test_partitions_and_topics_that_appear_are_found(spark: SparkSession, tmp_path: Path) -> None:
