@@ -115,13 +115,17 @@ def answers(records: int, value_bytes: int) -> list[tuple[str, Callable[[], obje
         cases.append(
             (
                 f"JSON, {name}",
-                lambda stored=stored: b"".join(json_pieces("bench", 3, stored, POSITIONS)),  # type: ignore[misc]
+                lambda stored=stored: b"".join(json_pieces("bench", 3, stored, POSITIONS, topic_id="id")),  # type: ignore[misc]
                 lambda strings=strings: encode(strings),  # type: ignore[misc]
             )
         )
     binary = _stored([bytes([0xFF]) + text.encode()[1:] for text in texts])
     cases.append(
-        ("JSON, not UTF-8", lambda: b"".join(json_pieces("bench", 3, binary, POSITIONS)), lambda: encode(texts))
+        (
+            "JSON, not UTF-8",
+            lambda: b"".join(json_pieces("bench", 3, binary, POSITIONS, topic_id="id")),
+            lambda: encode(texts),
+        )
     )
     cases.append(("NDJSON, text", lambda: b"".join(ndjson_pieces(table)), lambda: encode(texts)))
     cases.append(("events, text", lambda: b"".join(record_events(table)), lambda: encode(texts)))

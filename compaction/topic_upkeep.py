@@ -136,7 +136,7 @@ class TopicUpkeep:
             live_segments(reconciled),
             _log_starts(state),
             policy=self._policy,
-            retention_ms=config.integer("retention.ms") if "delete" in config.choice("cleanup.policy") else -1,
+            retention_ms=config.integer("retention.ms") if config.deletes_old else -1,
             now_ms=self._clock.now_ms(),
         )
         tasks = [self._task(number, merge.reason, merge.sources, state) for number, merge in enumerate(merges)]

@@ -23,7 +23,7 @@ class Positions:
 
 
 def json_pieces(
-    topic: str, partition: int, records: pa.Table, positions: Positions, *, topic_id: str | None = None
+    topic: str, partition: int, records: pa.Table, positions: Positions, *, topic_id: str
 ) -> Iterator[bytes | memoryview]:
     """Encode the answer of one partition as a JSON object, in pieces.
 
@@ -32,7 +32,7 @@ def json_pieces(
         partition: the partition's number.
         records: the records, with ``RECORD_SCHEMA``.
         positions: the offsets that go with them.
-        topic_id: the incarnation that they are of; None: it is not told.
+        topic_id: the incarnation that they are of.
     """
     yield b'{"topic":%b,"partition":%d,"records":[' % (msgspec.json.encode(topic), partition)
     separator = b""
@@ -44,12 +44,12 @@ def json_pieces(
             # Each object has its comma from the start, which costs no further pass over the text.
             yield text_of(record_objects(piece, lead=","))[1 - len(separator) :]
         separator = b","
-    yield b'],"next_offset":%d,"high_watermark":%d,"log_start_offset":%d' % (
+    yield b'],"next_offset":%d,"high_watermark":%d,"log_start_offset":%d,"topic_id":%b}' % (
         positions.next_offset,
         positions.high_watermark,
         positions.log_start_offset,
+        msgspec.json.encode(topic_id),
     )
-    yield b"}" if topic_id is None else b',"topic_id":%b}' % msgspec.json.encode(topic_id)
 
 
 def failed_partition(topic: str, partition: int, problem: bytes) -> bytes:

@@ -29,7 +29,7 @@ class ExpiredOnArrival:
         """Count the batch if it is too old for its topic, and name such a topic in the log now and then."""
         config = state.config
         retention_ms = config.integer("retention.ms")
-        if retention_ms < 0 or "delete" not in config.choice("cleanup.policy"):
+        if retention_ms < 0 or not config.deletes_old:
             return
         if config.choice("message.timestamp.type") == "LogAppendTime":
             return

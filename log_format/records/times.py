@@ -1,4 +1,4 @@
-"""The timestamps of many records as numbers, and which of them are out of a range."""
+"""The timestamps of many records as numbers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,3 @@ def times_ms(records: pa.Table, absent_ms: int) -> npt.NDArray[np.int64]:
     numbers = pc.fill_null(records.column("timestamp").cast(pa.int64()), absent_ms * _MICROSECONDS)
     milliseconds: npt.NDArray[np.int64] = numbers.to_numpy() // _MICROSECONDS
     return milliseconds
-
-
-def outside(times: npt.NDArray[np.int64], first_ms: int, last_ms: int) -> npt.NDArray[np.intp]:
-    """The indices of the times that are not from ``first_ms`` to ``last_ms``."""
-    return np.flatnonzero((times < first_ms) | (times > last_ms))

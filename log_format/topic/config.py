@@ -12,10 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from log_format import limits
 from log_format.errors import ErrorCode, RequestRefused
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 PROPERTY_PREFIX: Final = "tidelog."
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
@@ -131,6 +135,10 @@ class TimeRange:
         """Whether it is taken."""
         return self.first_ms <= time_ms <= self.last_ms
 
+    def outside(self, times_ms: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
+        """The indices of the times that are not taken."""
+        return ((times_ms < self.first_ms) | (times_ms > self.last_ms)).nonzero()[0]
+
     def __str__(self) -> str:
         """What is taken, for people."""
         settings = "message.timestamp.before.max.ms and message.timestamp.after.max.ms"
@@ -218,6 +226,11 @@ class TopicConfig:
         if self.choice("message.timestamp.type") == "LogAppendTime":
             return None
         return TimeRange(now_ms - self.integer(before), min(now_ms + self.integer(after), _INT64_MAX))
+
+    @property
+    def deletes_old(self) -> bool:
+        """Whether retention removes old records."""
+        return "delete" in self.choice("cleanup.policy")
 
     @property
     def needs_keys(self) -> bool:

@@ -51,7 +51,7 @@ def needs_retention(state: TopicState, now_ms: int) -> bool:
 
 def expired_offsets(state: TopicState, now_ms: int) -> dict[int, int]:
     """The new log start of each partition with expired records."""
-    if "delete" not in state.config.choice("cleanup.policy"):
+    if not state.config.deletes_old:
         return {}
     retention_ms, retention_bytes = (state.config.integer(f"retention.{unit}") for unit in ("ms", "bytes"))
     if retention_ms < 0 and retention_bytes < 0:

@@ -43,11 +43,11 @@ def readable_starts(
             )
         for partition in partitions:
             log_start, end = state.log_start(partition), state.high_watermark(partition)
-            offset = start.get(topic, {}).get(partition)
-            if offset is not None and not is_another and not log_start <= offset <= end:
+            offset = None if is_another else start.get(topic, {}).get(partition)
+            if offset is not None and not log_start <= offset <= end:
                 lost(f"{topic}/{partition} was read up to {offset}, and holds [{log_start}, {end}) now", fail=fail)
-            elsewhere = is_another or offset is None or not log_start <= offset <= end
-            found.setdefault(topic, {})[partition] = log_start if elsewhere or offset is None else offset
+                offset = None
+            found.setdefault(topic, {})[partition] = log_start if offset is None else offset
     return found
 
 

@@ -49,9 +49,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._topics: Topics | None = None
         self._view: TopicsView | None = None
-        self._target: Positions | None = None
-        """With Trigger.AvailableNow: where the query ends."""
-        self._target_ids: TopicIds = {}
+        self._target: TopicsView | None = None
+        """With Trigger.AvailableNow: the topics as they were when the query began, whose ends are where it ends."""
         self._progress: GroupProgress | None = None
         self._noted: Positions | None = None
         self._batch_at: float | None = None
@@ -72,14 +71,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Note where the topics end now."""
-        view = self._look()
-        self._target, self._target_ids = view.ends(), view.ids()
+        self._target = self._look()
 
     def latestOffset(self, start: _Stored, limit: ReadLimit) -> _Stored:  # noqa: N802
         """Where the next micro-batch ends; ``start`` when there is none. Raises ``DataLoss`` and as ``Topics.look``."""
         began, began_ids = from_json(start)
         view = self._view if self._target is not None and self._view is not None else self._look()
-        end, end_ids = (view.ends(), view.ids()) if self._target is None else (self._target, self._target_ids)
+        goal = view if self._target is None else self._target
+        end = goal.ends()
         self._note(_of_ids(began, began_ids, view), view)
         begin = readable_starts(began, view, fail=self._options.fail_on_data_loss, ids=began_ids)
         if self._target is not None:
@@ -91,7 +90,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         if isinstance(limit, ReadMaxRows):
             end = limited(begin, end, limit.max_rows)
-        stored = to_json(end, end_ids)
+        stored = to_json(end, goal.ids())
         if self._progress is not None and stored == start:
             self._progress.settle()  # nothing to do meanwhile, and Spark ends this process abruptly when the query does
         return stored

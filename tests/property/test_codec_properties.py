@@ -72,9 +72,10 @@ def expected_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_answers_can_be_produced_again(rows: list[dict[str, Any]], chunk_rows: int) -> None:
     """What a fetch answers, in every form, is JSON as everybody reads it, and produces the same records again."""
     table = stored_table(rows, chunk_rows)
-    body = b"".join(json_pieces("täglich", 3, table, POSITIONS))
+    body = b"".join(json_pieces("täglich", 3, table, POSITIONS, topic_id="id"))
     answer = json.loads(body)
-    assert list(answer) == ["topic", "partition", "records", "next_offset", "high_watermark", "log_start_offset"]
+    offsets = ["next_offset", "high_watermark", "log_start_offset"]
+    assert list(answer) == ["topic", "partition", "records", *offsets, "topic_id"]
     assert (answer["topic"], answer["partition"], answer["next_offset"]) == ("täglich", 3, 7)
     assert [record["offset"] for record in answer["records"]] == list(range(41, 41 + len(rows)))
     for record in answer["records"]:

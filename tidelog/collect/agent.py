@@ -95,8 +95,7 @@ class Agent:
                     return
                 self._follow(worker)
                 # A run that looks once does not wait for what becomes of a copy.
-                self._counts.leave_out(self._collector.left_out(tell=self._once))
-                self._counts.leave_unread(self._collector.unread_files(ended=self._once))
+                self._count_unsent(ended=self._once)
             finally:
                 self._sink.stop(abort=True)
 
@@ -170,10 +169,14 @@ class Agent:
                 open_files=open_files,
                 waiting=self._sink.waits.is_set(),
             )
-            self._counts.leave_out(self._collector.left_out(tell=False))
-            self._counts.leave_unread(self._collector.unread_files(ended=False))
+            self._count_unsent(ended=False)
             self._on_tick()
         self._collector.look(now_s)
+
+    def _count_unsent(self, *, ended: bool) -> None:
+        """Count the files that are left out or can't be read. ``ended``: no more is to come of any, and all are told."""
+        self._counts.leave_out(self._collector.left_out(tell=ended))
+        self._counts.leave_unread(self._collector.unread_files(ended=ended))
 
     def _is_finished(self) -> bool:
         return not self._collector.waits_for_ends

@@ -40,19 +40,17 @@ class Progress:
         """Whether there is, or may be, something to fetch without waiting."""
         return self._position is not None and (self.high_watermark is None or self._position < self.high_watermark)
 
-    def seek(self, position: int | None) -> None:
-        """Go on reading at ``position`` of whatever has the topic's name; what was fetched is dropped."""
+    def seek(self, position: int | None, topic_id: str | None = None) -> None:
+        """Go on reading at ``position`` of the topic with this id, or of whatever has its name; what was fetched is dropped."""
         self._position = position
-        self.topic_id = None
+        self.topic_id = topic_id
         self.high_watermark = None
         self.chunk = None
         self.turn += 1
 
     def lose(self) -> None:
-        """Look for a position anew, with what was the topic's id, since that tells whether the topic was made anew."""
-        topic_id = self.topic_id
-        self.seek(None)
-        self.topic_id = topic_id
+        """Drop the position. The id that stays tells whether the topic was made anew, when one is looked for."""
+        self.seek(None, self.topic_id)
 
     def pause(self) -> None:
         """Hand out no more records; what is being fetched ahead is dropped."""
@@ -97,10 +95,10 @@ class Assignment:
         found = {place: progress.position for place, progress in self._progress.items()}
         return {place: position for place, position in found.items() if position is not None}
 
-    def topic_ids(self) -> dict[TopicPartition, str]:
-        """The topic that each position belongs to, where a gateway has told it."""
-        found = {place: progress.topic_id for place, progress in self._progress.items()}
-        return {place: topic_id for place, topic_id in found.items() if topic_id is not None}
+    def topic_ids(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
+        """The topics that the positions of these belong to, where they are assigned and a gateway has told it."""
+        known = ((place, self._progress[place].topic_id) for place in places if place in self._progress)
+        return {place: topic_id for place, topic_id in known if topic_id is not None}
 
     def replace(self, places: Iterable[TopicPartition]) -> None:
         """Assign exactly these; those that stay keep their progress."""

@@ -126,9 +126,7 @@ class Committing:
         return {place: offset for place, offset in positions.items() if self._committed.get(place) != offset}
 
     def _meant(self, offsets: Mapping[TopicPartition, NextOffset], metadata: str | None = None) -> _Commit:
-        ids = self._assignment.topic_ids()
-        ids = {place: ids[place] for place in offsets if place in ids}
-        return _Commit(dict(offsets), ids, self._membership.metadata, metadata)
+        return _Commit(dict(offsets), self._assignment.topic_ids(offsets), self._membership.metadata, metadata)
 
     def _commit(self, meant: _Commit, deadline: Deadline | None = None) -> None:
         deadline = deadline or Deadline(self._timeout_ms)

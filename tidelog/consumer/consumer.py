@@ -332,11 +332,16 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
                 return False
 
     def _needs_attention(self) -> bool:
-        return self._group is not None and self._group.needs_attention
+        return (group := self._asked()) is not None and group.needs_attention
 
     def _readable(self) -> list[tuple[TopicPartition, Progress]]:
         """What may be handed out: nothing of partitions that another member may read already."""
-        return self._assignment.active() if self._group is None or self._group.may_hand_out else []
+        return self._assignment.active() if (group := self._asked()) is None or group.may_hand_out else []
+
+    def _asked(self) -> GroupReading | None:
+        if self._group is not None:
+            self._group.membership.asked()
+        return self._group
 
     def _bounded(self, max_records: int | None) -> int:
         if max_records is not None and max_records < 1:

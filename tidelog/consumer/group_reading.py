@@ -84,14 +84,12 @@ class GroupReading:
 
     @property
     def needs_attention(self) -> bool:
-        """Whether ``serve`` should come before the next record is handed out; it counts as being asked for one."""
-        self.membership.asked()
+        """Whether ``serve`` should come before the next record is handed out."""
         return self.membership.needs_attention or self.committing.is_due
 
     @property
     def may_hand_out(self) -> bool:
-        """Whether no other member reads what is assigned here; it counts as being asked for records."""
-        self.membership.asked()
+        """Whether no other member reads what is assigned here."""
         return not self.membership.is_out
 
     def serve(self, deadline: Deadline) -> None:

@@ -93,7 +93,7 @@ class Reader:
             found[place] = PartitionOffsets(
                 log_start_offset=partition.log_start_offset,
                 high_watermark=partition.high_watermark,
-                topic_id=topic.topic_id or None,
+                topic_id=topic.topic_id,
             )
         return found
 
@@ -132,8 +132,8 @@ class Reader:
             self._group.reset_to(found)
         for place, position in found.items():
             progress = self._assignment[place]
-            progress.seek(position)
-            progress.high_watermark, progress.topic_id = ends[place].high_watermark, ends[place].topic_id
+            progress.seek(position, ends[place].topic_id)
+            progress.high_watermark = ends[place].high_watermark
 
     def _look_up(self, group: GroupReading, places: list[TopicPartition], deadline: Deadline) -> list[TopicPartition]:
         """The partitions that have no position after that."""

@@ -42,8 +42,8 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     config: Mapping[str, int | str] = msgspec.field(default_factory=dict)
     table_uri: str = ""
     table_version: int = 0
-    topic_id: str = ""
-    """One made anew under the name has another; empty: the gateway does not tell it."""
+    topic_id: str | None = None
+    """One made anew under the name has another; None: the gateway does not tell it."""
     created_at: int = 0
     """Milliseconds since the epoch."""
     commit: TopicCommit = msgspec.field(default_factory=TopicCommit)

@@ -49,7 +49,7 @@ from log_format.errors import TidelogError
 from log_format.records.schema import BATCH_SCHEMA
 from log_format.records.single import SingleRecord
 from log_format.records.size import FEW, all_record_bytes, largest_record_bytes, record_bytes
-from log_format.records.times import outside, times_ms
+from log_format.records.times import times_ms
 from log_format.topic.append import Batch
 from log_format.topic.appended import Duplicate
 from log_format.topic.config import TimeRange, check_topic_name
@@ -214,7 +214,7 @@ def _refused(part: _Part, now_ms: int) -> KafkaError | None:
 def _is_untimely(records: pa.Table | SingleRecord, taken: TimeRange, now_ms: int) -> bool:
     if isinstance(records, SingleRecord):
         return records.timestamp_ms is not None and records.timestamp_ms not in taken
-    return len(outside(times_ms(records, now_ms), taken.first_ms, taken.last_ms)) > 0
+    return len(taken.outside(times_ms(records, now_ms))) > 0
 
 
 def _lacks_a_key(records: pa.Table | SingleRecord) -> bool:

@@ -29,13 +29,12 @@ def removed_at_once(admin: Admin, topic: str, changes: Mapping[str, int | str | 
         after = before.altered(changes)
     except RequestRefused:
         return None
-    if "delete" not in after.choice("cleanup.policy"):
+    if not after.deletes_old:
         return None
     records = sum(each.high_watermark - each.log_start_offset for each in found.partitions)
-    was_kept = "delete" not in before.choice("cleanup.policy")
     for name in ("retention.ms", "retention.bytes"):
         limit, limit_before = after.integer(name), before.integer(name)
-        if limit < 0 or (0 <= limit_before <= limit and not was_kept):
+        if limit < 0 or (0 <= limit_before <= limit and before.deletes_old):
             continue
         removed = _older(admin, found, limit) if name == "retention.ms" else _beyond(found, limit)
         if removed and removed * 2 >= records:

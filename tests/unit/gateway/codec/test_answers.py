@@ -14,7 +14,9 @@ from gateway.codec.record_json import PIECE_BYTES, pieces
 from log_format.records.schema import HEADERS, RECORD_SCHEMA, TIMESTAMP
 
 POSITIONS = Positions(next_offset=5, high_watermark=9, log_start_offset=1)
-EMPTY_ANSWER = b'{"topic":"t","partition":0,"records":[],"next_offset":5,"high_watermark":9,"log_start_offset":1}'
+EMPTY_ANSWER = (
+    b'{"topic":"t","partition":0,"records":[],"next_offset":5,"high_watermark":9,"log_start_offset":1,"topic_id":"id"}'
+)
 
 
 def table(*rows: tuple[Any, Any, Any]) -> pa.Table:
@@ -49,10 +51,10 @@ LINES = (
 def test_json() -> None:
     """The members of the contract, in its order."""
     records = b",".join(LINES.splitlines())
-    assert b"".join(json_pieces("t", 3, RECORDS, POSITIONS)) == EMPTY_ANSWER.replace(
+    assert b"".join(json_pieces("t", 3, RECORDS, POSITIONS, topic_id="id")) == EMPTY_ANSWER.replace(
         b'"partition":0', b'"partition":3'
     ).replace(b"[]", b"[" + records + b"]")
-    assert b"".join(json_pieces("t", 0, RECORDS.slice(0, 0), POSITIONS)) == EMPTY_ANSWER
+    assert b"".join(json_pieces("t", 0, RECORDS.slice(0, 0), POSITIONS, topic_id="id")) == EMPTY_ANSWER
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 60, 1 << 20])
@@ -68,7 +70,9 @@ def test_a_large_answer_is_the_whole() -> None:
     lines = [b"".join(ndjson_pieces(large.slice(number, 1))) for number in range(9)]
     assert b"".join(ndjson_pieces(large)) == b"".join(lines)
     records = b",".join(line.rstrip() for line in lines)
-    assert b"".join(json_pieces("t", 0, large, POSITIONS)) == EMPTY_ANSWER.replace(b"[]", b"[" + records + b"]")
+    assert b"".join(json_pieces("t", 0, large, POSITIONS, topic_id="id")) == EMPTY_ANSWER.replace(
+        b"[]", b"[" + records + b"]"
+    )
 
 
 def test_every_control_character_is_escaped() -> None:

@@ -56,7 +56,7 @@ def test_answers_with_large_records_are_the_same_bytes(monkeypatch: pytest.Monke
     records = table(small, large, small, small, large, large, small)
     positions = Positions(next_offset=42, high_watermark=42, log_start_offset=0)
     forms: tuple[Callable[[], Iterable[bytes | memoryview]], ...] = (
-        lambda: json_pieces("t", 3, records, positions),
+        lambda: json_pieces("t", 3, records, positions, topic_id="id"),
         lambda: ndjson_pieces(records),
         lambda: record_events(records),
     )
