@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Final, NotRequired, Self
 
@@ -280,9 +281,10 @@ async def list_groups(request: Request, query: Annotated[GroupsQuery, Query()]) 
 )
 @needs(Need("Describe", "group", path="group"))
 async def describe_group(request: Request, group: fields.GroupPath) -> ASGIApp:
-    """Describe a group: its members, and the partitions that each may read now."""
+    """Describe a group: its members, and the partitions that each may read now, of topics that the caller may describe."""
     found = await engine_of(request).groups.describe(group)
-    return await held_json(request, lambda: _described(group, found), size_bytes=row_bytes(found.row))
+    shown = allowing(request, "Describe", "topic")
+    return await held_json(request, lambda: _described(group, found, shown), size_bytes=row_bytes(found.row))
 
 
 @router.delete(
@@ -308,7 +310,7 @@ def _check_topic(topic: str) -> None:
         raise refused(refusal.detail, [("/topics", refusal.detail)], code=ErrorCode.INVALID_TOPIC_NAME) from None
 
 
-def _described(name: str, found: GroupDescription) -> Group:
+def _described(name: str, found: GroupDescription, shown: Callable[[str], bool]) -> Group:
     return {
         "group": name,
         "state": found.state,
@@ -319,8 +321,8 @@ def _described(name: str, found: GroupDescription) -> Group:
                 "member_id": member.member_id,
                 "client_id": member.client_id,
                 "instance_id": member.instance_id,
-                "assignment": assignment_of(readable),
-                "topics": list(member.topics) if member.pattern is None else sorted(member.target),
+                "assignment": [one for one in assignment_of(readable) if shown(one["topic"])],
+                "topics": list(filter(shown, member.topics if member.pattern is None else sorted(member.target))),
             }
             for member, readable in found.members
         ],

@@ -159,7 +159,7 @@ class Aborted(TypedDict):
 
 
 class Transaction(TypedDict):
-    """A transaction as it is now. `topics` is there once it is committed."""
+    """A transaction as it is now. `topics` is there once it is committed: those that the caller may describe."""
 
     state: Annotated[str, fields.OneOf("open", "committing", "committed", "aborted")]
     transactional_id: str
@@ -302,7 +302,8 @@ async def describe_transaction(request: Request, transaction: fields.Transaction
         "expires_at": row.expires_at_ms,
     }
     if row.state == "committed":
-        described["topics"] = topics_of(row.places)
+        shown = allowing(request, "Describe", "topic")
+        described["topics"] = topics_of([place for place in row.places if shown(place.topic)])
     return described
 
 

@@ -6,18 +6,20 @@ that prefix may have put there. So the names in the objects are judged again, by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 from gateway.finishing.staging import Staged
+from log_format.queues.row import PendingSettlement
 
 Need = tuple[Literal["Read", "Write"], Literal["topic", "group"], str]
 Require = Callable[[Literal["Read", "Write"], Literal["topic", "group"], str], None]
 """Raises ``Unauthorized`` where the caller lacks the right, ``BackOff`` where that is not known."""
 
 
-def needed_for(staged: Staged) -> Iterator[Need]:
-    """Each right once: Write on topics with records, Read on groups, on the topics of their offsets, and on queues."""
+def needed_for(staged: Staged, held: Iterable[PendingSettlement]) -> Iterator[Need]:
+    """Each right once: Write on topics with records, Read on groups, on the topics of their offsets, on queues, and on the topics
+    of the settlements that these hold."""
     needs: dict[Need, None] = {}
     for records in staged.records.values():
         needs["Write", "topic", records.topic] = None
@@ -26,4 +28,6 @@ def needed_for(staged: Staged) -> Iterator[Need]:
         needs.update({("Read", "topic", offset.topic): None for offset in offsets.offsets})
     for settlements in staged.settlements.values():
         needs["Read", "group", settlements.queue] = None
+    for pending in held:
+        needs.update({("Read", "topic", change.topic): None for change in (*pending.on_commit, *pending.on_abort)})
     yield from needs

@@ -6,7 +6,7 @@ clients, and settlements of queues, were made pending when they came: they hold 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 
 from gateway.engine.registry import TopicRegistry
 from gateway.finishing.finishing import Finishing
@@ -14,6 +14,7 @@ from gateway.groups.offsets.committed import Committed, NextOffset
 from log_format.clock import Clock
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused
 from log_format.groups.changes import judge_commit, stale
+from log_format.queues.row import PendingSettlement
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
 from log_format.transactions.staged_records import StagedRecords
 from log_format.transactions.staged_settlements import StagedSettlements
@@ -78,18 +79,16 @@ class Preparing:
         known = {} if pending is None else {row.key: row.offset for row in pending.offsets}
         return all(known.get((one.topic, one.partition)) == one.offset for one in staged.offsets)
 
-    async def check_leases(self, settlements: Iterable[StagedSettlements]) -> None:
-        """Raise ``RequestRefused`` (``LEASE_EXPIRED``) where a queue does not hold what was settled; ``BackOff``."""
-        wanted = list(settlements)
-        if not wanted:
-            return
+    async def holding(self, settlements: Collection[StagedSettlements]) -> Mapping[str, PendingSettlement]:
+        """By pending id what queues hold of what was settled. Raises ``BackOff``."""
+        if not settlements:
+            return {}
         state = await self._queues.fresh()
-        for one in wanted:
-            if one.pending_id not in state.queue(one.queue).pending:
-                raise RequestRefused(
-                    f"A lease of queue {one.queue!r} was over before the transaction's commit.",
-                    code=ErrorCode.LEASE_EXPIRED,
-                )
+        return {
+            one.pending_id: pending
+            for one in settlements
+            if (pending := state.queue(one.queue).pending.get(one.pending_id)) is not None
+        }
 
     async def free(self, transaction_id: str) -> None:
         """Free what queues hold for a transaction that is aborted. Raises ``BackOff``, ``OutcomeUnknown``."""
@@ -99,6 +98,16 @@ class Preparing:
     async def drop(self, transaction_id: str, staged: Iterable[StagedOffsets]) -> None:
         """Drop what is pending: the transaction is undecided or aborted. Raises ``BackOff``, ``OutcomeUnknown``."""
         await self._groups.settle(transaction_id, {one.group for one in staged}, is_committed=False)
+
+
+def check_leases(settlements: Iterable[StagedSettlements], held: Container[str]) -> None:
+    """Raise ``RequestRefused`` (``LEASE_EXPIRED``) where a queue does not hold what was settled. ``held``: pending ids."""
+    for one in settlements:
+        if one.pending_id not in held:
+            raise RequestRefused(
+                f"A lease of queue {one.queue!r} was over before the transaction's commit.",
+                code=ErrorCode.LEASE_EXPIRED,
+            )
 
 
 def _by_group(staged: Iterable[StagedOffsets]) -> list[StagedOffsets]:

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 
 from gateway.call import second_part, unasked
@@ -21,7 +21,7 @@ from gateway.finishing.staging import Staged
 from gateway.queues.coordinator import Coordinator
 from gateway.queues.settlement import Result, Settlement
 from gateway.transactions.needed import Require, needed_for
-from gateway.transactions.preparing import Preparing
+from gateway.transactions.preparing import Preparing, check_leases
 from log_format.clock import Clock
 from log_format.cluster.proof import NOBODY, fingerprint
 from log_format.errors import BackOff, CorruptData, ErrorCode, OutcomeUnknown, RequestRefused, TidelogError
@@ -280,9 +280,10 @@ class Transactions:
             try:
                 async with self._staging.room(transaction_id, listed.size_bytes):
                     staged = await self._staging.read(transaction_id, names)
-                    for need in needed_for(staged):
+                    held = await self._preparing.holding(staged.settlements.values())
+                    for need in needed_for(staged, held.values()):
                         require(*need)
-                    row = await self._decided(transaction_id, names, lanes, staged)
+                    row = await self._decided(transaction_id, names, lanes, staged, held)
                     if row.staged == names:
                         row = await self._finisher.finished(row, staged)
             except CorruptData:
@@ -295,13 +296,13 @@ class Transactions:
         return await self._finisher.finished(row)
 
     async def _decided(
-        self, transaction_id: str, names: tuple[str, ...], lanes: Lanes, staged: Staged
+        self, transaction_id: str, names: tuple[str, ...], lanes: Lanes, staged: Staged, held: Container[str]
     ) -> TransactionRow:
-        """The row once it is decided: committed or aborted. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
+        """The row once it is decided: committed or aborted. ``held``: pending ids that queues hold. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
         if not await self._preparing.topics_stand(staged.records.values()):
             return await self._table.aborted(transaction_id, "topic")
         try:
-            await self._preparing.check_leases(staged.settlements.values())
+            check_leases(staged.settlements.values(), held)
             await self._preparing.prepare(transaction_id, staged.offsets.values())
         except RequestRefused as refusal:
             row = await self._table.aborted(transaction_id, "offsets")

@@ -17,7 +17,7 @@ from gateway.groups.calls.groups import GroupDescription, heartbeat_interval_ms
 from gateway.kafka.call import Answer, KafkaCall, later
 from gateway.kafka.calls.classic_groups import client_name
 from gateway.kafka.calls.coordinator import InvalidGroup, check_group, group_error, is_name, milliseconds, told_nothing
-from gateway.kafka.calls.group_topics import TopicIds
+from gateway.kafka.calls.group_topics import TopicIds, described_of, described_topics
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.groups.row import MemberRow, Partitions
 from log_format.topic.config import check_topic_name
@@ -108,7 +108,7 @@ async def _owned(call: KafkaCall, group: str, member_id: str, owned: Iterable[An
 
 @later
 async def describe(call: KafkaCall, request: Any) -> Answer:
-    """Groups and their members, with what each may read and is to read."""
+    """Groups and their members, with what each may read and is to read, of topics that the caller may describe."""
     return call.answer(groups=[await _one(call, name) for name in request.group_ids])
 
 
@@ -131,11 +131,11 @@ async def _consumer_group(call: KafkaCall, name: str, found: GroupDescription) -
         "group_epoch": generation,
         "assignment_epoch": generation,
         "assignor_name": _NAMES.get((row and row.assignor) or "sticky", "uniform"),
-        "members": [await _member(ids, member, readable) for member, readable in found.members],
+        "members": [await _member(call, ids, member, readable) for member, readable in found.members],
     }
 
 
-async def _member(ids: TopicIds, member: MemberRow, readable: Partitions) -> dict[str, Any]:
+async def _member(call: KafkaCall, ids: TopicIds, member: MemberRow, readable: Partitions) -> dict[str, Any]:
     return {
         "member_id": member.member_id,
         "instance_id": member.instance_id,
@@ -143,9 +143,9 @@ async def _member(ids: TopicIds, member: MemberRow, readable: Partitions) -> dic
         "member_epoch": member.acknowledged,
         "client_id": member.client_id or "",
         "client_host": "",
-        "subscribed_topic_names": member.topics,
+        "subscribed_topic_names": described_topics(call, member.topics),
         "subscribed_topic_regex": member.pattern,
-        "assignment": {"topic_partitions": await ids.by_id_and_name(readable)},
-        "target_assignment": {"topic_partitions": await ids.by_id_and_name(member.target)},
+        "assignment": {"topic_partitions": await ids.by_id_and_name(described_of(call, readable))},
+        "target_assignment": {"topic_partitions": await ids.by_id_and_name(described_of(call, member.target))},
         "member_type": CONSUMER_MEMBER,
     }

@@ -10,6 +10,16 @@ from gateway.kafka.call import KafkaCall
 from log_format.groups.row import Partitions
 
 
+def described_topics(call: KafkaCall, topics: Iterable[str]) -> list[str]:
+    """Those that the caller may describe. Raises ``BackOff`` where that is not known."""
+    return [topic for topic in topics if call.allows("Describe", "topic", topic)]
+
+
+def described_of(call: KafkaCall, partitions: Partitions) -> Partitions:
+    """The same of partitions by topic."""
+    return {topic: partitions[topic] for topic in described_topics(call, partitions)}
+
+
 class TopicIds:
     """For one call."""
 

@@ -20,6 +20,7 @@ from gateway.groups.classic.group import ClassicGroup
 from gateway.kafka.administered import Right, administered
 from gateway.kafka.call import Answer, KafkaCall, later
 from gateway.kafka.calls.coordinator import NO_OPERATIONS, check_group, coordinates, group_error
+from gateway.kafka.calls.group_topics import described_of, described_topics
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.groups.memory import row_bytes
 from log_format.groups.row import GroupRow, MemberRow, Partitions
@@ -141,20 +142,22 @@ def _group(call: KafkaCall, name: str, found: GroupDescription) -> dict[str, Any
         "group_state": _STATES.get(state, state),
         "protocol_type": protocol_type_of(row),
         "protocol_data": (row and row.assignor) or "",
-        "members": [_member(member, readable) for member, readable in found.members],
+        "members": [_member(call, member, readable) for member, readable in found.members],
     }
 
 
-def _member(member: MemberRow, readable: Partitions) -> dict[str, Any]:
+def _member(call: KafkaCall, member: MemberRow, readable: Partitions) -> dict[str, Any]:
     classic = member.classic
-    topics = member.topics if member.pattern is None else sorted({*member.topics, *member.target})
+    topics = described_topics(
+        call, member.topics if member.pattern is None else sorted({*member.topics, *member.target})
+    )
     return {
         "member_id": member.member_id,
         "group_instance_id": member.instance_id,
         "client_id": member.client_id or "",
         "client_host": "" if classic is None else classic.client_host,
         "member_metadata": subscription_of(topics) if classic is None else classic.metadata,
-        "member_assignment": assignment_of(readable) if classic is None else classic.assignment,
+        "member_assignment": assignment_of(described_of(call, readable)) if classic is None else classic.assignment,
     }
 
 

@@ -23,6 +23,7 @@ from gateway.kafka.administered import Right, administered
 from gateway.kafka.call import Answer, KafkaCall, later
 from gateway.kafka.calls.classic_groups import client_name
 from gateway.kafka.calls.coordinator import check_group, group_error, is_name, told_nothing
+from gateway.kafka.calls.group_topics import described_topics
 from gateway.kafka.shares.members import (
     Assigned,
     FencedShareMember,
@@ -213,7 +214,7 @@ async def _one(call: KafkaCall, name: str) -> dict[str, Any]:
 
 
 def _described_member(call: KafkaCall, member: ShareMember) -> dict[str, Any]:
-    shown: Sequence[str] = [one for one in member.topics if call.allows("Describe", "topic", one)]
+    shown: Sequence[str] = described_topics(call, member.topics)
     return {
         "member_id": member.member_id,
         "rack_id": member.rack_id,

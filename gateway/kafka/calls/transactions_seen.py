@@ -59,7 +59,7 @@ async def list_transactions(call: KafkaCall, request: Any) -> Answer:
 
 
 async def describe_transactions(call: KafkaCall, request: Any) -> Answer:
-    """Of each that is asked for. Topics and partitions are told of a committed one only, the start of an open one."""
+    """Of each that is asked for. Topics that the caller may describe are told of a committed one only, the start of an open one."""
     return call.answer(transaction_states=[await _described(call, name) for name in request.transactional_ids])
 
 
@@ -91,6 +91,7 @@ async def _described(call: KafkaCall, name: str) -> dict[str, Any]:
         "topics": [
             {"topic": topic, "partitions": [place.partition for place in places]}
             for topic, places in groupby(row.places, key=lambda place: place.topic)
+            if call.allows("Describe", "topic", topic)
         ],
     }
 

@@ -1,0 +1,96 @@
+"""Each operation of each door with exactly the rights that it needs in effect, and with each of them missing in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from gateway.app import ROUTERS
+from gateway.kafka.calls.table import CALLS
+from gateway.routes import operations
+from tests.support.rights import http_rows
+from tests.support.rights.row import Row
+from tests.support.rights.world import DENIED, NAMES, TOPICS, LiveGateway, Right, World, live_gateway
+
+ROWS = (*http_rows.ROWS,)
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveGateway]:
+    with live_gateway(tmp_path_factory.mktemp("rights")) as running:
+        yield running
+
+
+@pytest.fixture
+def world(live: LiveGateway) -> Iterator[World]:
+    made = World(live)
+    yield made
+    made.close()
+
+
+def test_each_operation_has_a_row_and_each_row_an_operation() -> None:
+    """The operations are those of both listeners' routers, and the requests that Kafka's listener serves."""
+    doors = {"": ROUTERS, "operators ": (operations.probes, operations.operators)}
+    routes = {
+        f"{door}{method} {route.path_format}"
+        for door, routers in doors.items()
+        for router in routers
+        for route in router.routes
+        for method in route.methods
+    }
+    assert {row.operation for row in ROWS} == routes
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_each_right_is_needed_and_no_other(world: World, row: Row) -> None:
+    """Without one the call is refused for that one, or does not show what needs it, and the store is as it was; with exactly these
+    it is done. What it then writes or shows is of nothing that needs another right."""
+    asked: list[Right] = [*row.rights, *(right for right, _ in row.shows)]
+    hidden = {right: world.filled(shown) for right, shown in row.shows}
+    for missing in asked:
+        if row.prepare is not None:
+            row.prepare(world)
+        world.grant(right for right in asked if right != missing)
+        before = world.at_rest()
+        answer = row.call(world)
+        if missing in hidden:
+            assert not answer.refusals, (missing, answer)
+            assert world.filled(hidden[missing]) not in answer.text, missing
+            continue
+        refusal = world.filled(missing)
+        assert refusal in answer.refusals or DENIED[missing[1]] in answer.refusals, (missing, answer)
+        assert world.objects() == before, missing
+        assert not _secrets(world, answer.text) - _readable(world, row, missing), (missing, answer.text)
+    if row.prepare is not None:
+        row.prepare(world)
+    world.grant(asked)
+    before = world.at_rest()
+    answer = row.call(world)
+    assert not answer.refusals, answer
+    assert row.may_fail or not answer.failures, answer
+    for shown in hidden.values():
+        assert world.filled(shown) in answer.text, (shown, answer.text)
+    after = world.objects()
+    written = {key: data for key, data in after.items() if before.get(key) != data}
+    others = {name for name in NAMES if not any(world.names[name] in world.filled(one[2]) for one in asked)}
+    for name in others:
+        assert not any(_is_of(world.names[name], key, data) for key, data in written.items()), name
+    assert _secrets(world, answer.text) <= _readable(world, row, None), answer.text
+
+
+def _is_of(name: str, key: str, data: bytes) -> bool:
+    """Whether an object is a topic's of this name, or a row of the group or transactional id. A queue's row names its topics."""
+    if name.startswith(TOPICS):
+        return key.startswith(f"topics/{name}/")
+    return name in f"{key}{data!r}"
+
+
+def _secrets(world: World, text: str) -> set[str]:
+    """The topics of whose records something is there."""
+    return {world.names[name] for name in ("topic", "other") if f"secret-{name}" in text}
+
+
+def _readable(world: World, row: Row, missing: Right | None) -> set[str]:
+    """The topics that the caller may read."""
+    return {world.filled(one[2]) for one in row.rights if one != missing and one[:2] == ("Read", "topic")}

@@ -1,0 +1,238 @@
+"""The rows of HTTP: those of the calls that declare what they need, and those whose effect goes beyond what the request names."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any, Final
+
+from tests.support.calls_and_rights import CALLS, Call
+from tests.support.rights.row import (
+    ALTER_QUEUE,
+    DELETE_GROUP,
+    DESCRIBE,
+    DESCRIBE_CLUSTER,
+    DESCRIBE_GROUP,
+    DESCRIBE_QUEUE,
+    DESCRIBE_TRANSACTIONS,
+    READ,
+    READ_GROUP,
+    READ_OTHER,
+    READ_QUEUE,
+    TRANSACTING,
+    WRITE,
+    Row,
+)
+from tests.support.rights.world import Answer, World
+from tests.support.waiting import until
+
+_TOPIC: Final = "/v1/topics/{topic}"
+_RECORDS: Final = {"records": [{"value": "v"}]}
+_OFFSETS: Final = [{"topic": "{topic}", "partition": 0, "offset": 1}]
+_QUEUE: Final = {"topics": ["{topic}"], "start": "earliest", "max_deliveries": 1, "dead_letter_topic": "{dead}"}
+_LATER: Final = {"key": "secret-topic", "value": "v"}
+_IN: Final = "/v1/transactions/{transaction}"
+
+
+def _queue(world: World, **more: Any) -> None:
+    world.admin("PUT", "/v1/queues/{queue}", _QUEUE | more)
+
+
+def _begun(world: World) -> None:
+    world.may_all()
+    world.names["transaction"] = world.mine("POST", "/v1/transactions", {"transactional_id": "{tid}"})["transaction_id"]
+
+
+def _staged(world: World) -> None:
+    """Records, offsets of a group, and settlements of a queue's records."""
+    _begun(world)
+    _queue(world, topics=["{other}"], lock_ms=1000, max_deliveries=100)
+    transacting = {"tidelog-transaction": "{transaction}"}
+    world.mine("POST", _TOPIC + "/records", _RECORDS, **transacting)
+    world.mine("POST", _IN + "/offsets", {"group": "{group}", "offsets": [_OFFSETS[0] | {"topic": "{dead}"}]})
+    _settled(world, "other", **transacting)
+
+
+def _received(world: World, name: str = "topic") -> list[dict[str, Any]]:
+    world.admin("POST", f"/v1/topics/{{{name}}}/records", {"records": [{"value": f"secret-{name}"}]})
+    given = world.admin("POST", "/v1/queues/{queue}:receive", {"max_records": 1, "max_wait_ms": 3000})
+    found: list[dict[str, Any]] = given["records"]
+    return found
+
+
+def _settled(world: World, name: str, action: str = "accept", **headers: str) -> None:
+    (one,) = _received(world, name)
+    kept = {name: one[name] for name in ("topic", "partition", "offset", "lease")}
+    world.mine("POST", "/v1/queues/{queue}:settle", {"settlements": [kept | {"action": action}]}, **headers)
+
+
+def _dead_letter(world: World) -> None:
+    _queue(world)
+    world.may_all()
+    ends = "/v1/topics/{dead}/partitions/0/offsets"
+    before = world.admin("GET", ends)["high_watermark"]
+    _settled(world, "topic", "reject")
+    until(lambda: world.admin("GET", ends)["high_watermark"] > before)
+
+
+def _committed(world: World) -> None:
+    _begun(world)
+    world.mine("POST", _TOPIC + "/records", _RECORDS, **{"tidelog-transaction": "{transaction}"})
+    world.mine("POST", _IN + ":commit", {})
+
+
+def _offsets(world: World) -> None:
+    world.admin("PUT", "/v1/groups/{group}/offsets", {"offsets": _OFFSETS})
+
+
+def _joined(world: World) -> None:
+    world.may_all()
+    joined = world.mine("POST", "/v1/groups/{group}/members", {"topics": ["{topic}"]})
+    world.names |= {"member": joined["member_id"], "generation": str(joined["generation"])}
+
+
+def _delayed(world: World) -> None:
+    world.admin(
+        "POST", _TOPIC + "/records", {"records": [_LATER | {"deliver_at": int(time.time() * 1000) + 3_600_000}]}
+    )
+
+
+def _asked(method: str, path: str, body: Any, world: World, *, headers: dict[str, str] | None = None) -> Answer:
+    return world.http(method, path, body, headers)
+
+
+def _declared(call: Call) -> Row:
+    """A call of the black-box suite."""
+
+    def prepare(world: World) -> None:
+        if call.in_transaction:
+            _begun(world)
+        if call.on_queue:
+            body = {"topics": ["{topic}"], "dead_letter_topic": "{other}"}
+            world.admin("PUT", "/v1/queues/{queue}", body)
+
+    return Row(
+        operation=f"{call.method} {call.template}",
+        what=call.path + "".join(sorted(call.headers)),
+        rights=call.rights,
+        call=lambda world: world.http(call.method, call.template + call.path, call.body, call.headers),
+        prepare=prepare,
+        may_fail=True,
+    )
+
+
+def _row(operation: str, *rights: Any, body: Any = None, query: str = "", what: str = "", **more: Any) -> Row:
+    """A row whose call is its operation, with a body."""
+    method, path = operation.split(" ")
+    headers = more.pop("headers", None)
+    call = more.pop("call", None) or partial(_asked, method, path + query, body, headers=headers)
+    return Row(operation=operation, rights=rights, what=what, call=call, **more)
+
+
+_ONE: Final = [{"topic": "{topic}", "partition": 0, "offset": 0}, {"topic": "{other}", "partition": 0, "offset": 0}]
+IN_EFFECT: Final = (
+    _row("GET /v1/topics", shows=((DESCRIBE, "{topic}"),)),
+    _row("GET /v1/groups", shows=((DESCRIBE_GROUP, "{group}"),), prepare=_offsets),
+    _row("GET /v1/queues", shows=((DESCRIBE_QUEUE, "{queue}"),), prepare=_queue),
+    _row("GET /v1/lag", shows=((DESCRIBE, "{topic}"), (DESCRIBE_GROUP, "{group}")), prepare=_offsets),
+    _row("GET /v1/transactions", shows=((DESCRIBE_TRANSACTIONS, "{tid}"),), prepare=_begun),
+    _row("GET /v1/whoami"),
+    _row("POST /v1/whoami:test", body={"rights": [{"operation": "Read", "resource_type": "topic", "resource": "x"}]}),
+    _row("GET /v1/cluster", shows=((DESCRIBE_CLUSTER, "memory:"),)),
+    _row("POST /v1/fetch", READ, READ_OTHER, body={"partitions": _ONE}),
+    _row(
+        "POST /v1/transactions:check",
+        shows=((TRANSACTING, "{tid}"),),
+        body={"transactional_id_prefix": "{tid}", "max_wait_ms": 1500},
+        prepare=lambda world: (
+            world.may_all(),
+            world.mine("POST", "/v1/transactions", {"transactional_id": "{tid}", "check_after_ms": 1000}),
+        ),
+    ),
+    _row("GET /v1/groups/{group}", DESCRIBE_GROUP, shows=((DESCRIBE, "{topic}"),), prepare=_joined),
+    _row("GET /v1/groups/{group}/offsets", DESCRIBE_GROUP, shows=((DESCRIBE, "{topic}"),), prepare=_offsets),
+    _row("GET /v1/groups/{group}/lag", DESCRIBE_GROUP, shows=((DESCRIBE, "{topic}"),), prepare=_offsets),
+    _row(
+        "POST /v1/groups/{group}/offsets:delete",
+        DELETE_GROUP,
+        READ_OTHER,
+        what="others are not shown",
+        body={"topics": ["{other}"]},
+        shows=((DESCRIBE, "{topic}"),),
+        prepare=_offsets,
+    ),
+    _row("GET /v1/transactions/{transaction}", DESCRIBE_TRANSACTIONS, what="committed", prepare=_committed,
+         shows=((DESCRIBE, "{topic}"),)),
+    _row(
+        "POST /v1/transactions/{transaction}:commit",
+        TRANSACTING,
+        WRITE,
+        READ_GROUP,
+        ("Read", "topic", "{dead}"),
+        READ_QUEUE,
+        READ_OTHER,
+        what="all that is staged",
+        prepare=_staged,
+    ),
+    _row("POST /v1/queues/{queue}:redrive", ALTER_QUEUE, WRITE, ("Read", "topic", "{dead}"), what="a letter",
+         prepare=_dead_letter),
+    _row("POST /v1/queues/{queue}:redrive", ALTER_QUEUE, ("Write", "topic", "{other}"), ("Read", "topic", "{dead}"),
+         what="elsewhere", body={"to_topic": "{other}"}, prepare=_dead_letter),
+    _row("POST /v1/queues/{queue}:receive", READ_QUEUE, READ, what="a record", body={"max_wait_ms": 0},
+         prepare=partial(_queue, max_deliveries=100, lock_ms=1000)),
+    _row("GET /v1/topics/{topic}/scheduled", READ, what="keys", prepare=_delayed),
+    _row("POST /v1/groups/{group}/poll", READ_GROUP, READ, what="records", body={"topics": ["{topic}"]}),
+    *(
+        _row("POST /v1/sql", READ, READ_OTHER, what=f"names, {number}", body={"sql": text})
+        for number, text in enumerate(
+            (
+                'select a.* from "{topic}" a join "{other}" b on a."offset" = b."offset"',
+                'select value from "{topic}" where "offset" in (select "offset" from "{other}")',
+                'with "{other}x" as (select * from "{other}") select * from "{other}x" union all select * from "{topic}"',
+                'select (select max(value) from "{other}") from "{topic}"',
+                'with recursive r as (select 0 n union all select n + 1 from r where n < (select count(*) from "{other}"))'
+                ' select * from r, "{topic}"',
+                'select * from (from "{topic}") t, lateral (select * from "{other}" o where o."offset" = t."offset")',
+            )
+        )
+    ),
+)  # fmt: skip
+"""Lists, and calls that reach more than their request names."""
+
+_NEEDS_NOTHING: Final = (
+    "GET /healthz",
+    "GET /readyz",
+    "GET /openapi.json",
+    "GET /docs",
+    "GET /console/{release}/{file}",
+)
+_BETWEEN_GATEWAYS: Final = ("journal-offers", "journal-news", "queue-takes", "queue-settlements")
+
+
+def _by_operators(path: str) -> Row:
+    def call(world: World) -> Answer:
+        answer = world.live.http(None, "GET", path, operators=True)
+        return Answer("", (), () if answer.is_success else (answer.status_code,))
+
+    return Row(operation=f"operators GET {path}", call=call)
+
+
+def _of_peers(name: str) -> Row:
+    """Taken from gateways only, by their signature; a client's is refused whatever it may."""
+
+    def call(world: World) -> Answer:
+        answer = world.http("POST", f"/gateways/{name}", {})
+        assert answer.failures == (404,), answer
+        return Answer("")
+
+    return Row(operation=f"POST /gateways/{name}", call=call)
+
+
+ROWS: Final = (
+    *map(_declared, CALLS),
+    *IN_EFFECT,
+    *(_row(one, may_fail=True) for one in _NEEDS_NOTHING),
+    _row("GET /", headers={"accept": "text/html"}),
+    *map(_of_peers, _BETWEEN_GATEWAYS),
+    *map(_by_operators, ("/healthz", "/readyz", "/metrics", "/v1/cluster")),
+)
