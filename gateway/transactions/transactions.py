@@ -298,7 +298,10 @@ class Transactions:
     async def _decided(
         self, transaction_id: str, names: tuple[str, ...], lanes: Lanes, staged: Staged, held: Container[str]
     ) -> TransactionRow:
-        """The row once it is decided: committed or aborted. ``held``: pending ids that queues hold. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
+        """The row once it is decided: committed or aborted. ``held``: pending ids that queues hold.
+
+        Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``.
+        """
         if not await self._preparing.topics_stand(staged.records.values()):
             return await self._table.aborted(transaction_id, "topic")
         try:

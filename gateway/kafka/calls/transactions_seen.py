@@ -59,7 +59,7 @@ async def list_transactions(call: KafkaCall, request: Any) -> Answer:
 
 
 async def describe_transactions(call: KafkaCall, request: Any) -> Answer:
-    """Of each that is asked for. Topics that the caller may describe are told of a committed one only, the start of an open one."""
+    """Of each that is asked for. Of a committed one the topics that the caller may describe; of an open one its start."""
     return call.answer(transaction_states=[await _described(call, name) for name in request.transactional_ids])
 
 

@@ -190,8 +190,7 @@ IN_EFFECT: Final = (
                 'select value from "{topic}" where "offset" in (select "offset" from "{other}")',
                 'with "{other}x" as (select * from "{other}") select * from "{other}x" union all select * from "{topic}"',
                 'select (select max(value) from "{other}") from "{topic}"',
-                'with recursive r as (select 0 n union all select n + 1 from r where n < (select count(*) from "{other}"))'
-                ' select * from r, "{topic}"',
+                'with recursive r as (select 2 n from "{other}" union select 1) select * from r, "{topic}"',
                 'select * from (from "{topic}") t, lateral (select * from "{other}" o where o."offset" = t."offset")',
             )
         )

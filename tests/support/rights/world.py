@@ -185,12 +185,12 @@ class World:
         """What the caller is answered, whatever that is."""
         sent = self.filled(dict(headers or {}))
         answer = self.live.http(self.token, method, self.filled(path), self.filled(body), **sent)
-        refusals = []
-        for problem in _problems(answer):
-            if problem.get("error_code") == "UNAUTHORIZED":
-                refusals.append((problem["operation"], problem["resource_type"], problem["resource"]))
-        failures = () if answer.is_success or refusals else (answer.status_code,)
-        return Answer(answer.text, tuple(refusals), failures)
+        refusals = tuple(
+            (problem["operation"], problem["resource_type"], problem["resource"])
+            for problem in _problems(answer)
+            if problem.get("error_code") == "UNAUTHORIZED"
+        )
+        return Answer(answer.text, refusals, () if answer.is_success or refusals else (answer.status_code,))
 
     def kafka(self, name: str, version: int, **values: Any) -> Answer:
         """What the caller is answered, over a connection of its own; a connection that a preparation holds goes on."""
