@@ -36,9 +36,9 @@ test: minio-server browser $(STAMP) ## Run every check and every test (needs Go 
 conformance-auth: $(STAMP) ## Run the black-box suite with auth=on, as a caller with the rights that it needs (part of test)
 	.venv/bin/pytest tests/conformance/http_api -k least-rights $(ARGS)
 
-kafka-clients: $(STAMP) ## Run programs written for Kafka, unchanged, against a gateway (needs Maven, a JDK and Go once; kcat)
+kafka-clients: $(STAMP) ## Run programs written for Kafka, unchanged, against a gateway, and a broker (needs Maven, a JDK, Go, npm; kcat)
 	@sh scripts/kafka_clients.sh install
-	.venv/bin/python -m tests.kafka_clients $(ARGS)
+	.venv/bin/python -m tests.kafka_clients --beside $(ARGS)
 
 kafka-suites: $(STAMP) ## Run franz-go's own tests against a gateway (needs Go), and kafka-python's with ARGS="--kafka-python CHECKOUT"
 	.venv/bin/python -m tests.kafka_clients.suites $(ARGS)

@@ -2,7 +2,7 @@
 # Gets programs that were written for Kafka, for `make kafka-clients`: once, and kept outside the repository.
 #
 #   scripts/kafka_clients.sh path       print where they are kept
-#   scripts/kafka_clients.sh install    fetch what is missing: jars (needs Maven), franz-go (needs Go)
+#   scripts/kafka_clients.sh install    fetch what is missing: jars (needs Maven), Go's clients (needs Go), kafkajs (needs npm)
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -32,14 +32,29 @@ java_programs() {
     touch "$kept/java.complete"
 }
 
-franz() {
+go_programs() {
     if ! go version >/dev/null 2>&1; then
-        echo "Without Go there is no franz-go." >&2
+        echo "Without Go there are neither franz-go nor sarama and kafka-go." >&2
         return
     fi
-    source="$here/tests/kafka_clients/go"
-    [ -x "$kept/franz" ] && [ ! "$source/main.go" -nt "$kept/franz" ] && return
-    (cd "$source" && go build -o "$kept/franz" .)
+    for program in franz sarama segmentio; do
+        source="$here/tests/kafka_clients/go/$program/main.go"
+        [ -x "$kept/$program" ] && [ ! "$source" -nt "$kept/$program" ] && continue
+        (cd "$here/tests/kafka_clients/go" && go build -o "$kept/$program" "./$program")
+    done
+}
+
+javascript() {
+    if ! npm --version >/dev/null 2>&1; then
+        echo "Without npm there is no kafkajs: sudo apt-get install nodejs npm" >&2
+        return
+    fi
+    listed="$here/tests/kafka_clients/javascript/package.json"
+    cmp -s "$listed" "$kept/javascript/package.json" && [ -d "$kept/javascript/node_modules" ] && return
+    echo "Fetching kafkajs into $kept/javascript (once)" >&2
+    mkdir -p "$kept/javascript"
+    cp "$listed" "$kept/javascript/"
+    (cd "$kept/javascript" && npm install --silent --no-audit --no-fund)
 }
 
 case "${1:-}" in
@@ -48,7 +63,8 @@ install)
     mkdir -p "$kept"
     jars
     java_programs
-    franz
+    go_programs
+    javascript
     ;;
 *)
     echo "usage: $0 path | install" >&2

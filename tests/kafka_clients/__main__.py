@@ -1,6 +1,7 @@
 """Runs Kafka's programs against a gateway of its own, one after the other, and prints what works.
 
-``--servers`` names another address, such as a real broker's: what fails there as well is not the gateway's fault.
+``--beside`` runs each against a broker of Apache Kafka, too: what fails there as well is not the gateway's fault. ``--servers``
+names another address, such as a broker's that runs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.kafka_clients.tried import connect, console_tools, java_programs, other_clients
+from tests.kafka_clients.tried import connect, console_tools, java_programs, other_clients, other_languages
 from tests.kafka_clients.tried.programs import Failed, Missing
 from tests.support.kafka_gateway import kafka_gateway
 
@@ -34,6 +35,9 @@ CLIENTS: Final[Mapping[str, Attempt]] = {
     "Java: transactions": java_programs.transactions,
     "Java: share groups": java_programs.shares,
     "franz-go": other_clients.franz,
+    "sarama": other_languages.sarama,
+    "kafka-go": other_languages.segmentio,
+    "kafkajs": other_languages.kafkajs,
     "Connect standalone: file": connect.standalone,
     "MirrorMaker 2": connect.mirror,
     "Kafka Streams: exactly-once v2": java_programs.streams,
@@ -49,6 +53,8 @@ class Result(NamedTuple):
     state: str
     reason: str
     seconds: float
+    beside: str = ""
+    """What became of it against a broker."""
 
 
 def main() -> int:
@@ -56,6 +62,7 @@ def main() -> int:
     options = argparse.ArgumentParser(prog="python -m tests.kafka_clients", description=__doc__)
     options.add_argument("--servers", help="bootstrap servers; without it a gateway is started")
     options.add_argument("--only", default="", help="clients whose name has one of these, comma-separated")
+    options.add_argument("--beside", action="store_true", help="run each against a broker of Apache Kafka, too")
     given = options.parse_args()
     parts = given.only.lower().split(",")
     wanted = {name: attempt for name, attempt in CLIENTS.items() if any(part in name.lower() for part in parts)}
@@ -65,6 +72,13 @@ def main() -> int:
         else:
             with kafka_gateway(Path(kept) / "store", Path(kept) / "log") as gateway:
                 results = _all(wanted, gateway.kafka, Path(kept))
+        if given.beside:
+            directory = Path(kept) / "beside"
+            directory.mkdir()
+            with connect.broker(directory) as servers:
+                there = _all(wanted, servers, directory)
+            states = {one.client: one.state for one in there}
+            results = [one._replace(beside=states[one.client]) for one in results]
     _print(results)
     return int(any(result.state == "failed" for result in results))
 
@@ -96,10 +110,10 @@ def _tried(client: str, attempt: Attempt, servers: str, directory: Path) -> Resu
 
 
 def _print(results: list[Result]) -> None:
-    print("| client | what | result | seconds | reason |\n|---|---|---|---|---|")
+    print("| client | what | here | Apache Kafka | seconds | reason |\n|---|---|---|---|---|---|")
     for one in results:
         reason = one.reason.replace("|", "\\|").replace("\n", " ")
-        print(f"| {one.client} | {one.what} | {one.state} | {one.seconds:.0f} | {reason} |")
+        print(f"| {one.client} | {one.what} | {one.state} | {one.beside} | {one.seconds:.0f} | {reason} |")
 
 
 if __name__ == "__main__":

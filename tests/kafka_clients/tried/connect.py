@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -83,10 +84,7 @@ def _has_lines(path: Path, count: int) -> bool:
 
 def mirror(servers: str, directory: Path) -> None:
     """MirrorMaker 2 moves a topic of a real broker, its settings, and a group's offsets; the group goes on where it was."""
-    port = _port()
-    with _broker(directory, port) as broker:
-        source = f"127.0.0.1:{port}"
-        until(lambda: "Kafka Server started" in broker.log.read_text(), "the broker", broker)
+    with broker(directory) as source:
         mirrored(source, servers, directory)
 
 
@@ -149,8 +147,16 @@ def _has_offsets(servers: str) -> bool:
     return len(rows) == 3 and all(len(row) > 3 and row[3].isdigit() and row[3] != "0" for row in rows)
 
 
-def _broker(directory: Path, port: int) -> Running:
-    """A real broker on 127.0.0.1."""
+@contextlib.contextmanager
+def broker(directory: Path) -> Iterator[str]:
+    """The address of a broker of Apache Kafka, which runs until the block ends."""
+    port = _port()
+    with _started_broker(directory, port) as running:
+        until(lambda: "Kafka Server started" in running.log.read_text(), "the broker", running)
+        yield f"127.0.0.1:{port}"
+
+
+def _started_broker(directory: Path, port: int) -> Running:
     data = directory / "broker"
     settings = _properties(
         directory / "server.properties",
@@ -168,6 +174,9 @@ def _broker(directory: Path, port: int) -> Running:
             "offsets.topic.num.partitions": 4,
             "transaction.state.log.replication.factor": 1,
             "transaction.state.log.min.isr": 1,
+            "share.coordinator.state.topic.replication.factor": 1,
+            "share.coordinator.state.topic.min.isr": 1,
+            "auto.create.topics.enable": "false",
             "group.initial.rebalance.delay.ms": 0,
         },
     )

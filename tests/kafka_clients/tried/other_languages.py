@@ -1,0 +1,38 @@
+"""Clients in JavaScript and Go."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tests.kafka_clients.tried.programs import HERE, Missing, expect_in, kept, run
+
+_DONE = "all is as it should be"
+
+
+def kafkajs(servers: str, directory: Path) -> None:
+    """kafkajs: administration, five codecs, a group that stops and goes on, offsets set and reset, transactions."""
+    del directory
+    modules = kept() / "javascript" / "node_modules"
+    if not modules.exists():
+        raise Missing("no kafkajs: make kafka-clients gets it by npm")
+    script = HERE / "javascript" / "kafkajs.js"
+    expect_in(_DONE, run(["env", f"NODE_PATH={modules}", "node", os.fspath(script), servers, "kafkajs"]))
+
+
+def sarama(servers: str, directory: Path) -> None:
+    """sarama: administration, five codecs, a group that stops and goes on, transactions, records deleted."""
+    _go_program("sarama", servers, directory)
+
+
+def segmentio(servers: str, directory: Path) -> None:
+    """kafka-go: administration, five codecs, a group that stops and goes on, records by offset."""
+    _go_program("segmentio", servers, directory)
+
+
+def _go_program(name: str, servers: str, directory: Path) -> None:
+    del directory
+    program = kept() / name
+    if not program.exists():
+        raise Missing(f"no {program.name}: make kafka-clients builds it with Go")
+    expect_in(_DONE, run([str(program), servers, name]))
