@@ -258,13 +258,16 @@ NUMBERED_IDS_MAX: Final = 10_000
 1 KiB of memory in every gateway."""
 
 TRANSACTION_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Staged bytes of one transaction: the gateway holds them in memory when it commits."""
+"""Staged bytes of one transaction over HTTP, and what a gateway holds in memory of any when it commits."""
 
 TRANSACTION_REQUESTS_MAX: Final = 1_000
 """Staged requests of one transaction: each is an object that the decision names. One listing shows them all."""
 
-TRANSACTION_BATCHES_MAX: Final = 5_000
-"""Batches of a Kafka client's transaction: each is an object, too."""
+KAFKA_TRANSACTION_BYTES_MAX: Final = 10 * 1024 * 1024 * 1024
+"""Staged bytes of a Kafka client's transaction: its segments are uploaded within ``SEGMENT_AGE_MAX_MS`` at 3 MiB a second."""
+
+KAFKA_TRANSACTION_BATCHES_MAX: Final = 100_000
+"""Batches of a Kafka client's transaction: each is an object that its index names, in some 120 bytes."""
 
 JOB_TOPIC_BYTES_MAX: Final = 1024 * 1024 * 1024
 """Staged bytes of one topic in a transaction that a job commits by itself. The process that applies it holds them in memory, as
@@ -351,9 +354,7 @@ TEMPORARY_FILE_AGE_MAX_MS: Final = 3_600_000
 
 assert len("topics//") + TOPIC_NAME_CHARACTERS_MAX + SEGMENT_PATH_BYTES_MAX <= KEY_BYTES_MAX
 assert STORE_PAUSE_FIRST_MS <= STORE_PAUSE_LAST_MS <= STORE_RETRY_MS_MAX
-assert (
-    min(LOG_KEPT_MS_MIN, SEGMENT_AGE_MAX_MS) >= (STORE_RETRY_MS_MAX + S3_CONNECT_TIMEOUT_MS + S3_READ_TIMEOUT_MS) * 10
-)
+assert SEGMENT_AGE_MAX_MS >= LOG_KEPT_MS_MIN >= (STORE_RETRY_MS_MAX + S3_CONNECT_TIMEOUT_MS + S3_READ_TIMEOUT_MS) * 10
 
 LOCK_MS_MIN: Final = 1_000
 """Least ``lock_ms`` of a queue (docs/http-api.md, section 11): a shorter lock would end while its answer is on the way."""

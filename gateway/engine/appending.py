@@ -96,7 +96,7 @@ class Appending:
         "_access",
         "_count",
         "_following",
-        "_is_held",
+        "_held",
         "_journals",
         "_late",
         "_sent_bytes",
@@ -113,13 +113,14 @@ class Appending:
         self._under_way: set[PendingBatch] | None = None
         """None when empty: an empty set takes as much memory as all else here."""
         self._following: asyncio.Task[None] | None = None
-        self._is_held = False
+        self._held: asyncio.Event | None = None
+        """Set when batches are no longer held."""
         self._late: list[PendingBatch] = []
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way."""
-        return not self._under_way
+        """Whether nothing is under way, and nothing held."""
+        return not self._under_way and self._held is None
 
     def submit(self, batch: Batch, reservation: Reservation | None = None) -> PendingBatch:
         """Take a batch that was routed for the topic's present incarnation. The reservation is released when the batch is
@@ -130,7 +131,7 @@ class Appending:
         size = batch.nbytes + batch.record_count * _ROW_OVERHEAD_BYTES
         self._count += 1
         pending = PendingBatch(self._count, batch, size, asyncio.get_running_loop().create_future(), reservation)
-        if self._following is None and not self._is_held:
+        if self._following is None and self._held is None:
             self._submit(pending)
         else:
             self._late.append(pending)  # behind those that came before it
@@ -171,18 +172,23 @@ class Appending:
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """While the topic moves: batches wait, and those that no flush has taken are taken back. Then they follow it.
+        """While the topic moves, or takes a large transaction: batches wait, and those that no flush has taken are taken back.
+        Then they follow it.
 
-        Entered once the flushes under way have ended, so that they and the move do not take each other's versions. One at a time.
+        Entered once the flushes under way have ended, so that they and the change do not take each other's versions. One at a
+        time: others wait.
         """
-        self._is_held = True
+        while self._held is not None:
+            await self._held.wait()
+        held = self._held = asyncio.Event()
         try:
             if self._under_way:
                 self._late += [pending for pending in self._under_way if self._take_back(pending)]
                 await self._topic.writer.commits.ended()
             yield
         finally:
-            self._is_held = False
+            self._held = None
+            held.set()
             if self._following is None:
                 self._submit_late()
 
@@ -235,14 +241,14 @@ class Appending:
         problem: TidelogError = BackOff("Following a topic that moved met a defect: this was not written.")
         try:
             await self._topic.moving.reopened()
-            if not self._is_held:
+            if self._held is None:
                 self._submit_late()
         except TidelogError as refusal:
             problem = refusal
             self._refuse_late(problem)
         finally:
             self._following = None
-            if self._late and not self._is_held:
+            if self._late and self._held is None:
                 self._refuse_late(problem)
 
     def _submit_late(self) -> None:

@@ -225,6 +225,16 @@ class EngineBounds:
     left_alone_ms: int = 15_000
     """How long a decided transaction is left to its deciding gateway, and a staged object to its staging one."""
     transaction_bytes_max: int = limits.TRANSACTION_BYTES_MAX
+    kafka_transaction_bytes_max: int = limits.KAFKA_TRANSACTION_BYTES_MAX
+    staged_names_max: int = 5_000
+    """Staged objects that a Kafka client's decision names itself. Of more, or more than ``transaction_bytes_max``, it names an
+    index."""
+    transaction_piece_bytes: int = FLUSH_BYTES_CAP
+    """About how many staged bytes of a large transaction become one segment: as many as a flush has."""
+    large_wait_ms_max: int = 20_000
+    """How long a call waits for a large transaction: less than Kafka's clients wait for an answer."""
+    large_pause_ms: int = 500
+    """The first pause between two tries of a step of it; each next one is longer by as much."""
     removes_max: int = limits.REMOVES_PER_COMMIT_MAX
     segments_behind: int = 10_000
     """Segments of a topic that is behind: three quarters of an hour of flushes at the default ``flush.ms``. Maintenance merges

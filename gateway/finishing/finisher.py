@@ -1,7 +1,7 @@
 """Finishes decided transactions: any gateway that finds one brings it to its end.
 
 ``log_format.transactions.finishing`` says what is to be done, in which order. The gateway appends through the open topics, side
-by side, within a memory budget. It deletes staged objects after the answer.
+by side, within a memory budget. It deletes staged objects after the answer. A large transaction is applied by ``large``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TypeVar
 from gateway.engine.bounds import EngineBounds
 from gateway.engine.open_table import TableAccess
 from gateway.engine.registry import TopicRegistry
+from gateway.finishing.large import LargeAppends, UnderWay
 from gateway.finishing.staging import Staged, Staging, reading_turns
 from gateway.tables.groups import GroupsTable
 from gateway.tables.queues import QueuesTable
@@ -25,7 +26,8 @@ from log_format.transactions.batch import transaction_batch
 from log_format.transactions.changes import Finish
 from log_format.transactions.delayed import filed
 from log_format.transactions.finishing import finish
-from log_format.transactions.row import TransactionRow
+from log_format.transactions.row import Place, TransactionRow
+from log_format.transactions.staged_index import is_index
 from log_format.transactions.staged_records import StagedRecords
 
 ItemT = TypeVar("ItemT")
@@ -40,6 +42,8 @@ class Finisher:
     groups: GroupsTable
     queues: QueuesTable
     staging: Staging
+    large: LargeAppends
+    under_way: UnderWay
     topics: TopicRegistry
     access: TableAccess
     clock: Clock
@@ -54,6 +58,8 @@ class Finisher:
         if row.state != "committing":
             return row
         try:
+            if any(map(is_index, row.staged)):
+                return await self.under_way.outcome(row.transaction_id, lambda: finish(row, _Means(self, None)))
             if staged is not None:
                 return await finish(row, _Means(self, staged))
             async with self.staging.room(row.transaction_id):
@@ -105,6 +111,10 @@ class _Means:
         if not (await asyncio.wait((settled,), timeout=wait_ms / 1000))[0]:
             raise OutcomeUnknown(f"The commit of topic {name!r} takes too long.")
         return settled.result()
+
+    async def append_indexed(self, row: TransactionRow, name: str) -> Sequence[Place]:
+        """Piece by piece."""
+        return await self.parts.large.append(row, name, self.parts.table.log.state.floor)
 
     async def settle(self, row: TransactionRow, names: Sequence[str]) -> None:
         """By decisions of the groups' table and of the queues'."""

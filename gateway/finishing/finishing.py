@@ -5,6 +5,7 @@ from __future__ import annotations
 from gateway.engine.open_table import TableAccess
 from gateway.engine.registry import TopicRegistry
 from gateway.finishing.finisher import Finisher
+from gateway.finishing.large import LargeAppends, UnderWay
 from gateway.finishing.pending_offsets import PendingOffsets
 from gateway.finishing.staging import Staging
 from gateway.memory_budget import MemoryBudget
@@ -25,13 +26,17 @@ class Finishing:
             pool=access.look_pool,
             new_id=access.new_id,
             memory=memory,
-            transaction_bytes_max=access.bounds.transaction_bytes_max,
+            bounds=access.bounds,
         )
+        self._under_way = UnderWay(access.bounds.large_wait_ms_max)
+        large = LargeAppends(staging=self.staging, topics=topics, access=access, memory=memory)
         self.finisher = Finisher(
             table=self.transactions,
             groups=self.groups,
             queues=self.queues,
             staging=self.staging,
+            large=large,
+            under_way=self._under_way,
             topics=topics,
             access=access,
             clock=access.clock,
@@ -46,6 +51,7 @@ class Finishing:
         )
 
     async def drain(self) -> None:
-        """Make the decisions asked for; delete what is to be deleted after answers."""
+        """Make the decisions asked for, give up large transactions under way, delete what is to be deleted after answers."""
+        await self._under_way.drain()
         await self.transactions.drain()
         await self.staging.drain()

@@ -9,9 +9,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final, ParamSpec, TypeVar
 
+from gateway.engine.bounds import EngineBounds
 from gateway.engine.pool import Pool
 from gateway.finishing.staged_sizes import StagedSizes
 from gateway.memory_budget import MemoryBudget
+from gateway.side_by_side import side_by_side
 from log_format import limits
 from log_format.bounded_read import read_bounded
 from log_format.errors import (
@@ -26,6 +28,8 @@ from log_format.errors import (
 from log_format.ids import NewId
 from log_format.store import ObjectStore
 from log_format.topic.producer_id import JOB, kind_of
+from log_format.transactions.staged_index import INDEX_BYTES_MAX, IndexedBatch, decode_index, encode_index
+from log_format.transactions.staged_index import SUFFIX as INDEX_SUFFIX
 from log_format.transactions.staged_offsets import SUFFIX, StagedOffsets, decode_offsets, encode_offsets
 from log_format.transactions.staged_records import (
     STAGED,
@@ -52,6 +56,15 @@ MEMORY_WAIT_MS_MAX: Final = 10_000
 READS_AT_ONCE: Final = 4
 """Staged objects of a transaction that are read side by side: the threads also look at logs."""
 
+DELETES_AT_ONCE: Final = 4
+"""Threads that delete what was staged for one transaction."""
+
+DELETES_A_CALL: Final = 64
+"""Objects that one of them deletes at one go."""
+
+COMMITTED_SHARE_MAX: Final = 4
+"""A commit takes so many times the bounds: more gateways than four may have crossed them together, and it was acknowledged."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -65,6 +78,13 @@ class Listed:
     names: Sequence[StagedName]
     size_bytes: int
     next_number: int
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Of each object, by name."""
+
+    @property
+    def is_of_kafka(self) -> bool:
+        """Whether a Kafka client's batches are among them."""
+        return any(name.lane is not None for name in self.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +112,17 @@ class Staging:
     """``pool`` runs calls of the store; ``memory`` is for what is read."""
 
     def __init__(
-        self, store: ObjectStore, *, pool: Pool, new_id: NewId, memory: MemoryBudget, transaction_bytes_max: int
+        self, store: ObjectStore, *, pool: Pool, new_id: NewId, memory: MemoryBudget, bounds: EngineBounds
     ) -> None:
         self._store = store
         self._pool = pool
         self._new_id = new_id
         self._memory = memory
-        self._bytes_max = transaction_bytes_max
+        self._bytes_max = bounds.transaction_bytes_max
+        self._kafka_bytes_max = bounds.kafka_transaction_bytes_max
+        self._names_max = bounds.staged_names_max
         self._cleaning: set[asyncio.Task[None]] = set()
-        self._sizes = StagedSizes(transaction_bytes_max, limits.TRANSACTION_BATCHES_MAX)
+        self._sizes = StagedSizes(self._kafka_bytes_max, limits.KAFKA_TRANSACTION_BATCHES_MAX)
 
     async def listed(self, transaction_id: str) -> Listed:
         """What is staged now. Raises ``BackOff``."""
@@ -127,7 +149,7 @@ class Staging:
         if self._sizes.added(transaction_id, len(data)):
             listed = await self.listed(transaction_id)
             size_bytes, count = listed.size_bytes + len(data), len(listed.names) + 1
-            self._check_size(size_bytes, count, limits.TRANSACTION_BATCHES_MAX)
+            self._check_of_kafka(size_bytes, count)
             self._sizes.listed(transaction_id, size_bytes, count)
         await self._stored(f"{staged_prefix(transaction_id)}{name}", data)
 
@@ -188,7 +210,9 @@ class Staging:
     async def clean(self, transaction_id: str) -> None:
         """Delete all that is staged, best effort: the collector deletes the rest."""
         try:
-            await self._call(self._delete, transaction_id)
+            keys = await self._call(self._keys, transaction_id)
+            some = [keys[start : start + DELETES_A_CALL] for start in range(0, len(keys), DELETES_A_CALL)]
+            await side_by_side(lambda keys: self._call(self._delete, keys), some, at_once=DELETES_AT_ONCE)
         except BackOff as problem:
             _log.warning("staged records of %s are left to the collector: %s", transaction_id, problem.detail)
 
@@ -203,22 +227,35 @@ class Staging:
         while self._cleaning:
             await asyncio.wait(set(self._cleaning))
 
+    def is_large(self, listed: Listed) -> bool:
+        """Whether what is listed is a Kafka client's, and too much for the memory, or for the row of a decision."""
+        return listed.is_of_kafka and (listed.size_bytes > self._bytes_max or len(listed.names) > self._names_max)
+
+    async def put_index(self, transaction_id: str, listed: Listed, names: Sequence[str]) -> str:
+        """Put the index of these batches; its name. Raises ``BackOff``, ``OutcomeUnknown``."""
+        name = f"{self._new_id()}{INDEX_SUFFIX}"
+        await self._stored(staged_key(transaction_id, name), encode_index([(one, listed.sizes[one]) for one in names]))
+        return name
+
+    async def index(self, transaction_id: str, name: str) -> list[IndexedBatch]:
+        """What the index of this name names. Raises ``BackOff``, ``CorruptData``."""
+        return await self._call(self._read_index, staged_key(transaction_id, name))
+
     def check_room(self, listed: Listed, more_bytes: int) -> None:
         """Raise ``RequestRefused`` (``REQUEST_TOO_LARGE``) where a transaction would become too large."""
-        self._check_size(listed.size_bytes + more_bytes, len(listed.names) + 1, limits.TRANSACTION_REQUESTS_MAX)
+        size_bytes, count = listed.size_bytes + more_bytes, len(listed.names) + 1
+        if listed.is_of_kafka:
+            self._check_of_kafka(size_bytes, count)
+            size_bytes, count = more_bytes, count - sum(name.lane is not None for name in listed.names)
+        _check_size(size_bytes, count, self._bytes_max, limits.TRANSACTION_REQUESTS_MAX)
 
     def check_whole(self, listed: Listed) -> None:
         """The same of a Kafka client's that is to be decided: its batches were staged without a look at others."""
-        if any(name.lane is not None for name in listed.names):
-            self._check_size(listed.size_bytes, len(listed.names), limits.TRANSACTION_BATCHES_MAX)
+        if listed.is_of_kafka:
+            self._check_of_kafka(listed.size_bytes, len(listed.names), COMMITTED_SHARE_MAX)
 
-    def _check_size(self, size_bytes: int, count: int, count_max: int) -> None:
-        if size_bytes > self._bytes_max or count > count_max:
-            raise RequestRefused(
-                f"A transaction holds at most {self._bytes_max} bytes in {count_max} requests.",
-                code=ErrorCode.REQUEST_TOO_LARGE,
-                limit_bytes=self._bytes_max,
-            )
+    def _check_of_kafka(self, size_bytes: int, count: int, share: int = 1) -> None:
+        _check_size(size_bytes, count, self._kafka_bytes_max * share, limits.KAFKA_TRANSACTION_BATCHES_MAX * share)
 
     async def _stored(self, key: str, data: bytes) -> None:
         """Put an object. It belongs to its transaction if it is there at the commit, so a lost answer is no refusal."""
@@ -235,10 +272,10 @@ class Staging:
             raise BackOff(f"The store does not serve staged records: {problem.detail}.") from problem
 
     def _list(self, transaction_id: str) -> Listed:
-        infos = list(self._store.list(staged_prefix(transaction_id)))
-        names = parse_names(info.key for info in infos)
-        following = names[-1].number + 1 if names else 0
-        return Listed(names, sum(info.size_bytes for info in infos), following)
+        prefix = staged_prefix(transaction_id)
+        sizes = {info.key.removeprefix(prefix): info.size_bytes for info in self._store.list(prefix)}
+        names = parse_names(sizes)
+        return Listed(names, sum(sizes.values()), names[-1].number + 1 if names else 0, sizes)
 
     def _ids(self) -> list[str]:
         return list(self._store.list_directories(STAGED))
@@ -252,9 +289,27 @@ class Staging:
             return decode_staged(data, key)
         return decode_settlements(data, key) if is_settlements(data) else decode_offsets(data, key)
 
-    def _delete(self, transaction_id: str) -> None:
-        for info in list(self._store.list(staged_prefix(transaction_id))):
-            self._store.delete(info.key)
+    def _read_index(self, key: str) -> list[IndexedBatch]:
+        try:
+            return decode_index(read_bounded(self._store, key, INDEX_BYTES_MAX), key)
+        except ObjectMissing as problem:
+            raise CorruptData(f"The index {problem.key} is missing.", object=problem.key) from problem
+
+    def _keys(self, transaction_id: str) -> list[str]:
+        return [info.key for info in self._store.list(staged_prefix(transaction_id))]
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            self._store.delete(key)
+
+
+def _check_size(size_bytes: int, count: int, bytes_max: int, count_max: int) -> None:
+    if size_bytes > bytes_max or count > count_max:
+        raise RequestRefused(
+            f"A transaction holds at most {bytes_max} bytes in {count_max} requests.",
+            code=ErrorCode.REQUEST_TOO_LARGE,
+            limit_bytes=bytes_max,
+        )
 
 
 def reading_turns() -> asyncio.Semaphore:

@@ -28,7 +28,7 @@ from log_format.topic.producer_id import TRANSACTIONAL, numbered, parted
 from log_format.transactions.of_kafka import BeginNext, InitProducer, given_up, of_epoch
 from log_format.transactions.row import TransactionRow
 from log_format.transactions.staged_offsets import StagedOffsets
-from log_format.transactions.staged_records import StagedLane, StagedRecords
+from log_format.transactions.staged_records import StagedLane, StagedRecords, incarnation_hash
 
 NO_PRODUCER: Final = -1
 
@@ -201,4 +201,5 @@ def _staged(topic: str, batch: Batch) -> tuple[StagedRecords, StagedLane]:
     assert batch.stamp is not None
     _, partition = parted(batch.stamp.producer_id)
     records = StagedRecords(topic=topic, topic_id=batch.topic_id, records=batch.records, partitions=batch.partitions)
-    return records, StagedLane(partition, batch.stamp.sequence, batch.record_count)
+    incarnation = incarnation_hash(batch.topic_id)
+    return records, StagedLane(partition, batch.stamp.sequence, batch.record_count, incarnation)

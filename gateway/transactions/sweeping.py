@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Final
 
 from gateway.cluster.ownership import Ownership
 from gateway.engine.bounds import EngineBounds
@@ -20,6 +21,10 @@ from log_format.errors import TidelogError
 from log_format.topic.producer_id import JOB, issued_ms, kind_of
 from log_format.transactions.changes import DecideAbort, Forbid
 from log_format.transactions.row import TransactionRow
+from log_format.transactions.staged_index import is_index
+
+LARGE_LEFT_ALONE: Final = 20
+"""For so many times as long as others a large transaction is left to its gateway: another one would do the same work again."""
 
 _log = logging.getLogger("gateway.transactions")
 
@@ -56,7 +61,9 @@ class Sweeping:
         now_ms = self._clock.now_ms()
         for row in list(transactions.values()):
             try:
-                if row.state == "committing" and now_ms - row.recorded_at_ms > left_alone_ms:
+                is_large = any(map(is_index, row.staged))
+                alone_ms = left_alone_ms * LARGE_LEFT_ALONE if is_large else left_alone_ms
+                if row.state == "committing" and now_ms - row.recorded_at_ms > alone_ms:
                     await self._finisher.finished(row)
                 elif row.state == "open" and now_ms > row.expires_at_ms:
                     await self._table.decide(DecideAbort(transaction_id=row.transaction_id, reason="expired"))

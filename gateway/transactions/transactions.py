@@ -17,7 +17,7 @@ from gateway.call import second_part, unasked
 from gateway.engine.bounds import SEQUENCE_AHEAD_MAX, SEQUENCE_WAIT_MS_MAX
 from gateway.engine.producer_ids import ProducerIds
 from gateway.finishing.finishing import Finishing
-from gateway.finishing.staging import Staged
+from gateway.finishing.staging import Listed, Staged
 from gateway.queues.coordinator import Coordinator
 from gateway.queues.settlement import Result, Settlement
 from gateway.transactions.needed import Require, needed_for
@@ -42,6 +42,7 @@ from log_format.transactions.changes import (
 )
 from log_format.transactions.lanes import Lanes, in_order, reached
 from log_format.transactions.of_kafka import BeginNext, InitProducer
+from log_format.transactions.outline import outline_of
 from log_format.transactions.row import NO_NUMBER, TransactionRow
 from log_format.transactions.staged_offsets import StagedOffsets
 from log_format.transactions.staged_records import StagedRecords, topic_hash
@@ -278,6 +279,8 @@ class Transactions:
             names, lanes = in_order(listed.names, row.lanes)
             self._staging.check_whole(listed)
             try:
+                if self._staging.is_large(listed):
+                    return await self._commit_large(row, listed, names, lanes, require)
                 async with self._staging.room(transaction_id, listed.size_bytes):
                     staged = await self._staging.read(transaction_id, names)
                     held = await self._preparing.holding(staged.settlements.values())
@@ -291,6 +294,26 @@ class Transactions:
                 row = await self._table.known(transaction_id)
                 if row.state == "open":
                     raise
+        if row.state == "aborted":
+            raise not_open(row)
+        return await self._finisher.finished(row)
+
+    async def _commit_large(
+        self, row: TransactionRow, listed: Listed, names: Sequence[str], lanes: Lanes, require: Require
+    ) -> TransactionRow:
+        """The same of one that no memory holds: of each topic one batch is read, and the names tell the rest."""
+        transaction_id = row.transaction_id
+        outline = outline_of(names)
+        async with self._staging.room(transaction_id, sum(listed.sizes[name] for name in outline.read)):
+            staged = await self._staging.read(transaction_id, outline.read)
+        held = await self._preparing.holding(staged.settlements.values())
+        for need in needed_for(staged, held.values()):
+            require(*need)
+        if not outline.fits(staged.records.values()):
+            row = await self._table.aborted(transaction_id, "topic")
+        else:
+            index = await self._staging.put_index(transaction_id, listed, outline.batches)
+            row = await self._decided(transaction_id, (index, *outline.others), lanes, staged, held)
         if row.state == "aborted":
             raise not_open(row)
         return await self._finisher.finished(row)

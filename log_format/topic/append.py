@@ -202,7 +202,7 @@ class Append:
                 self.placed = PlacedRecord(*bases[0], single)
                 encoded = encode_one(self.placed, compression=compression)
             else:
-                self.placed = _place(batches, next_offsets, log_append_time=log_append_time)
+                self.placed = placed(batches, next_offsets, log_append_time=log_append_time)
                 encoded = encode_segment(self.placed, compression=compression)
             self._staged = StagedSegment(segment_path(self._new_id()), encoded)
             self._staged_for = wanted
@@ -270,7 +270,7 @@ def _places(batch: Batch, state: TopicState, ends: dict[int, int]) -> tuple[Appe
     return tuple(places)
 
 
-def _place(batches: Sequence[Batch], next_offsets: Offsets, *, log_append_time: bool) -> pa.Table:
+def placed(batches: Sequence[Batch], next_offsets: Offsets, *, log_append_time: bool) -> pa.Table:
     """All records in order of partition and arrival, with their offsets: ``RECORD_SCHEMA``."""
     if len(batches) > 1 and all(len(batch.counts) == 1 for batch in batches):
         batches = sorted(batches, key=lambda batch: batch.counts[0][0])  # cheaper than to sort their records

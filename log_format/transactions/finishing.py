@@ -6,6 +6,7 @@
    queues their settlements.
 3. The last row is written behind both, and says where the records are. Behind it what was staged is deleted.
 4. Staged objects that are missing say that another program was faster, where the row says so, too.
+5. Of a large transaction the row names an index in place of the batches. Only gateways apply it, piece by piece.
 
 Programs differ in how they append, decide and read: each hands in its ``Means``.
 """
@@ -22,6 +23,7 @@ from log_format.topic.appended import Appended, Duplicate
 from log_format.topic.applied_transactions import TransactionEnded
 from log_format.transactions.changes import Finish
 from log_format.transactions.row import Place, TransactionRow
+from log_format.transactions.staged_index import is_index
 from log_format.transactions.staged_offsets import SUFFIX
 from log_format.transactions.staged_records import StagedRecords, staged_key
 
@@ -40,6 +42,10 @@ class Means(Protocol):
 
     async def append(self, row: TransactionRow, requests: Sequence[StagedRecords]) -> Sequence[Appended] | Duplicate:
         """Append one topic's records, as ``transaction_batch`` has them. Raises what the writer's outcome is."""
+
+    async def append_indexed(self, row: TransactionRow, name: str) -> Sequence[Place]:
+        """Append what the index of this name names, each topic's by one commit. Raises ``BackOff``, ``OutcomeUnknown``,
+        ``CorruptData``."""
 
     async def settle(self, row: TransactionRow, names: Sequence[str]) -> None:
         """Make what is staged under these names its group's or queue's. Raises ``BackOff``, ``OutcomeUnknown``."""
@@ -62,7 +68,10 @@ async def finish(row: TransactionRow, means: Means) -> TransactionRow:
     if row.state != "committing":
         return row
     try:
-        applied = await means.each(lambda names: _applied(row, names, means), _by_topic(row))
+        applied: list[Sequence[Place]] = [
+            *await means.each(lambda names: _applied(row, names, means), _by_topic(row)),
+            *await means.each(lambda name: means.append_indexed(row, name), [*filter(is_index, row.staged)]),
+        ]
         if offsets := staged_offset_names(row):
             await means.settle(row, offsets)
         done = await _recorded(row, [place for places in applied for place in places], means)
@@ -85,13 +94,13 @@ def _by_topic(row: TransactionRow) -> list[list[str]]:
     topics: dict[str, list[str]] = {}
     for name in row.staged:
         staged_key(row.transaction_id, name)
-        if not name.endswith(SUFFIX):
+        if not name.endswith(SUFFIX) and not is_index(name):
             topic_hash = name.split("-", 2)[1]
             topics.setdefault(topic_hash, []).append(name)
     return list(topics.values())
 
 
-async def _applied(row: TransactionRow, names: Sequence[str], means: Means) -> list[Place]:
+async def _applied(row: TransactionRow, names: Sequence[str], means: Means) -> Sequence[Place]:
     """Where one topic has its records."""
     requests = [request for request in await means.records(row, names) if request.records.num_rows]
     if not requests:
@@ -100,8 +109,13 @@ async def _applied(row: TransactionRow, names: Sequence[str], means: Means) -> l
         appended = await means.append(row, requests)
     except (UnknownTopic, TopicReplaced):
         return []
+    return places_of(requests[0].topic, appended)
+
+
+def places_of(topic: str, appended: Sequence[Appended] | Duplicate) -> list[Place]:
+    """As the transaction's row has them."""
     places = appended.places if isinstance(appended, Duplicate) else appended
-    return [Place(requests[0].topic, place.partition, place.base_offset, place.count) for place in places]
+    return [Place(topic, place.partition, place.base_offset, place.count) for place in places]
 
 
 async def _recorded(row: TransactionRow, found: Sequence[Place], means: Means) -> TransactionRow:

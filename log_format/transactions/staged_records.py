@@ -5,7 +5,8 @@ orders the requests. Hash and sequence show a repeat without a read. The object 
 each record's partition; its metadata names the topic and the incarnation that the records were routed for. Where some records
 are delayed there is a column ``deliver_at``: milliseconds, -1 of a record that is not.
 
-A batch of a Kafka client has ``k<partition>.<sequence>.<records>`` in place of the sequence: those of its partition.
+A batch of a Kafka client has ``k<partition>.<sequence>.<records>.<incarnation>`` in place of the sequence: those of its
+partition, and the hash of the topic's id.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from log_format.topic.batch import Partitions
 
 _TOPIC: Final = b"tidelog.topic"
 _TOPIC_ID: Final = b"tidelog.topic_id"
-_LANE: Final = r"k([0-9]{1,9})\.([0-9]{1,10})\.([0-9]{1,10})"
+_LANE: Final = r"k([0-9]{1,9})\.([0-9]{1,10})\.([0-9]{1,10})(?:\.([0-9a-f]{8}))?"
 _NAME: Final = re.compile(rf"([0-9]{{8}})-([0-9a-f]{{20}})-(x|[0-9]{{1,18}}|{_LANE})-[A-Za-z0-9-]+(?:\.arrow|\.json)")
+_INDEX: Final = re.compile(r"[A-Za-z0-9-]{1,200}\.index")
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
 SCHEMA: Final = BATCH_SCHEMA.append(pa.field("partition", pa.int32()))
 _DELIVER_AT: Final = pa.field("deliver_at", pa.int64())
@@ -51,9 +53,12 @@ class StagedLane(NamedTuple):
     partition: int
     sequence: int
     record_count: int
+    incarnation: str = ""
+    """See ``incarnation_hash``. Empty in the name of an older version."""
 
     def __str__(self) -> str:
-        return f"k{self.partition}.{self.sequence}.{self.record_count}"
+        of = f".{self.incarnation}" if self.incarnation else ""
+        return f"k{self.partition}.{self.sequence}.{self.record_count}{of}"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -78,7 +83,8 @@ def staged_prefix(transaction_id: str) -> str:
 
 def staged_key(transaction_id: str, name: str) -> str:
     """The key of a staged object that a decision names. Raises ``CorruptData`` for a name that the transaction can't have."""
-    if _ID.fullmatch(transaction_id) is None or _NAME.fullmatch(name) is None:
+    is_name = _NAME.fullmatch(name) is not None or _INDEX.fullmatch(name) is not None
+    if _ID.fullmatch(transaction_id) is None or not is_name:
         raise CorruptData(
             f"The decision of transaction {transaction_id[:100]!r} names {name[:100]!r}, which is no staged object: it was not "
             f"written by Tidelog.",
@@ -99,27 +105,41 @@ def topic_hash(topic: str) -> str:
     return hashlib.sha256(topic.encode()).hexdigest()[:20]
 
 
+def incarnation_hash(topic_id: str) -> str:
+    """The incarnation's part of the name of a Kafka client's batch, so that its decision need not read each one."""
+    return hashlib.sha256(topic_id.encode()).hexdigest()[:8]
+
+
 def parse_names(keys: Iterable[str]) -> list[StagedName]:
     """The names below a ``staged_prefix``, in order; of a request staged twice only the first."""
     found: list[StagedName] = []
-    seen: set[tuple[str, int | None, StagedLane | None]] = set()
+    seen: set[tuple[str, int | None, tuple[int | str, ...]]] = set()
     for key in keys:
-        name = key.rpartition("/")[2]
-        match = _NAME.fullmatch(name)
-        if match is None:
-            continue
-        number, topic_hash, text, *of_lane = match.groups()
-        lane = StagedLane(*map(int, of_lane)) if of_lane[0] is not None else None
-        sequence = None if text == "x" or lane is not None else int(text)
-        found.append(StagedName(int(number), name, topic_hash, sequence, lane))
+        staged = parse_name(key.rpartition("/")[2])
+        if staged is not None:
+            found.append(staged)
     kept = []
     for staged in sorted(found, key=lambda one: (one.number, one.name)):
         if staged.sequence is not None or staged.lane is not None:
-            if (staged.topic_hash, staged.sequence, staged.lane) in seen:
+            # A batch is the same batch whichever incarnation it was staged for.
+            one = (staged.topic_hash, staged.sequence, () if staged.lane is None else staged.lane[:3])
+            if one in seen:
                 continue
-            seen.add((staged.topic_hash, staged.sequence, staged.lane))
+            seen.add(one)
         kept.append(staged)
     return kept
+
+
+def parse_name(name: str) -> StagedName | None:
+    """The parts of a name; None for one that no staged object has."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    number, topic_hash, text, partition, sequence, count, incarnation = match.groups()
+    lane = None
+    if partition is not None:
+        lane = StagedLane(int(partition), int(sequence), int(count), incarnation or "")
+    return StagedName(int(number), name, topic_hash, None if text == "x" or lane is not None else int(text), lane)
 
 
 def encode_staged(staged: StagedRecords) -> bytes:

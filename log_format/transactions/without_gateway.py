@@ -2,7 +2,7 @@
 
 1. The rules are ``finishing``'s; one topic's records are in memory at a time.
 2. When a call raises after the decision, the same job, a gateway or maintenance finishes the transaction later.
-3. Only gateways commit offsets of groups: a transaction with some is not finished here.
+3. Only gateways commit offsets of groups, and what an index names: a transaction with some is not finished here.
 
 These programs compact ``system/transactions`` only where no gateway does.
 """
@@ -31,7 +31,8 @@ from log_format.transactions.changes import Decide, Decision, Finish
 from log_format.transactions.compaction import Compact
 from log_format.transactions.delayed import filed
 from log_format.transactions.finishing import finish, staged_offset_names
-from log_format.transactions.row import TransactionRow
+from log_format.transactions.row import Place, TransactionRow
+from log_format.transactions.staged_index import is_index
 from log_format.transactions.staged_records import StagedRecords, decode_staged, staged_key, staged_prefix
 from log_format.transactions.state import TransactionsState, transactions_table
 
@@ -90,8 +91,9 @@ class TransactionFinishing:
 
         Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``: it is not finished then.
         """
-        if row.state == "committing" and staged_offset_names(row):
-            raise BackOff(f"Transaction {row.transaction_id} has offsets of a group: a gateway brings it to its end.")
+        if row.state == "committing" and (staged_offset_names(row) or any(map(is_index, row.staged))):
+            what = "is large, or has offsets of a group"
+            raise BackOff(f"Transaction {row.transaction_id} {what}: a gateway brings it to its end.")
         return _result_of(finish(row, self))
 
     def delete_staged(self, transaction_id: str) -> None:
@@ -130,6 +132,10 @@ class TransactionFinishing:
         if isinstance(outcome, TidelogError):
             raise outcome
         return outcome
+
+    async def append_indexed(self, row: TransactionRow, name: str) -> Sequence[Place]:
+        """``finish`` refuses a transaction with an index."""
+        raise AssertionError((row.transaction_id, name))
 
     async def settle(self, row: TransactionRow, names: Sequence[str]) -> None:
         """``finish`` refuses a transaction with offsets."""

@@ -18,7 +18,7 @@ VALUE = b"x" * 4_000
 
 async def test_what_was_acknowledged_can_be_committed() -> None:
     """The batch that crosses the bound is refused for good, and the transaction of those before it commits."""
-    gateway = make_gateway(transaction_bytes_max=BYTES_MAX)
+    gateway = make_gateway(kafka_transaction_bytes_max=BYTES_MAX)
     producing = await begun(gateway)
     staged = 0
     while (outcome := await stage(gateway, producing, staged, VALUE)) is None:
@@ -34,8 +34,8 @@ async def test_what_was_acknowledged_can_be_committed() -> None:
 
 async def test_the_bound_is_that_of_all_gateways_together() -> None:
     """Batches of one transaction that two gateways stage are counted together."""
-    gateway = make_gateway(transaction_bytes_max=BYTES_MAX)
-    other = make_gateway(objects=gateway.store.objects, transaction_bytes_max=BYTES_MAX)
+    gateway = make_gateway(kafka_transaction_bytes_max=BYTES_MAX)
+    other = make_gateway(objects=gateway.store.objects, kafka_transaction_bytes_max=BYTES_MAX)
     producing = await begun(gateway)
     refused = []
     for sequence in range(24):

@@ -77,6 +77,10 @@ class _Program:
         places = (Appended(0, 7, len(requests)),)
         return Duplicate(places) if requests[0].topic == "a" else places
 
+    async def append_indexed(self, row: TransactionRow, name: str) -> Sequence[Place]:
+        self._step("append all of", name)
+        return [Place("a", 0, 7, 100), Place("b", 0, 7, 100)]
+
     async def settle(self, row: TransactionRow, names: Sequence[str]) -> None:
         self._step("settle", ",".join(str(NAMES.index(name)) for name in names))
 
@@ -101,6 +105,14 @@ def test_records_then_offsets_then_the_last_row() -> None:
     done = program.finish()
     assert program.steps == ["read 0,2", "append b", "read 1", "append a", "settle 3", "record a,b", "clean t"]
     assert (done.state, done.places) == ("committed", (Place("a", 0, 7, 1), Place("b", 0, 7, 2)))
+
+
+def test_what_an_index_names_is_appended_by_it() -> None:
+    """A large transaction's row names its index, and offsets, which still come behind the records."""
+    program = _Program()
+    done = program.finish(msgspec.structs.replace(DECIDED, staged=("x-1.index", NAMES[3])))
+    assert program.steps == ["append all of x-1.index", "settle 3", "record a,b", "clean t"]
+    assert done.places == (Place("a", 0, 7, 100), Place("b", 0, 7, 100))
 
 
 @pytest.mark.parametrize("state", ["open", "aborted", "committed"])

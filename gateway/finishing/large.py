@@ -1,0 +1,226 @@
+"""Applies large transactions of Kafka's clients: each topic's records as many segments in one commit (decision 081).
+
+1. A topic's segments are encoded for its next offsets and uploaded one piece at a time, while others append to it. So memory is
+   bounded by the pieces under way, whatever the size of the transaction.
+2. Then the topic's own appends in this gateway wait, the topic leaves its journal, and pieces that were overtaken are written
+   anew. One commit makes all of it visible.
+3. A gateway that another one overtakes time and again leaves the transaction to the sweeps: the one that gets the topic's
+   appends can hold them. What was uploaded in vain is an orphan.
+4. A gateway applies a transaction once at a time. Who waits for it is told after a while that it is not known yet, and asks
+   again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from gateway.call import unasked
+from gateway.engine.open_table import TableAccess
+from gateway.engine.open_topic import OpenTopic
+from gateway.engine.registry import TopicRegistry
+from gateway.finishing.staging import MEMORY_WAIT_MS_MAX, Staging
+from gateway.memory_budget import MemoryBudget
+from log_format.errors import BackOff, CorruptData, OutcomeUnknown, TidelogError, TopicReplaced, UnknownTopic
+from log_format.topic.append_uploaded import AppendUploaded, Redo, UploadedSegment
+from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.applied_transactions import TransactionEnded, TransactionStamp
+from log_format.topic.attachment import Attached, Move
+from log_format.topic.changes import MoveTopic
+from log_format.topic.state import TopicState
+from log_format.transactions.finishing import places_of
+from log_format.transactions.pieces import Piece, Placement, Writing, pieces_of, placements
+from log_format.transactions.row import Place, TransactionRow
+from log_format.transactions.staged_index import IndexedBatch, by_topic
+
+ResultT = TypeVar("ResultT")
+
+PIECES_AT_ONCE: Final = 2
+"""Pieces under way for one topic: one is read while the other is encoded and uploaded."""
+ROUNDS_MAX: Final = 5
+"""How often the pieces of a held topic are brought up to its head before the transaction is left to others."""
+TRIES_MAX: Final = 5
+"""Tries of one step while the store refuses it: the work before it is not lost."""
+
+
+class UnderWay:
+    """Large transactions that this gateway applies. ``wait_ms_max``: how long a call waits. Belongs to the event loop."""
+
+    def __init__(self, wait_ms_max: int) -> None:
+        self._wait_ms_max = wait_ms_max
+        self._tasks: dict[str, asyncio.Task[TransactionRow]] = {}
+
+    async def outcome(
+        self, transaction_id: str, begin: Callable[[], Coroutine[Any, Any, TransactionRow]]
+    ) -> TransactionRow:
+        """What ``begin`` gives, begun unless it is under way. Goes on when the caller is cancelled.
+
+        Raises as ``begin``; ``OutcomeUnknown`` when it takes long.
+        """
+        task = self._tasks.get(transaction_id)
+        if task is None:
+            with unasked():
+                task = self._tasks[transaction_id] = asyncio.create_task(begin())
+            task.add_done_callback(partial(self._ended, transaction_id))
+        await asyncio.wait((task,), timeout=self._wait_ms_max / 1000)
+        if not task.done() or task.cancelled():
+            raise OutcomeUnknown(f"Transaction {transaction_id} is decided, and is being applied: it is large.")
+        return task.result()
+
+    async def drain(self) -> None:
+        """Give up what is under way: any gateway begins anew."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _ended(self, transaction_id: str, task: asyncio.Task[TransactionRow]) -> None:
+        del self._tasks[transaction_id]
+        if not task.cancelled():
+            task.exception()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LargeAppends:
+    """Belongs to the event loop. ``memory``: for the pieces."""
+
+    staging: Staging
+    topics: TopicRegistry
+    access: TableAccess
+    memory: MemoryBudget
+
+    async def append(self, row: TransactionRow, name: str, floor: int) -> list[Place]:
+        """Append what the index of this name names, one topic after another. ``floor``: that of the transactions' state.
+
+        Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``.
+        """
+        access = self.access
+        writing = Writing(access.store, access.clock, access.new_id, access.fetch_all, row)
+        stamp = TransactionStamp(row.transaction_id, row.decided_version, floor)
+        places: list[Place] = []
+        for batches in by_topic(await self.staging.index(row.transaction_id, name)):
+            (first,) = await access.write_pool.run(writing.read, batches[:1])
+            try:
+                topic = await self.topics.fresh(first.topic, access.clock.monotonic_ms())
+                pieces = pieces_of(batches, access.bounds.transaction_piece_bytes)
+                one = _OneTopic(self, writing, topic, first.topic_id, stamp, pieces)
+                places += places_of(first.topic, await one.append())
+            except (UnknownTopic, TopicReplaced):
+                continue
+        return places
+
+
+@dataclass(slots=True)
+class _Written:
+    placement: Placement
+    segment: UploadedSegment
+
+
+@dataclass(slots=True)
+class _OneTopic:
+    """The transaction's records of one topic. ``written``: by piece."""
+
+    parts: LargeAppends
+    writing: Writing
+    topic: OpenTopic
+    topic_id: str
+    stamp: TransactionStamp
+    pieces: Sequence[Piece]
+    written: dict[int, _Written] = field(default_factory=dict)
+    append_time_ms: int = 0
+
+    async def append(self) -> Sequence[Appended] | Duplicate:
+        """Where the records are. Raises as ``LargeAppends.append``; ``UnknownTopic``, ``TopicReplaced``."""
+        await self._tried(self._bring_up)  # most of the work, while others append
+        async with self.topic.appending.held():
+            for _ in range(ROUNDS_MAX):
+                result = await self._tried(self._commit)
+                if isinstance(result, TidelogError) and not isinstance(result, Attached):
+                    raise result
+                if isinstance(result, tuple | Duplicate):
+                    return result
+                if result is Redo.TOO_OLD:
+                    self.written.clear()
+        raise OutcomeUnknown(f"Other gateways append to topic {self.topic.name!r} all the time.")
+
+    async def _commit(self) -> tuple[Appended, ...] | Duplicate | TidelogError | Redo:
+        if self.topic.log.state.attachment is not None:
+            await self.topic.moving.change(self._leave, leaves=True, reason="a large transaction is appended")
+        known = await self._bring_up()
+        if known is not None:
+            return known
+        segments = [self.written[number].segment for number in range(len(self.pieces))]
+        return (await self.topic.commit(AppendUploaded.of(self.topic_id, self.stamp, segments))).result
+
+    def _leave(self, move: Move) -> MoveTopic:
+        return MoveTopic(topic_id=self.topic_id, move=move)
+
+    async def _bring_up(self) -> Duplicate | None:
+        """Write the pieces that are not there yet for the topic's next offsets; None unless the topic has the transaction.
+
+        Raises ``TransactionEnded``, and as ``append``.
+        """
+        state = await self.topic.fresh()
+        if state.topic_id is None:
+            raise UnknownTopic(state.topic)
+        if state.topic_id != self.topic_id:
+            raise TopicReplaced(f"Topic {state.topic!r} was deleted and re-created meanwhile.", topic=state.topic)
+        known = state.transactions.judge(self.stamp)
+        if isinstance(known, TidelogError):
+            raise known
+        if known is None:
+            await self._write(state)
+        return known
+
+    async def _write(self, state: TopicState) -> None:
+        if any(partition >= state.partition_count for piece in self.pieces for partition in piece.counts):
+            raise CorruptData(f"A staged batch names a partition that topic {state.topic!r} does not have.")
+        wanted = list(placements(self.pieces, state, self.append_time_ms))
+        if self._stale(wanted):
+            # Under LogAppendTime all get another time: those of one partition must not go back.
+            self.append_time_ms = self.parts.access.clock.now_ms()
+            wanted = list(placements(self.pieces, state, self.append_time_ms))
+        stale = iter(self._stale(wanted))
+        await _all_ended(self._write_each(stale, wanted, state) for _ in range(PIECES_AT_ONCE))
+
+    def _stale(self, wanted: Sequence[Placement]) -> list[int]:
+        written = self.written
+        return [
+            number for number, one in enumerate(wanted) if number not in written or written[number].placement != one
+        ]
+
+    async def _write_each(self, numbers: Iterable[int], wanted: Sequence[Placement], state: TopicState) -> None:
+        for number in numbers:
+            await self._tried(partial(self._write_piece, number, wanted[number], state))
+
+    async def _tried(self, work: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        """The result of work that may be done again, tried again while it fails for a while."""
+        for attempt in range(1, TRIES_MAX):
+            try:
+                return await work()
+            except TransactionEnded:
+                raise
+            except (BackOff, OutcomeUnknown):
+                await asyncio.sleep(self.parts.access.bounds.large_pause_ms * attempt / 1000)
+        return await work()
+
+    async def _write_piece(self, number: int, placement: Placement, state: TopicState) -> None:
+        piece = self.pieces[number]
+        with await self.parts.memory.reserve_in_turn(_size_bytes(piece.batches), wait_ms=MEMORY_WAIT_MS_MAX):
+            run = self.parts.access.write_pool.run
+            segment = await run(self.writing.written, piece, placement, state)
+        self.written[number] = _Written(placement, segment)
+
+
+def _size_bytes(batches: Iterable[IndexedBatch]) -> int:
+    return sum(batch.size_bytes for batch in batches)
+
+
+async def _all_ended(work: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Return when all have ended. Raises what the first of them raised."""
+    for result in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(result, BaseException):
+            raise result

@@ -1,0 +1,99 @@
+"""Appending a decided transaction of any size: segments that are in the store already, in one commit (decision 081).
+
+The segments have their offsets inside. So the commit is valid only where the topic's partitions are still at the offsets that
+they were encoded for. Else nothing is done, and the caller encodes anew what was overtaken. All of it becomes visible at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from log_format.delta.actions import Action, Txn
+from log_format.delta.change import Proposal
+from log_format.errors import TidelogError, TopicReplaced, UnknownTopic
+from log_format.segments.run import Run, SegmentRef
+from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.applied_transactions import TransactionStamp, named, tagged
+from log_format.topic.attachment import Attached
+from log_format.topic.rewrite import Uploaded
+from log_format.topic.segment_tags import add_segment
+from log_format.topic.state import TopicState
+
+
+class UploadedSegment(NamedTuple):
+    """A segment in the store that no commit names. ``uploaded_at_ms``: when its upload began (monotonic)."""
+
+    segment: SegmentRef
+    runs: tuple[Run, ...]
+    uploaded_at_ms: int
+
+
+class Redo(Enum):
+    """Why the segments can't be committed as they are."""
+
+    OVERTAKEN = "others appended to one of the partitions"
+    TOO_OLD = "maintenance might delete them as orphans"
+
+
+UploadedOutcome = tuple[Appended, ...] | Duplicate | TidelogError | Redo
+
+
+@dataclass(frozen=True, slots=True)
+class AppendUploaded:
+    """Append all records of a transaction for this topic. ``segments``: at least one, in order of partition and offset."""
+
+    topic_id: str
+    transaction: TransactionStamp
+    segments: Sequence[UploadedSegment]
+    uploaded: Uploaded
+
+    @classmethod
+    def of(cls, topic_id: str, transaction: TransactionStamp, segments: Sequence[UploadedSegment]) -> AppendUploaded:
+        """The change; its age is that of the oldest segment."""
+        oldest = min(segments, key=lambda one: one.uploaded_at_ms)
+        return cls(topic_id, transaction, segments, Uploaded(oldest.segment.path, oldest.uploaded_at_ms))
+
+    def propose(self, state: TopicState, now_ms: int) -> Proposal[UploadedOutcome]:
+        """An ``add`` of each segment, a ``txn`` of each partition, the transaction's name; else nothing. Never raises."""
+        refusal = self._refusal(state)
+        if refusal is not None:
+            return Proposal(operation="WRITE", actions=(), result=refusal)
+        places = _places(self.segments)
+        first_ms = max(now_ms, state.modification_time_ms + 1)
+        adds = [
+            add_segment(one.segment, one.runs, modification_time_ms=first_ms + number, data_change=True)
+            for number, one in enumerate(self.segments)
+        ]
+        applied, floor = {self.transaction: places}, state.transactions.floor
+        ends = [
+            Txn(app_id=str(one.partition), version=one.base_offset + one.count, last_updated=now_ms) for one in places
+        ]
+        actions: list[Action] = [tagged(adds[0], applied, floor), *adds[1:], *ends, *named(applied, floor, now_ms)]
+        return Proposal(operation="WRITE", actions=actions, result=places, segment=self.uploaded)
+
+    def _refusal(self, state: TopicState) -> Duplicate | TidelogError | Redo | None:
+        if not state.exists:
+            return UnknownTopic(state.topic)
+        if state.topic_id != self.topic_id:
+            return TopicReplaced(f"Topic {state.topic!r} was deleted and re-created meanwhile.", topic=state.topic)
+        if state.attachment is not None:
+            return Attached(state.topic)
+        known = state.transactions.judge(self.transaction)
+        if known is not None:
+            return known
+        if any(state.high_watermark(place.partition) != place.base_offset for place in _places(self.segments)):
+            return Redo.OVERTAKEN
+        return Redo.TOO_OLD if self.uploaded.is_too_old else None
+
+
+def _places(segments: Sequence[UploadedSegment]) -> tuple[Appended, ...]:
+    """Of all runs, in order of partition; those of one partition follow each other."""
+    found: dict[int, Appended] = {}
+    for one in segments:
+        for run in one.runs:
+            before = found.get(run.partition, Appended(run.partition, run.base_offset, 0))
+            found[run.partition] = Appended(run.partition, before.base_offset, before.count + run.record_count)
+    return tuple(found[partition] for partition in sorted(found))

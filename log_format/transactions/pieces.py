@@ -1,0 +1,130 @@
+"""A large transaction's records of one topic as many segments: what goes into each, for which offsets (decision 081).
+
+The names of staged batches say their partitions and numbers of records. So where each piece begins follows from the next offsets
+alone, without a read, and pieces are written one at a time, in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from log_format.bounded_read import read_bounded
+from log_format.clock import Clock
+from log_format.delta.log import Map
+from log_format.errors import BackOff, CorruptData, ObjectMissing, StoreUnavailable
+from log_format.ids import NewId
+from log_format.layout import segment_path, topic_root
+from log_format.segments.segment import EncodedSegment, encode_segment
+from log_format.store import ObjectStore
+from log_format.topic.append import placed
+from log_format.topic.append_uploaded import UploadedSegment
+from log_format.topic.state import TopicState
+from log_format.transactions.batch import transaction_batch
+from log_format.transactions.row import TransactionRow
+from log_format.transactions.staged_index import IndexedBatch
+from log_format.transactions.staged_records import StagedRecords, decode_staged, staged_key
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Batches that become one segment, in order of partition and sequence. ``counts``: of the records of each partition."""
+
+    batches: tuple[IndexedBatch, ...]
+    counts: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What a piece's segment depends on: the first offsets, the codec, and the records' times under ``LogAppendTime``."""
+
+    bases: tuple[tuple[int, int], ...]
+    compression: str
+    append_time_ms: int | None
+
+
+def pieces_of(batches: Sequence[IndexedBatch], bytes_max: int) -> list[Piece]:
+    """The pieces of one topic's batches: each has one batch, or at most ``bytes_max`` staged bytes."""
+    found: list[Piece] = []
+    some: list[IndexedBatch] = []
+    size_bytes = 0
+    for batch in sorted(
+        batches, key=lambda one: one.lane.partition
+    ):  # stable: sequences keep their order, and may wrap
+        if some and size_bytes + batch.size_bytes > bytes_max:
+            found.append(_piece(some))
+            some, size_bytes = [], 0
+        some.append(batch)
+        size_bytes += batch.size_bytes
+    return [*found, _piece(some)]
+
+
+def placements(pieces: Sequence[Piece], state: TopicState, append_time_ms: int) -> Iterator[Placement]:
+    """Where each piece goes if the topic is at ``state`` when all of them are committed."""
+    compression = state.config.choice("compression.type")
+    is_append_time = state.config.choice("message.timestamp.type") == "LogAppendTime"
+    next_offsets = state.next_offsets.copy()
+    for piece in pieces:
+        bases = []
+        for partition, count in piece.counts.items():
+            bases.append((partition, int(next_offsets[partition])))
+            next_offsets[partition] += count
+        yield Placement(tuple(bases), compression, append_time_ms if is_append_time else None)
+
+
+class Writing(NamedTuple):
+    """What writing pieces of a transaction takes; ``fetch_all`` reads several objects ahead. Blocks."""
+
+    store: ObjectStore
+    clock: Clock
+    new_id: NewId
+    fetch_all: Map
+    row: TransactionRow
+
+    def written(self, piece: Piece, placement: Placement, state: TopicState) -> UploadedSegment:
+        """Read the piece's batches, put its segment. Raises ``BackOff``, ``CorruptData``."""
+        encoded = self._encoded(piece, placement, state)
+        ref = encoded.ref(segment_path(self.new_id()))
+        started_ms = self.clock.monotonic_ms()
+        try:
+            self.store.put(f"{topic_root(state.topic)}{ref.path}", encoded.data)
+        except StoreUnavailable as problem:
+            raise BackOff(f"The store did not take a segment: {problem.detail}.") from problem
+        return UploadedSegment(ref, encoded.runs, started_ms)
+
+    def read(self, batches: Sequence[IndexedBatch]) -> list[StagedRecords]:
+        """Their content. Raises ``BackOff``, ``CorruptData``."""
+        sizes = {staged_key(self.row.transaction_id, batch.name): batch.size_bytes for batch in batches}
+
+        def get(key: str) -> bytes:
+            return read_bounded(self.store, key, sizes[key])
+
+        try:
+            return [decode_staged(data, key) for key, data in zip(sizes, self.fetch_all(get, sizes), strict=True)]
+        except ObjectMissing as problem:
+            raise CorruptData(f"The staged records {problem.key} are missing.", object=problem.key) from problem
+        except StoreUnavailable as problem:
+            raise BackOff(f"The store does not serve staged records: {problem.detail}.") from problem
+
+    def _encoded(self, piece: Piece, placement: Placement, state: TopicState) -> EncodedSegment:
+        requests = self.read(piece.batches)
+        batch = transaction_batch(self.row, requests, floor=0, now_ms=placement.append_time_ms or 0)
+        of = {(one.topic, one.topic_id) for one in requests}
+        if dict(batch.counts) != piece.counts or of != {(state.topic, state.topic_id)}:
+            raise CorruptData(
+                f"Staged batches of transaction {self.row.transaction_id} are not what their names say.",
+                object=staged_key(self.row.transaction_id, piece.batches[0].name),
+            )
+        offsets = state.next_offsets.copy()
+        for partition, base in placement.bases:
+            offsets[partition] = base
+        records = placed([batch], offsets, log_append_time=placement.append_time_ms is not None)
+        return encode_segment(records, compression=placement.compression)
+
+
+def _piece(batches: Sequence[IndexedBatch]) -> Piece:
+    counts: dict[int, int] = {}
+    for batch in batches:
+        counts[batch.lane.partition] = counts.get(batch.lane.partition, 0) + batch.lane.record_count
+    return Piece(tuple(batches), counts)
