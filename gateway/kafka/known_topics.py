@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Final
 
 from gateway.log_engine import LogEngine
@@ -62,14 +63,15 @@ class KnownTopics:
             known = self._names.get(topic_id)
         return known
 
-    async def current(self, topic_id: uuid.UUID | None) -> str | None:
+    async def current(self, topic_id: uuid.UUID | None, is_allowed: Callable[[str], bool]) -> str | None:
         """The name of the topic that has the id now, by a look at it: it may have been deleted, and made anew under its name.
+        What the caller has no right to costs the store no look.
 
         Raises as ``Administration.page``.
         """
         name = await self.looked_up(topic_id)
-        if name is None:
-            return None
+        if name is None or not is_allowed(name):
+            return name
         opened = await self._engine.topics.fresh(name, self._engine.clock.monotonic_ms())
         return name if self.is_of(topic_id, opened.state) else None
 

@@ -54,12 +54,20 @@ class _Asked(NamedTuple):
 
 async def offset_commit(call: KafkaCall, request: Any) -> Answer | Later:
     """Commit offsets of a member, or of an empty group."""
+    try:
+        check_group(call, request.group_id, "Read")
+    except TidelogError as error:
+        code = _commit_error(call, request, error)
+        entries = [id(one) for topic in request.topics for one in topic.partitions]
+        return _commit_answer(call, request, dict.fromkeys(entries, code))
     asked = await _asked(call, request.topics)
     codes: dict[int, KafkaError] = {}
     try:
-        check_group(call, request.group_id, "Read")
         codes = await _refused(call, asked)
-        decision = await _decision(call, request, [one for one in asked if id(one.entry) not in codes])
+        wanted = [one for one in asked if id(one.entry) not in codes]
+        if not wanted:  # a claim of the group would be a change already
+            return _commit_answer(call, request, codes)
+        decision = await _decision(call, request, wanted)
         decision = _of_those_meant(decision, asked, codes)
     except TidelogError as error:
         code = _commit_error(call, request, error)
@@ -232,7 +240,7 @@ async def _known(call: KafkaCall, group: str, asked: Any, *, is_stable: bool) ->
     """The group's offsets of what is asked for; their memory is the answer's."""
     keys: set[Key] | None = None
     if asked.topics is not None:
-        names = [await _name(call, topic) for topic in asked.topics]
+        names = [await _name(call, topic, "Describe") for topic in asked.topics]
         keys = {
             (name, index)
             for name, topic in zip(names, asked.topics, strict=True)
@@ -258,7 +266,7 @@ async def _all_topics(call: KafkaCall, known: _Known) -> list[dict[str, Any]]:
 
 
 async def _named_topics(call: KafkaCall, known: _Known, topics: Iterable[Any]) -> list[dict[str, Any]]:
-    names = [await _name(call, topic) for topic in topics]
+    names = [await _name(call, topic, "Describe") for topic in topics]
     found = []
     for name, topic in zip(names, topics, strict=True):
         code = KafkaError.unknown_topic_id if name is None else KafkaError.none
@@ -355,17 +363,17 @@ def _denial(call: KafkaCall, operation: Operation, topic: str) -> KafkaError:
 
 
 async def _asked(call: KafkaCall, topics: Iterable[Any]) -> list[_Asked]:
-    names = [(await _name(call, topic), topic) for topic in topics]
+    names = [(await _name(call, topic, "Read"), topic) for topic in topics]
     return [
         _Asked(name, entry, getattr(topic, "topic_id", None)) for name, topic in names for entry in topic.partitions
     ]
 
 
-async def _name(call: KafkaCall, topic: Any) -> str | None:
+async def _name(call: KafkaCall, topic: Any, operation: Operation) -> str | None:
     name: str | None = getattr(topic, "name", None)
     if name is not None:
         return name
     try:
-        return await call.known_topics.current(topic.topic_id)
+        return await call.known_topics.current(topic.topic_id, partial(call.allows, operation, "topic"))
     except BackOff:
         return None

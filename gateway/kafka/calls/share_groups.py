@@ -1,8 +1,9 @@
 """ShareGroupHeartbeat and ShareGroupDescribe: members of share groups. A share group is the queue of its name.
 
 1. The first member to subscribe makes the queue, with the settings that queues have by default. A topic that a queue does not
-   read yet is added for a member with Alter on the group, as over HTTP: all others are given its records, too. Nobody's topic is
-   added by another's heartbeat. Leaving takes none away: what is settled of it stays known.
+   read yet is added for a member with Alter on the group, as over HTTP: all others are given its records, too. Where the queue
+   has a dead letter topic the member needs Write on it. Nobody's topic is added by another's heartbeat. Leaving takes none away:
+   what is settled of it stays known.
 2. A group of consumers and a share group do not have one name: the second is refused, as long as the first is there.
 
 Source: KIP-932.
@@ -36,6 +37,7 @@ from gateway.kafka.shares.members import (
 )
 from log_format.access.acls import Operation
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
+from log_format.queues.row import QueueSettings
 from log_format.topic.config import check_topic_name
 
 JOINS, LEAVES = 0, -1
@@ -173,16 +175,26 @@ async def _look(call: KafkaCall, name: str, group: ShareGroup, member: ShareMemb
 async def _subscribe(call: KafkaCall, name: str, topics: Sequence[str]) -> Collection[str]:
     """Have the queue read these; what it reads then. To make it needs Read, to change what it gives others Alter."""
     queues, operation = call.engine.queues, _ADDS
+    settings: QueueSettings | None = None
     try:
-        read = (await queues.settings(name)).topics
+        settings = await queues.settings(name)
+        read = settings.topics
     except RequestRefused as refusal:
         if refusal.code is not ErrorCode.UNKNOWN_QUEUE:
             raise
         read, operation = (), _MAKES
     missing = [topic for topic in topics if topic not in read]
     if missing:
+        check_dead_letters(call, settings)
         await administered(call, Right(operation, "group", name), lambda: queues.subscribe(name, missing))
     return (*read, *missing)
+
+
+def check_dead_letters(call: KafkaCall, settings: QueueSettings | None) -> None:
+    """Raise ``Unauthorized`` where who adds a topic to a queue may not write its dead letter topic, as over HTTP: a record of the
+    topic gets there by being rejected."""
+    if settings is not None and settings.dead_letter_topic is not None:
+        call.require("Write", "topic", settings.dead_letter_topic)
 
 
 def _partitions(assigned: Assigned) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from gateway.engine.open_topic import OpenTopic
 from gateway.kafka.administered import Right, administered
 from gateway.kafka.call import Answer, KafkaCall, later
 from gateway.kafka.calls.coordinator import check_group, group_error
+from gateway.kafka.calls.share_groups import check_dead_letters
 from gateway.kafka.errors import kafka_error
 from gateway.queues.describing import PartitionDescription
 from log_format.access.acls import Operation
@@ -89,7 +90,7 @@ def _partition(number: int, found: PartitionDescription | None, error: KafkaErro
 
 @later
 async def alter(call: KafkaCall, request: Any) -> Answer:
-    """Have the group go on at these offsets. A topic that it does not read yet needs Alter on the group, as subscribing does."""
+    """Have the group go on at these offsets. A topic that it does not read yet needs what subscribing needs."""
     responses: list[dict[str, Any]] = []
     starts: dict[str, dict[int, int]] = {}
     try:
@@ -103,7 +104,9 @@ async def alter(call: KafkaCall, request: Any) -> Answer:
                 if not code:
                     starts.setdefault(one.topic_name, {})[part.partition_index] = part.start_offset
             responses.append({"topic_name": one.topic_name, "topic_id": _id(found), "partitions": partitions})
-        adds = not starts.keys() <= set((await call.engine.queues.settings(request.group_id)).topics)
+        settings = await call.engine.queues.settings(request.group_id)
+        if adds := not starts.keys() <= set(settings.topics):
+            check_dead_letters(call, settings)
         await _move(call, request.group_id, "Alter" if adds else "Read", starts)
     except TidelogError as problem:
         return call.answer(error_code=group_error(problem), error_message=problem.detail, responses=())

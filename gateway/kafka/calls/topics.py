@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode as KafkaError
@@ -77,8 +78,9 @@ async def delete_topics(call: KafkaCall, request: Any) -> Answer:
                 raise RequestRefused("A topic is named by its name or by its id.")
             await administered(call, Right("Delete", "topic", name), lambda: administration.delete(name))
             return {"name": name}
-        found = await call.known_topics.current(topic_id)
-        if found is None or not call.allows("Describe", "topic", found):
+        is_allowed = partial(call.allows, "Describe", "topic")
+        found = await call.known_topics.current(topic_id, is_allowed)
+        if found is None or not is_allowed(found):
             return _unknown_id(topic_id)
         try:
             await administered(

@@ -1,14 +1,13 @@
-"""What a Kafka client may: judged for each request, by the rights and quotas of HTTP, and in the same audit trail."""
+"""What a Kafka client may: judged by the rights and quotas of HTTP, and in the same audit trail. The matrix of rights tries each
+request."""
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AclBinding,
@@ -26,191 +25,7 @@ from tests.support.kafka_secured import Service
 from tests.support.waiting import until
 
 SASL_FAILED, UNSUPPORTED_MECHANISM, ILLEGAL_STATE = 58, 33, 34
-TOPIC_DENIED, CLUSTER_DENIED = 29, 31
-DENIED = {"topic": TOPIC_DENIED, "group": 30, "cluster": CLUSTER_DENIED, "transactional_id": 53}
-UNKNOWN_MEMBER, NO_SUCH_GROUP, NO_SUCH_PRODUCER = 25, 69, 49
-
-
-class Ask(NamedTuple):
-    """A request, the right that it needs, and where its answer has the error. ``beside``: rights that it needs, too."""
-
-    name: str
-    version: int
-    right: tuple[str, str, str]
-    values: dict[str, Any]
-    error: Callable[[Any], int]
-    allowed: int = 0
-    """The error with the right: of what is asked for something that is not there."""
-    beside: tuple[tuple[str, str, str], ...] = ()
-
-
-_TOPIC = {"num_partitions": 1, "replication_factor": 1, "assignments": (), "configs": ()}
-_CLUSTER = ("Alter", "cluster", "cluster")
-_ANY = {
-    "resource_type_filter": 1,
-    "resource_name_filter": None,
-    "pattern_type_filter": 1,
-    "principal_filter": "User:nobody",
-}
-_ANY |= {"host_filter": None, "operation": 1, "permission_type": 1}
-_ACL = {"resource_type": 2, "resource_name": "x", "resource_pattern_type": 3, "principal": "User:nobody", "host": "*"}
-_ACL |= {"operation": 3, "permission_type": 3}
-_ENTITY = {"entity": ({"entity_type": "user", "entity_name": "nobody"},)}
-_OP = {"key": "producer_byte_rate", "value": 1e6, "remove": False}
-
-
-def _asks(topic: str) -> list[Ask]:
-    of_topic = {"resource_type": 2, "resource_name": topic}
-    setting = {"name": "retention.ms", "value": "1000"}
-    partition = {"partition_index": 0, "offset": 0}
-    return [
-        Ask("create_topics", 7, ("Create", "topic", f"{topic}-new"), {"topics": [_TOPIC | {"name": f"{topic}-new"}]},
-            lambda answer: answer.topics[0].error_code),
-        Ask("create_topics", 5, ("Create", "topic", f"{topic}-not"),
-            {"topics": [_TOPIC | {"name": f"{topic}-not"}], "validate_only": True},
-            lambda answer: answer.topics[0].error_code),
-        Ask("create_partitions", 3, ("Alter", "topic", topic),
-            {"topics": [{"name": topic, "count": 2, "assignments": None}], "timeout": 0, "validate_only": False},
-            lambda answer: answer.results[0].error_code),
-        Ask("describe_configs", 4, ("Describe", "topic", topic), {"resources": [of_topic | {"configuration_keys": None}]},
-            lambda answer: answer.results[0].error_code),
-        Ask("describe_configs", 1, ("Describe", "cluster", "cluster"),
-            {"resources": [{"resource_type": 4, "resource_name": "", "configuration_keys": None}]},
-            lambda answer: answer.results[0].error_code),
-        Ask("incremental_alter_configs", 1, ("Alter", "topic", topic),
-            {"resources": [of_topic | {"configs": [setting | {"config_operation": 0}]}], "validate_only": False},
-            lambda answer: answer.responses[0].error_code),
-        Ask("alter_configs", 2, ("Alter", "topic", topic),
-            {"resources": [of_topic | {"configs": [setting]}], "validate_only": False},
-            lambda answer: answer.responses[0].error_code),
-        Ask("delete_records", 2, ("Delete", "topic", topic),
-            {"topics": [{"name": topic, "partitions": [partition]}], "timeout": 0},
-            lambda answer: answer.topics[0].partitions[0].error_code),
-        Ask("describe_log_dirs", 4, ("Describe", "cluster", "cluster"), {"topics": None}, lambda answer: answer.error_code),
-        Ask("elect_leaders", 2, _CLUSTER, {"election_type": 0, "topic_partitions": None}, lambda answer: answer.error_code),
-        Ask("describe_acls", 3, _CLUSTER, _ANY, lambda answer: answer.error_code),
-        Ask("create_acls", 3, _CLUSTER, {"creations": [_ACL]}, lambda answer: answer.results[0].error_code),
-        Ask("delete_acls", 3, _CLUSTER, {"filters": [_ANY]}, lambda answer: answer.filter_results[0].error_code),
-        Ask("describe_client_quotas", 1, _CLUSTER, {"components": (), "strict": False}, lambda answer: answer.error_code),
-        Ask("alter_client_quotas", 1, _CLUSTER, {"entries": [_ENTITY | {"ops": (_OP,)}], "validate_only": False},
-            lambda answer: answer.entries[0].error_code),
-        Ask("delete_topics", 6, ("Delete", "topic", topic), {"topics": [{"name": topic, "topic_id": None}], "timeout": 0},
-            lambda answer: answer.responses[0].error_code),
-    ]  # fmt: skip
-
-
-_BATCH = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 1 << 20)
-_BATCH.append(0, 1_700_000_000_000, None, b"x", [])
-RECORDS = bytes(_BATCH.build())
-
-
-def _reads_and_writes(topic: str) -> list[Ask]:
-    place = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
-    limits = {
-        "max_wait": 0,
-        "min_bytes": 0,
-        "max_bytes": 1000,
-        "replica_id": -1,
-        "rack_id": "",
-        "forgotten_topics_data": (),
-    }
-    data = {"name": topic, "partition_data": [{"index": 0, "records": RECORDS}]}
-    time_asked = {"partition_index": 0, "timestamp": -1}
-    return [
-        Ask("fetch", 12, ("Read", "topic", topic), limits | {"topics": [{"topic": topic, "partitions": [place]}]},
-            lambda answer: answer.responses[0].partitions[0].error_code),
-        Ask("produce", 9, ("Write", "topic", topic),
-            {"transactional_id": None, "acks": -1, "timeout": 1000, "topic_data": [data]},
-            lambda answer: answer.responses[0].partition_responses[0].error_code),
-        Ask("list_offsets", 7, ("Describe", "topic", topic),
-            {"replica_id": -1, "isolation_level": 0, "topics": [{"name": topic, "partitions": [time_asked]}]},
-            lambda answer: answer.topics[0].partitions[0].error_code),
-        Ask("offset_for_leader_epoch", 4, ("Describe", "topic", topic),
-            {"replica_id": -1, "topics": [{"topic": topic, "partitions": [{"partition": 0, "leader_epoch": 0}]}]},
-            lambda answer: answer.topics[0].partitions[0].error_code),
-    ]  # fmt: skip
-
-
-def _of_groups(topic: str) -> list[Ask]:
-    group = f"{topic}-group"
-    read, describe, delete = (("Read", "group", group), ("Describe", "group", group), ("Delete", "group", group))
-    me = {"group_id": group, "generation_id": 1, "member_id": "m"}
-    offset = {"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1, "committed_metadata": None}
-    committed = {"group_id": group, "generation_id_or_member_epoch": -1, "member_id": ""}
-    committed |= {"topics": [{"name": topic, "partitions": [offset]}]}
-    joined = {"session_timeout": 20_000, "rebalance_timeout": 20_000, "protocol_type": "consumer"}
-    joined |= {"group_id": group, "member_id": "m", "protocols": [{"name": "range", "metadata": b""}]}
-    return [
-        Ask("find_coordinator", 4, describe, {"key_type": 0, "coordinator_keys": [group]},
-            lambda answer: answer.coordinators[0].error_code),
-        Ask("join_group", 3, read, joined, lambda answer: answer.error_code, UNKNOWN_MEMBER),
-        Ask("sync_group", 5, read, me | {"assignments": []}, lambda answer: answer.error_code, UNKNOWN_MEMBER),
-        Ask("heartbeat", 4, read, me, lambda answer: answer.error_code, UNKNOWN_MEMBER),
-        Ask("leave_group", 5, read, {"group_id": group, "members": []}, lambda answer: answer.error_code),
-        Ask("offset_commit", 8, ("Read", "topic", topic), committed,
-            lambda answer: answer.topics[0].partitions[0].error_code, beside=(read,)),
-        Ask("offset_fetch", 8, describe, {"groups": [{"group_id": group, "topics": None}]},
-            lambda answer: answer.groups[0].error_code),
-        Ask("describe_groups", 5, describe, {"groups": [group], "include_authorized_operations": False},
-            lambda answer: answer.groups[0].error_code),
-        Ask("delete_groups", 2, delete, {"groups_names": [group]}, lambda answer: answer.results[0].error_code,
-            NO_SUCH_GROUP),
-        Ask("offset_delete", 0, delete, {"group_id": group, "topics": []}, lambda answer: answer.error_code,
-            NO_SUCH_GROUP),
-        Ask("consumer_group_heartbeat", 1, read,
-            {"group_id": group, "member_id": "m", "member_epoch": 5, "topic_partitions": []},
-            lambda answer: answer.error_code, UNKNOWN_MEMBER),
-    ]  # fmt: skip
-
-
-def _of_transactions(topic: str) -> list[Ask]:
-    own, group = f"{topic}-id", f"{topic}-group"
-    write, producer = ("Write", "transactional_id", own), {"producer_id": 5, "producer_epoch": 0}
-    partitions = {"v3_and_below_transactional_id": own, "v3_and_below_producer_id": 5, "v3_and_below_producer_epoch": 0}
-    partitions |= {"v3_and_below_topics": [{"name": topic, "partitions": [0]}]}
-    offset = {"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1, "committed_metadata": None}
-    offsets = {"transactional_id": own, "group_id": group, "generation_id": -1, "member_id": "", **producer}
-    offsets |= {"topics": [{"name": topic, "partitions": [offset]}]}
-    return [
-        Ask("init_producer_id", 4, write,
-            {"transactional_id": own, "transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1},
-            lambda answer: answer.error_code),
-        Ask("add_partitions_to_txn", 3, write, partitions,
-            lambda answer: answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code,
-            NO_SUCH_PRODUCER, beside=(("Write", "topic", topic),)),
-        Ask("add_offsets_to_txn", 3, write, producer | {"transactional_id": own, "group_id": group},
-            lambda answer: answer.error_code, NO_SUCH_PRODUCER, beside=(("Read", "group", group),)),
-        Ask("txn_offset_commit", 3, write, offsets, lambda answer: answer.topics[0].partitions[0].error_code,
-            NO_SUCH_PRODUCER, beside=(("Read", "group", group), ("Read", "topic", topic))),
-        Ask("end_txn", 3, write, producer | {"transactional_id": own, "committed": True},
-            lambda answer: answer.error_code, NO_SUCH_PRODUCER),
-        Ask("find_coordinator", 4, ("Describe", "transactional_id", own), {"key_type": 1, "coordinator_keys": [own]},
-            lambda answer: answer.coordinators[0].error_code),
-    ]  # fmt: skip
-
-
-def _all(topic: str) -> list[Ask]:
-    return [*_reads_and_writes(topic), *_of_groups(topic), *_of_transactions(topic), *_asks(topic)]
-
-
-@pytest.mark.parametrize("number", range(len(_all(""))), ids=lambda number: _all("")[number].name)
-def test_each_request_needs_its_right_and_no_other(service: Service, topic: str, number: int) -> None:
-    """Without it the answer is Kafka's refusal, with it the request is done; the right is the one of the HTTP route."""
-    ask = _all(topic)[number]
-    denied = DENIED[ask.right[1]]
-    others = [("Read", "topic", "other"), ("Create", "cluster", "cluster")]
-    if ask.right[:2] != ("Describe", "group"):  # to write is to see
-        others.append(("Write", "group", "*"))
-    principal, token = service.user(*others, *ask.beside)
-    with Wire(service.kafka) as wire:
-        assert log_in(wire, token).error_code == 0
-        assert ask.error(wire.call(ask.name, ask.version, **ask.values)) == denied
-        service.secured.allow(principal, *ask.right)
-        assert ask.error(wire.call(ask.name, ask.version, **ask.values)) == ask.allowed
-    with Wire(service.kafka) as wire:
-        assert log_in(wire, service.user(("All", "topic", "*"), *ask.beside)[1]).error_code == 0
-        allowed = ask.right[1] == "topic"
-        assert (ask.error(wire.call(ask.name, ask.version, **ask.values)) == denied) != allowed
+TOPIC_DENIED = 29
 
 
 def test_a_refusal_does_not_tell_whether_a_topic_exists(service: Service, secured_wire: Wire, topic: str) -> None:

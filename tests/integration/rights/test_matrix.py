@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from kio.schema.index import api_key_map
 
 from gateway.app import ROUTERS
+from gateway.kafka.calls.table import CALLS
 from gateway.routes import operations
 from gateway.routes.typed_route import TypedRoute
-from tests.support.rights import http_rows
+from tests.support.rights import http_rows, kafka_rows
 from tests.support.rights.row import Row
 from tests.support.rights.world import DENIED, NAMES, TOPICS, LiveGateway, Right, World, live_gateway
 
-ROWS = (*http_rows.ROWS,)
+ROWS = (*http_rows.ROWS, *kafka_rows.ROWS)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +42,8 @@ def test_each_operation_has_a_row_and_each_row_an_operation() -> None:
         if isinstance(route, TypedRoute)
         for method in route.methods or ()
     }
-    assert {row.operation for row in ROWS} == routes
+    requests = {f"kafka {api_key_map[key]}" for key in CALLS}
+    assert {row.operation for row in ROWS} == routes | requests
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
@@ -53,7 +56,7 @@ def test_each_right_is_needed_and_no_other(world: World, row: Row) -> None:
         if row.prepare is not None:
             row.prepare(world)
         world.grant(right for right in asked if right != missing)
-        before = world.at_rest()
+        before = world.objects() if row.prepare is None else world.at_rest()
         answer = row.call(world)
         if missing in hidden:
             assert not answer.refusals, (missing, answer)
@@ -61,7 +64,7 @@ def test_each_right_is_needed_and_no_other(world: World, row: Row) -> None:
             continue
         refusal = world.filled(missing)
         assert refusal in answer.refusals or DENIED[missing[1]] in answer.refusals, (missing, answer)
-        assert world.objects() == before, missing
+        assert not _changed(before, world.objects()), missing
         assert not _secrets(world, answer.text) - _readable(world, row, missing), (missing, answer.text)
     if row.prepare is not None:
         row.prepare(world)
@@ -72,12 +75,16 @@ def test_each_right_is_needed_and_no_other(world: World, row: Row) -> None:
     assert row.may_fail or not answer.failures, answer
     for shown in hidden.values():
         assert world.filled(shown) in answer.text, (shown, answer.text)
-    after = world.objects()
-    written = {key: data for key, data in after.items() if before.get(key) != data}
+    written = _changed(before, world.objects())
     others = {name for name in NAMES if not any(world.names[name] in world.filled(one[2]) for one in asked)}
-    for name in others:
+    for name in others.difference(row.gives_back):
         assert not any(_is_of(world.names[name], key, data) for key, data in written.items()), name
     assert _secrets(world, answer.text) <= _readable(world, row, None), answer.text
+
+
+def _changed(before: dict[str, bytes], after: dict[str, bytes]) -> dict[str, bytes]:
+    """What was written, and what is gone, as it was."""
+    return {key: data for key, data in (before | after).items() if before.get(key) != after.get(key)}
 
 
 def _is_of(name: str, key: str, data: bytes) -> bool:

@@ -75,7 +75,8 @@ def _dead_letter(world: World) -> None:
     until(lambda: world.admin("GET", ends)["high_watermark"] > before)
 
 
-def _committed(world: World) -> None:
+def committed(world: World) -> None:
+    """The newest transaction of the transactional id has put a record into the topic."""
     _begun(world)
     world.mine("POST", _TOPIC + "/records", _RECORDS, **{"tidelog-transaction": "{transaction}"})
     world.mine("POST", _IN + ":commit", {})
@@ -85,7 +86,8 @@ def _offsets(world: World) -> None:
     world.admin("PUT", "/v1/groups/{group}/offsets", {"offsets": _OFFSETS})
 
 
-def _joined(world: World) -> None:
+def joined(world: World) -> None:
+    """A member of the group is the caller's."""
     world.may_all()
     joined = world.mine("POST", "/v1/groups/{group}/members", {"topics": ["{topic}"]})
     world.names |= {"member": joined["member_id"], "generation": str(joined["generation"])}
@@ -149,7 +151,7 @@ IN_EFFECT: Final = (
             world.mine("POST", "/v1/transactions", {"transactional_id": "{tid}", "check_after_ms": 1000}),
         ),
     ),
-    _row("GET /v1/groups/{group}", DESCRIBE_GROUP, shows=((DESCRIBE, "{topic}"),), prepare=_joined),
+    _row("GET /v1/groups/{group}", DESCRIBE_GROUP, shows=((DESCRIBE, "{topic}"),), prepare=joined),
     _row("GET /v1/groups/{group}/offsets", DESCRIBE_GROUP, shows=((DESCRIBE, "{topic}"),), prepare=_offsets),
     _row("GET /v1/groups/{group}/lag", DESCRIBE_GROUP, shows=((DESCRIBE, "{topic}"),), prepare=_offsets),
     _row(
@@ -161,7 +163,7 @@ IN_EFFECT: Final = (
         shows=((DESCRIBE, "{topic}"),),
         prepare=_offsets,
     ),
-    _row("GET /v1/transactions/{transaction}", DESCRIBE_TRANSACTIONS, what="committed", prepare=_committed,
+    _row("GET /v1/transactions/{transaction}", DESCRIBE_TRANSACTIONS, what="committed", prepare=committed,
          shows=((DESCRIBE, "{topic}"),)),
     _row(
         "POST /v1/transactions/{transaction}:commit",

@@ -38,6 +38,8 @@ class Row:
     """Rights without which the call is done all the same, each with what the answer then does not show."""
     prepare: Callable[[World], Any] | None = None
     """Called ahead of each call, by a caller that may do all."""
+    gives_back: tuple[str, ...] = ()
+    """Things that were held by what the call ends: that needs no right to them."""
     may_fail: bool = False
     """Whether the call, let in, may fail for another reason: there is nothing that it could be done to."""
 

@@ -91,6 +91,7 @@ def live_gateway(directory: Path) -> Iterator[LiveGateway]:
         auth="on",
         bootstrap_token_file=str(path),
         kafka_listen="127.0.0.1:0",
+        auto_create_topics=2,
         journals="off",
         log_level="error",
     )
@@ -212,21 +213,32 @@ class World:
         """What the store has of the row, but for what a refusal may write."""
         found, mark = {}, self.names["mark"]
         for one in self.live.store.list(""):
-            with suppress(ObjectMissing):  # deleted meanwhile
-                found[one.key] = b"" if one.key.startswith(_UNCOUNTED) else self.live.store.get(one.key)
-        return {key: data for key, data in found.items() if data and (mark in key or mark.encode() in data)}
+            if not one.key.startswith(_UNCOUNTED):
+                with suppress(ObjectMissing):  # deleted meanwhile
+                    found[one.key] = self.live.store.get(one.key)
+        return {
+            key: data
+            for key, data in found.items()
+            if (mark in key or mark.encode() in data) and not _is_upkeep(key, data)
+        }
 
     def at_rest(self) -> dict[str, bytes]:
         """The same, once nothing of a preparation goes on."""
         before: dict[str, bytes] = {}
         while (found := self.objects()) != before:
             before = found
-            time.sleep(0.05)
+            time.sleep(0.03)
         return found
 
     def close(self) -> None:
-        if (wire := self.held.get("wire")) is not None:
+        """End the connection that a preparation holds."""
+        if (wire := self.held.pop("wire", None)) is not None:
             wire.socket.close()
+
+
+def _is_upkeep(key: str, data: bytes) -> bool:
+    """Whether a gateway has written it by itself, into a system table: rows together in a file, which a commit then names."""
+    return key.startswith("system/") and (key.endswith(".parquet") or b'"add":' in data)
 
 
 def _problems(answer: httpx.Response) -> Iterator[dict[str, Any]]:

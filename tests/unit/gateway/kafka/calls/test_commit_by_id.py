@@ -21,7 +21,7 @@ class Remade:
         self._gateway = gateway
         self._is_remade = is_remade
 
-    async def current(self, _topic_id: UUID) -> str:
+    async def current(self, _topic_id: UUID, _is_allowed: object) -> str:
         if self._is_remade:
             await self._gateway.engine.administration.delete("t")
             await self._gateway.topic("t")
@@ -38,6 +38,7 @@ async def test_a_topic_that_is_made_anew_meanwhile_gets_no_offset(gateway: Gatew
         known_topics=Remade(gateway, is_remade=is_remade),
         session=SimpleNamespace(state={}),
         require=lambda *_: None,
+        allows=lambda *_: True,
         answer=lambda **members: members,
     )
     entry = SimpleNamespace(partition_index=0, committed_offset=7, committed_leader_epoch=-1, committed_metadata="")
