@@ -19,14 +19,17 @@ from contextvars import ContextVar
 
 
 class Call:
-    """What is known of one call. ``stands``: its change is in the store."""
+    """What is known of one call. ``stands``: its change is in the store. ``missing_count``: its looks at names of topics that are
+    not there; ``listed``: the names that are there, once these are many (``gateway.engine.registry``)."""
 
-    __slots__ = ("has_second_part", "stands", "task")
+    __slots__ = ("has_second_part", "listed", "missing_count", "stands", "task")
 
     def __init__(self) -> None:
         self.task: asyncio.Task[object] | None = asyncio.current_task()
         self.stands = False
         self.has_second_part = False
+        self.missing_count = 0
+        self.listed: asyncio.Task[frozenset[str]] | None = None
 
     def end(self) -> None:
         """It is answered. The task keeps the call by its context: a call that kept its task would wait for the collector."""
@@ -41,6 +44,11 @@ def begin_call() -> Call:
     call = Call()
     _call.set(call)
     return call
+
+
+def present_call() -> Call | None:
+    """The one that this task serves."""
+    return _call.get()
 
 
 def stands() -> None:

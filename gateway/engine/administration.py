@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -17,7 +17,7 @@ from gateway.engine.open_journal import Journals
 from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.pool import Pool
-from gateway.engine.registry import TopicRegistry, is_topic_name
+from gateway.engine.registry import TopicRegistry
 from log_format import layout
 from log_format.errors import BackOff, CorruptData, OutcomeUnknown, StoreUnavailable, TidelogError, UnknownTopic
 from log_format.store import ObjectStore
@@ -65,11 +65,9 @@ class Administration:
         cold_pool: Pool,
     ) -> None:
         self._registry = registry
-        self._store = access.store
         self._cold_store = cold_store
         self._clock = access.clock
         self._new_id = access.new_id
-        self._look_pool = access.look_pool
         self._cold_pool = cold_pool
         self._bounds = access.bounds
         self._journals = journals
@@ -175,7 +173,7 @@ class Administration:
         """At most ``limit`` topics whose names start with ``prefix``, come after ``after``, and are ``shown``, each as it was at
         most ``age_ms_max`` ago. Raises as ``OpenTopic.fresh``, and as ``shown``."""
         arrival_ms = self._clock.monotonic_ms() - age_ms_max
-        listed = await self._names(prefix, after) if age_ms_max == 0 else await self._recent_names(age_ms_max)
+        listed = await self.names() if age_ms_max == 0 else await self._recent_names(age_ms_max)
         names = filter(shown, (name for name in listed if name.startswith(prefix) and name > after))
         found: list[TopicState] = []
         while len(found) <= limit:
@@ -188,8 +186,8 @@ class Administration:
         return TopicPage(topics=found[:limit], next_after=found[limit - 1].topic)
 
     async def names(self) -> list[str]:
-        """The names of all topic directories, in order; some topics may exist no more. Raises ``BackOff``."""
-        return await self._names("", "")
+        """See ``TopicRegistry.names``."""
+        return await self._registry.names()
 
     async def _recent_names(self, age_ms_max: int) -> Sequence[str]:
         """As ``names``, listed at most so long ago. A topic that is made here has them listed anew."""
@@ -237,20 +235,6 @@ class Administration:
         topic = await self._registry.fresh(name, self._clock.monotonic_ms(), always=True)
         topic.existing()
         return topic
-
-    async def _names(self, prefix: str, after: str) -> list[str]:
-        try:
-            return await self._look_pool.run(self._list_names, prefix, after)
-        except StoreUnavailable as problem:
-            raise BackOff(f"The store did not list topics: {problem.detail}.") from problem
-
-    def _list_names(self, prefix: str, after: str) -> list[str]:
-        return sorted(self._matching(prefix, after))
-
-    def _matching(self, prefix: str, after: str) -> Iterator[str]:
-        for name in self._store.list_directories(layout.TOPICS):
-            if name.startswith(prefix) and name > after and is_topic_name(name):
-                yield name
 
     def _behind_the_answer(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -5,7 +5,7 @@ forgotten for it. While the topics in use take more than the budget, others are 
 ``OVERLOADED``.
 
 Each request that names a missing topic looks it up, and none keeps it: names that a client makes up cost no memory. Requests for
-one name at one time share the look.
+one name at one time share the look. A request that names very many goes by a listing.
 """
 
 from __future__ import annotations
@@ -14,11 +14,15 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Iterator
 
+from gateway.call import Call, present_call
 from gateway.engine.open_topic import OpenTopic, TopicParts
 from gateway.problem import overloaded
-from log_format.errors import RequestRefused, UnknownTopic
+from log_format import layout
+from log_format.errors import BackOff, RequestRefused, StoreUnavailable, UnknownTopic
 from log_format.topic.config import check_topic_name
 
+MISSING_LOOKS_MAX = 200
+"""Of one call at names that turn out to be of no topic. From then on it has the names listed once, and looks at what is there."""
 _EVICTION_STEP = 64
 """Topics looked at by one eviction: with busy ones at the old end requests must not walk all topics."""
 
@@ -81,12 +85,38 @@ class TopicRegistry:
 
     async def fresh(self, name: str, arrival_ms: int, *, always: bool = False) -> OpenTopic:
         """The topic with a state not older than ``arrival_ms``; it may not exist. Raises as ``get`` and ``OpenTopic.fresh``."""
+        call = present_call() if name not in self._topics else None
         topic = self.get(name, always=always)
         try:
-            await topic.fresh(arrival_ms)
+            if call is None or call.missing_count < MISSING_LOOKS_MAX or await self._is_listed(call, name):
+                await topic.fresh(arrival_ms)
         finally:
             self._account(topic)
+        if call is not None and not topic.log.state.exists:
+            call.missing_count += 1
         return topic
+
+    async def names(self) -> list[str]:
+        """The names of all topic directories, in order; some topics may exist no more. Raises ``BackOff``."""
+        access = self._parts.access
+
+        def listed() -> list[str]:
+            return sorted(filter(is_topic_name, access.store.list_directories(layout.TOPICS)))
+
+        try:
+            return await access.look_pool.run(listed)
+        except StoreUnavailable as problem:
+            raise BackOff(f"The store did not list topics: {problem.detail}.") from problem
+
+    async def _is_listed(self, call: Call, name: str) -> bool:
+        """Whether a topic of this name may be there: a call that has named many that are not asks for all names, once."""
+
+        async def listed() -> frozenset[str]:
+            return frozenset(await self.names())
+
+        if call.listed is None:
+            call.listed = asyncio.create_task(listed())
+        return name in await asyncio.shield(call.listed)
 
     async def loaded(self, name: str, arrival_ms: int) -> OpenTopic:
         """The topic as it is known, looked at only where it seems not to exist. Raises as ``OpenTopic.fresh``."""
