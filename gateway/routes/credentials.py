@@ -36,7 +36,7 @@ def _once(topics: list[str]) -> list[str]:
 
 
 class Wanted(fields.Body, example={"topics": ["flights"], "access": "read", "duration_s": 900}):
-    """`read`: logs and segments of the topics. `append`: PUT of their segments, never of a commit."""
+    """`read`: logs and segments of the topics. `append`: PUT of `segments/vended-…`, never of a commit."""
 
     topics: Annotated[
         list[fields.TopicName],

@@ -1,8 +1,9 @@
 """The session policy of vended credentials: a role's rights, cut down to what is named here.
 
 1. ``read``: GET and list what is below the topics' own prefixes: their logs, checkpoints and segments.
-2. ``append``: PUT of segments of the topics. No object can be listed, read, or put into a ``_delta_log``, so a commit is always a
-   gateway's. On AWS a PUT must say ``If-None-Match``, so no committed segment is replaced. MinIO refuses such a condition.
+2. ``append``: PUT of segments of the topics whose names begin with ``VENDED``. No program of ours names a segment so: none that
+   is committed can be replaced. No object can be listed, read, or put into a ``_delta_log``, so a commit is always a gateway's.
+   On AWS a PUT must say ``If-None-Match`` besides. MinIO refuses such a condition.
 3. Staged objects of transactions, journals, system tables, heartbeats and other topics are in neither.
 
 A policy has at most ``POLICY_CHARACTERS_MAX`` characters, so long names leave room for fewer topics.
@@ -23,6 +24,7 @@ from log_format import layout
 Access = Literal["read", "append"]
 
 POLICY_CHARACTERS_MAX: Final = 2_048
+VENDED: Final = f"{layout.SEGMENTS}vended-"
 _SPECIAL: Final = re.compile(r"[*?$]")
 
 
@@ -54,7 +56,7 @@ def session_policy(
             },
         ]
     else:
-        resources = [f"{bucket_arn}/{one}{layout.SEGMENTS}*" for one in roots]
+        resources = [f"{bucket_arn}/{one}{VENDED}*" for one in roots]
         statements = [{"Effect": "Allow", "Action": "s3:PutObject", "Resource": resources}]
         if only_new:
             statements[0]["Condition"] = {"Null": {"s3:if-none-match": "false"}}

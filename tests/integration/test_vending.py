@@ -101,8 +101,14 @@ def test_appending_puts_segments_and_nothing_else(vended: Vended) -> None:
     """No commit, no other topic, no journal, no system table, and nothing can be read."""
     s3 = vended_s3(vended.ask("append", vended.one).json())
     bucket, own, other = vended.bucket, f"log/topics/{vended.one}", f"log/topics/{vended.other}"
-    s3.put_object(Bucket=bucket, Key=f"{own}/segments/new.parquet", Body=b"")
+    s3.put_object(Bucket=bucket, Key=f"{own}/segments/vended-new.parquet", Body=b"", IfNoneMatch="*")
+    committed = vended.keys(f"{own}/segments/")
+    assert len(committed) > 1
+    for key in committed:
+        if "vended-" not in key:
+            refused(partial(s3.put_object, Bucket=bucket, Key=key, Body=b""))
     for key in (
+        f"{own}/segments/new.parquet",
         "log/system/transactions/staged/job/00000000-x.arrow",
         f"{own}/_delta_log/00000000000000000009.json",
         f"{own}/_delta_log/_last_checkpoint",
