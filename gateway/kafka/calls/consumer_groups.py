@@ -6,6 +6,7 @@ Source: KIP-848, KIP-1082 (from version 1 on clients choose their ids).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode as KafkaError
@@ -16,7 +17,15 @@ from gateway.groups.calls.epochs import ASSIGNORS, LEAVES, Beat
 from gateway.groups.calls.groups import GroupDescription, heartbeat_interval_ms
 from gateway.kafka.call import Answer, KafkaCall, later
 from gateway.kafka.calls.classic_groups import client_name
-from gateway.kafka.calls.coordinator import InvalidGroup, check_group, group_error, is_name, milliseconds, told_nothing
+from gateway.kafka.calls.coordinator import (
+    InvalidGroup,
+    check_group,
+    group_error,
+    is_name,
+    milliseconds,
+    of_each,
+    told_nothing,
+)
 from gateway.kafka.calls.group_topics import TopicIds, described_of, described_topics
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.groups.row import MemberRow, Partitions
@@ -109,7 +118,7 @@ async def _owned(call: KafkaCall, group: str, member_id: str, owned: Iterable[An
 @later
 async def describe(call: KafkaCall, request: Any) -> Answer:
     """Groups and their members, with what each may read and is to read, of topics that the caller may describe."""
-    return call.answer(groups=[await _one(call, name) for name in request.group_ids])
+    return call.answer(groups=await of_each(request.group_ids, partial(_one, call)))
 
 
 async def _one(call: KafkaCall, name: str) -> dict[str, Any]:

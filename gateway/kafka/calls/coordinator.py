@@ -9,10 +9,11 @@ Source: KIP-699 (several keys at once).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from kio.schema.errors import ErrorCode as KafkaError
 
@@ -27,8 +28,11 @@ from log_format.groups.changes import CoordinatorFenced
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 NAME_BYTES_MAX: Final = 255
+NAMES_AT_ONCE: Final = 1_000
+"""Groups or transactional ids of one request."""
 NO_OPERATIONS: Final = -(2**31)
 """The answer to what a caller may do with a group: it isn't told."""
+T = TypeVar("T")
 _KEY_TYPES: Final = {GROUP: "group", TRANSACTION: "transactional_id"}
 
 
@@ -67,6 +71,15 @@ def check_group(call: KafkaCall, group: str, operation: Operation) -> None:
     call.require(operation, "group", group)
     if call.engine.draining or not coordinates(call, group):
         raise NotCoordinator(f"Another gateway coordinates group {group!r}.")
+
+
+async def of_each(names: Sequence[T], told: Callable[[T], Awaitable[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """What is told of each, in order. Many are asked for at a time: they share their looks at the store, so that a request that
+    names very many costs few."""
+    found: list[dict[str, Any]] = []
+    for start in range(0, len(names), NAMES_AT_ONCE):
+        found += await asyncio.gather(*(told(name) for name in names[start : start + NAMES_AT_ONCE]))
+    return found
 
 
 def is_name(text: str) -> bool:

@@ -28,7 +28,7 @@ from gateway.groups.offsets.committed import NextOffset, unknown_group
 from gateway.groups.offsets.incarnations import Key
 from gateway.kafka.administered import Right, administered
 from gateway.kafka.call import Answer, KafkaCall, Later, later
-from gateway.kafka.calls.coordinator import check_group, group_error
+from gateway.kafka.calls.coordinator import check_group, group_error, of_each
 from gateway.kafka.calls.group_topics import TopicIds
 from log_format.access.acls import Operation
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
@@ -194,7 +194,7 @@ async def _fetched(call: KafkaCall, request: Any, last: asyncio.Future[Answer] |
         await asyncio.wait((last,))
     is_stable = getattr(request, "require_stable", False)
     if call.version >= SEVERAL_VERSION:
-        return call.answer(groups=[await _of_group(call, group, is_stable=is_stable) for group in request.groups])
+        return call.answer(groups=await of_each(request.groups, partial(_of_group, call, is_stable=is_stable)))
     found = await _of_group(call, request, is_stable=is_stable)
     if call.version < GROUP_ERROR_VERSION and found["error_code"] is not KafkaError.none:
         found["topics"] = [

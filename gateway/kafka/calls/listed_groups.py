@@ -19,7 +19,7 @@ from gateway.groups.classic.consumer_protocol import PROTOCOL_TYPE, assignment_o
 from gateway.groups.classic.group import ClassicGroup
 from gateway.kafka.administered import Right, administered
 from gateway.kafka.call import Answer, KafkaCall, later
-from gateway.kafka.calls.coordinator import NO_OPERATIONS, check_group, coordinates, group_error
+from gateway.kafka.calls.coordinator import NO_OPERATIONS, check_group, coordinates, group_error, of_each
 from gateway.kafka.calls.group_topics import described_of, described_topics
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.groups.memory import row_bytes
@@ -118,7 +118,7 @@ def _state(call: KafkaCall, name: str, row: GroupRow | None, state: str) -> str:
 @later
 async def describe_groups(call: KafkaCall, request: Any) -> Answer:
     """Groups and their members."""
-    return call.answer(groups=[await _one(call, name) for name in request.groups])
+    return call.answer(groups=await of_each(request.groups, partial(_one, call)))
 
 
 async def _one(call: KafkaCall, name: str) -> dict[str, Any]:
@@ -177,16 +177,17 @@ def _nothing(name: str) -> dict[str, Any]:
 @later
 async def delete_groups(call: KafkaCall, request: Any) -> Answer:
     """Delete groups without members, offsets included."""
-    results = []
-    for name in request.groups_names:
-        code = KafkaError.none
-        try:
-            check_group(call, name, "Delete")
-            await administered(call, Right("Delete", "group", name), partial(_delete, call, name))
-        except TidelogError as error:
-            code = group_error(error)
-        results.append({"group_id": name, "error_code": code})
-    return call.answer(results=results)
+    return call.answer(results=await of_each(request.groups_names, partial(_deleted, call)))
+
+
+async def _deleted(call: KafkaCall, name: str) -> dict[str, Any]:
+    code = KafkaError.none
+    try:
+        check_group(call, name, "Delete")
+        await administered(call, Right("Delete", "group", name), partial(_delete, call, name))
+    except TidelogError as error:
+        code = group_error(error)
+    return {"group_id": name, "error_code": code}
 
 
 async def _delete(call: KafkaCall, name: str) -> None:

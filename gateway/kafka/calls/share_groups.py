@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -23,7 +24,7 @@ from gateway.groups.calls.groups import heartbeat_interval_ms
 from gateway.kafka.administered import Right, administered
 from gateway.kafka.call import Answer, KafkaCall, later
 from gateway.kafka.calls.classic_groups import client_name
-from gateway.kafka.calls.coordinator import check_group, group_error, is_name, told_nothing
+from gateway.kafka.calls.coordinator import check_group, group_error, is_name, of_each, told_nothing
 from gateway.kafka.calls.group_topics import described_topics
 from gateway.kafka.shares.members import (
     Assigned,
@@ -204,7 +205,7 @@ def _partitions(assigned: Assigned) -> list[dict[str, Any]]:
 @later
 async def describe(call: KafkaCall, request: Any) -> Answer:
     """Share groups, and their members with what each was told to read."""
-    return call.answer(groups=[await _one(call, name) for name in request.group_ids])
+    return call.answer(groups=await of_each(request.group_ids, partial(_one, call)))
 
 
 async def _one(call: KafkaCall, name: str) -> dict[str, Any]:

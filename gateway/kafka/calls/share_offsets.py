@@ -9,6 +9,7 @@ Source: KIP-932, KIP-1226 (lag).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -17,7 +18,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 from gateway.engine.open_topic import OpenTopic
 from gateway.kafka.administered import Right, administered
 from gateway.kafka.call import Answer, KafkaCall, later
-from gateway.kafka.calls.coordinator import check_group, group_error
+from gateway.kafka.calls.coordinator import check_group, group_error, of_each
 from gateway.kafka.calls.share_groups import check_dead_letters
 from gateway.kafka.errors import kafka_error
 from gateway.queues.describing import PartitionDescription
@@ -31,10 +32,11 @@ _NOTHING: Final = -1
 @later
 async def describe(call: KafkaCall, request: Any) -> Answer:
     """Of the topics that are named, or of all that the caller may see."""
-    return call.answer(groups=[await _group(call, one.group_id, one.topics) for one in request.groups])
+    return call.answer(groups=await of_each(request.groups, partial(_group, call)))
 
 
-async def _group(call: KafkaCall, name: str, topics: Any) -> dict[str, Any]:
+async def _group(call: KafkaCall, asked: Any) -> dict[str, Any]:
+    name, topics = asked.group_id, asked.topics
     nothing = {"group_id": name, "topics": (), "error_code": KafkaError.none, "error_message": None}
     try:
         check_group(call, name, "Describe")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Final
@@ -14,6 +15,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.kafka.call import Answer, KafkaCall
+from gateway.kafka.calls.coordinator import of_each
 from gateway.kafka.errors import COORDINATOR, kafka_error
 from gateway.transactions.of_kafka import NO_PRODUCER
 from log_format.errors import TidelogError
@@ -60,7 +62,7 @@ async def list_transactions(call: KafkaCall, request: Any) -> Answer:
 
 async def describe_transactions(call: KafkaCall, request: Any) -> Answer:
     """Of each that is asked for. Of a committed one the topics that the caller may describe; of an open one its start."""
-    return call.answer(transaction_states=[await _described(call, name) for name in request.transactional_ids])
+    return call.answer(transaction_states=await of_each(request.transactional_ids, partial(_described, call)))
 
 
 async def _described(call: KafkaCall, name: str) -> dict[str, Any]:

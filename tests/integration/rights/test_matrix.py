@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from kio.schema.index import api_key_map
 
@@ -13,22 +11,9 @@ from gateway.routes import operations
 from gateway.routes.typed_route import TypedRoute
 from tests.support.rights import http_rows, kafka_rows
 from tests.support.rights.row import Row
-from tests.support.rights.world import DENIED, NAMES, TOPICS, LiveGateway, Right, World, live_gateway
+from tests.support.rights.world import DENIED, NAMES, TOPICS, Right, World
 
 ROWS = (*http_rows.ROWS, *kafka_rows.ROWS)
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveGateway]:
-    with live_gateway(tmp_path_factory.mktemp("rights")) as running:
-        yield running
-
-
-@pytest.fixture
-def world(live: LiveGateway) -> Iterator[World]:
-    made = World(live)
-    yield made
-    made.close()
 
 
 def test_each_operation_has_a_row_and_each_row_an_operation() -> None:
