@@ -86,4 +86,5 @@ def _secrets(world: World, text: str) -> set[str]:
 
 def _readable(world: World, row: Row, missing: Right | None) -> set[str]:
     """The topics that the caller may read."""
-    return {world.filled(one[2]) for one in row.rights if one != missing and one[:2] == ("Read", "topic")}
+    given = [*row.rights, *(right for right, _ in row.shows)]
+    return {world.filled(one[2]) for one in given if one != missing and one[:2] == ("Read", "topic")}

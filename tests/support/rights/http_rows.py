@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from functools import partial
 from typing import Any, Final
@@ -93,6 +94,11 @@ def joined(world: World) -> None:
     world.names |= {"member": joined["member_id"], "generation": str(joined["generation"])}
 
 
+def another_group(world: World) -> None:
+    """A pattern that matched nothing may match later: the members of one call would share partitions with those of the next."""
+    world.names["group"] = f"group-{secrets.token_hex(4)}-{world.names['mark']}"
+
+
 def _delayed(world: World) -> None:
     world.admin(
         "POST", _TOPIC + "/records", {"records": [_LATER | {"deliver_at": int(time.time() * 1000) + 3_600_000}]}
@@ -182,6 +188,32 @@ IN_EFFECT: Final = (
          what="elsewhere", body={"to_topic": "{other}"}, prepare=_dead_letter),
     _row("POST /v1/queues/{queue}:receive", READ_QUEUE, READ, what="a record", body={"max_wait_ms": 0},
          prepare=partial(_queue, max_deliveries=100, lock_ms=1000)),
+    _row(
+        "POST /v1/groups/{group}/poll",
+        READ_GROUP,
+        what="by a pattern",
+        shows=((READ, "secret-topic"),),
+        body={"topic_pattern": "{topic}|{other}"},
+        prepare=another_group,
+    ),
+    _row(
+        "PUT /v1/groups/{group}/offsets",
+        READ_GROUP,
+        READ_OTHER,
+        what="others are not shown",
+        body={"offsets": [_OFFSETS[0] | {"topic": "{other}"}]},
+        shows=((DESCRIBE, "{topic}"),),
+        prepare=_offsets,
+    ),
+    _row(
+        "POST /v1/groups/{group}/offsets:reset",
+        ("Alter", "group", "{group}"),
+        ("Describe", "topic", "{other}"),
+        what="others are not shown",
+        body={"topics": ["{other}"], "to": "earliest"},
+        shows=((DESCRIBE, "{topic}"),),
+        prepare=_offsets,
+    ),
     _row("GET /v1/topics/{topic}/scheduled", READ, what="keys", prepare=_delayed),
     _row("POST /v1/groups/{group}/poll", READ_GROUP, READ, what="records", body={"topics": ["{topic}"]}),
     *(
