@@ -10,7 +10,7 @@ SHELL := /bin/sh
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup dist demo test conformance-auth kafka-clients kafka-suites browser simulate torture torture-modes torture-kafka torture-queues torture-rights torture-maintenance torture-spark torture-pipeline gateway minio minio-server lint lint-infra images compose bench clean
+.PHONY: help setup dist demo test conformance-auth kafka-clients kafka-suites browser simulate torture torture-modes torture-kafka torture-queues torture-rights torture-maintenance torture-spark torture-pipeline large-transactions gateway minio minio-server lint lint-infra images compose bench clean
 
 STAMP := .venv/.tidelog-set-up
 PACKAGES := tidelog gateway log_format compaction spark_pipeline
@@ -75,6 +75,9 @@ torture-spark: minio-server $(STAMP) ## Kill Spark's drivers RESTARTS (default 2
 
 torture-pipeline: minio-server $(STAMP) ## Kill a pipeline's driver RESTARTS (default 8) times, then judge silver, dead letters and gold
 	.venv/bin/python tests/torture --pipeline --restarts $(or $(RESTARTS),8) $(ARGS)
+
+large-transactions: minio-server $(STAMP) ## Commit a Kafka client's transaction of MEBIBYTES (default 2048) on MinIO, and measure the gateway's memory
+	TIDELOG_LARGE_MEBIBYTES=$(or $(MEBIBYTES),2048) .venv/bin/pytest -s tests/integration/kafka/test_large_transactions.py -k on_minio $(ARGS)
 
 dist: $(STAMP) ## Build the wheel and the source archive, and their checksums, in dist/
 	rm -rf dist

@@ -8,15 +8,17 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode as KafkaError
 
+from gateway.engine.bounds import EngineBounds
 from gateway.kafka.calls import group_offsets, stamps, transactions
 from gateway.kafka.known_topics import KnownTopics
 from gateway.kafka.wire import batch_head
 from gateway.transactions.of_kafka import KafkaTransactions
 from log_format.errors import BackOff
+from log_format.transactions.staged_index import decode_index
 from tests.simulation.simulated.faults import CALM, FAULTY, HOSTILE, STORMY, Profile
 from tests.simulation.simulated.seeds import shows
-from tests.simulation.simulated_kafka.world import simulate_kafka
-from tests.simulation.simulated_service.service import Code
+from tests.simulation.simulated_kafka.world import LARGE, simulate_kafka
+from tests.simulation.simulated_service.service import EVENTFUL, Code
 
 SEEDS_MAX = 200
 _moved = batch_head.moved
@@ -55,14 +57,20 @@ async def _answers_before(call: Any, request: Any, *_: Any) -> Any:
     return _commit_answer(call, request, {})
 
 
+def _but_the_last(data: bytes, key: str) -> Any:
+    """Leaves out a batch of a large transaction."""
+    return decode_index(data, key)[:-1]
+
+
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A defect, and the histories in which it shows soon: a profile, and where to begin."""
+    """A defect, and the histories in which it shows soon: a profile, where to begin, the gateways' bounds."""
 
     target: str
     replacement: Any
     profile: Profile
     first_seed: int = 0
+    bounds: EngineBounds = EVENTFUL
 
 
 PLANTED: dict[str, Planted] = {
@@ -83,6 +91,9 @@ PLANTED: dict[str, Planted] = {
     "acknowledges offsets that it does not commit": Planted(
         "gateway.kafka.calls.group_offsets._committed", _answers_before, CALM
     ),
+    "leaves out a batch of a large transaction": Planted(
+        "gateway.finishing.staging.decode_index", _but_the_last, CALM, bounds=LARGE
+    ),
 }
 
 
@@ -91,4 +102,6 @@ def test_a_planted_fault_is_found(name: str) -> None:
     """The simulation sees every one of these defects."""
     planted = PLANTED[name]
     code = Code(planted=((planted.target, planted.replacement),))
-    assert shows(simulate_kafka, planted.first_seed, SEEDS_MAX, profile=planted.profile, code=code)
+    assert shows(
+        simulate_kafka, planted.first_seed, SEEDS_MAX, profile=planted.profile, code=code, bounds=planted.bounds
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.simulated.seeds import Seeds, unseen
-from tests.simulation.simulated_kafka.world import PROFILES, simulate_kafka
+from tests.simulation.simulated_kafka.world import LARGE, PROFILES, simulate_kafka
 
 SEEDS = Seeds("KAFKA", 6, at_once=2)
 EVENTFUL_SEEDS = range(13, 17)
@@ -26,6 +26,13 @@ def test_both_doors_keep_the_guarantees(part: int) -> None:
     """
     for seed in SEEDS.of(part):
         simulate_kafka(seed, on_note=SEEDS.on_note)
+
+
+@pytest.mark.parametrize("part", SEEDS.parts)
+def test_large_transactions_keep_the_guarantees(part: int) -> None:
+    """The same where every transaction is too large for its row and for memory: an index, pieces, one commit of each topic."""
+    for seed in SEEDS.of(part):
+        simulate_kafka(seed, on_note=SEEDS.on_note, bounds=LARGE)
 
 
 def test_the_histories_are_eventful() -> None:

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from typing import Final
 
+from gateway.engine.bounds import EngineBounds
 from tests.simulation.simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, STORMY, Profile
 from tests.simulation.simulated.truth import Violation
 from tests.simulation.simulated.world import History, drawn, ignore
@@ -19,7 +22,7 @@ from tests.simulation.simulated_kafka.judge import KafkaJudge
 from tests.simulation.simulated_kafka.line import Line
 from tests.simulation.simulated_kafka.transactor import Transactor
 from tests.simulation.simulated_service import clients as by_http
-from tests.simulation.simulated_service.service import Code, Service
+from tests.simulation.simulated_service.service import EVENTFUL, Code, Service
 from tests.simulation.simulated_service.world import TOPICS, ServiceWorld
 
 PROFILES = {CALM: 1, FAULTY: 4, STORMY: 3, CROWDED: 3, HOSTILE: 2}
@@ -28,12 +31,22 @@ TRANSACTORS_GROUP = "transactor's"
 LAST_POLLS_MAX = 200
 
 
+LARGE: Final = replace(EVENTFUL, staged_names_max=0, transaction_piece_bytes=1)
+"""Every transaction with a batch is a large one, each batch a segment."""
+
+
 def simulate_kafka(
-    seed: int, *, profile: Profile | None = None, code: Code | None = None, on_note: Callable[[str], None] = ignore
+    seed: int,
+    *,
+    profile: Profile | None = None,
+    code: Code | None = None,
+    on_note: Callable[[str], None] = ignore,
+    bounds: EngineBounds = EVENTFUL,
 ) -> History:
     """Run the history of ``seed``."""
     rng = random.Random(seed)
     world = KafkaWorld(rng, drawn(rng, PROFILES, profile))
+    world.bounds = bounds
     world.run(seed, code=code, on_note=on_note)
     return world.history(seed, world.judge.told)
 
@@ -42,6 +55,7 @@ class KafkaWorld(ServiceWorld):
     """Clients of Kafka's among those of HTTP."""
 
     judge: KafkaJudge
+    bounds: EngineBounds
 
     def make_judge(self) -> KafkaJudge:
         """Of what both are told."""
@@ -50,7 +64,7 @@ class KafkaWorld(ServiceWorld):
     def start_service(self) -> Service:
         """One more gateway, with a listener."""
         machine = self.next_machine()
-        return self.service(self.client(machine), machine, cluster=self.cluster, with_kafka=True)
+        return self.service(self.client(machine), machine, cluster=self.cluster, with_kafka=True, bounds=self.bounds)
 
     def begin(self) -> None:
         """Start gateways and actors."""
