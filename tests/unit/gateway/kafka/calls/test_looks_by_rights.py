@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 
 from gateway.access.rights import Unauthorized
 from gateway.engine.fetch_answer import FetchFrom
-from gateway.kafka.calls import metadata, offsets
+from gateway.kafka.calls import group_offsets, metadata, offsets
+from gateway.kafka.known_topics import KnownTopics
 from log_format.errors import TidelogError, UnknownTopic
 
 
@@ -47,3 +49,22 @@ async def test_the_store_is_asked_for_what_may_be_described(call: str) -> None:
         topics = [SimpleNamespace(topic=name, partitions=()) for name in names]
         await offsets.offset_for_leader_epoch(asked, SimpleNamespace(topics=topics))
     assert asked.names == ["mine"]
+
+
+@pytest.mark.parametrize("may", [True, False])
+async def test_a_topic_named_by_its_id_is_looked_at_by_rights(may: bool) -> None:
+    """Whether the id is the present one is a look at the topic, which needs the right."""
+    asked: list[str] = []
+    topic_id = uuid.uuid4()
+
+    async def fresh(name: str, _arrival_ms: int) -> Any:
+        asked.append(name)
+        return SimpleNamespace(state=SimpleNamespace(topic_id=str(topic_id)))
+
+    engine: Any = SimpleNamespace(clock=SimpleNamespace(monotonic_ms=lambda: 0), topics=SimpleNamespace(fresh=fresh))
+    known_topics = KnownTopics(engine)
+    known_topics.learn(topic_id, "t")
+    call: Any = SimpleNamespace(known_topics=known_topics, allows=lambda *_: may)
+    topics = [SimpleNamespace(topic_id=topic_id, partitions=[SimpleNamespace()])]
+    (found,) = await group_offsets._asked(call, topics)
+    assert (found.topic, asked) == ("t", ["t"] if may else [])
