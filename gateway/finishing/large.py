@@ -2,8 +2,8 @@
 
 1. A topic's segments are encoded for its next offsets and uploaded one piece at a time, while others append to it. So memory is
    bounded by the pieces under way, whatever the size of the transaction.
-2. Then the topic's own appends in this gateway wait, the topic leaves its journal, and pieces that were overtaken are written
-   anew. One commit makes all of it visible.
+2. Then the topic's own appends in this gateway wait, the topic leaves its journal for so long, and pieces that were overtaken are
+   written anew. One commit makes all of it visible.
 3. A gateway that another one overtakes time and again leaves the transaction to the sweeps: the one that gets the topic's
    appends can hold them. What was uploaded in vain is an orphan.
 4. A gateway applies a transaction once at a time. Who waits for it is told after a while that it is not known yet, and asks
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -131,31 +132,48 @@ class _OneTopic:
     pieces: Sequence[Piece]
     written: dict[int, _Written] = field(default_factory=dict)
     append_time_ms: int = 0
+    left: int | None = None
+    """The journal that the topic has left for the commit."""
 
     async def append(self) -> Sequence[Appended] | Duplicate:
         """Where the records are. Raises as ``LargeAppends.append``; ``UnknownTopic``, ``TopicReplaced``."""
         await self._tried(self._bring_up)  # most of the work, while others append
         async with self.topic.appending.held():
-            for _ in range(ROUNDS_MAX):
-                result = await self._tried(self._commit)
-                if isinstance(result, TidelogError) and not isinstance(result, Attached):
-                    raise result
-                if isinstance(result, tuple | Duplicate):
-                    return result
-                if result is Redo.TOO_OLD:
-                    self.written.clear()
+            try:
+                return await self._appended()
+            finally:
+                await self._join_again()
+
+    async def _appended(self) -> Sequence[Appended] | Duplicate:
+        for _ in range(ROUNDS_MAX):
+            result = await self._tried(self._commit)
+            if isinstance(result, TidelogError) and not isinstance(result, Attached):
+                raise result
+            if isinstance(result, tuple | Duplicate):
+                return result
+            if result is Redo.TOO_OLD:
+                self.written.clear()
         raise OutcomeUnknown(f"Other gateways append to topic {self.topic.name!r} all the time.")
 
+    async def _join_again(self) -> None:
+        """Bring the topic back to the journal that it left. One that can't join keeps its own commits."""
+        if self.left is not None and self.topic.log.state.attachment is None:
+            with suppress(TidelogError):
+                reason = "a large transaction was appended"
+                await self.topic.moving.change(self._move, joins=self.left, reason=reason)
+
     async def _commit(self) -> tuple[Appended, ...] | Duplicate | TidelogError | Redo:
-        if self.topic.log.state.attachment is not None:
-            await self.topic.moving.change(self._leave, leaves=True, reason="a large transaction is appended")
+        here = self.topic.log.state.attachment
+        if here is not None:
+            self.left = here.journal
+            await self.topic.moving.change(self._move, leaves=True, reason="a large transaction is appended")
         known = await self._bring_up()
         if known is not None:
             return known
         segments = [self.written[number].segment for number in range(len(self.pieces))]
         return (await self.topic.commit(AppendUploaded.of(self.topic_id, self.stamp, segments))).result
 
-    def _leave(self, move: Move) -> MoveTopic:
+    def _move(self, move: Move) -> MoveTopic:
         return MoveTopic(topic_id=self.topic_id, move=move)
 
     async def _bring_up(self) -> Duplicate | None:

@@ -14,6 +14,7 @@ from gateway.kafka.known_topics import KnownTopics
 from gateway.kafka.wire import batch_head
 from gateway.transactions.of_kafka import KafkaTransactions
 from log_format.errors import BackOff
+from log_format.topic.append_uploaded import AppendUploaded, Redo
 from log_format.transactions.staged_index import decode_index
 from tests.simulation.simulated.faults import CALM, FAULTY, HOSTILE, STORMY, Profile
 from tests.simulation.simulated.seeds import shows
@@ -24,6 +25,7 @@ SEEDS_MAX = 200
 _moved = batch_head.moved
 _begin = KafkaTransactions.begin
 _writable = transactions._writable
+_refusal = AppendUploaded._refusal
 _commit_answer = group_offsets._commit_answer
 
 
@@ -62,6 +64,12 @@ def _but_the_last(data: bytes, key: str) -> Any:
     return decode_index(data, key)[:-1]
 
 
+def _not_overtaken(self: AppendUploaded, state: Any) -> Any:
+    """Commits segments for offsets that others have taken."""
+    verdict = _refusal(self, state)
+    return None if verdict is Redo.OVERTAKEN else verdict
+
+
 @dataclass(frozen=True, slots=True)
 class Planted:
     """A defect, and the histories in which it shows soon: a profile, where to begin, the gateways' bounds."""
@@ -93,6 +101,9 @@ PLANTED: dict[str, Planted] = {
     ),
     "leaves out a batch of a large transaction": Planted(
         "gateway.finishing.staging.decode_index", _but_the_last, CALM, bounds=LARGE
+    ),
+    "does not see that a large transaction was overtaken": Planted(
+        "log_format.topic.append_uploaded.AppendUploaded._refusal", _not_overtaken, CALM, first_seed=25, bounds=LARGE
     ),
 }
 

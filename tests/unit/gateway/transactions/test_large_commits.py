@@ -18,7 +18,7 @@ from log_format.topic.producer_id import numbered
 from log_format.topic.producers import ProducerStamp
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
 from tests.support.all_allowed import all_allowed
-from tests.support.engine import Gateway, make_gateway
+from tests.support.engine import Gateway, make_gateway, values_of
 from tests.support.faulty_store import FaultyStore
 from tests.support.kafka_transactions import begun, stage, values
 from tests.support.records import batch_of
@@ -97,6 +97,22 @@ async def test_the_next_transaction_follows() -> None:
     assert await stage(gateway, producing, COUNT, b"next") is None
     await end(gateway, producing)
     assert await values(gateway) == [*WANTED[0], b"next"]
+
+
+async def test_a_large_transaction_may_have_several_topics() -> None:
+    """Each has its records by one commit."""
+    gateway = make_gateway(**BOUNDS)
+    producing = await staged(gateway)
+    other = await gateway.topic("u", 1, flush_ms=0)
+    for number in range(COUNT):
+        stamp = ProducerStamp(numbered(producing.producer_id, 0), producing.epoch, number)
+        batch = batch_of(other.state.topic_id, [value(7, number)], 0, stamp=stamp)
+        assert await gateway.engine.kafka_transactions.stage(producing, [("u", batch)]) == [None]
+    await end(gateway, producing)
+    assert await found(gateway) == WANTED
+    fetched = await gateway.fetch(topic="u")
+    assert values_of(fetched) == [value(7, number) for number in range(COUNT)]
+    assert other.state.version == 1
 
 
 async def test_many_small_batches_are_indexed_too() -> None:
@@ -232,8 +248,8 @@ async def test_appends_of_this_gateway_wait_for_the_commit() -> None:
     assert in_topic[0][first : first + COUNT] == WANTED[0]
 
 
-async def test_a_topic_at_a_journal_leaves_it() -> None:
-    """With what only the journal had before it."""
+async def test_a_topic_at_a_journal_leaves_it_for_the_commit() -> None:
+    """With what only the journal had before it. Then it is back, and later records come behind."""
     gateway = make_gateway(**BOUNDS)
     producing = await staged(gateway)
     topic = await gateway.engine.open_topic("t")
@@ -248,6 +264,10 @@ async def test_a_topic_at_a_journal_leaves_it() -> None:
     assert topic.journal is not None
     await end(gateway, producing)
     assert await found(gateway) == {0: [b"before", *WANTED[0]], 1: WANTED[1]}
+    assert topic.log.state.next_offsets.tolist() == [COUNT + 1, COUNT]
+    assert topic.journal is not None
+    await gateway.append(topic, [b"behind"])
+    assert await found(gateway) == {0: [b"before", *WANTED[0], b"behind"], 1: WANTED[1]}
     assert topic.log.state.next_offsets.tolist() == [COUNT + 1, COUNT]
     await gateway.engine.drain()
 
