@@ -10,10 +10,13 @@ import threading
 import time
 from pathlib import Path
 
+import deltalake
 import pytest
 
+from log_format.inspection.verify import verify_topic
+from log_format.stores.local import LocalStore
 from tests.support.kafka_gateway import KafkaGateway, kafka_gateway
-from tests.support.large_transaction import PARTITIONS, check, send, transactional, visible
+from tests.support.large_transaction import PARTITIONS, VALUE_BYTES, check, send, transactional, visible
 
 MEBIBYTE = 1 << 20
 MEMORY_MAX = 320 * MEBIBYTE
@@ -42,6 +45,14 @@ def test_a_commit_of_256_mebibytes_takes_no_more_memory_than_its_pieces(tmp_path
     """Nothing is visible before, all of it behind the answer."""
     with kafka_gateway(tmp_path / "store", tmp_path / "log") as gateway:
         assert committed(gateway, 256) < MEMORY_MAX
+    store = tmp_path / "store"
+    report = verify_topic(LocalStore(store), "t")
+    assert (report.problems, report.record_count) == ((), 256 * MEBIBYTE // VALUE_BYTES)
+    table = deltalake.DeltaTable(str(store / "topics" / "t"))
+    places = table.to_pyarrow_table(columns=["partition", "offset"]).to_pylist()
+    found = {(one["partition"], one["offset"]) for one in places}
+    assert len(places) == len(found) == report.record_count
+    assert max(offset for _, offset in found) == report.record_count // PARTITIONS - 1
 
 
 def test_on_minio(s3_uri: str, minio_environment: dict[str, str], tmp_path: Path) -> None:
