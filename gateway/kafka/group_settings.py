@@ -2,7 +2,8 @@
 
 1. A name that a queue has no setting for is told with the value that holds here, and taken with it only.
 2. ``share.isolation.level`` is taken with any value: records that are visible are committed.
-3. Settings of groups of consumers and of Streams are not known: their clients bring their own.
+3. Of groups of consumers whose partitions the gateway assigns session and heartbeat are told as they hold here. Settings of
+   Streams are not known.
 
 docs/kafka.md has the table.
 """
@@ -13,6 +14,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from gateway.groups.bounds import SESSION_TIMEOUT_MS_DEFAULT
+from gateway.groups.calls.groups import heartbeat_interval_ms
 from gateway.kafka.topic_settings import INT, STRING, Told, refused
 from log_format import limits
 from log_format.queues.row import EARLIEST, LATEST, QueueSettings
@@ -20,6 +23,8 @@ from log_format.queues.row import EARLIEST, LATEST, QueueSettings
 START: Final = "share.auto.offset.reset"
 SESSION_MS: Final = "share.session.timeout.ms"
 HEARTBEAT_MS: Final = "share.heartbeat.interval.ms"
+CONSUMER_SESSION_MS: Final = "consumer.session.timeout.ms"
+CONSUMER_HEARTBEAT_MS: Final = "consumer.heartbeat.interval.ms"
 
 
 class _Number(NamedTuple):
@@ -42,6 +47,8 @@ _NUMBERS: Final[Mapping[str, _Number]] = MappingProxyType(
 )
 _FIXED: Final[Mapping[str, tuple[int, str]]] = MappingProxyType(
     {
+        CONSUMER_HEARTBEAT_MS: (INT, str(heartbeat_interval_ms(SESSION_TIMEOUT_MS_DEFAULT))),
+        CONSUMER_SESSION_MS: (INT, str(SESSION_TIMEOUT_MS_DEFAULT)),
         HEARTBEAT_MS: (INT, "3000"),
         "share.renew.acknowledge.enable": (STRING, "true"),
         SESSION_MS: (INT, "45000"),
@@ -81,7 +88,7 @@ def changes_of(given: Mapping[str, str | None]) -> dict[str, object]:
                 raise refused(name, f"is {_FIXED[name][1]} here, for every group")
         elif name != _ISOLATION:
             known = ", ".join(one.name for one in told(None))
-            raise refused(name, f"is not a setting of a share group; settings are {known}")
+            raise refused(name, f"is not a setting of a group; settings are {known}")
     return found
 
 

@@ -69,7 +69,7 @@ SETTINGS: Final[Mapping[str, IntegerSetting | ChoiceSetting]] = MappingProxyType
     {
         "retention.ms": IntegerSetting(604_800_000, -1),
         "retention.bytes": IntegerSetting(-1, -1),
-        "cleanup.policy": ChoiceSetting("delete", ("delete", "compact", "compact,delete")),
+        "cleanup.policy": ChoiceSetting("delete", ("delete", "compact", "compact,delete", "")),
         "delete.retention.ms": IntegerSetting(86_400_000, 0),
         "min.compaction.lag.ms": IntegerSetting(0, 0),
         "max.message.bytes": IntegerSetting(limits.RECORD_BYTES_DEFAULT, 0),

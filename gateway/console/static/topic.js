@@ -31,7 +31,7 @@ export function plain(name, text) {
 
 // As the gateway has them; a test holds them against it.
 export const CHOICES = {
-  "cleanup.policy": ["delete", "compact", "compact,delete"], "compression.type": ["zstd", "lz4", "snappy", "gzip", "uncompressed"],
+  "cleanup.policy": ["delete", "compact", "compact,delete", ""], "compression.type": ["zstd", "lz4", "snappy", "gzip", "uncompressed"],
   "message.timestamp.type": ["CreateTime", "LogAppendTime"], "commit.mode": ["auto", "own", "shared"],
 };
 export const DEFAULTS = {

@@ -10,9 +10,11 @@ from gateway.groups.bounds import SESSION_TIMEOUT_MS_MAX
 from gateway.groups.classic.group import ClassicGroup
 from gateway.groups.classic.member import ClassicJoined, JoinWish
 from gateway.groups.membership.coordinator import Coordinator
+from gateway.groups.membership.live_group import LiveGroup
 from gateway.groups.membership.member_ids import MemberIds
 from log_format.errors import TidelogError
-from log_format.groups.changes import unknown_member
+from log_format.groups.changes import fenced_member, unknown_member
+from log_format.groups.row import MemberRow
 
 REBALANCE_TIMEOUT_MS_MAX: Final = SESSION_TIMEOUT_MS_MAX
 """Longer ones count as this: some clients ask for the largest integer, and calls that join may wait so long."""
@@ -76,7 +78,7 @@ class ClassicCalls:
         """Take members out, by id or by instance id alone; the refusal of each. Raises ``BackOff``, ``OutcomeUnknown``."""
         group = await self._coordinator.claimed(name)
         if not isinstance(group, ClassicGroup):
-            return [unknown_member(name, member_id) for member_id, _ in leaving]
+            return await _removed(group, leaving, owner)
         refusals: list[TidelogError | None] = []
         for member_id, _ in leaving:
             try:
@@ -94,3 +96,27 @@ class ClassicCalls:
             raise unknown_member(name, speaker.member_id)
         await self._member_ids.check(name, speaker.member_id, speaker.owner)
         return group
+
+
+async def _removed(
+    group: LiveGroup, leaving: Sequence[tuple[str, str | None]], owner: str
+) -> list[TidelogError | None]:
+    """Take members out to which the gateway assigns partitions: an operator removes static ones so."""
+    found: list[MemberRow | TidelogError] = [_leaving(group, *one, owner) for one in leaving]
+    leaves = [one.member_id for one in found if isinstance(one, MemberRow)]
+    if leaves:
+        await group.leave(leaves)
+    return [None if isinstance(one, MemberRow) else one for one in found]
+
+
+def _leaving(group: LiveGroup, member_id: str, instance_id: str | None, owner: str) -> MemberRow | TidelogError:
+    """The member that is named by id, by instance id, or by both."""
+    named = [one for one in group.row.members if instance_id is not None and one.instance_id == instance_id]
+    if not member_id:
+        return named[0] if named else unknown_member(group.name, member_id)
+    if named and named[0].member_id != member_id:
+        return fenced_member(group.name, member_id)
+    for one in group.row.members if instance_id is None else named:
+        if one.member_id == member_id and (one.reader is None or one.reader.principal == owner):
+            return one
+    return unknown_member(group.name, member_id)

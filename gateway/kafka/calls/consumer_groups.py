@@ -21,6 +21,7 @@ from gateway.kafka.calls.coordinator import (
     InvalidGroup,
     check_group,
     group_error,
+    group_operations,
     is_name,
     milliseconds,
     of_each,
@@ -118,7 +119,10 @@ async def _owned(call: KafkaCall, group: str, member_id: str, owned: Iterable[An
 @later
 async def describe(call: KafkaCall, request: Any) -> Answer:
     """Groups and their members, with what each may read and is to read, of topics that the caller may describe."""
-    return call.answer(groups=await of_each(request.group_ids, partial(_one, call)))
+    groups = await of_each(request.group_ids, partial(_one, call))
+    for one in groups:
+        one["authorized_operations"] = group_operations(call, request, one["group_id"], one["error_code"])
+    return call.answer(groups=groups)
 
 
 async def _one(call: KafkaCall, name: str) -> dict[str, Any]:

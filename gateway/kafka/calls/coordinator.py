@@ -31,7 +31,15 @@ NAME_BYTES_MAX: Final = 255
 NAMES_AT_ONCE: Final = 1_000
 """Groups or transactional ids of one request."""
 NO_OPERATIONS: Final = -(2**31)
-"""The answer to what a caller may do with a group: it isn't told."""
+"""The answer to what a caller may do with a group, where that was not asked."""
+_GROUP_OPERATIONS: Final[tuple[tuple[int, Operation], ...]] = (
+    (3, "Read"),
+    (6, "Delete"),
+    (8, "Describe"),
+    (10, "Describe"),
+    (11, "Alter"),
+)
+"""Kafka's bits of operations on a group, by the right that allows each here."""
 T = TypeVar("T")
 _KEY_TYPES: Final = {GROUP: "group", TRANSACTION: "transactional_id"}
 
@@ -113,6 +121,13 @@ def told_nothing(name: str, error: TidelogError | None = None) -> dict[str, Any]
         "members": (),
         "authorized_operations": NO_OPERATIONS,
     }
+
+
+def group_operations(call: KafkaCall, request: Any, name: str, error: KafkaError) -> int:
+    """What the caller may do with a group, where the request asks and the group is described."""
+    if not getattr(request, "include_authorized_operations", False) or error is not KafkaError.none:
+        return NO_OPERATIONS
+    return sum(1 << bit for bit, needed in _GROUP_OPERATIONS if call.allows(needed, "group", name))
 
 
 def milliseconds(duration: timedelta) -> int:

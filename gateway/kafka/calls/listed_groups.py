@@ -19,7 +19,14 @@ from gateway.groups.classic.consumer_protocol import PROTOCOL_TYPE, assignment_o
 from gateway.groups.classic.group import ClassicGroup
 from gateway.kafka.administered import Right, administered
 from gateway.kafka.call import Answer, KafkaCall, later
-from gateway.kafka.calls.coordinator import NO_OPERATIONS, check_group, coordinates, group_error, of_each
+from gateway.kafka.calls.coordinator import (
+    NO_OPERATIONS,
+    check_group,
+    coordinates,
+    group_error,
+    group_operations,
+    of_each,
+)
 from gateway.kafka.calls.group_topics import described_of, described_topics
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.groups.memory import row_bytes
@@ -118,7 +125,10 @@ def _state(call: KafkaCall, name: str, row: GroupRow | None, state: str) -> str:
 @later
 async def describe_groups(call: KafkaCall, request: Any) -> Answer:
     """Groups and their members."""
-    return call.answer(groups=await of_each(request.groups, partial(_one, call)))
+    groups = await of_each(request.groups, partial(_one, call))
+    for one in groups:
+        one["authorized_operations"] = group_operations(call, request, one["group_id"], one["error_code"])
+    return call.answer(groups=groups)
 
 
 async def _one(call: KafkaCall, name: str) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from gateway.engine.open_topic import OpenTopic
 from gateway.kafka.bounds import HEAD_BYTES, ORIGINALS_PART
 from gateway.kafka.call import Answer, KafkaCall, Later, Refused, let_others_in
 from gateway.kafka.calls.produce_answers import NO_TIME, lone_answer, partition_answer
+from gateway.kafka.calls.refused_records import RefusedRecords, refused_records
 from gateway.kafka.calls.stamps import (
     NO_OFFSET,
     NOTHING_LOST,
@@ -49,10 +50,9 @@ from log_format.errors import TidelogError
 from log_format.records.schema import BATCH_SCHEMA
 from log_format.records.single import SingleRecord
 from log_format.records.size import FEW, all_record_bytes, largest_record_bytes, record_bytes
-from log_format.records.times import times_ms
 from log_format.topic.append import Batch
 from log_format.topic.appended import Duplicate
-from log_format.topic.config import TimeRange, check_topic_name
+from log_format.topic.config import check_topic_name
 from log_format.topic.state import TopicState
 
 INLINE_BYTES_MAX: Final = 64 * 1024
@@ -75,6 +75,8 @@ class _Part:
     topic_id: Any
     index: int
     error: KafkaError | None = None
+    refused: RefusedRecords | None = None
+    """Where the topic's settings refuse records: which."""
     head: BatchHead | None = None
     batch: memoryview | None = None
     stamped: Stamped = PLAIN
@@ -201,24 +203,8 @@ def _refused(part: _Part, now_ms: int) -> KafkaError | None:
     else:
         sizes = record_bytes(part.records)
         part.largest_bytes, part.size_bytes = int(sizes.max()), int(sizes.sum())
-    if part.largest_bytes > part.state.config.integer("max.message.bytes"):
-        return KafkaError.message_too_large
-    if part.state.config.needs_keys and _lacks_a_key(part.records):
-        return KafkaError.invalid_record
-    taken = part.state.config.times_taken(now_ms)
-    if taken is not None and _is_untimely(part.records, taken, now_ms):
-        return KafkaError.invalid_timestamp
-    return None
-
-
-def _is_untimely(records: pa.Table | SingleRecord, taken: TimeRange, now_ms: int) -> bool:
-    if isinstance(records, SingleRecord):
-        return records.timestamp_ms is not None and records.timestamp_ms not in taken
-    return len(taken.outside(times_ms(records, now_ms))) > 0
-
-
-def _lacks_a_key(records: pa.Table | SingleRecord) -> bool:
-    return records.key is None if isinstance(records, SingleRecord) else bool(records.column("key").null_count)
+    part.refused = refused_records(part.records, part.state.config, part.largest_bytes, now_ms)
+    return None if part.refused is None else part.refused.error
 
 
 async def _submit(call: KafkaCall, part: _Part) -> None:
@@ -326,6 +312,7 @@ async def _answered(call: KafkaCall, parts: Sequence[_Part]) -> Answer:
                         part.base_offset,
                         part.append_time_ms,
                         _log_start(part),
+                        refused=part.refused,
                     )
                     for part in some
                 ],

@@ -10,6 +10,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.kafka.call import Encoded
+from gateway.kafka.calls.refused_records import RefusedRecords
 from gateway.kafka.wire.made import made
 from gateway.kafka.wire.messages import encoded_body, response_type
 
@@ -24,7 +25,13 @@ _LOG_START: Final = 0x1817161514131211
 
 
 def partition_answer(
-    index: int, error: KafkaError, base_offset: int, append_time_ms: int, log_start: int
+    index: int,
+    error: KafkaError,
+    base_offset: int,
+    append_time_ms: int,
+    log_start: int,
+    *,
+    refused: RefusedRecords | None = None,
 ) -> dict[str, Any]:
     """Of one partition, by the names of the newest version."""
     return {
@@ -33,7 +40,11 @@ def partition_answer(
         "base_offset": base_offset,
         "log_append_time": append_time_ms,
         "log_start_offset": log_start,
-        "record_errors": (),
+        "record_errors": [
+            {"batch_index": place, "batch_index_error_message": what}
+            for place, what in (() if refused is None else refused.records.items())
+        ],
+        "error_message": None if refused is None else refused.message,
     }
 
 

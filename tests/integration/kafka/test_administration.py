@@ -344,7 +344,7 @@ def test_no_election_is_needed_and_nothing_is_reassigned(wire: Wire) -> None:
 
 
 def test_there_are_no_acls_and_quotas_with_authentication_off(wire: Wire) -> None:
-    """A list that is empty for want of authentication is no list: it is refused with words."""
+    """A list of ACLs that is empty for want of authentication is no list: it is refused with words, as by a broker."""
     everything = {"pattern_type_filter": 1, "principal_filter": None, "host_filter": None, "operation": 1}
     everything |= {"permission_type": 1, "resource_type_filter": 1, "resource_name_filter": None}
     for version in range(1, 4):
@@ -353,7 +353,7 @@ def test_there_are_no_acls_and_quotas_with_authentication_off(wire: Wire) -> Non
         answer = wire.call("delete_acls", version, filters=[everything])
         assert answer.filter_results[0].error_code == 54
     answer = wire.call("describe_client_quotas", 1, components=(), strict=False)
-    assert (answer.error_code, answer.entries) == (54, None)
+    assert (answer.error_code, answer.entries) == (0, ())
     answer = wire.call("sasl_handshake", 1, mechanism="PLAIN")
     assert answer.error_code == 34
 

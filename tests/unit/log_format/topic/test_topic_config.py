@@ -62,6 +62,7 @@ def test_defaults_are_kafkas() -> None:
         ("retention.bytes", 2**63 - 1, 2**63 - 1),
         ("cleanup.policy", "compact,delete", "compact,delete"),
         ("cleanup.policy", "delete, compact", "compact,delete"),
+        ("cleanup.policy", "", ""),
         ("flush.ms", 0, 0),
         ("flush.ms", limits.FLUSH_MS_MAX, limits.FLUSH_MS_MAX),
         ("flush.bytes", "1", 1),

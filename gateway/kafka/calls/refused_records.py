@@ -1,0 +1,73 @@
+"""Which records of a batch a topic's settings refuse, and in what words (KIP-467): a producer then knows its faulty records.
+
+Source: Kafka's ``LogValidator``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from kio.schema.errors import ErrorCode as KafkaError
+
+from log_format.records.single import SingleRecord
+from log_format.records.times import times_ms
+from log_format.topic.config import TimeRange, TopicConfig
+
+TOLD_MAX: Final = 1_000
+"""Of one batch. A client takes records that are not named for innocent ones of a refused batch, and tells them so."""
+
+
+class RefusedRecords(NamedTuple):
+    """Why the batch is refused; ``records`` by their place in it."""
+
+    error: KafkaError
+    message: str
+    records: Mapping[int, str] = MappingProxyType({})
+
+
+def refused_records(
+    records: pa.Table | SingleRecord, config: TopicConfig, largest_bytes: int, now_ms: int
+) -> RefusedRecords | None:
+    """What the topic's settings say to the records. None: they are taken."""
+    limit = config.integer("max.message.bytes")
+    if largest_bytes > limit:
+        return RefusedRecords(KafkaError.message_too_large, f"A record is larger than max.message.bytes, {limit}.")
+    if config.needs_keys and len(lacking := _without_key(records)):
+        what = "A record without a key can't be in a topic whose cleanup.policy has compact."
+        return _refused(KafkaError.invalid_record, what, {int(index): what for index in lacking[:TOLD_MAX]})
+    taken = config.times_taken(now_ms)
+    if taken is None:
+        return None
+    times = _times(records, now_ms)
+    outside = taken.outside(times)
+    if not len(outside):
+        return None
+    told = {int(index): _untimely(int(times[index]), taken) for index in outside[:TOLD_MAX]}
+    return _refused(KafkaError.invalid_timestamp, "A record's timestamp is out of range.", told)
+
+
+def _refused(error: KafkaError, what: str, records: Mapping[int, str]) -> RefusedRecords:
+    return RefusedRecords(error, f"The batch was refused for some of its records. {what}", records)
+
+
+def _untimely(time_ms: int, taken: TimeRange) -> str:
+    return f"The timestamp {time_ms} is out of range: {taken}."
+
+
+def _without_key(records: pa.Table | SingleRecord) -> np.ndarray:
+    if isinstance(records, SingleRecord):
+        return np.zeros(int(records.key is None), np.int64)
+    keys = records.column("key")
+    if not keys.null_count:
+        return np.zeros(0, np.int64)
+    return np.flatnonzero(keys.is_null().to_numpy())
+
+
+def _times(records: pa.Table | SingleRecord, now_ms: int) -> np.ndarray:
+    if isinstance(records, SingleRecord):
+        return np.array([now_ms if records.timestamp_ms is None else records.timestamp_ms], np.int64)
+    return times_ms(records, now_ms)
