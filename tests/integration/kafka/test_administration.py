@@ -269,7 +269,6 @@ def test_all_settings_are_replaced_by_the_older_call(
         ({"name": "retention.ms", "config_operation": 2, "value": "1"}, INVALID_REQUEST),
         ({"name": "retention.ms", "config_operation": 9, "value": "1"}, INVALID_REQUEST),
         ({"name": "retention.ms", "config_operation": 0, "value": None}, INVALID_REQUEST),
-        ({"name": "cleanup.policy", "config_operation": 3, "value": "delete"}, INVALID_CONFIG),
     ],
 )
 def test_a_setting_without_meaning_is_never_taken_silently(
