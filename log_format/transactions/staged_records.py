@@ -5,8 +5,8 @@ orders the requests. Hash and sequence show a repeat without a read. The object 
 each record's partition; its metadata names the topic and the incarnation that the records were routed for. Where some records
 are delayed there is a column ``deliver_at``: milliseconds, -1 of a record that is not.
 
-A batch of a Kafka client has ``k<partition>.<sequence>.<records>.<incarnation>`` in place of the sequence: those of its
-partition, and the hash of the topic's id.
+A batch of a Kafka client has ``k<partition>.<sequence>.<records>`` in place of the sequence: those of its partition. Its unique
+part begins with ``i<hash of the topic's id>-``. Older writers' did not, and older readers take it for any unique part.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ from log_format.topic.batch import Partitions
 
 _TOPIC: Final = b"tidelog.topic"
 _TOPIC_ID: Final = b"tidelog.topic_id"
-_LANE: Final = r"k([0-9]{1,9})\.([0-9]{1,10})\.([0-9]{1,10})(?:\.([0-9a-f]{8}))?"
-_NAME: Final = re.compile(rf"([0-9]{{8}})-([0-9a-f]{{20}})-(x|[0-9]{{1,18}}|{_LANE})-[A-Za-z0-9-]+(?:\.arrow|\.json)")
+_LANE: Final = r"k([0-9]{1,9})\.([0-9]{1,10})\.([0-9]{1,10})"
+_NAME: Final = re.compile(
+    rf"([0-9]{{8}})-([0-9a-f]{{20}})-(x|[0-9]{{1,18}}|{_LANE})-(?:i([0-9a-f]{{8}})-)?[A-Za-z0-9-]+(?:\.arrow|\.json)"
+)
 _INDEX: Final = re.compile(r"[A-Za-z0-9-]{1,200}\.index")
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
 SCHEMA: Final = BATCH_SCHEMA.append(pa.field("partition", pa.int32()))
@@ -57,8 +59,7 @@ class StagedLane(NamedTuple):
     """See ``incarnation_hash``. Empty in the name of an older version."""
 
     def __str__(self) -> str:
-        of = f".{self.incarnation}" if self.incarnation else ""
-        return f"k{self.partition}.{self.sequence}.{self.record_count}{of}"
+        return f"k{self.partition}.{self.sequence}.{self.record_count}"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -97,6 +98,8 @@ def staged_name(
     number: int, topic: str, sequence: int | StagedLane | None, unique: str, *, suffix: str = ".arrow"
 ) -> str:
     """The name of a staged object below ``staged_prefix``. Offsets have another ``suffix`` (``staged_offsets``)."""
+    if isinstance(sequence, StagedLane) and sequence.incarnation:
+        unique = f"i{sequence.incarnation}-{unique}"
     return f"{number:08d}-{topic_hash(topic)}-{'x' if sequence is None else sequence}-{unique}{suffix}"
 
 

@@ -345,8 +345,9 @@ async def test_a_batch_may_be_staged_by_two_versions() -> None:
     producing = await staged(gateway)
     objects = gateway.store.objects
     for info in list(objects.list("system/transactions/staged/"))[::2]:
-        number, topic, lane, unique = info.key.split("-", 3)
-        objects.put("-".join((number, topic, lane.rpartition(".")[0], unique)), objects.get(info.key))
+        number, topic, lane, incarnation, unique = info.key.split("-", 4)
+        assert incarnation.startswith("i")
+        objects.put("-".join((number, topic, lane, unique)), objects.get(info.key))
         objects.delete(info.key)
     await end(gateway, producing)
     assert await found(gateway) == WANTED
