@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from log_format import limits
@@ -14,7 +16,14 @@ from log_format.transactions.staged_index import (
     decode_index,
     encode_index,
 )
-from log_format.transactions.staged_records import StagedLane, staged_key, staged_name, topic_hash
+from log_format.transactions.staged_records import (
+    StagedLane,
+    incarnation_hash,
+    parse_name,
+    staged_key,
+    staged_name,
+    topic_hash,
+)
 
 
 def batch(partition: int, sequence: int, size_bytes: int = 10, records: int = 2) -> IndexedBatch:
@@ -59,6 +68,21 @@ def test_an_index_that_is_none_is_corrupt(data: bytes) -> None:
     """Whoever put it there: nothing outside of the transaction is read."""
     with pytest.raises(CorruptData):
         decode_index(data, "key")
+
+
+def test_a_batchs_name_is_one_for_gateways_of_before() -> None:
+    """One that does not know of incarnations must not pass over the batch: it would commit the transaction without it."""
+    before = re.compile(
+        r"([0-9]{8})-([0-9a-f]{20})-(x|[0-9]{1,18}|k([0-9]{1,9})\.([0-9]{1,10})\.([0-9]{1,10}))-[A-Za-z0-9-]+(?:\.arrow|\.json)"
+    )
+    unique = "0f8fad5b-d9cb-469f-a165-70867728950e"
+    for incarnation in ("", incarnation_hash("i")):
+        lane = StagedLane(3, 4, 5, incarnation)
+        name = staged_name(0, "t", lane, unique)
+        assert before.fullmatch(name), name
+        staged = parse_name(name)
+        assert staged is not None
+        assert staged.lane == lane
 
 
 def test_the_name_of_an_index_is_a_staged_object() -> None:
