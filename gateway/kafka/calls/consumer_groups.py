@@ -15,6 +15,7 @@ from gateway.groups.assignment.assignors import ASSIGNORS as TIDELOG_ASSIGNORS
 from gateway.groups.bounds import PATTERN_CHARACTERS_MAX, SESSION_TIMEOUT_MS_DEFAULT, SUBSCRIBED_TOPICS_MAX
 from gateway.groups.calls.epochs import ASSIGNORS, LEAVES, Beat
 from gateway.groups.calls.groups import GroupDescription, heartbeat_interval_ms
+from gateway.groups.subscription.re2_pattern import in_python
 from gateway.kafka.call import Answer, KafkaCall, later
 from gateway.kafka.calls.classic_groups import client_name
 from gateway.kafka.calls.coordinator import (
@@ -102,11 +103,18 @@ async def _beat(call: KafkaCall, request: Any, ids: TopicIds) -> Beat:
         client_id=client_name(call),
         rebalance_timeout_ms=rebalance_ms if rebalance_ms > 0 else None,
         topics=None if topics is None else tuple(sorted(set(topics))),
-        pattern=pattern,
+        pattern=_in_python(pattern) if pattern else pattern,
         assignor=request.server_assignor or None,
         owned=None if owned is None else await _owned(call, group, member_id, owned, ids),
         reader=call.reader,
     )
+
+
+def _in_python(pattern: str) -> str:
+    try:
+        return in_python(pattern)
+    except ValueError as problem:
+        raise InvalidPattern(f"The subscribed topics' pattern {problem}.") from problem
 
 
 async def _owned(call: KafkaCall, group: str, member_id: str, owned: Iterable[Any], ids: TopicIds) -> Partitions:

@@ -131,22 +131,38 @@ def test_static_members_of_a_consumer_group_are_removed_by_their_instance_id(gat
     assert static != kept
 
 
+def test_a_members_pattern_is_in_the_syntax_of_re2(gateway: KafkaGateway, wire: Wire) -> None:
+    """A member is given the topics that match; what RE2 refuses is refused."""
+    gateway.topic("patterned-77", 1)
+    refused = ("patterned-(?=7)77", r"patterned-\d++")
+    codes = [beaten(wire, "patterned", subscribed_topic_regex=one).error_code for one in refused]
+    assert codes == [ErrorCode.invalid_regular_expression] * 2
+    answer = beaten(wire, "patterned", subscribed_topic_regex=r"\Qpatterned\E-[[:digit:]]\pN\z")
+    assert answer.error_code is ErrorCode.none, answer
+    (topic,) = answer.assignment.topic_partitions
+    assert topic.partitions == (0,)
+
+
 def joined(wire: Wire, group: str, topic: str, instance_id: str | None = None) -> str:
     """The id of a new member to which the gateway assigns partitions."""
-    answer = wire.call(
+    answer = beaten(wire, group, instance_id=instance_id, subscribed_topic_names=[topic])
+    assert answer.error_code is ErrorCode.none, answer
+    member_id: str = answer.member_id
+    return member_id
+
+
+def beaten(wire: Wire, group: str, **wish: Any) -> Any:
+    """The answer to a new member."""
+    plain = {"instance_id": None, "subscribed_topic_names": None, "subscribed_topic_regex": None}
+    return wire.call(
         "consumer_group_heartbeat",
         1,
         group_id=group,
         member_id=uuid.uuid4().hex,
         member_epoch=0,
-        instance_id=instance_id,
         rack_id=None,
         rebalance_timeout=timedelta(seconds=60),
-        subscribed_topic_names=[topic],
-        subscribed_topic_regex=None,
         server_assignor=None,
         topic_partitions=[],
+        **(plain | wish),
     )
-    assert answer.error_code is ErrorCode.none, answer
-    member_id: str = answer.member_id
-    return member_id
