@@ -3,6 +3,7 @@
 1. Batches are staged without a look at the others: a listing for each would double the price of a small transaction.
 2. A gateway adds up what it staged itself. It lists the transaction when that is a quarter of what was left of a bound at the
    last listing, since other gateways stage batches of the same transaction. So four gateways together stay within the bound.
+   It lists once for a hundredth of a bound at most: of 100,000 batches a listing is 100 requests.
 3. A refusal rests on a listing that began after the batch arrived, never on the sum: a batch that came twice is in the sum twice.
 
 More gateways than four may cross it together. The commit judges the whole once more (``Staging.check_whole``).
@@ -42,14 +43,21 @@ class StagedSizes:
             self._sizes.popitem(last=False)
         size.size_bytes += size_bytes
         size.count += 1
-        return self._share(size) >= size.share_due
+        share = self._share(size)
+        is_due = share >= size.share_due
+        if is_due:
+            size.share_due = _next_due(share)  # batches beside this one need not list it, too
+        return is_due
 
     def listed(self, transaction_id: str, size_bytes: int, count: int) -> None:
         """Count anew from a listing, the batch that is to be staged included."""
         size = _Size(size_bytes, count)
-        share = self._share(size)
-        size.share_due = share + (1 - share) / 4
+        size.share_due = _next_due(self._share(size))
         self._sizes[transaction_id] = size
 
     def _share(self, size: _Size) -> float:
         return max(size.size_bytes / self._bytes_max, size.count / self._count_max)
+
+
+def _next_due(share: float) -> float:
+    return min(1.0, share + max((1 - share) / 4, 0.01))

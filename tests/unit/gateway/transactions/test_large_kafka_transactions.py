@@ -63,6 +63,20 @@ def test_a_small_transaction_is_not_listed() -> None:
     assert sizes.added("t", 1)
 
 
+def test_a_large_transaction_is_listed_a_few_times() -> None:
+    """Up to its bound some twenty times, however many batches are under way at once; beyond it for each batch."""
+    sizes, listings, under_way = StagedSizes(1 << 60, 100_000), 0, 16
+    count = 0
+    while count < 100_000:
+        due = [sizes.added("t", 1) for _ in range(under_way)]
+        count += under_way
+        listings += sum(due)
+        if any(due):
+            sizes.listed("t", count, count)
+    assert 10 < listings < 30 + under_way
+    assert all(sizes.added("t", 1) for _ in range(10))
+
+
 def test_counts_have_a_bound() -> None:
     """Past the bound the transaction that was longest unused is forgotten."""
     sizes = StagedSizes(1_000_000, 1_000_000)
