@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from log_format.bounded_read import read_bounded
 from log_format.clock import Clock
@@ -25,6 +25,9 @@ from log_format.transactions.batch import transaction_batch
 from log_format.transactions.row import TransactionRow
 from log_format.transactions.staged_index import IndexedBatch
 from log_format.transactions.staged_records import StagedRecords, decode_staged, staged_key
+
+BATCHES_MAX: Final = 4_096
+"""Batches of one piece: each takes some 10 KiB beside its records while it is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +48,14 @@ class Placement:
 
 
 def pieces_of(batches: Sequence[IndexedBatch], bytes_max: int) -> list[Piece]:
-    """The pieces of one topic's batches: each has one batch, or at most ``bytes_max`` staged bytes."""
+    """The pieces of one topic's batches: each has one batch, or at most ``bytes_max`` staged bytes in ``BATCHES_MAX``."""
     found: list[Piece] = []
     some: list[IndexedBatch] = []
     size_bytes = 0
     for batch in sorted(
         batches, key=lambda one: one.lane.partition
     ):  # stable: sequences keep their order, and may wrap
-        if some and size_bytes + batch.size_bytes > bytes_max:
+        if some and (size_bytes + batch.size_bytes > bytes_max or len(some) == BATCHES_MAX):
             found.append(_piece(some))
             some, size_bytes = [], 0
         some.append(batch)

@@ -44,6 +44,12 @@ def test_pieces_are_in_order_of_partition_and_of_what_came_first() -> None:
     assert [dict(piece.counts) for piece in pieces] == [{0: 2}, {0: 2}, {0: 2, 1: 2}, {1: 2}]
 
 
+def test_a_piece_has_a_bounded_number_of_batches() -> None:
+    """Each takes memory beside its records."""
+    pieces = pieces_of([batch(0, 2 * number) for number in range(10_000)], 1 << 30)
+    assert [len(piece.batches) for piece in pieces] == [4_096, 4_096, 1_808]
+
+
 def test_the_largest_transaction_has_an_index_and_pieces_of_bounded_size() -> None:
     """100,000 batches of 10 GiB in partitions with long numbers, in two topics with long names."""
     size = limits.KAFKA_TRANSACTION_BYTES_MAX // limits.KAFKA_TRANSACTION_BATCHES_MAX
