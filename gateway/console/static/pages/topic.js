@@ -106,7 +106,7 @@ function Settings({ topic, fixed, onChange }) {
   const hint = (name, value) => `${name.endsWith(".ms") && value > 0 ? `${duration(value)}; ` : name.endsWith("bytes") && value > 0 ? `${bytes(value)}; ` : ""}default ${DEFAULTS[name] ?? "none"}`;
   const fields = names.map((name) => {
     const value = topic.config[name] ?? "";
-    return html`<${Field} key=${name} label=${name} name=${name} value=${value} options=${CHOICES[name]} disabled=${fixed} hint=${hint(name, value)} />`;
+    return html`<${Field} key=${name} label=${name} name=${name} value=${value} options=${CHOICES[name]?.map((one) => [one, one || "none"])} disabled=${fixed} hint=${hint(name, value)} />`;
   });
   return html`<section class="card" aria-labelledby="settings"><h2 id="settings">Settings</h2>
     <${Form} action="Change" disabled=${fixed} onSend=${send}>
