@@ -73,7 +73,11 @@ def flushes(store_uri: str) -> dict[str, float]:
         with prices.of("propose the commit, encode and decode it"):
             actions = append.propose(state, now_ms).actions
             info = CommitInfo(
-                timestamp=now_ms, operation="WRITE", operation_parameters={}, engine_info="parts/1", txn_id=new_id()
+                timestamp=now_ms,
+                operation="WRITE",
+                operation_parameters={},
+                engine_info="tidelog-parts/1",
+                txn_id=new_id(),
             )
             data = encode_commit(info, actions)
             commit = decode_commit(data, "parts")

@@ -25,6 +25,7 @@ from compaction.rewrite import Done, Task
 from compaction.workers import Workers
 from log_format import layout, limits
 from log_format.checkpoints import checkpoint
+from log_format.checkpoints.put_back import PutBack, needs_putting_back
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
 from log_format.delta.cleaned_log import note_cleaned
@@ -90,7 +91,8 @@ class TopicUpkeep:
 
     def run(self, totals: Totals, *, collect: bool) -> None:
         """One round; ``collect``: delete unneeded objects, too, which costs listings."""
-        state = self._log.refresh()
+        self._log.refresh()
+        state = self._put_back()
         # First, so that the later steps replay little.
         self._write_checkpoint(totals)
         if state.exists:
@@ -98,6 +100,23 @@ class TopicUpkeep:
             self._rewrite(totals)
         if collect:
             self._collect(totals)
+
+    def _put_back(self) -> TopicState:
+        """Undo what other programs did to the table, and keep them away from now on. The state afterwards."""
+        state, told = self._log.state, self._log.state.foreign
+        change = PutBack(self._store, self.topic)
+        while needs_putting_back(state):
+            if self._is_dry_run:
+                self._report.event("would put back", topic=self.topic, files=len(state.foreign.touched))
+                return state
+            change.look(state, self._clock.now_ms())
+            committed = self._committer.commit(change)
+            state = committed.state
+            if not committed.attempts:
+                break
+        if not told.is_put_back and state.foreign.is_put_back:
+            self._report.event("put back", topic=self.topic, files=len(told.touched), foreign=str(told.last))
+        return state
 
     def _retain(self, state: TopicState, totals: Totals) -> None:
         """Apply retention, in as many commits as it takes: each removes a bounded number of segments."""

@@ -28,6 +28,7 @@ from gateway.engine.bounds import (
 from gateway.engine.expired import ExpiredOnArrival
 from gateway.engine.fetching import Fetching
 from gateway.engine.following import Following
+from gateway.engine.foreign_watch import ForeignWatch
 from gateway.engine.history import History
 from gateway.engine.journal_peers import JournalPeers, NoPeers
 from gateway.engine.locating import Locating
@@ -153,6 +154,7 @@ def _topic_parts(
         tail=journals.tail,
         budget=journals.budget,
         watch=MaintenanceWatch(access.clock, access.metrics, segments_behind=bounds.segments_behind),
+        foreign=ForeignWatch(access.store, access.clock, access.metrics),
         contended=ownership.contended,
         draining=draining,
         expired=ExpiredOnArrival(access.metrics),
@@ -210,6 +212,7 @@ class LogEngine:
         cold = JournalReader(cold_store, cache_bytes=bounds.journal_cache_bytes_max), self._cold_pool
         parts = _topic_parts(self._access, self.journals, cold, ownership=ownership, draining=self._draining)
         self.topics = TopicRegistry(parts, topics)
+        self.foreign = parts.foreign
         self._read_by(parts, cold_store)
         self.administration = Administration(
             self.topics, self._access, self.journals, cold_store=cold_store, cold_pool=self._cold_pool
@@ -349,6 +352,7 @@ class LogEngine:
         await self.groups.drain()
         await self.queues.drain()
         await self.delayed.drain()
+        await self.foreign.drain()
         await asyncio.gather(self.topics.drain(), self.journals.drain())
         self._access_watch.stop()
         await self.access_table.drain()

@@ -6,13 +6,16 @@ from typing import Final, Literal
 
 import msgspec
 
-Kind = Literal["denial", "failed_login", "administration", "vending"]
+from log_format.delta.foreign import ForeignCommit
+
+Kind = Literal["denial", "failed_login", "administration", "vending", "foreign_commit"]
 
 
 class AuditEvent(msgspec.Struct, frozen=True, kw_only=True):
     """``time``: milliseconds since the epoch. ``route``: the template, None for an unknown route.
 
-    ``source``: the client's address. ``count``: how often it happened, from ``time`` on.
+    ``source``: the client's address. A ``foreign_commit`` has no caller: ``operation`` is the other program's word, ``method``
+    its name, ``request_id`` the version in the topic's log. ``count``: how often it happened, from ``time`` on.
     """
 
     time: int
@@ -26,6 +29,22 @@ class AuditEvent(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
     source: str | None
     count: int = 1
+
+
+def of_foreign_commit(topic: str, commit: ForeignCommit, now_ms: int) -> AuditEvent:
+    """Another program wrote a topic's table."""
+    return AuditEvent(
+        time=commit.at_ms or now_ms,
+        kind="foreign_commit",
+        principal=None,
+        operation=commit.operation or None,
+        resource_type="topic",
+        resource=topic,
+        method=commit.program,
+        route=None,
+        request_id=str(commit.version),
+        source=None,
+    )
 
 
 encode_event: Final = msgspec.json.Encoder().encode

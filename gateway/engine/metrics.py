@@ -74,6 +74,11 @@ class EngineMetrics:
             "Loaded topics with more segments than maintenance would leave.",
             registry=registry,
         )
+        self.foreign_commits = Counter(
+            "tidelog_foreign_commits",
+            "Commits of other programs to topics' tables: they count for nothing and are put back.",
+            registry=registry,
+        )
         self.waiting_polls = Gauge("tidelog_waiting_polls", "Long polls and event streams.", registry=registry)
 
     def _make_journals(self, registry: CollectorRegistry) -> None:

@@ -12,6 +12,7 @@ from typing import TypeVar
 from gateway.engine.appending import Appending, PendingBatch
 from gateway.engine.bounds import PARTITION_STATE_BYTES, TOPIC_BYTES
 from gateway.engine.expired import ExpiredOnArrival
+from gateway.engine.foreign_watch import ForeignWatch
 from gateway.engine.maintenance_watch import MaintenanceWatch
 from gateway.engine.manifest_budget import ManifestBudget
 from gateway.engine.moving import Moving, MovingParts
@@ -49,6 +50,7 @@ class TopicParts:
     tail: TailCache
     budget: ManifestBudget
     watch: MaintenanceWatch
+    foreign: ForeignWatch
     contended: asyncio.Event
     draining: Draining
     expired: ExpiredOnArrival
@@ -133,6 +135,11 @@ class OpenTopic(OpenTable[TopicState]):
         history_bytes = state.producers.memory_bytes + state.transactions.memory_bytes
         total_bytes = TOPIC_BYTES + partitions_bytes + history_bytes + manifest_bytes
         self._parts.budget.hold(self.name, total_bytes=total_bytes, manifest_bytes=manifest_bytes)
+
+    @property
+    def own_state(self) -> TopicState:
+        """The table's state alone."""
+        return self.log.state
 
     @property
     def journal(self) -> OpenJournal | None:
@@ -300,6 +307,7 @@ class OpenTopic(OpenTable[TopicState]):
             grown = (state.next_offsets[:known] != before.next_offsets).nonzero()[0].tolist()
             self.waiters.wake([*grown, *range(known, state.partition_count)])
         self._parts.watch.consider(self, state)
+        self._parts.foreign.consider(self, before, state)
         self.count_memory()
 
     async def move(

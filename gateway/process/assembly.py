@@ -21,6 +21,7 @@ import pyarrow as pa
 from gateway.access.authentication import Authentication
 from gateway.access.bootstrap import read_bootstrap_token
 from gateway.activity.activity import Activity
+from gateway.audit.event import of_foreign_commit
 from gateway.audit.recording import Recording
 from gateway.audit.trail import AuditTrail
 from gateway.certificate import Certificate, PeerTrust
@@ -234,7 +235,7 @@ def _quotas(settings: Settings, engine: LogEngine, clock: Clock) -> Quotas:
 
 
 def _recording(settings: Settings, engine: LogEngine, clock: Clock, metrics: Metrics) -> Recording:
-    return Recording(
+    recording = Recording(
         AuditTrail(clock=clock, registry=metrics.registry),
         engine.topics,
         engine.administration,
@@ -242,6 +243,8 @@ def _recording(settings: Settings, engine: LogEngine, clock: Clock, metrics: Met
         clock=clock,
         is_required=settings.audit_mode == "required",
     )
+    engine.foreign.tell = lambda topic, commit: recording.note(of_foreign_commit(topic, commit, clock.now_ms()))
+    return recording
 
 
 def _answer_memory(settings: Settings) -> MemoryBudget:

@@ -23,6 +23,7 @@ from gateway.routes import spent
 from gateway.routes.held_response import held_json, room_for_answer
 from gateway.routes.typed_route import TypedRoute
 from log_format import layout, limits
+from log_format.delta.foreign import ForeignWrites
 from log_format.errors import ErrorCode
 from log_format.topic.config import SETTINGS, ChoiceSetting, IntegerSetting
 from log_format.topic.state import TopicState
@@ -134,6 +135,17 @@ class CommitPlace(TypedDict):
     drained_until_ms: fields.Timestamp
 
 
+class Foreign(TypedDict):
+    """The last commit that another program made in the topic's table: it counted for nothing. `put_back`: readers of Delta see
+    the table as it was again."""
+
+    version: fields.Count
+    program: str
+    operation: str
+    at: fields.Timestamp | None
+    put_back: bool
+
+
 class Topic(TypedDict):
     """A topic. `config` has all settings, defaults included."""
 
@@ -146,6 +158,7 @@ class Topic(TypedDict):
     topic_id: str
     created_at: fields.Timestamp
     commit: CommitPlace
+    foreign_commit: Foreign | None
 
 
 class TopicPage(TypedDict):
@@ -288,6 +301,20 @@ def _described(request: Request, state: TopicState) -> Topic:
         "topic_id": state.topic_id or "",
         "created_at": state.created_at_ms,
         "commit": _commit_place(state),
+        "foreign_commit": _foreign(state.foreign),
+    }
+
+
+def _foreign(foreign: ForeignWrites) -> Foreign | None:
+    last = foreign.last
+    if last is None:
+        return None
+    return {
+        "version": last.version,
+        "program": last.program,
+        "operation": last.operation,
+        "at": last.at_ms,
+        "put_back": foreign.is_put_back,
     }
 
 

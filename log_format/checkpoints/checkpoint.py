@@ -9,7 +9,7 @@ What the topic remembers of producers and transactions is in the file's metadata
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,7 +24,13 @@ from log_format.checkpoints.memory import KEYS, NO_MEMORY, memory_of, with_memor
 from log_format.checkpoints.reconciliation import Reconciliation
 from log_format.checkpoints.segments import segments_of
 from log_format.delta.actions import Commit, decode_commit, plain_path
-from log_format.delta.checkpoint_file import CheckpointFile, decode_checkpoint_file, encode_checkpoint_pieces, in_turn
+from log_format.delta.checkpoint_file import (
+    CheckpointFile,
+    decode_checkpoint_file,
+    encode_checkpoint_pieces,
+    in_turn,
+    is_own_checkpoint,
+)
 from log_format.delta.checkpoint_hint import hinted_version
 from log_format.delta.checkpoint_schema import SCHEMA, as_corrupt, check_required, conforming, present, refuse_features
 from log_format.delta.cleaned_log import cleaned_below
@@ -56,12 +62,14 @@ def write_table_checkpoint(
 
     ``journal``: what a journal knows of its topics at that version. Where the caller has it, no commit is replayed for it.
 
-    Does nothing when there is a checkpoint of this version or a later one. Replacing it could change its tombstones, which depend
-    on the time of writing, under a reader by ranges (S3A), which fails then. Raises ``StoreUnavailable``, ``CorruptData``.
+    Does nothing while what foreign commits touched in a topic is not put back (``put_back``): whoever loaded from the checkpoint
+    would not know of it. Does nothing when there is a checkpoint of this version or a later one. Replacing it could change its
+    tombstones, which depend on the time of writing, under a reader by ranges (S3A), which fails then. Raises
+    ``StoreUnavailable``, ``CorruptData``.
     """
     hint = hinted_checkpoint(store, root)
     found = _moved_on(store, root, hint, version, now_ms, journal=journal)
-    if found is None:
+    if found is None or found.reconciliation.awaits_putting_back:
         return
     with in_turn(0 if found.base is None else found.base.size_bytes):
         data, row_count = encode_checkpoint_pieces(found.rows(), found.metadata())
@@ -135,23 +143,28 @@ def _moved_on(
     journal: JournalTopics | None = None,
 ) -> _MovedOn | None:
     """The log at ``version``; None when there is a checkpoint of a later one. Raises ``StoreUnavailable``, ``CorruptData``."""
-    base = _newest_version(store, root, hint)
+    listed = _listed_versions(store, root, hint)
     for _ in range(limits.LOAD_ATTEMPTS_MAX):
-        if base is not None and base > version:
-            return None
-        found, missing = _reconciled(store, root, base, version, now_ms, seen=seen, journal=journal)
-        newest = _newest_version(store, root, hint)
-        if newest == base:
+        found, missing = None, ""
+        try:
+            base = _newest_own(store, root, listed)
+            if base is not None and base[0] > version:
+                return None
+            found = _reconciled(store, root, base, version, now_ms, seen=seen, journal=journal)
+        except ObjectMissing as problem:
+            missing = problem.key
+        newest = _listed_versions(store, root, hint)
+        if newest == listed:
             if found is None:
                 raise CorruptData(f"The log of {root} lacks {missing}.", object=missing)
             return found
-        base = newest  # its predecessors may have been cleaned away during the read
+        listed = newest  # their predecessors may have been cleaned away during the read
     prefix = layout.table_log_prefix(root)
     raise StoreUnavailable(prefix, "the log grows faster than it can be read", may_have_happened=False)
 
 
-def _newest_version(store: ObjectStore, root: str, hint: int | None) -> int | None:
-    """The version of the newest checkpoint. Where a listing costs the whole log: of any checkpoint with all commits after it.
+def _listed_versions(store: ObjectStore, root: str, hint: int | None) -> list[int]:
+    """The versions of checkpoints, newest first. Where a listing costs the whole log: any one with all commits after it.
 
     ``hint`` only says where to look first; it may be old.
     """
@@ -159,13 +172,31 @@ def _newest_version(store: ObjectStore, root: str, hint: int | None) -> int | No
     if hint is not None and not store.lists_from_key:
         key = layout.table_checkpoint_key(root, hint)
         if _exists(store, key) and cleaned_below(store, root) <= hint + 1:
-            return hint
+            return [hint]
     for start_after in ("",) if hint is None else (f"{prefix}{hint:020d}", ""):
         keys = (info.key for info in store.list(prefix, start_after=start_after))
         versions = [version for key in keys if (version := layout.checkpoint_version(key)) is not None]
         if versions:
-            return max(versions)
-    return None
+            return sorted(versions, reverse=True)
+    return []
+
+
+def _newest_own(store: ObjectStore, root: str, listed: Sequence[int]) -> tuple[int, bytes] | None:
+    """The newest checkpoint that Tidelog wrote, and its bytes; of those ``listed``, or else of all. None: the log has all of it.
+
+    Raises ``ObjectMissing``, ``StoreUnavailable``.
+    """
+    for version in listed:
+        data = read_bounded(store, layout.table_checkpoint_key(root, version), limits.CHECKPOINT_BYTES_MAX)
+        if is_own_checkpoint(data):
+            return version, data
+    if not listed:
+        return None
+    every = _listed_versions(store, root, None)
+    if every != list(listed):
+        return _newest_own(store, root, every)
+    # Only other programs' checkpoints are there. Without the first commit one of them is all there is of the log's beginning.
+    return None if _exists(store, layout.table_commit_key(root, 0)) else (every[0], data)
 
 
 def _exists(store: ObjectStore, key: str) -> bool:
@@ -179,27 +210,23 @@ def _exists(store: ObjectStore, key: str) -> bool:
 def _reconciled(
     store: ObjectStore,
     root: str,
-    base: int | None,
+    base: tuple[int, bytes] | None,
     version: int,
     now_ms: int,
     *,
     seen: Seen | None,
     journal: JournalTopics | None,
-) -> tuple[_MovedOn | None, str | None]:
-    """The log at ``version``, from the checkpoint ``base`` on; or the key of the object that is missing."""
-    try:
-        file, head = None, with_memory(SCHEMA.empty_table(), NO_MEMORY)
-        if base is not None:
-            data = read_bounded(store, layout.table_checkpoint_key(root, base), limits.CHECKPOINT_BYTES_MAX)
-            with as_corrupt(root, base):
-                file = CheckpointFile(data)
-                head = file.head()
-                refuse_features(head, layout.table_checkpoint_key(root, base))
-        commits = _commits(store, root, range(0 if base is None else base + 1, version + 1), seen)
-        reconciliation = Reconciliation(head, commits, now_ms, journal)
-        return _MovedOn(file, reconciliation, root, -1 if base is None else base), None
-    except ObjectMissing as problem:
-        return None, problem.key
+) -> _MovedOn:
+    """The log at ``version``, from its checkpoint on. Raises ``ObjectMissing``, ``CorruptData``, ``StoreUnavailable``."""
+    file, head, begun = None, with_memory(SCHEMA.empty_table(), NO_MEMORY), -1
+    if base is not None:
+        begun, data = base
+        with as_corrupt(root, begun):
+            file = CheckpointFile(data)
+            head = file.head()
+            refuse_features(head, layout.table_checkpoint_key(root, begun))
+    commits = _commits(store, root, range(begun + 1, version + 1), seen)
+    return _MovedOn(file, Reconciliation(head, commits, now_ms, journal), root, begun)
 
 
 def _commits(store: ObjectStore, root: str, versions: range, seen: Seen | None) -> Iterator[Commit]:

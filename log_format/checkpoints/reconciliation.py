@@ -16,6 +16,7 @@ from log_format import limits
 from log_format.checkpoints.memory import NO_MEMORY, memory_of, with_memory
 from log_format.delta.actions import Add, Commit, MetaData, Protocol, Remove
 from log_format.delta.checkpoint_schema import ADD, METADATA, PROTOCOL, REMOVE, SCHEMA, TXN, present
+from log_format.delta.foreign import NOTHING_FOREIGN
 from log_format.journal.topics import JournalTopics
 from log_format.topic.config import TopicConfig
 from log_format.topic.deleted_files import DELETED_FILES_APP_ID
@@ -44,10 +45,16 @@ class Reconciliation:
         self._back: set[str] = set()
         self._now_ms = now_ms
         self._is_remembered = journal is not None
+        self._foreign = NOTHING_FOREIGN
         for commit in commits:
             self._take(commit)
         if journal is not None:
             self._memory = self._memory._replace(journal=journal)
+
+    @property
+    def awaits_putting_back(self) -> bool:
+        """Whether the table is a topic's, and has files that foreign commits touched and none of Tidelog has named since."""
+        return bool(self._foreign.touched) and PARTITION_COUNT_PROPERTY in self._configuration()
 
     def with_metadata(self, table: pa.Table) -> pa.Table:
         """The table with the checkpoint's metadata added."""
@@ -59,13 +66,12 @@ class Reconciliation:
         yield from _rows("protocol", pa.array([self._protocol], PROTOCOL).drop_null())
         yield from _rows("metaData", pa.array([self._metadata], METADATA).drop_null())
         yield from _rows("txn", pa.array(txns, TXN))
-        gone = pa.array(list(self._gone), pa.string())
-        for piece in adds_before():
-            yield from _rows("add", _without(present(piece, "add"), gone))
-        yield from _rows("add", pa.array(list(self._adds.values()), ADD))
-        oldest_ms = self._tombstones_from_ms()
         # As an Arrow array: there may be hundreds of thousands of tombstones.
         named = pa.array(list(self._gone | self._back), pa.string())
+        for piece in adds_before():
+            yield from _rows("add", _without(present(piece, "add"), named))
+        yield from _rows("add", pa.array(list(self._adds.values()), ADD))
+        oldest_ms = self._tombstones_from_ms()
         for piece in removes_before():
             yield from _rows("remove", _younger(_without(present(piece, "remove"), named), oldest_ms))
         yield from _rows("remove", _younger(pa.array(list(self._removes.values()), REMOVE), oldest_ms))
@@ -80,6 +86,12 @@ class Reconciliation:
         return dict(self._metadata["configuration"] or ()) if self._metadata else {}
 
     def _take(self, commit: Commit) -> None:
+        if commit.foreign is not None:
+            self._foreign = self._foreign.after_foreign(commit.foreign, 0)
+            return
+        if self._foreign.touched:
+            paths = (action.path for actions in (commit.adds, commit.removes) for action in actions)
+            self._foreign = self._foreign.after_own(paths, says_table=False)
         if commit.protocol is not None:
             self._protocol = _protocol(commit.protocol)
         if commit.metadata is not None:
@@ -138,7 +150,11 @@ def _pairs(mapping: Mapping[str, str | None] | None) -> list[tuple[str, str | No
 
 
 def _protocol(protocol: Protocol) -> dict[str, Any]:
-    return {"minReaderVersion": protocol.min_reader_version, "minWriterVersion": protocol.min_writer_version}
+    return {
+        "minReaderVersion": protocol.min_reader_version,
+        "minWriterVersion": protocol.min_writer_version,
+        "writerFeatures": protocol.writer_features or None,
+    }
 
 
 def _metadata(metadata: MetaData) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from log_format.checkpoints.segments import columns_of, segments_of
 from log_format.delta.actions import MetaData
 from log_format.delta.checkpoint_file import CheckpointFile, in_turn
 from log_format.delta.checkpoint_schema import SCHEMA, as_corrupt, check_required, conforming, present, refuse_features
+from log_format.delta.features import FEATURE
 from log_format.errors import CorruptData
 from log_format.topic.state import TopicState
 
@@ -42,8 +43,14 @@ def _read(data: bytes, topic: str, version: int) -> TopicState:
         newest_ms = pc.max(pc.struct_field(present(table, "add"), "modificationTime")).as_py() or 0
     if metadata is None:
         raise CorruptData(f"The checkpoint {version} of topic {topic!r} has no metaData.", topic=topic)
+    protocols = present(table, "protocol").to_pylist()
     state = TopicState.absent(topic, version).with_reconciled(
-        metadata, txns, newest_ms, memory.producers, memory.transactions
+        metadata,
+        txns,
+        newest_ms,
+        memory.producers,
+        memory.transactions,
+        is_guarded=any(FEATURE in (protocol["writerFeatures"] or ()) for protocol in protocols),
     )
     pieces = _pieces(file)
     while True:

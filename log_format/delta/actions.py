@@ -19,8 +19,10 @@ from urllib.parse import unquote
 
 import msgspec
 
-from log_format.delta.features import refusal, refuse_metadata, refuse_protocol
+from log_format.delta.features import FEATURE, READER_VERSION, WRITER_VERSION, refusal, refuse_metadata, refuse_protocol
+from log_format.delta.foreign import ForeignActions, foreign_actions, is_own
 from log_format.errors import CorruptData
+from log_format.version import __version__
 
 Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """The range of Delta's ``long``."""
@@ -29,10 +31,22 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class Protocol(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The protocol versions that a reader and a writer must support: 1 and 2, which all programs do."""
+    """The protocol versions that a reader and a writer must support, and of version 7 the features that a writer must know."""
 
-    min_reader_version: int = 1
-    min_writer_version: int = 2
+    min_reader_version: int
+    min_writer_version: int
+    writer_features: list[str] | msgspec.UnsetType | None = msgspec.UNSET
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether no program but Tidelog may write."""
+        return FEATURE in (self.writer_features or ())
+
+
+PROTOCOL: Final = Protocol(
+    min_reader_version=READER_VERSION, min_writer_version=WRITER_VERSION, writer_features=[FEATURE]
+)
+"""That of every table that is made now: all programs read it, and none but Tidelog writes it."""
 
 
 class Format(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +106,7 @@ class CommitInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     timestamp: int | None = None
     operation: str | None = None
     operation_parameters: dict[str, str] | None = None
-    engine_info: str | None = None
+    engine_info: str = f"tidelog/{__version__}"
     txn_id: str | None = None
     tags: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
@@ -113,6 +127,8 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     adds: tuple[Add, ...]
     removes: tuple[Remove, ...]
     txns: tuple[Txn, ...]
+    foreign: ForeignActions | None = None
+    """What another program's commit touched; such a commit has nothing else here. None: Tidelog made it."""
     content: Any = None
     """What the table's reader would make of the tags, where the committer knows it; None: they are to be read."""
 
@@ -120,6 +136,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
 class _SeenInfo(msgspec.Struct, kw_only=True, rename="camel"):
     """``commitInfo`` as other programs write it: the protocol leaves its content to the writer."""
 
+    engine_info: Any = None
     txn_id: Any = None
     timestamp: Any = None
     tags: Any = None
@@ -129,7 +146,6 @@ class _SeenProtocol(Protocol, frozen=True, kw_only=True, rename="camel"):
     """``protocol`` as other programs write it."""
 
     reader_features: list[str] | None = None
-    writer_features: list[str] | None = None
 
 
 class _Line(msgspec.Struct, kw_only=True, rename="camel"):
@@ -181,16 +197,21 @@ def commit_of(info: CommitInfo, actions: Sequence[Action], content: Any = None) 
 
 
 def decode_commit(data: bytes, key: str) -> Commit:
-    """The commit in these bytes; ``key`` names the object in errors.
+    """The commit in these bytes; ``key`` names the object in errors. Of another program's commit only ``foreign`` is told.
 
-    Raises only ``CorruptData``; its subclass ``UnsupportedTable`` for features that no table of Tidelog has.
+    Raises only ``CorruptData``; its subclass ``UnsupportedTable`` for features that this release does not know.
     """
     try:
         lines = [_DECODER.decode(line) for line in data.split(b"\n") if line.strip()]
+        info = next((line.commit_info for line in lines if line.commit_info is not None), _SeenInfo())
+        if not is_own(info.engine_info):
+            return _foreign(data, info, key)
         _refuse_features(data, lines, key)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+        foreign = _foreign(data, _SeenInfo(), key)
+        if foreign.foreign is not None:
+            return foreign
         raise CorruptData(f"{key} is not a Delta commit: {problem}.", object=key) from problem
-    info = next((line.commit_info for line in lines if line.commit_info is not None), _SeenInfo())
     protocol = next((line.protocol for line in lines if line.protocol is not None), None)
     return Commit(
         commit_id=info.txn_id if isinstance(info.txn_id, str) else None,
@@ -209,8 +230,25 @@ def plain_path(path: str) -> str:
     return unquote(path)
 
 
+def _foreign(data: bytes, info: _SeenInfo, key: str) -> Commit:
+    """Another program's commit. ``foreign`` is None where it turns out to be Tidelog's. Raises ``CorruptData``."""
+    return Commit(
+        commit_id=info.txn_id if isinstance(info.txn_id, str) else None,
+        protocol=None,
+        metadata=None,
+        adds=(),
+        removes=(),
+        txns=(),
+        foreign=foreign_actions(data.split(b"\n"), key),
+    )
+
+
 def _plain(protocol: Protocol) -> Protocol:
-    return Protocol(min_reader_version=protocol.min_reader_version, min_writer_version=protocol.min_writer_version)
+    return Protocol(
+        min_reader_version=protocol.min_reader_version,
+        min_writer_version=protocol.min_writer_version,
+        writer_features=protocol.writer_features or msgspec.UNSET,
+    )
 
 
 def _refuse_features(data: bytes, lines: Sequence[_Line], key: str) -> None:

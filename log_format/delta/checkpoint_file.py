@@ -84,6 +84,15 @@ def _row_groups(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(group)
 
 
+def is_own_checkpoint(data: bytes) -> bool:
+    """Whether Tidelog wrote it, or nobody can say: other programs believe foreign commits. Never raises."""
+    try:
+        metadata = pq.read_metadata(pa.BufferReader(data)).metadata or {}
+    except (pa.ArrowException, OSError):
+        return True
+    return TOMBSTONES_KEY in metadata or any(key.startswith(b"tidelog.") for key in metadata)
+
+
 def decode_checkpoint_file(data: bytes, *, with_tombstones: bool) -> pa.Table:
     """The object's rows and metadata as stored; without row groups of tombstones, where they lie apart, unless asked for.
 

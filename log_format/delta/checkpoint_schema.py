@@ -51,7 +51,9 @@ METADATA: Final = pa.struct(
         ("createdTime", pa.int64()),
     ]
 )
-PROTOCOL: Final = pa.struct([("minReaderVersion", pa.int32()), ("minWriterVersion", pa.int32())])
+PROTOCOL: Final = pa.struct(
+    [("minReaderVersion", pa.int32()), ("minWriterVersion", pa.int32()), ("writerFeatures", pa.list_(pa.string()))]
+)
 SCHEMA: Final = pa.schema(
     [("txn", TXN), ("add", ADD), ("remove", REMOVE), ("metaData", METADATA), ("protocol", PROTOCOL)]
 )
@@ -98,7 +100,8 @@ def check_required(table: pa.Table) -> None:
 def refuse_features(table: pa.Table, key: str) -> None:
     """Raise ``UnsupportedTable`` where ``protocol`` or ``metaData`` has what no table of Tidelog has."""
     for protocol in present(table, "protocol").to_pylist():
-        refuse_protocol(key, protocol["minReaderVersion"] or 0, protocol["minWriterVersion"] or 0)
+        versions = protocol["minReaderVersion"] or 0, protocol["minWriterVersion"] or 0
+        refuse_protocol(key, *versions, protocol["writerFeatures"] or ())
     for metadata in present(table, "metaData").to_pylist():
         refuse_metadata(key, metadata["partitionColumns"] or (), dict(metadata["configuration"] or ()))
 

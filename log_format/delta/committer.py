@@ -27,6 +27,7 @@ from log_format import layout, limits
 from log_format.bounded_read import read_bounded
 from log_format.delta.actions import CommitInfo, commit_of, decode_commit, encode_commit
 from log_format.delta.change import Proposal, StagedFile, TableChange
+from log_format.delta.foreign import is_own
 from log_format.delta.log import TableLog
 from log_format.delta.table import StateT
 from log_format.errors import (
@@ -89,6 +90,7 @@ class Committer(Generic[StateT]):
         self._clock = log.clock
         self._new_id = new_id
         self._jitter = jitter
+        assert is_own(f"{engine}/"), "a reader would not believe its commits"
         self._engine = engine
         self._commit_bytes_max = commit_bytes_max
         self._in_doubt = False

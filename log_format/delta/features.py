@@ -1,8 +1,11 @@
-"""The Delta features that no table of Tidelog has. Readers and writers stop at them, since they would misread the table.
+"""The feature that keeps other writers away from Tidelog's tables, and those that stop a reader of Tidelog.
 
-A table has protocol 1/3 (reader, writer) or lower, and no partition columns, column mapping or deletion vectors. Any program may
-commit to it by the protocol's rules within these bounds. A commit or checkpoint that says otherwise is where reading ends: the
-version before it is the last one, until that object is gone.
+A table that is made now has protocol 1/7 with the one writer feature ``tidelog``. Every reader of Delta takes it: nothing changes
+for who reads. A writer must know each feature by name, so all but Tidelog refuse to write (Delta protocol, "Table Features").
+Tables of earlier releases have 1/2 or 1/3 until their next change of settings or round of maintenance.
+
+A commit or checkpoint of Tidelog that asks for more was written by a later release: reading ends at the version before it. What
+other programs' commits ask for does not count (``foreign``).
 """
 
 from __future__ import annotations
@@ -12,19 +15,23 @@ from typing import Final
 
 from log_format.errors import UnsupportedTable
 
+FEATURE: Final = "tidelog"
 READER_VERSION: Final = 1
-WRITER_VERSION: Final = 3
-"""3: a topic that was ever at a journal. Releases before journals take 2 at most, so they never append beside one."""
+WRITER_VERSION: Final = 7
+_LEGACY_WRITER_VERSION: Final = 3
 _COLUMN_MAPPING: Final = "delta.columnMapping.mode"
 
 
 def refuse_protocol(key: str, reader_version: int, writer_version: int, features: Iterable[str] = ()) -> None:
     """Raise ``UnsupportedTable`` for a protocol above ours; ``key`` names the object that says so."""
-    if reader_version <= READER_VERSION and writer_version <= WRITER_VERSION:
+    named = set(features)
+    is_ours = writer_version == WRITER_VERSION and named <= {FEATURE}
+    if reader_version <= READER_VERSION and (is_ours or writer_version <= _LEGACY_WRITER_VERSION):
         return
-    named = ", ".join(sorted(set(features)))
-    what = f"the Delta protocol {reader_version}/{writer_version}" + (f" ({named})" if named else "")
-    raise refusal(key, f"{what}, and Tidelog has {READER_VERSION}/{WRITER_VERSION}")
+    what = f"the Delta protocol {reader_version}/{writer_version}"
+    if named - {FEATURE}:
+        what += f" ({', '.join(sorted(named - {FEATURE}))})"
+    raise refusal(key, what)
 
 
 def refuse_metadata(key: str, partition_columns: Sequence[str], configuration: Mapping[str, str]) -> None:
@@ -38,7 +45,7 @@ def refuse_metadata(key: str, partition_columns: Sequence[str], configuration: M
 def refusal(key: str, what: str) -> UnsupportedTable:
     """The error about an object of a log that asks for ``what``."""
     return UnsupportedTable(
-        f"Another program gave the table a feature that Tidelog does not support: {key} asks for {what}. Nothing after it "
-        "is read or written. Stop that program; docs/operations.md, Foreign features, says how to go on.",
+        f"{key} asks for {what}, which this release of Tidelog does not know. Nothing after it is read or written. "
+        "A later release wrote it: run that one here, too.",
         object=key,
     )

@@ -23,6 +23,7 @@ from log_format import layout, limits
 from log_format.bounded_read import read_bounded
 from log_format.clock import Clock
 from log_format.delta.actions import Commit, decode_commit
+from log_format.delta.checkpoint_file import is_own_checkpoint
 from log_format.delta.checkpoint_hint import hinted_version
 from log_format.delta.cleaned_log import cleaned_below
 from log_format.delta.table import NO_LOG, StateT, TableDescription
@@ -221,6 +222,8 @@ class TableLog(Generic[StateT]):
             data = self._checkpoint_bytes(hint)
         except ObjectMissing:
             return None
+        if not is_own_checkpoint(data):
+            return None
         state = self.table.read_checkpoint(data, hint)
         for _ in range(self._probed_commits_max // limits.PROBES_AT_ONCE):
             first = state.version + 1
@@ -252,22 +255,25 @@ class TableLog(Generic[StateT]):
         }
 
     def _newest_checkpoint(self, hint: int | None) -> tuple[StateT, list[int]]:
-        """The state at the newest checkpoint (or nothing), and the versions of the commits after it."""
+        """The state at the newest checkpoint that Tidelog wrote (or nothing), and the versions of the commits after it.
+
+        Another program's checkpoint counts only where the log has neither one of ours nor its beginning.
+        """
         prefix = layout.table_log_prefix(self.table.root)
-        start_after = "" if hint is None else f"{prefix}{hint:020d}"
-        keys = [info.key for info in self.store.list(prefix, start_after=start_after)]
-        checkpoints = [version for key in keys if (version := layout.checkpoint_version(key)) is not None]
-        commits = [version for key in keys if (version := layout.commit_version(key)) is not None]
-        if hint is not None and not checkpoints:
-            # The hint names a checkpoint that is gone: ignore it.
-            keys = [info.key for info in self.store.list(prefix)]
-            checkpoints = [version for key in keys if (version := layout.checkpoint_version(key)) is not None]
+        for start_after in ("",) if hint is None else (f"{prefix}{hint:020d}", ""):
+            keys = [info.key for info in self.store.list(prefix, start_after=start_after)]
+            found = [version for key in keys if (version := layout.checkpoint_version(key)) is not None]
             commits = [version for key in keys if (version := layout.commit_version(key)) is not None]
-        if not checkpoints:
-            return self.table.absent(), commits
-        newest = max(checkpoints)
-        state = self.table.read_checkpoint(self._checkpoint_bytes(newest), newest)
-        return state, [version for version in commits if version > newest]
+            for newest in sorted(found, reverse=True):
+                data = self._checkpoint_bytes(newest)
+                if is_own_checkpoint(data):
+                    return self._at_checkpoint(data, newest, commits)
+        if found and (not commits or commits[0] != 0):
+            return self._at_checkpoint(self._checkpoint_bytes(max(found)), max(found), commits)
+        return self.table.absent(), commits
+
+    def _at_checkpoint(self, data: bytes, version: int, commits: list[int]) -> tuple[StateT, list[int]]:
+        return self.table.read_checkpoint(data, version), [one for one in commits if one > version]
 
     def _get_commit(self, version: int) -> Commit | None:
         key = layout.table_commit_key(self.table.root, version)

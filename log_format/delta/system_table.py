@@ -15,8 +15,7 @@ from typing import Generic, Self, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from log_format.delta.actions import Action, Add, Commit, MetaData, Remove
-from log_format.delta.actions import Protocol as TableProtocol
+from log_format.delta.actions import PROTOCOL, Action, Add, Commit, MetaData, Remove
 from log_format.delta.change import Proposal
 from log_format.delta.table import NO_LOG
 from log_format.delta.table_schema import schema_string
@@ -125,7 +124,7 @@ def written(
             configuration={"delta.enableExpiredLogCleanup": "false"},
             created_time=now_ms,
         )
-        actions = [TableProtocol(), metadata, add]
+        actions = [PROTOCOL, metadata, add]
     return Proposal(operation="WRITE", actions=actions, result=result, segment=file)
 
 

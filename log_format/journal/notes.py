@@ -8,7 +8,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from log_format import limits
-from log_format.delta.actions import Action, Add, MetaData, Protocol, Remove
+from log_format.delta.actions import PROTOCOL, Action, Add, MetaData, Remove
 from log_format.delta.change import Proposal
 from log_format.delta.table import NO_LOG
 from log_format.delta.table_schema import schema_string
@@ -46,7 +46,7 @@ class JournalNotes:
         """The commit with these entries, and with objects. ``placed``: what the adds say, where it is known."""
         first: list[Action] = []
         if state.version == NO_LOG:
-            first = [Protocol(), _metadata(state.journal, now_ms)]
+            first = [PROTOCOL, _metadata(state.journal, now_ms)]
         actions = [*first, *objects, *_removes(state, now_ms)]
         tags = {TAG_ENTRIES: encode_entries(self._entries)} if self._entries else None
         content = None if placed is None else Said(self._entries, placed)

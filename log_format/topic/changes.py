@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import msgspec
 
 from log_format import limits
-from log_format.delta.actions import Action, MetaData, Protocol, Remove, Txn
+from log_format.delta.actions import PROTOCOL, Action, MetaData, Remove, Txn
 from log_format.delta.change import Proposal
-from log_format.delta.features import WRITER_VERSION
+from log_format.delta.foreign import FOREIGN_PROPERTY, ForeignCommit
 from log_format.delta.table_schema import schema_string
 from log_format.errors import ErrorCode, OffsetOutOfRange, RequestRefused, UnknownPartition, UnknownTopic
 from log_format.records.schema import RECORD_SCHEMA
@@ -52,9 +54,8 @@ class CreateTopic:
                 code=ErrorCode.TOPIC_ALREADY_EXISTS,
                 topic=self.name,
             )
-        metadata = _metadata(self.topic_id, self.name, self.partition_count, self.config, now_ms, self.attachment, None)
-        protocol = _protocol(self.attachment) or ([] if state.version >= 0 else [Protocol()])
-        return Proposal(operation="CREATE TOPIC", actions=[*protocol, metadata], result=True)
+        metadata = _metadata(self.topic_id, self.name, self.partition_count, self.config, now_ms, self.attachment)
+        return Proposal(operation="CREATE TOPIC", actions=[PROTOCOL, metadata], result=True)
 
     def _difference(self, state: TopicState) -> str:
         """What the topic has otherwise, by name."""
@@ -89,8 +90,7 @@ class AlterTopic:
         if count == state.partition_count and config == state.config and not self.move.changes(state):
             return Proposal(operation="ALTER TOPIC", actions=(), result=None)
         self.move.check(state)
-        moved = self.move.moved or state.moved
-        metadata = _metadata(state.topic_id, state.topic, count, config, state.created_at_ms, self.move.to, moved)
+        metadata = moved_metadata(replace(state, partition_count=count, config=config), self.move)
         return Proposal(operation="ALTER TOPIC", actions=[*_protocol(self.move.to), metadata], result=None)
 
 
@@ -254,15 +254,21 @@ def _check_partition_count(count: object) -> None:
 def moved_metadata(state: TopicState, move: Move) -> MetaData:
     """The topic's metadata at its new place."""
     assert state.topic_id is not None
-    moved = move.moved or state.moved
     return _metadata(
-        state.topic_id, state.topic, state.partition_count, state.config, state.created_at_ms, move.to, moved
+        state.topic_id,
+        state.topic,
+        state.partition_count,
+        state.config,
+        state.created_at_ms,
+        move.to,
+        moved=move.moved or state.moved,
+        foreign=state.foreign.last,
     )
 
 
 def _protocol(attachment: Attachment | None) -> list[Action]:
     """For a topic at a journal: releases that know nothing of journals stop at this protocol."""
-    return [] if attachment is None else [Protocol(min_writer_version=WRITER_VERSION)]
+    return [] if attachment is None else [PROTOCOL]
 
 
 def _metadata(  # noqa: PLR0917
@@ -272,7 +278,9 @@ def _metadata(  # noqa: PLR0917
     config: TopicConfig,
     created_at_ms: int,
     attachment: Attachment | None,
-    moved: Moved | None,
+    *,
+    moved: Moved | None = None,
+    foreign: ForeignCommit | None = None,
 ) -> MetaData:
     return MetaData(
         id=topic_id,
@@ -285,6 +293,7 @@ def _metadata(  # noqa: PLR0917
             **config.properties(),
             **({} if attachment is None else attachment.properties()),
             **({} if moved is None else moved.properties()),
+            **({} if foreign is None else {FOREIGN_PROPERTY: msgspec.json.encode(foreign).decode()}),
         },
         created_time=created_at_ms,
     )

@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from log_format import limits
 from log_format.delta.actions import Commit, MetaData, Txn, plain_path
+from log_format.delta.foreign import NOTHING_FOREIGN, ForeignWrites
 from log_format.delta.table import NO_LOG
 from log_format.errors import CorruptData
 from log_format.manifest.manifest import Manifest
@@ -84,6 +85,10 @@ class TopicState:
     """Why it is there; None: since its creation."""
     moved_version: int = field(default=NO_LOG, compare=False)
     """Not before the last commit that took it to another place or number; that of a checkpoint, which does not say it."""
+    is_guarded: bool = False
+    """Whether the table's protocol keeps other writers away."""
+    foreign: ForeignWrites = NOTHING_FOREIGN
+    """What other writers did all the same, and is not put back yet."""
     undrained_count: int = 0
     """Records that only its journal has. (0 in the state of its own log.)"""
     undrained_since_ms: int | None = None
@@ -131,9 +136,18 @@ class TopicState:
         """
         if version != self.version + 1:
             raise ValueError(f"commit {version} does not follow version {self.version}")
+        if commit.foreign is not None:
+            return replace(self, version=version, foreign=self.foreign.after_foreign(commit.foreign, version))
         state = replace(self, version=version)
+        if commit.protocol is not None:
+            state = replace(state, is_guarded=commit.protocol.is_guarded)
         if commit.metadata is not None:
             state = state._with_metadata(commit.metadata)
+        foreign = self.foreign
+        if not foreign.is_put_back:
+            says_table = commit.protocol is not None and commit.metadata is not None
+            paths = (action.path for actions in (commit.adds, commit.removes) for action in actions)
+            state = replace(state, foreign=state.foreign.after_own(paths, says_table=says_table))
         if not state.exists:
             return state
         next_offsets, log_starts, keys_compacted = state._offsets_after(commit.txns)
@@ -141,6 +155,8 @@ class TopicState:
         expected = state.next_offsets.copy()
         added = []
         for action in commit.adds:
+            if action.path in foreign.touched and self.manifest.has_all([plain_path(action.path)]):
+                continue  # named again, behind a foreign commit that touched it
             tags = action.tags or {}
             segment, runs = segment_of_add(action.path, action.size, tags.get(TAG_RUNS), tags.get(TAG_FOOTER))
             for run in runs:
@@ -176,9 +192,11 @@ class TopicState:
         modification_time_ms: int,
         producers: Producers,
         transactions: AppliedTransactions,
+        *,
+        is_guarded: bool,
     ) -> Self:
         """The state from a checkpoint, without its manifest. ``offsets``: the ``txn`` versions by appId."""
-        state = self._with_metadata(metadata)
+        state = replace(self, is_guarded=is_guarded)._with_metadata(metadata)
         if not state.exists:
             return state
         txns = tuple(Txn(app_id=app_id, version=version) for app_id, version in offsets.items())
@@ -202,6 +220,7 @@ class TopicState:
         if changes["attachment"] != self.attachment:
             changes["moved_version"] = self.version
         changes["moved"] = moved_of(properties)
+        changes["foreign"] = self.foreign.after_properties(properties)
         if deleted or metadata.id != self.topic_id:
             changes |= dict.fromkeys(_OFFSETS, _zeros(0))
             changes |= {"manifest": Manifest(), "topic_id": None if deleted else metadata.id}

@@ -64,7 +64,10 @@ def log() -> list[tuple[str, list[Action]]]:
         return remove_segment(segment, deletion_timestamp_ms=NOW_MS + 9, data_change=data_change)
 
     return [
-        ("CREATE TOPIC", [Protocol(), metadata("11111111-aaaa", 2, flush_ms="5")]),
+        (
+            "CREATE TOPIC",
+            [Protocol(min_reader_version=1, min_writer_version=2), metadata("11111111-aaaa", 2, flush_ms="5")],
+        ),
         ("WRITE", [add(FIRST, FIRST_RUNS, 1), txn("0", 3), txn("1", 1)]),
         ("WRITE", [add(SECOND, SECOND_RUNS, 2), txn("0", 5)]),
         ("ALTER TOPIC", [metadata("11111111-aaaa", 3, compression_type="lz4")]),

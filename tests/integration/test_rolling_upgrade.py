@@ -80,8 +80,10 @@ def before_journals(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return _extracted(parents[0], directory)
     features = _extracted("HEAD", directory) / "log_format/delta/features.py"
     text = features.read_text()
-    assert "WRITER_VERSION: Final = 3" in text
-    features.write_text(text.replace("WRITER_VERSION: Final = 3", "WRITER_VERSION: Final = 2"))
+    for now in ("WRITER_VERSION: Final = 7", "_LEGACY_WRITER_VERSION: Final = 3"):
+        assert f"\n{now}" in text
+        text = text.replace(f"\n{now}", f"\n{now[:-1]}2")
+    features.write_text(text)
     return directory
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from log_format.delta.actions import (
+    PROTOCOL,
     Add,
     CommitInfo,
     MetaData,
@@ -97,7 +98,7 @@ metadatas = st.builds(
     st.none() | texts,
     longs,
     st.none() | st.dictionaries(texts, texts, max_size=2),
-    st.none() | st.builds(Protocol),
+    st.sampled_from([None, PROTOCOL, Protocol(min_reader_version=1, min_writer_version=2)]),
     st.none() | metadatas,
     st.lists(removes, max_size=3, unique_by=lambda remove: remove.path),
     st.lists(txns, max_size=3, unique_by=lambda txn: txn.app_id),

@@ -94,7 +94,7 @@ junk = st.recursive(
 
 def commit_with(tags: Any, *adds: Add) -> Commit:
     """A commit as its bytes say."""
-    lines = [{"commitInfo": {"txnId": "x", "tags": tags}}]
+    lines = [{"commitInfo": {"engineInfo": "tidelog/1", "txnId": "x", "tags": tags}}]
     data = "\n".join(json.dumps(line) for line in lines).encode()
     read = decode_commit(data, "key")
     return Commit(

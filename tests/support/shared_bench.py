@@ -35,7 +35,7 @@ class SharedBench:
         self.clock = SystemClock() if clock is None else clock
         self.journals = JournalLogs(store, self.clock)
         self.reader = JournalReader(store, cache_bytes=2**24)
-        self.anywhere = TopicsAnywhere(self.journals.get, self.reader, new_id=new_id, engine="test", **options)
+        self.anywhere = TopicsAnywhere(self.journals.get, self.reader, new_id=new_id, engine="tidelog-test", **options)
         self.logs: dict[str, TopicLog] = {}
 
     def log(self, topic: str) -> TopicLog:

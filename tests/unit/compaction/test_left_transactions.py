@@ -32,7 +32,7 @@ def test_what_a_job_left_is_finished() -> None:
     """Every topic has its records, nothing is left staged; a dry run and a young one change nothing."""
     store = MemoryStore()
     finishing = TransactionFinishing(
-        store, CLOCK, new_id=new_id, log_of=lambda topic: TopicLog(store, topic, CLOCK), engine="test"
+        store, CLOCK, new_id=new_id, log_of=lambda topic: TopicLog(store, topic, CLOCK), engine="tidelog-test"
     )
     transaction_id = issue(JOB, CLOCK.now_ms(), new_id(), b"key")
     names = []

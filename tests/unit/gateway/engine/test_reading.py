@@ -95,14 +95,14 @@ async def test_a_missing_segment_is_named_and_others_are_read(gateway: Gateway) 
     assert values_of(await gateway.fetch(1)) == [b"again"]
 
 
-async def test_a_table_with_foreign_features_is_neither_read_nor_written(gateway: Gateway) -> None:
+async def test_a_table_of_a_later_release_is_neither_read_nor_written(gateway: Gateway) -> None:
     """``UNSUPPORTED_TABLE`` for fetches, appends and polls, also of what is in memory; other topics go on, and so does this one
-    once the foreign commit is gone."""
+    once that commit is gone."""
     topic, other = await gateway.topic(flush_ms=0), await gateway.topic("other", flush_ms=0)
     await gateway.append(topic, [b"a"])
-    foreign = b'{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["deletionVectors"]}}'
+    later = b'{"commitInfo":{"engineInfo":"tidelog/99"}}\n{"protocol":{"minReaderVersion":3,"minWriterVersion":7}}'
     key = layout.commit_key("t", topic.state.version + 1)
-    gateway.store.objects.put_if_absent(key, foreign)
+    gateway.store.objects.put_if_absent(key, later)
     for act in (lambda: gateway.fetch(0), lambda: gateway.append(topic, [b"b"]), lambda: gateway.fetch("latest")):
         with pytest.raises(UnsupportedTable, match="3/7") as refused:
             await act()
@@ -112,6 +112,31 @@ async def test_a_table_with_foreign_features_is_neither_read_nor_written(gateway
     gateway.store.objects.delete(key)
     await gateway.append(topic, [b"c"])
     assert values_of(await gateway.fetch(0)) == [b"a", b"c"]
+
+
+async def test_a_topic_that_another_program_wrote_goes_on_and_is_put_back(gateway: Gateway) -> None:
+    """Reads and appends give what they gave; the gateway names the file again, tells of it, and counts it."""
+    topic = await gateway.topic(flush_ms=0)
+    await gateway.append(topic, [b"a"])
+    told: list[str] = []
+    gateway.engine.foreign.tell = lambda name, commit: told.append(f"{name}: {commit}")
+    (segment,) = topic.log.state.manifest.segments()
+    foreign = (
+        b'{"commitInfo":{"engineInfo":"Else/1","operation":"DELETE"}}\n{"remove":{"path":"%s"}}' % segment.path.encode()
+    )
+    version = topic.log.state.version + 1
+    gateway.store.objects.put_if_absent(layout.commit_key("t", version), foreign)
+    assert values_of(await gateway.fetch(0)) == [b"a"]
+    await gateway.append(topic, [b"b"])
+    assert values_of(await gateway.fetch(0)) == [b"a", b"b"]
+    await gateway.engine.foreign.drain()
+    assert topic.log.state.foreign.is_put_back
+    commits = [gateway.store.objects.get(layout.commit_key("t", version + more)) for more in (1, 2)]
+    (restored,) = [commit for commit in commits if b'"RESTORE"' in commit]
+    assert b'"add":{"path":"%s"' % segment.path.encode() in restored
+    assert told == [f"t: version {version}: DELETE by Else/1"]
+    assert topic.state.foreign.last is not None
+    assert topic.state.foreign.last.version == version
 
 
 async def test_offsets_outside_of_the_log_say_where_it_is(gateway: Gateway) -> None:

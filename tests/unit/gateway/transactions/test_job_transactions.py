@@ -39,7 +39,11 @@ def job_of(gateway: Gateway) -> TransactionFinishing:
     """A job's hand on the table."""
     clock = SystemClock()
     return TransactionFinishing(
-        gateway.store, clock, new_id=new_id, log_of=lambda topic: TopicLog(gateway.store, topic, clock), engine="job"
+        gateway.store,
+        clock,
+        new_id=new_id,
+        log_of=lambda topic: TopicLog(gateway.store, topic, clock),
+        engine="tidelog-test",
     )
 
 

@@ -133,7 +133,9 @@ def test_retries_are_bounded(bench: TopicBench) -> None:
 
     def faster(real: Any, key: str, data: bytes) -> None:
         version = other.log.refresh().version + 1
-        info = CommitInfo(timestamp=0, operation="X", operation_parameters={}, engine_info="x", txn_id=bench.new_id())
+        info = CommitInfo(
+            timestamp=0, operation="X", operation_parameters={}, engine_info="tidelog-x/1", txn_id=bench.new_id()
+        )
         real(bench.key(f"{version:020d}.json"), encode_commit(info, []))
         real(key, data)
 

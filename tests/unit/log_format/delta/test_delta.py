@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from log_format.delta.actions import (
+    PROTOCOL,
     Action,
     Add,
     CommitInfo,
     MetaData,
-    Protocol,
     Remove,
     Txn,
     decode_commit,
@@ -25,6 +25,7 @@ from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic.segment_tags import add_segment, remove_segment, segment_of_add
 
+OWN = b'{"commitInfo":{"engineInfo":"tidelog/1"}}\n'
 INFO = CommitInfo(timestamp=7, operation="WRITE", operation_parameters={}, engine_info="tidelog/1", txn_id="mine")
 RUNS = [Run(0, 5, 8, 3, 100, 1_000, 3_000), Run(2, 0, 1, 1, 50, 500, 500)]
 SEGMENT = SegmentRef("segments/a b%.parquet", 400, 300, 12345)
@@ -58,8 +59,8 @@ def test_what_was_encoded_is_decoded() -> None:
     txns = (Txn(app_id="0", version=8, last_updated=7), Txn(app_id="log-start-0", version=2, last_updated=7))
     new = add_segment(SEGMENT, RUNS, modification_time_ms=9, data_change=True)
     old = remove("segments/old.parquet", data_change=False)
-    commit = decode_commit(encode_commit(INFO, [Protocol(), metadata, new, old, *txns]), "key")
-    assert (commit.commit_id, commit.protocol, commit.metadata) == ("mine", Protocol(), metadata)
+    commit = decode_commit(encode_commit(INFO, [PROTOCOL, metadata, new, old, *txns]), "key")
+    assert (commit.commit_id, commit.protocol, commit.metadata) == ("mine", PROTOCOL, metadata)
     assert (commit.adds, commit.removes, commit.txns) == ((new,), (old,), txns)
 
 
@@ -124,11 +125,13 @@ def test_compaction_is_legal() -> None:
         b"7",
         b"\xff\xfe",
         b'{"add":7}',
-        b'{"add":{"path":"a"}}',
-        b'{"add":{"path":"a","size":-1,"modificationTime":1,"dataChange":true}}',
-        b'{"txn":{"appId":"0","version":9223372036854775808}}',
-        b'{"txn":{"appId":"0","version":"1"}}',
-        b'{"metaData":{"id":"x"}}',
+        b"",
+        b"\n",
+        OWN + b'{"add":{"path":"a"}}',
+        OWN + b'{"add":{"path":"a","size":-1,"modificationTime":1,"dataChange":true}}',
+        OWN + b'{"txn":{"appId":"0","version":9223372036854775808}}',
+        OWN + b'{"txn":{"appId":"0","version":"1"}}',
+        OWN + b'{"metaData":{"id":"x"}}',
         b'{"commitInfo":[]}',
         b"PAR1\0\0\0",
         b'{"add":' + b"[" * 100_000,
@@ -141,16 +144,33 @@ def test_what_is_no_commit_is_corrupt(data: bytes) -> None:
     assert caught.value.fields["object"] == "topics/t/_delta_log/1.json"
 
 
-def test_others_commits_are_read() -> None:
+def test_unknown_fields_are_passed_over() -> None:
     """Unknown actions and fields, any ``commitInfo``, blank lines and a missing end of line are no damage."""
     data = (
-        b'{"commitInfo":{"txnId":5,"operationParameters":{"mode":["Append"]},"isBlindAppend":true}}\n\n'
+        b'{"commitInfo":{"engineInfo":"tidelog-x/1","txnId":5,"operationParameters":{"mode":["Append"]},"more":true}}\n\n'
         b'{"domainMetadata":{"domain":"d"}}\n{"txn":{"appId":"spark","version":-1,"more":1}}'
     )
     commit = decode_commit(data, "key")
     assert commit.commit_id is None
     assert commit.txns == (Txn(app_id="spark", version=-1),)
-    assert decode_commit(b"", "key").adds == ()
+    assert commit.foreign is None
+
+
+@pytest.mark.parametrize(
+    "info", [b"{}", b'{"engineInfo":"delta-rs"}', b'{"engineInfo":7}', b'{"engineInfo":"tidelogger/1"}']
+)
+def test_of_anothers_commit_only_what_it_touched_is_read(info: bytes) -> None:
+    """Also where it has fields that Tidelog would refuse, and where it does not say who wrote it."""
+    data = (
+        b'{"commitInfo":'
+        + info
+        + b'}\n{"protocol":{"minReaderVersion":9}}\n{"metaData":{}}\n{"txn":{"appId":"0","version":5}}\n'
+        b'{"add":{"path":"a","size":-1}}\n{"remove":{"path":"b","deletionVector":{}}}\n{"remove":{"path":"a"}}'
+    )
+    commit = decode_commit(data, "key")
+    assert (commit.protocol, commit.metadata, commit.adds, commit.removes, commit.txns) == (None, None, (), (), ())
+    assert commit.foreign is not None
+    assert (commit.foreign.paths, commit.foreign.is_of_table) == (("a", "b"), True)
 
 
 GOOD_RUNS, GOOD_FOOTER = "[[0,5,8,3,100,1000,3000]]", "[300,12345]"

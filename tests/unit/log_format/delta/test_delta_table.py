@@ -77,12 +77,12 @@ def test_the_head_opens_without_what_a_checkpoint_covers(
 
 
 def test_protocol_schema_and_properties(bench: TopicBench, tmp_path: Path, history: list[list[Row]]) -> None:
-    """Protocol 1/2 and no feature; the columns of Spark's Kafka source; the topic's id and settings as table properties."""
+    """Protocol 1/7 and one writer feature; the columns of Spark's Kafka source; the topic's id and settings as properties."""
     table = deltalake.DeltaTable(str(tmp_path / "topics" / "flights"), version=4)
     protocol = table.protocol()
-    assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
+    assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 7)
     assert not protocol.reader_features
-    assert not protocol.writer_features
+    assert protocol.writer_features == ["tidelog"]
     metadata = table.metadata()
     assert (metadata.name, metadata.partition_columns) == ("flights", [])
     assert metadata.configuration["tidelog.flush.ms"] == "5"

@@ -1,25 +1,19 @@
-"""What another program may not give a topic's table: readers and writers stop before it, say what it is, and go on without it."""
+"""What a later release may give a topic's table: this one stops before it and says what it is."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import deltalake
 import msgspec
 import pytest
 
 from log_format import layout
 from log_format.errors import CorruptData, ErrorCode, TidelogError, UnsupportedTable
-from log_format.inspection.diagnosis import diagnose
-from log_format.inspection.finding import Verdict
 from log_format.inspection.verify import verify_topic
-from log_format.stores.local import LocalStore
-from tests.support.faulty_store import FaultyStore
 from tests.support.topic_bench import TopicBench, TopicUser
 
 VECTOR = {"storageType": "u", "pathOrInlineDv": "x", "offset": 1, "sizeInBytes": 36, "cardinality": 2}
-FOREIGN: dict[str, tuple[str, dict[str, Any]]] = {
+LATER: dict[str, tuple[str, dict[str, Any]]] = {
     "a protocol": (
         "the Delta protocol 3/7 (deletionVectors)",
         {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}},
@@ -35,7 +29,7 @@ FOREIGN: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def foreign_commit(bench: TopicBench, gateway: TopicUser, action: dict[str, Any]) -> str:
+def later_commit(bench: TopicBench, gateway: TopicUser, action: dict[str, Any]) -> str:
     """Commit an action at the head, the rest of it as the table has it; the commit's key."""
     state = gateway.log.state
     path = state.manifest.segments()[0].path
@@ -47,17 +41,18 @@ def foreign_commit(bench: TopicBench, gateway: TopicUser, action: dict[str, Any]
     }
     ((kind, members),) = action.items()
     key = layout.commit_key(bench.name, state.version + 1)
-    bench.store.put_if_absent(key, msgspec.json.encode({kind: {**whole[kind], **members}}))
+    lines = {"commitInfo": {"engineInfo": "tidelog-gateway/99"}}, {kind: {**whole[kind], **members}}
+    bench.store.put_if_absent(key, b"\n".join(map(msgspec.json.encode, lines)))
     return key
 
 
-@pytest.mark.parametrize("what", FOREIGN)
-def test_nobody_reads_or_writes_behind_a_foreign_feature(bench: TopicBench, what: str) -> None:
+@pytest.mark.parametrize("what", LATER)
+def test_nobody_reads_or_writes_behind_an_unknown_feature(bench: TopicBench, what: str) -> None:
     """An old reader, a new reader and a writer of the table are told the same; once the feature is gone all go on."""
-    said, action = FOREIGN[what]
+    said, action = LATER[what]
     gateway = bench.create(1)
     bench.append(gateway, {0: [b"a"]})
-    key = foreign_commit(bench, gateway, action)
+    key = later_commit(bench, gateway, action)
     for act in (gateway.log.refresh, bench.gateway().log.refresh, lambda: bench.append(gateway, {0: [b"b"]})):
         with pytest.raises(UnsupportedTable) as refused:
             act()
@@ -72,33 +67,15 @@ def test_nobody_reads_or_writes_behind_a_foreign_feature(bench: TopicBench, what
 
 
 def test_a_protocol_below_ours_and_names_that_look_alike_are_no_feature(bench: TopicBench) -> None:
-    """What the protocol allows any writer is taken."""
+    """Lower protocols are those of earlier releases."""
     gateway = bench.create(1)
     bench.append(gateway, {0: [b"a"]})
-    key = foreign_commit(bench, gateway, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 1}})
+    key = later_commit(bench, gateway, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 1}})
     assert gateway.log.refresh().version == layout.commit_version(key)
     properties = {"tidelog.partition.count": "1", "note": "deletionVector", "delta.columnMapping.mode": "none"}
-    foreign_commit(bench, gateway, {"metaData": {"configuration": properties}})
+    later_commit(bench, gateway, {"metaData": {"configuration": properties}})
     gateway.log.refresh()
     bench.append(gateway, {0: [b"b"]})
-
-
-@pytest.mark.parametrize("checkpointed", [False, True])
-def test_a_feature_that_deltalake_adds_is_told_of(bench: TopicBench, tmp_path: Path, checkpointed: bool) -> None:
-    """By the real program, and read from the checkpoint that it writes, too; ``tidelog doctor`` names the topic."""
-    bench.store = FaultyStore(LocalStore(tmp_path))
-    gateway = bench.create(1)
-    bench.append(gateway, {0: [b"a"]})
-    table = deltalake.DeltaTable(str(tmp_path / "topics" / bench.name))
-    table.alter.add_feature(deltalake.TableFeatures.DeletionVectors, allow_protocol_versions_increase=True)
-    if checkpointed:
-        table.create_checkpoint()
-    for one in (gateway, bench.gateway()):
-        with pytest.raises(UnsupportedTable, match="protocol 3/7"):
-            one.log.reload()
-    findings = [one for one in diagnose(bench.store, bench.clock, bench.new_id) if one.what == f"topic {bench.name}"]
-    assert [one.verdict for one in findings] == [Verdict.BAD]
-    assert "protocol 3/7" in findings[0].said
 
 
 def test_to_stop_is_what_damage_means_to_who_knows_no_better() -> None:

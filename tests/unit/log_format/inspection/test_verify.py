@@ -319,6 +319,7 @@ def test_a_segment_that_left_the_table_is_missed(bench: TopicBench, segment: int
     gateway = filled(bench)
     path = gateway.log.state.manifest.segments()[segment].path
     remove = b'{"remove":{"path":"%s","deletionTimestamp":1,"dataChange":true}}\n' % path.encode()
+    remove = b'{"commitInfo":{"engineInfo":"tidelog/1"}}\n' + remove
     bench.store.put_if_absent(bench.key(f"{gateway.log.state.version + 1:020d}.json"), remove)
     assert list(verify(bench).problems) == problems
 

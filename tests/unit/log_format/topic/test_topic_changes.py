@@ -79,11 +79,11 @@ def test_a_topic_name_is_checked() -> None:
 
 
 def test_the_first_commit_makes_a_delta_table(bench: TopicBench) -> None:
-    """Version 0 has protocol 1/2, the schema, no partition columns and the settings; a topic made anew needs no protocol."""
+    """Version 0 has protocol 1/7 with one feature, the schema, no partition columns and the settings; so has one made anew."""
     gateway = bench.create(2, flush_ms=5)
     actions = [json.loads(line) for line in bench.store.get(bench.key(f"{0:020d}.json")).splitlines()]
     assert [next(iter(action)) for action in actions] == ["commitInfo", "protocol", "metaData"]
-    assert actions[1]["protocol"] == {"minReaderVersion": 1, "minWriterVersion": 2}
+    assert actions[1]["protocol"] == {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["tidelog"]}
     metadata = actions[2]["metaData"]
     assert (metadata["name"], metadata["partitionColumns"], metadata["createdTime"]) == (
         "flights",
@@ -98,7 +98,7 @@ def test_the_first_commit_makes_a_delta_table(bench: TopicBench) -> None:
     gateway.committer.commit(DeleteTopic())
     gateway.committer.commit(creation())
     actions = [json.loads(line) for line in bench.store.get(bench.key(f"{2:020d}.json")).splitlines()]
-    assert [next(iter(action)) for action in actions] == ["commitInfo", "metaData"]
+    assert [next(iter(action)) for action in actions] == ["commitInfo", "protocol", "metaData"]
 
 
 def test_settings_are_altered(bench: TopicBench) -> None:

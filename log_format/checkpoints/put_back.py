@@ -1,0 +1,99 @@
+"""Puts a topic's table back to what Tidelog's own commits say, for readers of Delta, behind commits of other programs.
+
+Readers of Tidelog pass over a foreign commit (``delta.foreign``). Readers of Delta believe it until a later commit names the same
+files again: each that the topic has with its original row, each other as removed. Files that a foreign commit removed are still
+stored: only Tidelog's maintenance deletes objects, and it keeps what its own commits name.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from log_format import limits
+from log_format.checkpoints.checkpoint import reconciled_log
+from log_format.delta.actions import PROTOCOL, Action, Add, Remove, plain_path
+from log_format.delta.change import Proposal
+from log_format.delta.checkpoint_schema import present
+from log_format.store import ObjectStore
+from log_format.topic.attachment import Move
+from log_format.topic.changes import moved_metadata
+from log_format.topic.state import TopicState
+
+_ROWS_BYTES_MAX: Final = limits.COMMIT_BYTES_MAX // 4
+"""Statistics and tags in one commit."""
+
+
+def needs_putting_back(state: TopicState) -> bool:
+    """Whether the table says something else to readers of Delta, or lets other programs write."""
+    if not state.exists:
+        return bool(state.foreign.touched)
+    return not (state.foreign.is_put_back and state.is_guarded)
+
+
+class PutBack:
+    """Name again what foreign commits touched, and say the table's protocol and metadata as they are.
+
+    ``look`` at a state first, then commit; both again until ``needs_putting_back`` is over, since one commit names a bounded
+    number of files. The result is how many files the commit named.
+    """
+
+    def __init__(self, store: ObjectStore, topic: str, *, files_max: int = limits.REMOVES_PER_COMMIT_MAX) -> None:
+        self._store = store
+        self._topic = topic
+        self._files_max = files_max
+        self._looked: list[str] = []
+        self._rows: dict[str, Add] = {}
+
+    def look(self, state: TopicState, now_ms: int) -> None:
+        """Read the original rows of some files that are to be named. Raises ``StoreUnavailable``, ``CorruptData``."""
+        self._looked, self._rows = [], {}
+        paths = sorted(state.foreign.touched)[: self._files_max]
+        live = [path for path in paths if state.exists and state.manifest.has_all([plain_path(path)])]
+        if live:
+            table = reconciled_log(self._store, self._topic, state.version, now_ms)
+            if table is None:
+                return  # a checkpoint of a later version is there: the next look reads from it
+            adds = present(table, "add")
+            named = pc.is_in(pc.struct_field(adds, "path"), pa.array(live, pa.string()))
+            self._rows = {row["path"]: _add(row) for row in adds.filter(named).to_pylist()}
+        self._looked = paths
+
+    def propose(self, state: TopicState, now_ms: int) -> Proposal[int]:
+        """Nothing where there is nothing to put back. Never raises; the log must have begun."""
+        actions: list[Action] = []
+        if state.exists and needs_putting_back(state):
+            actions.append(PROTOCOL)
+            if not state.foreign.is_put_back:
+                actions.append(moved_metadata(state, Move(to=state.attachment)))
+        files, size_bytes = 0, 0
+        for path in self._looked:
+            if path not in state.foreign.touched or size_bytes > _ROWS_BYTES_MAX:
+                continue
+            is_live = state.exists and state.manifest.has_all([plain_path(path)])
+            row = self._rows.get(path)
+            if is_live and row is None:
+                continue  # it joined the table again since the look
+            if is_live and row is not None:
+                actions.append(row)
+                size_bytes += len(row.stats or "") + sum(
+                    len(key) + len(tag or "") for key, tag in (row.tags or {}).items()
+                )
+            else:
+                actions.append(Remove(path=path, deletion_timestamp=now_ms, data_change=False))
+            files += 1
+        return Proposal(operation="RESTORE", actions=actions, result=files)
+
+
+def _add(row: dict[str, Any]) -> Add:
+    return Add(
+        path=row["path"],
+        partition_values=dict(row["partitionValues"] or ()),
+        size=row["size"],
+        modification_time=row["modificationTime"],
+        data_change=False,
+        stats=row["stats"],
+        tags=None if row["tags"] is None else dict(row["tags"]),
+    )
