@@ -19,7 +19,7 @@ from compaction.workers import InThisProcess
 from log_format import layout
 from log_format.checkpoints.checkpoint import last_checkpoint_version, write_checkpoint
 from log_format.checkpoints.put_back import PutBack, needs_putting_back
-from log_format.delta.actions import Protocol
+from log_format.delta.actions import PROTOCOL
 from log_format.errors import ErrorCode
 from log_format.inspection.verify import verify_topic
 from log_format.stores.local import LocalStore
@@ -27,7 +27,6 @@ from log_format.topic.changes import DeleteTopic
 from tests.support.faulty_store import FaultyStore
 from tests.support.topic_bench import TopicBench, TopicUser
 
-EARLIER = Protocol(min_reader_version=1, min_writer_version=2)
 OTHERS: dict[str, Callable[[str], list[dict[str, Any]]]] = {
     "removes a segment": lambda path: [{"remove": {"path": path, "dataChange": True}}],
     "replaces it": lambda path: [
@@ -48,6 +47,19 @@ OTHERS: dict[str, Callable[[str], list[dict[str, Any]]]] = {
     "counts as a topic's own": lambda _: [{"txn": {"appId": "0", "version": 99}}],
     "has what nobody knows": lambda _: [{"add": {"path": "x", "size": "large"}}],
 }
+
+
+def of_an_earlier_release(bench: TopicBench) -> TopicUser:
+    """A topic whose table was made with protocol 1/2."""
+    bench.create(1)
+    key = layout.commit_key(bench.name, 0)
+    now, earlier = msgspec.json.encode(PROTOCOL), b'{"minReaderVersion":1,"minWriterVersion":2}'
+    made = bench.store.get(key)
+    assert now in made
+    bench.store.put(key, made.replace(now, earlier))
+    gateway = bench.gateway()
+    gateway.log.refresh()
+    return gateway
 
 
 def write_otherwise(bench: TopicBench, gateway: TopicUser, what: str) -> None:
@@ -191,12 +203,10 @@ def test_delta_rs_reads_and_refuses_to_write(bench: TopicBench, on_disk: str) ->
 )
 @pytest.mark.parametrize("checkpointed", [False, True])
 def test_a_table_of_an_earlier_release_that_delta_rs_wrote(
-    bench: TopicBench, on_disk: str, monkeypatch: pytest.MonkeyPatch, write: Callable[[Any], None], checkpointed: bool
+    bench: TopicBench, on_disk: str, write: Callable[[Any], None], checkpointed: bool
 ) -> None:
     """Such a table takes the write, perhaps with a checkpoint that believes it. A round of maintenance undoes and guards it."""
-    with monkeypatch.context() as earlier:
-        earlier.setattr("log_format.topic.changes.PROTOCOL", EARLIER)
-        gateway = bench.create(1)
+    gateway = of_an_earlier_release(bench)
     bench.append(gateway, {0: [b"a", b"b"]})
     bench.append(gateway, {0: [b"c"]})
     before, table = facts(gateway), deltalake.DeltaTable(on_disk)
@@ -235,13 +245,9 @@ def upkeep(bench: TopicBench) -> TopicUpkeep:
     )
 
 
-def test_a_table_of_an_earlier_release_is_guarded_by_maintenance(
-    bench: TopicBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_of_an_earlier_release_is_guarded_by_maintenance(bench: TopicBench) -> None:
     """By one commit, once."""
-    with monkeypatch.context() as earlier:
-        earlier.setattr("log_format.topic.changes.PROTOCOL", EARLIER)
-        gateway = bench.create(1)
+    gateway = of_an_earlier_release(bench)
     for _ in range(2):
         assert gateway.log.refresh().is_guarded == (gateway.log.state.version == 1)
         upkeep(bench).run(Totals(), collect=False)
