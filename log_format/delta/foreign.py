@@ -36,6 +36,9 @@ class ForeignCommit(msgspec.Struct, frozen=True, kw_only=True):
         return f"version {self.version}: {operation} by {program}"
 
 
+_decode_property: Final = msgspec.json.Decoder(ForeignCommit).decode
+
+
 class ForeignActions(msgspec.Struct, frozen=True, kw_only=True):
     """What a foreign commit touched. ``paths``: as it names them. ``is_of_table``: it has ``protocol`` or ``metaData``."""
 
@@ -90,7 +93,7 @@ NOTHING_FOREIGN: Final = ForeignWrites()
 def foreign_of(properties: Mapping[str, str]) -> ForeignCommit | None:
     """The foreign commit that a table's properties name; None without one, or where it can't be read."""
     try:
-        return msgspec.json.decode(properties.get(FOREIGN_PROPERTY, ""), type=ForeignCommit)
+        return _decode_property(properties.get(FOREIGN_PROPERTY, ""))
     except msgspec.DecodeError:
         return None
 
