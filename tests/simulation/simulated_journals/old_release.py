@@ -11,18 +11,34 @@ from log_format import layout
 from log_format.checkpoints.checkpoint import decode_checkpoint
 from log_format.checkpoints.topic_log import topic_table
 from log_format.clock import Clock
-from log_format.delta.actions import Commit
+from log_format.delta.actions import Commit, Protocol
+from log_format.delta.change import Proposal
 from log_format.delta.checkpoint_schema import present
 from log_format.delta.committer import Committer
 from log_format.delta.log import TableLog
 from log_format.delta.table import Table
 from log_format.errors import UnsupportedTable
 from log_format.store import ObjectStore
+from log_format.topic import changes
 from log_format.topic.append import Append
+from log_format.topic.changes import CreateTopic
 from log_format.topic.state import TopicState
 from tests.support.records import batch_of
 
 WRITER_VERSION = 2
+EARLIER = Protocol(min_reader_version=1, min_writer_version=WRITER_VERSION)
+
+
+class CreateEarlier(CreateTopic):
+    """As a topic was made before tables had a writer feature: only a journal raises its protocol."""
+
+    def propose(self, state: TopicState, now_ms: int) -> Proposal[bool]:
+        """See ``CreateTopic``."""
+        proposal = super().propose(state, now_ms)
+        if not proposal.actions:
+            return proposal
+        protocol = changes._protocol(self.attachment) or ([] if state.version >= 0 else [EARLIER])
+        return replace(proposal, actions=[*protocol, *proposal.actions[1:]])
 
 
 class OldState(TopicState):

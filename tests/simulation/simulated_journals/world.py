@@ -20,7 +20,7 @@ from log_format.checkpoints.journal_log import journal_table
 from log_format.errors import ObjectMissing, StoreUnavailable, TidelogError
 from log_format.journal.offer import Offer
 from log_format.topic.append import Outcome
-from log_format.topic.changes import AlterTopic, CreateTopic, DeleteRecords, DeleteTopic, MoveTopic
+from log_format.topic.changes import AlterTopic, DeleteRecords, DeleteTopic, MoveTopic
 from log_format.topic.config import TopicConfig
 from tests.simulation.simulated import faults
 from tests.simulation.simulated.faults import Faults, Profile
@@ -32,7 +32,7 @@ from tests.simulation.simulated_journals.ending import check_end
 from tests.simulation.simulated_journals.gateway import Gateway
 from tests.simulation.simulated_journals.judge import Judge, Request
 from tests.simulation.simulated_journals.ledger import Ledger
-from tests.simulation.simulated_journals.old_release import OldGateway
+from tests.simulation.simulated_journals.old_release import CreateEarlier, OldGateway
 
 TOPICS = ["a", "b"]
 JOURNALS = [0, 1]
@@ -259,7 +259,7 @@ class JournalsWorld(World):
         def create() -> None:
             place = gateway.new_place(topic_id, self.rng.choice(JOURNALS)) if self.rng.random() < 0.6 else None
             gateway.topics[name].commit(
-                CreateTopic(
+                CreateEarlier(
                     name=name,
                     partition_count=self.rng.randrange(1, 4),
                     config=TopicConfig.parse({}),
