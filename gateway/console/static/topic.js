@@ -2,7 +2,7 @@ export const records = (topic) => topic.partitions.reduce((sum, one) => sum + on
 export const size = (topic) => topic.partitions.reduce((sum, one) => sum + one.size_bytes, 0);
 export const produced = (topic) => topic.partitions.reduce((sum, one) => sum + one.high_watermark, 0);
 
-// Records and commits a second between two looks, by name; a topic made anew, or seen once, has none. `looks`: the last ones.
+// Records and commits a second between the last two `looks`, by name; none for a topic made anew.
 export function rates(looks, topics) {
   const now = performance.now();
   return new Map(topics.map((topic) => {

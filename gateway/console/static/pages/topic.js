@@ -55,7 +55,7 @@ function Readers({ read: { groups, group_count: total, others, queues } }) {
   </section>`;
 }
 
-// Each segment is a bar from the one before it to its own newest record; its height follows its size.
+// A bar for each segment: from the one before to its newest record, as high as its size.
 function Strip({ segments }) {
   const [first, last] = [segments[0].newest_timestamp, segments[segments.length - 1].newest_timestamp];
   const most = Math.max(...segments.map((one) => one.stored_bytes));
