@@ -37,9 +37,10 @@ go_programs() {
         echo "Without Go there are neither franz-go nor sarama and kafka-go." >&2
         return
     fi
+    shared="$here/tests/kafka_clients/go/checked/checked.go"
     for program in franz sarama segmentio; do
         source="$here/tests/kafka_clients/go/$program/main.go"
-        [ -x "$kept/$program" ] && [ ! "$source" -nt "$kept/$program" ] && continue
+        [ -x "$kept/$program" ] && [ ! "$source" -nt "$kept/$program" ] && [ ! "$shared" -nt "$kept/$program" ] && continue
         (cd "$here/tests/kafka_clients/go" && go build -o "$kept/$program" "./$program")
     done
 }

@@ -10,13 +10,12 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from gateway.engine.metrics import EngineMetrics
+from gateway.engine.open_table import OpenTable
 from log_format.checkpoints.put_back import PutBack
 from log_format.clock import Clock
-from log_format.delta.change import TableChange
-from log_format.delta.committer import Committed, Committer
 from log_format.delta.foreign import ForeignCommit
 from log_format.errors import StoreError, TidelogError
 from log_format.store import ObjectStore
@@ -28,27 +27,6 @@ ATTEMPTS_MAX: Final = 30
 """Then the topic waits for its next commit, or for maintenance."""
 
 _log = logging.getLogger("gateway.foreign")
-
-
-class WatchedTopic(Protocol):
-    """An open topic."""
-
-    name: str
-
-    @property
-    def own_state(self) -> TopicState:
-        """The state of its own table."""
-        ...
-
-    async def commit_in_turn(
-        self,
-        change: TableChange[TopicState, int],
-        begun: asyncio.Event | None = None,
-        *,
-        prepare: Callable[[Committer[TopicState]], object] | None = None,
-    ) -> Committed[TopicState, int]:
-        """See ``OpenTable``."""
-        ...
 
 
 class ForeignWatch:
@@ -63,23 +41,24 @@ class ForeignWatch:
         self.tell: Callable[[str, ForeignCommit], None] = lambda _topic, _commit: None
         """Called with a topic's name and each foreign commit that is newly seen."""
 
-    def consider(self, topic: WatchedTopic, before: TopicState, state: TopicState) -> None:
-        """Look at the topic's new state. Returns at once. O(1) for a table that no other program wrote."""
+    def consider(self, table: OpenTable[TopicState], before: TopicState) -> None:
+        """Look at the new state of a topic's table. Returns at once. O(1) for a table that no other program wrote."""
+        state = table.log.state
         if state.foreign.is_put_back:
             return
-        last = state.foreign.last
+        name, last = state.topic, state.foreign.last
         if last is not None and last != before.foreign.last:
             self._metrics.foreign_commits.inc()
             _log.error(
                 "another program wrote the table of topic %s (%s): its commit counts for nothing and is put back. "
                 "Only Tidelog may write there (docs/operations.md, Other writers)",
-                topic.name,
+                name,
                 last,
             )
-            self.tell(topic.name, last)
-        if topic.name not in self._running and (state.exists or state.foreign.touched):
-            task = self._running[topic.name] = asyncio.create_task(self._put_back(topic))
-            task.add_done_callback(partial(self._ended, topic.name))
+            self.tell(name, last)
+        if name not in self._running and (state.exists or state.foreign.touched):
+            task = self._running[name] = asyncio.create_task(self._put_back(name, table))
+            task.add_done_callback(partial(self._ended, name))
 
     async def drain(self) -> None:
         """Return when the commits under way have ended; maintenance or another gateway goes on with what is left."""
@@ -87,26 +66,26 @@ class ForeignWatch:
         if self._running:
             await asyncio.wait(list(self._running.values()))
 
-    async def _put_back(self, topic: WatchedTopic) -> None:
-        change = PutBack(self._store, topic.name)
+    async def _put_back(self, name: str, table: OpenTable[TopicState]) -> None:
+        change = PutBack(self._store, name)
 
         def look(_committer: object) -> None:
-            change.look(topic.own_state, self._clock.now_ms())
+            change.look(table.log.state, self._clock.now_ms())
 
         failures = 0
-        while failures < ATTEMPTS_MAX and not self._ending.is_set() and not topic.own_state.foreign.is_put_back:
+        while failures < ATTEMPTS_MAX and not self._ending.is_set() and not table.log.state.foreign.is_put_back:
             try:
-                committed = await topic.commit_in_turn(change, prepare=look)
+                committed = await table.commit_in_turn(change, prepare=look)
             except (TidelogError, StoreError) as problem:
                 failures += 1
-                _log.warning("the table of topic %s is not put back yet: %s", topic.name, problem)
+                _log.warning("the table of topic %s is not put back yet: %s", name, problem)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._ending.wait(), PAUSE_MS / 1000)
                 continue
             if not committed.attempts:
                 return
             failures = 0
-            _log.info("the table of topic %s is put back: %d files named", topic.name, committed.result)
+            _log.info("the table of topic %s is put back: %d files named", name, committed.result)
 
     def _ended(self, name: str, task: asyncio.Task[None]) -> None:
         self._running.pop(name, None)

@@ -137,11 +137,6 @@ class OpenTopic(OpenTable[TopicState]):
         self._parts.budget.hold(self.name, total_bytes=total_bytes, manifest_bytes=manifest_bytes)
 
     @property
-    def own_state(self) -> TopicState:
-        """The table's state alone."""
-        return self.log.state
-
-    @property
     def journal(self) -> OpenJournal | None:
         """The journal that its appends go by, as far as is known."""
         here = self.log.state.attachment
@@ -307,7 +302,7 @@ class OpenTopic(OpenTable[TopicState]):
             grown = (state.next_offsets[:known] != before.next_offsets).nonzero()[0].tolist()
             self.waiters.wake([*grown, *range(known, state.partition_count)])
         self._parts.watch.consider(self, state)
-        self._parts.foreign.consider(self, before, state)
+        self._parts.foreign.consider(self, before)
         self.count_memory()
 
     async def move(

@@ -182,10 +182,9 @@ class _OneTopic:
         Raises ``TransactionEnded``, and as ``append``.
         """
         state = await self.topic.fresh()
-        if state.topic_id is None:
-            raise UnknownTopic(state.topic)
-        if state.topic_id != self.topic_id:
-            raise TopicReplaced(f"Topic {state.topic!r} was deleted and re-created meanwhile.", topic=state.topic)
+        other = state.other_than(self.topic_id)
+        if other is not None:
+            raise other
         known = state.transactions.judge(self.stamp)
         if isinstance(known, TidelogError):
             raise known

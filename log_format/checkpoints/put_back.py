@@ -51,7 +51,7 @@ class PutBack:
         """Read the original rows of some files that are to be named. Raises ``StoreUnavailable``, ``CorruptData``."""
         self._looked, self._rows = [], {}
         paths = sorted(state.foreign.touched)[: self._files_max]
-        live = [path for path in paths if state.exists and state.manifest.has_all([plain_path(path)])]
+        live = [path for path in paths if _is_live(state, path)]
         if live:
             table = reconciled_log(self._store, self._topic, state.version, now_ms)
             if table is None:
@@ -72,19 +72,21 @@ class PutBack:
         for path in self._looked:
             if path not in state.foreign.touched or size_bytes > _ROWS_BYTES_MAX:
                 continue
-            is_live = state.exists and state.manifest.has_all([plain_path(path)])
-            row = self._rows.get(path)
-            if is_live and row is None:
-                continue  # it joined the table again since the look
-            if is_live and row is not None:
+            if not _is_live(state, path):
+                actions.append(Remove(path=path, deletion_timestamp=now_ms, data_change=False))
+            elif (row := self._rows.get(path)) is not None:
                 actions.append(row)
                 size_bytes += len(row.stats or "") + sum(
                     len(key) + len(tag or "") for key, tag in (row.tags or {}).items()
                 )
             else:
-                actions.append(Remove(path=path, deletion_timestamp=now_ms, data_change=False))
+                continue  # it joined the table again since the look
             files += 1
         return Proposal(operation="RESTORE", actions=actions, result=files)
+
+
+def _is_live(state: TopicState, path: str) -> bool:
+    return state.exists and state.manifest.has_all([plain_path(path)])
 
 
 def _add(row: dict[str, Any]) -> Add:

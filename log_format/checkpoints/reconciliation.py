@@ -90,8 +90,7 @@ class Reconciliation:
             self._foreign = self._foreign.after_foreign(commit.foreign, 0)
             return
         if self._foreign.touched:
-            paths = (action.path for actions in (commit.adds, commit.removes) for action in actions)
-            self._foreign = self._foreign.after_own(paths, says_table=False)
+            self._foreign = self._foreign.after_own(commit.paths, says_table=False)
         if commit.protocol is not None:
             self._protocol = _protocol(commit.protocol)
         if commit.metadata is not None:

@@ -13,7 +13,7 @@ Invariants of a commit that Tidelog writes:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final
 from urllib.parse import unquote
 
@@ -131,6 +131,11 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     """What another program's commit touched; such a commit has nothing else here. None: Tidelog made it."""
     content: Any = None
     """What the table's reader would make of the tags, where the committer knows it; None: they are to be read."""
+
+    @property
+    def paths(self) -> Iterator[str]:
+        """Of the files that it adds or removes."""
+        return (action.path for actions in (self.adds, self.removes) for action in actions)
 
 
 class _SeenInfo(msgspec.Struct, kw_only=True, rename="camel"):

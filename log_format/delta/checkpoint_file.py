@@ -90,7 +90,7 @@ def is_own_checkpoint(data: bytes) -> bool:
         metadata = pq.read_metadata(pa.BufferReader(data)).metadata or {}
     except (pa.ArrowException, OSError):
         return True
-    return TOMBSTONES_KEY in metadata or any(key.startswith(b"tidelog.") for key in metadata)
+    return any(key.startswith(b"tidelog.") for key in metadata)
 
 
 def decode_checkpoint_file(data: bytes, *, with_tombstones: bool) -> pa.Table:

@@ -27,7 +27,7 @@ from log_format.journal.placed import PlacedObject, TopicRuns
 from log_format.journal.state import JournalState
 from log_format.layout import segment_path
 from log_format.segments.run import Run
-from log_format.topic.append import AppendResult, Batch, Outcome, absence, refusal
+from log_format.topic.append import AppendResult, Batch, Outcome, refusal
 from log_format.topic.appended import Appended, Duplicate
 from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.attachment import Attached
@@ -156,7 +156,7 @@ class JournalAppend:
         judging = Judging(state, now_ms, notes=self._notes, assume_order=assume_order)
         outcomes: list[Outcome] = []
         for index, (own, batch) in enumerate(self.routed):
-            verdict: Verdict = absence(batch, own)
+            verdict: Verdict = own.other_than(batch.topic_id)
             of_topic = None
             here = own.attachment
             if verdict is None and here is not None and here.journal == state.journal:

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from log_format.delta.actions import Action, Txn
 from log_format.delta.change import Proposal
-from log_format.errors import ErrorCode, RequestRefused, TidelogError, TopicReplaced, UnknownTopic
+from log_format.errors import ErrorCode, RequestRefused, TidelogError, TopicReplaced
 from log_format.ids import NewId
 from log_format.layout import segment_path
 from log_format.records.schema import RECORD_SCHEMA
@@ -37,7 +37,7 @@ from log_format.topic.producers import Counts, ProducerStamp, SequenceCheck, Sta
 from log_format.topic.segment_tags import add_segment
 from log_format.topic.state import EMPTY_REQUEST_APP_ID, Offsets, TopicState
 
-__all__ = ["Append", "AppendResult", "Asked", "Batch", "Outcome", "absence", "mismatch", "refusal"]
+__all__ = ["Append", "AppendResult", "Asked", "Batch", "Outcome", "mismatch", "refusal"]
 
 
 class Asked(Protocol):
@@ -161,7 +161,7 @@ class Append:
         counts: dict[int, int] = {}
         verdicts: list[_Verdict] = []
         for index, batch in enumerate(self.batches):
-            verdict: _Verdict = absence(batch, state)
+            verdict: _Verdict = state.other_than(batch.topic_id)
             if verdict is None and state.attachment is not None:
                 verdict = Attached(state.topic)
             if verdict is None and batch.stamp is not None:
@@ -207,15 +207,6 @@ class Append:
             self._staged = StagedSegment(segment_path(self._new_id()), encoded)
             self._staged_for = wanted
         return self._staged
-
-
-def absence(batch: Batch, state: TopicState) -> TidelogError | None:
-    """Why the batch can't be in this topic at all: it is gone, or another one."""
-    if not state.exists:
-        return UnknownTopic(state.topic)
-    if batch.topic_id != state.topic_id:
-        return TopicReplaced(f"Topic {state.topic!r} was deleted and re-created meanwhile.", topic=state.topic)
-    return None
 
 
 def refusal(batch: Batch, state: TopicState) -> TidelogError | None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from log_format.delta.actions import Action, Txn
 from log_format.delta.change import Proposal
-from log_format.errors import TidelogError, TopicReplaced, UnknownTopic
+from log_format.errors import TidelogError
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic.appended import Appended, Duplicate
 from log_format.topic.applied_transactions import TransactionStamp, named, tagged
@@ -75,10 +75,9 @@ class AppendUploaded:
         return Proposal(operation="WRITE", actions=actions, result=places, segment=self.uploaded)
 
     def _refusal(self, state: TopicState) -> Duplicate | TidelogError | Redo | None:
-        if not state.exists:
-            return UnknownTopic(state.topic)
-        if state.topic_id != self.topic_id:
-            return TopicReplaced(f"Topic {state.topic!r} was deleted and re-created meanwhile.", topic=state.topic)
+        other = state.other_than(self.topic_id)
+        if other is not None:
+            return other
         if state.attachment is not None:
             return Attached(state.topic)
         known = state.transactions.judge(self.transaction)

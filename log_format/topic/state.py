@@ -30,7 +30,7 @@ from log_format import limits
 from log_format.delta.actions import Commit, MetaData, Txn, plain_path
 from log_format.delta.foreign import NOTHING_FOREIGN, ForeignWrites
 from log_format.delta.table import NO_LOG
-from log_format.errors import CorruptData
+from log_format.errors import CorruptData, TopicReplaced, UnknownTopic
 from log_format.manifest.manifest import Manifest
 from log_format.topic.applied_transactions import NO_TRANSACTIONS, AppliedTransactions
 from log_format.topic.attachment import Attachment, Moved, attachment_of, moved_of
@@ -117,6 +117,14 @@ class TopicState:
         """Whether the topic exists."""
         return self.topic_id is not None
 
+    def other_than(self, topic_id: str | None) -> UnknownTopic | TopicReplaced | None:
+        """Why this is not the incarnation ``topic_id``: the error to raise. None: it is."""
+        if not self.exists:
+            return UnknownTopic(self.topic)
+        if self.topic_id != topic_id:
+            return TopicReplaced(f"Topic {self.topic!r} was deleted and re-created meanwhile.", topic=self.topic)
+        return None
+
     def high_watermark(self, partition: int) -> int:
         """The partition's next offset: committed records are visible."""
         return int(self.next_offsets[partition])
@@ -146,8 +154,7 @@ class TopicState:
         foreign = self.foreign
         if not foreign.is_put_back:
             says_table = commit.protocol is not None and commit.metadata is not None
-            paths = (action.path for actions in (commit.adds, commit.removes) for action in actions)
-            state = replace(state, foreign=state.foreign.after_own(paths, says_table=says_table))
+            state = replace(state, foreign=state.foreign.after_own(commit.paths, says_table=says_table))
         if not state.exists:
             return state
         next_offsets, log_starts, keys_compacted = state._offsets_after(commit.txns)

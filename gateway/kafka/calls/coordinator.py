@@ -9,7 +9,6 @@ Source: KIP-699 (several keys at once).
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from types import MappingProxyType
@@ -22,6 +21,7 @@ from gateway.groups.classic.refusal import GroupFull, Rebalancing
 from gateway.kafka.brokers import Broker, brokers_of, node_id
 from gateway.kafka.call import Answer, KafkaCall
 from gateway.kafka.errors import COORDINATOR, kafka_error
+from gateway.side_by_side import side_by_side
 from log_format.access.acls import Operation
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
 from log_format.groups.changes import CoordinatorFenced
@@ -84,10 +84,7 @@ def check_group(call: KafkaCall, group: str, operation: Operation) -> None:
 async def of_each(names: Sequence[T], told: Callable[[T], Awaitable[dict[str, Any]]]) -> list[dict[str, Any]]:
     """What is told of each, in order. Many are asked for at a time: they share their looks at the store, so that a request that
     names very many costs few."""
-    found: list[dict[str, Any]] = []
-    for start in range(0, len(names), NAMES_AT_ONCE):
-        found += await asyncio.gather(*(told(name) for name in names[start : start + NAMES_AT_ONCE]))
-    return found
+    return await side_by_side(told, names, at_once=NAMES_AT_ONCE)
 
 
 def is_name(text: str) -> bool:

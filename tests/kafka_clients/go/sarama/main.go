@@ -13,24 +13,13 @@ import (
 	"time"
 
 	"github.com/IBM/sarama"
+
+	"tidelog.example/kafka-clients/checked"
 )
 
 const consumers = 60 * time.Second
 
 var servers, prefix = os.Args[1], os.Args[2]
-
-func check(err error, what string) {
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "Error: %s: %v\n", what, err)
-		os.Exit(1)
-	}
-}
-
-func expect(found, wanted any, what string) {
-	if found, wanted := fmt.Sprint(found), fmt.Sprint(wanted); found != wanted {
-		check(fmt.Errorf("%.150s (%d bytes) instead of %.150s (%d bytes)", found, len(found), wanted, len(wanted)), what)
-	}
-}
 
 func settings() *sarama.Config {
 	config := sarama.NewConfig()
@@ -58,9 +47,9 @@ func records(topic, word string, start, end int) ([]*sarama.ProducerMessage, []s
 
 func produce(config *sarama.Config, messages []*sarama.ProducerMessage) {
 	producer, err := sarama.NewSyncProducer([]string{servers}, config)
-	check(err, "producer")
-	check(producer.SendMessages(messages), "produce")
-	check(producer.Close(), "close")
+	checked.Check(err, "producer")
+	checked.Check(producer.SendMessages(messages), "produce")
+	checked.Check(producer.Close(), "close")
 }
 
 type handler struct {
@@ -99,14 +88,14 @@ func (h *handler) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama
 // read returns what comes in the group, in order.
 func read(group, topic string, wanted int) []string {
 	consumer, err := sarama.NewConsumerGroup([]string{servers}, group, settings())
-	check(err, "group")
+	checked.Check(err, "group")
 	ctx, cancel := context.WithTimeout(context.Background(), consumers)
 	defer cancel()
 	h := &handler{wanted: wanted, done: cancel}
 	for ctx.Err() == nil {
-		check(consumer.Consume(ctx, []string{topic}, h), "consume")
+		checked.Check(consumer.Consume(ctx, []string{topic}, h), "consume")
 	}
-	check(consumer.Close(), "close")
+	checked.Check(consumer.Close(), "close")
 	sort.Strings(h.seen)
 	return h.seen
 }
@@ -114,21 +103,21 @@ func read(group, topic string, wanted int) []string {
 func administration(admin sarama.ClusterAdmin, topic string) {
 	retention, shorter := "86400000", "3600000"
 	detail := &sarama.TopicDetail{NumPartitions: 2, ReplicationFactor: -1, ConfigEntries: map[string]*string{"retention.ms": &retention}}
-	check(admin.CreateTopic(topic, detail, false), "create topic")
-	check(admin.CreatePartitions(topic, 3, nil, false), "create partitions")
+	checked.Check(admin.CreateTopic(topic, detail, false), "create topic")
+	checked.Check(admin.CreatePartitions(topic, 3, nil, false), "create partitions")
 	entries := map[string]sarama.IncrementalAlterConfigsEntry{
 		"retention.ms": {Operation: sarama.IncrementalAlterConfigsOperationSet, Value: &shorter}}
-	check(admin.IncrementalAlterConfig(sarama.TopicResource, topic, entries, false), "alter config")
+	checked.Check(admin.IncrementalAlterConfig(sarama.TopicResource, topic, entries, false), "alter config")
 	value := ""
 	for until := time.Now().Add(5 * time.Second); value != shorter && time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
 		found, err := admin.DescribeConfig(sarama.ConfigResource{Type: sarama.TopicResource, Name: topic, ConfigNames: []string{"retention.ms"}})
-		check(err, "describe config")
+		checked.Check(err, "describe config")
 		value = found[0].Value // a broker learns of it a little later
 	}
-	expect(value, shorter, "retention.ms")
+	checked.Expect(value, shorter, "retention.ms")
 	topics, err := admin.ListTopics()
-	check(err, "list topics")
-	expect(topics[topic].NumPartitions, 3, "partitions")
+	checked.Check(err, "list topics")
+	checked.Expect(topics[topic].NumPartitions, 3, "partitions")
 }
 
 func transactions(topic string) []string {
@@ -137,29 +126,29 @@ func transactions(topic string) []string {
 	config.Producer.Transaction.ID = prefix + ".id"
 	config.Net.MaxOpenRequests = 1
 	producer, err := sarama.NewSyncProducer([]string{servers}, config)
-	check(err, "transactional producer")
+	checked.Check(err, "transactional producer")
 	var wanted []string
 	for round := 0; round < 9; round++ {
-		check(producer.BeginTxn(), "begin")
+		checked.Check(producer.BeginTxn(), "begin")
 		messages, texts := records(topic, "transaction", round*20, round*20+20)
-		check(producer.SendMessages(messages), "produce")
+		checked.Check(producer.SendMessages(messages), "produce")
 		offsets := map[string][]*sarama.PartitionOffsetMetadata{topic: {{Partition: 0, Offset: int64(round + 1)}}}
-		check(producer.AddOffsetsToTxn(offsets, prefix+".transfer"), "offsets")
+		checked.Check(producer.AddOffsetsToTxn(offsets, prefix+".transfer"), "offsets")
 		if round%3 == 2 {
-			check(producer.AbortTxn(), "abort")
+			checked.Check(producer.AbortTxn(), "abort")
 		} else {
-			check(producer.CommitTxn(), "commit")
+			checked.Check(producer.CommitTxn(), "commit")
 			wanted = append(wanted, texts...)
 		}
 	}
-	check(producer.Close(), "close")
+	checked.Check(producer.Close(), "close")
 	return wanted
 }
 
 func main() {
 	plain, transacted, group := prefix+".plain", prefix+".transacted", prefix+".group"
 	admin, err := sarama.NewClusterAdmin([]string{servers}, settings())
-	check(err, "admin")
+	checked.Check(err, "admin")
 	administration(admin, plain)
 	var wanted []string
 	for codec := sarama.CompressionNone; codec <= sarama.CompressionZSTD; codec++ {
@@ -176,35 +165,35 @@ func main() {
 		}
 	}
 	sort.Strings(wanted)
-	expect(read(group, plain, len(wanted)), wanted, "records")
+	checked.Expect(read(group, plain, len(wanted)), wanted, "records")
 	messages, later := records(plain, "later", 0, 60)
 	produce(settings(), messages)
 	sort.Strings(later)
-	expect(read(group, plain, len(later)), later, "records after a stop")
+	checked.Expect(read(group, plain, len(later)), later, "records after a stop")
 
-	check(admin.CreateTopic(transacted, &sarama.TopicDetail{NumPartitions: 2, ReplicationFactor: -1}, false), "create topic")
+	checked.Check(admin.CreateTopic(transacted, &sarama.TopicDetail{NumPartitions: 2, ReplicationFactor: -1}, false), "create topic")
 	committed := transactions(transacted)
 	sort.Strings(committed)
-	expect(read(prefix+".reader", transacted, len(committed)), committed, "committed records")
+	checked.Expect(read(prefix+".reader", transacted, len(committed)), committed, "committed records")
 	offsets, err := admin.ListConsumerGroupOffsets(prefix+".transfer", map[string][]int32{transacted: {0}})
-	check(err, "offsets")
-	expect(offsets.GetBlock(transacted, 0).Offset, 8, "offset of a transaction")
+	checked.Check(err, "offsets")
+	checked.Expect(offsets.GetBlock(transacted, 0).Offset, 8, "offset of a transaction")
 
 	groups, err := admin.ListConsumerGroups()
-	check(err, "groups")
-	expect(groups[group], "consumer", "group")
+	checked.Check(err, "groups")
+	checked.Expect(groups[group], "consumer", "group")
 	described, err := admin.DescribeConsumerGroups([]string{group})
-	check(err, "describe group")
-	expect(described[0].State, "Empty", "state")
-	check(admin.DeleteConsumerGroup(group), "delete group")
+	checked.Check(err, "describe group")
+	checked.Expect(described[0].State, "Empty", "state")
+	checked.Check(admin.DeleteConsumerGroup(group), "delete group")
 	client, err := sarama.NewClient([]string{servers}, settings())
-	check(err, "client")
+	checked.Check(err, "client")
 	end, err := client.GetOffset(plain, 0, sarama.OffsetNewest)
-	check(err, "end")
-	check(admin.DeleteRecords(plain, map[int32]int64{0: end}), "delete records")
+	checked.Check(err, "end")
+	checked.Check(admin.DeleteRecords(plain, map[int32]int64{0: end}), "delete records")
 	start, err := client.GetOffset(plain, 0, sarama.OffsetOldest)
-	check(err, "start")
-	expect(start, end, "start")
-	check(admin.DeleteTopic(plain), "delete topic")
+	checked.Check(err, "start")
+	checked.Expect(start, end, "start")
+	checked.Check(admin.DeleteTopic(plain), "delete topic")
 	fmt.Printf("sarama: %d records, all is as it should be\n", len(wanted)+len(later))
 }

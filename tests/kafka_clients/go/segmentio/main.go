@@ -12,22 +12,11 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+
+	"tidelog.example/kafka-clients/checked"
 )
 
 var servers, prefix = os.Args[1], os.Args[2]
-
-func check(err error, what string) {
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "Error: %s: %v\n", what, err)
-		os.Exit(1)
-	}
-}
-
-func expect(found, wanted any, what string) {
-	if found, wanted := fmt.Sprint(found), fmt.Sprint(wanted); found != wanted {
-		check(fmt.Errorf("%.150s (%d bytes) instead of %.150s (%d bytes)", found, len(found), wanted, len(wanted)), what)
-	}
-}
 
 func produce(ctx context.Context, topic string, codec kafka.Compression, word string, count int) []string {
 	writer := &kafka.Writer{Addr: kafka.TCP(servers), Topic: topic, Balancer: &kafka.Hash{}, RequiredAcks: kafka.RequireAll,
@@ -40,8 +29,8 @@ func produce(ctx context.Context, topic string, codec kafka.Compression, word st
 			Headers: []kafka.Header{{Key: "word", Value: []byte(word)}}})
 		texts = append(texts, key+"|"+value+"|"+word)
 	}
-	check(writer.WriteMessages(ctx, messages...), "produce")
-	check(writer.Close(), "close")
+	checked.Check(writer.WriteMessages(ctx, messages...), "produce")
+	checked.Check(writer.Close(), "close")
 	return texts
 }
 
@@ -65,13 +54,13 @@ func read(ctx context.Context, config kafka.ReaderConfig, count int) []string {
 		if err == context.DeadlineExceeded {
 			break
 		}
-		check(err, "fetch")
+		checked.Check(err, "fetch")
 		seen = append(seen, text(message))
 		if config.GroupID != "" && (len(seen)%50 == 0 || len(seen) >= count) {
-			check(reader.CommitMessages(ctx, message), "commit")
+			checked.Check(reader.CommitMessages(ctx, message), "commit")
 		}
 	}
-	check(reader.Close(), "close")
+	checked.Check(reader.Close(), "close")
 	sort.Strings(seen)
 	return seen
 }
@@ -80,18 +69,18 @@ func administration(ctx context.Context, client *kafka.Client, topic string) {
 	entry := kafka.ConfigEntry{ConfigName: "retention.ms", ConfigValue: "86400000"}
 	created, err := client.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{
 		{Topic: topic, NumPartitions: 1, ReplicationFactor: 1, ConfigEntries: []kafka.ConfigEntry{entry}}}})
-	check(err, "create topic")
-	check(created.Errors[topic], "create topic")
+	checked.Check(err, "create topic")
+	checked.Check(created.Errors[topic], "create topic")
 	changed, err := client.IncrementalAlterConfigs(ctx, &kafka.IncrementalAlterConfigsRequest{
 		Resources: []kafka.IncrementalAlterConfigsRequestResource{{ResourceType: kafka.ResourceTypeTopic, ResourceName: topic,
 			Configs: []kafka.IncrementalAlterConfigsRequestConfig{
 				{Name: "retention.ms", Value: "3600000", ConfigOperation: kafka.ConfigOperationSet}}}}})
-	check(err, "alter configs")
-	check(changed.Resources[0].Error, "alter configs")
+	checked.Check(err, "alter configs")
+	checked.Check(changed.Resources[0].Error, "alter configs")
 	described, err := client.DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{Resources: []kafka.DescribeConfigRequestResource{
 		{ResourceType: kafka.ResourceTypeTopic, ResourceName: topic, ConfigNames: []string{"retention.ms"}}}})
-	check(err, "describe configs")
-	expect(described.Resources[0].ConfigEntries[0].ConfigValue, "3600000", "retention.ms")
+	checked.Check(err, "describe configs")
+	checked.Expect(described.Resources[0].ConfigEntries[0].ConfigValue, "3600000", "retention.ms")
 }
 
 func main() {
@@ -107,31 +96,31 @@ func main() {
 	inOrder := append([]string{}, wanted...)
 	sort.Strings(wanted)
 	grouped := kafka.ReaderConfig{GroupID: group, Topic: topic, StartOffset: kafka.FirstOffset}
-	expect(read(ctx, grouped, len(wanted)), wanted, "records")
+	checked.Expect(read(ctx, grouped, len(wanted)), wanted, "records")
 	later := produce(ctx, topic, kafka.Zstd, "later", 60)
 	sort.Strings(later)
-	expect(read(ctx, grouped, len(later)), later, "records after a stop")
+	checked.Expect(read(ctx, grouped, len(later)), later, "records after a stop")
 
 	conn, err := kafka.DialLeader(ctx, "tcp", servers, topic, 0)
-	check(err, "dial")
+	checked.Check(err, "dial")
 	first, last, err := conn.ReadOffsets()
-	check(err, "offsets")
-	expect([]int64{first, last}, []int64{0, 560}, "offsets")
+	checked.Check(err, "offsets")
+	checked.Expect([]int64{first, last}, []int64{0, 560}, "offsets")
 	for _, offset := range []int64{0, 137, 399} {
 		_, err = conn.Seek(offset, kafka.SeekAbsolute)
-		check(err, "seek")
+		checked.Check(err, "seek")
 		message, err := conn.ReadMessage(1 << 20)
-		check(err, "read")
-		expect(message.Offset, offset, "offset")
-		expect(text(message), inOrder[offset], "record by offset")
+		checked.Check(err, "read")
+		checked.Expect(message.Offset, offset, "offset")
+		checked.Expect(text(message), inOrder[offset], "record by offset")
 	}
-	check(conn.Close(), "close")
+	checked.Check(conn.Close(), "close")
 
 	deleted, err := client.DeleteGroups(ctx, &kafka.DeleteGroupsRequest{GroupIDs: []string{group}})
-	check(err, "delete group")
-	check(deleted.Errors[group], "delete group")
+	checked.Check(err, "delete group")
+	checked.Check(deleted.Errors[group], "delete group")
 	gone, err := client.DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: []string{topic}})
-	check(err, "delete topic")
-	check(gone.Errors[topic], "delete topic")
+	checked.Check(err, "delete topic")
+	checked.Check(gone.Errors[topic], "delete topic")
 	fmt.Printf("kafka-go: %d records, all is as it should be\n", len(wanted)+len(later))
 }
