@@ -9,10 +9,10 @@ What the topic remembers of producers and transactions is in the file's metadata
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -34,7 +34,8 @@ from log_format.delta.checkpoint_file import (
 from log_format.delta.checkpoint_hint import hinted_version
 from log_format.delta.checkpoint_schema import SCHEMA, as_corrupt, check_required, conforming, present, refuse_features
 from log_format.delta.cleaned_log import cleaned_below
-from log_format.errors import CorruptData, ObjectExists, ObjectMissing, StoreUnavailable
+from log_format.delta.table import NO_LOG
+from log_format.errors import CorruptData, ObjectExists, ObjectMissing, StoreUnavailable, UnsupportedTable
 from log_format.journal.topics import JournalTopics
 from log_format.segments.run import Run, SegmentRef
 from log_format.store import ObjectStore
@@ -68,9 +69,19 @@ def write_table_checkpoint(
     ``StoreUnavailable``, ``CorruptData``.
     """
     hint = hinted_checkpoint(store, root)
-    found = _moved_on(store, root, hint, version, now_ms, journal=journal)
-    if found is None or found.reconciliation.awaits_putting_back:
-        return
+
+    def put(found: MovedOn) -> None:
+        if not found.reconciliation.awaits_putting_back:
+            put_checkpoint(store, root, version, hint, found)
+
+    _made_from_readable(put, store, root, version, now_ms, hint=hint, journal=journal)
+
+
+def put_checkpoint(store: ObjectStore, root: str, version: int, hint: int | None, found: MovedOn) -> None:
+    """Put ``found`` as the checkpoint of ``version``, unless there is one, and move the hint up. ``hint``: what it says now.
+
+    Raises ``StoreUnavailable``, ``CorruptData``.
+    """
     with in_turn(0 if found.base is None else found.base.size_bytes):
         data, row_count = encode_checkpoint_pieces(found.rows(), found.metadata())
     try:
@@ -81,6 +92,8 @@ def write_table_checkpoint(
         body = {"version": version, "size": row_count, "sizeInBytes": len(data)}
         store.put(layout.table_last_checkpoint_key(root), msgspec.json.encode(body))
 
+
+MadeT = TypeVar("MadeT")
 
 Seen = Callable[[int, Commit], None]
 """Called with the version and content of each commit read after the checkpoint; perhaps more than once for one commit."""
@@ -102,14 +115,15 @@ def reconciled_table(
     store: ObjectStore, root: str, version: int, now_ms: int, *, seen: Seen | None = None
 ) -> pa.Table | None:
     """``reconciled_log`` of the table below ``root``."""
-    found = _moved_on(store, root, hinted_checkpoint(store, root), version, now_ms, seen=seen)
-    if found is None:
-        return None
-    return pa.concat_tables([SCHEMA.empty_table(), *found.rows()]).replace_schema_metadata(found.metadata())
+
+    def whole(found: MovedOn) -> pa.Table:
+        return pa.concat_tables([SCHEMA.empty_table(), *found.rows()]).replace_schema_metadata(found.metadata())
+
+    return _made_from_readable(whole, store, root, version, now_ms, hint=hinted_checkpoint(store, root), seen=seen)
 
 
 @dataclass(frozen=True, slots=True)
-class _MovedOn:
+class MovedOn:
     """The bytes of a checkpoint, if there is one, moved on by the commits after it. Both methods raise ``CorruptData``."""
 
     base: CheckpointFile | None
@@ -118,9 +132,11 @@ class _MovedOn:
     version: int
 
     def metadata(self) -> dict[bytes, bytes]:
+        """Of the checkpoint's file."""
         return dict(self.reconciliation.with_metadata(SCHEMA.empty_table()).schema.metadata)
 
     def rows(self) -> Iterator[pa.Table]:
+        """See ``Reconciliation.rows``."""
         with as_corrupt(self.root, self.version):
             yield from self.reconciliation.rows(partial(self._pieces, "add"), partial(self._pieces, "remove"))
 
@@ -132,6 +148,32 @@ class _MovedOn:
                 yield table
 
 
+def _made_from_readable(
+    make: Callable[[MovedOn], MadeT],
+    store: ObjectStore,
+    root: str,
+    version: int,
+    now_ms: int,
+    *,
+    hint: int | None,
+    seen: Seen | None = None,
+    journal: JournalTopics | None = None,
+) -> MadeT | None:
+    """What ``make`` makes of the log at ``version``, from its newest checkpoint that can be read; None: one of a later version is
+    there. Raises ``StoreUnavailable``, ``CorruptData``."""
+    damaged: frozenset[int] = frozenset()
+    while True:
+        found = _moved_on(store, root, hint, version, now_ms, seen=seen, journal=journal, damaged=damaged)
+        if found is None:
+            return None
+        try:
+            return make(found)
+        except CorruptData:
+            if found.base is None:
+                raise
+            damaged |= {found.version}
+
+
 def _moved_on(
     store: ObjectStore,
     root: str,
@@ -139,16 +181,20 @@ def _moved_on(
     version: int,
     now_ms: int,
     *,
-    seen: Seen | None = None,
-    journal: JournalTopics | None = None,
-) -> _MovedOn | None:
-    """The log at ``version``; None when there is a checkpoint of a later one. Raises ``StoreUnavailable``, ``CorruptData``."""
+    seen: Seen | None,
+    journal: JournalTopics | None,
+    damaged: frozenset[int],
+) -> MovedOn | None:
+    """The log at ``version``; None when there is a checkpoint of a later one. ``damaged``: checkpoints that are no base.
+
+    Raises ``StoreUnavailable``, ``CorruptData``.
+    """
     listed = _listed_versions(store, root, hint)
     for _ in range(limits.LOAD_ATTEMPTS_MAX):
         found, missing = None, ""
         try:
-            base = _newest_own(store, root, listed)
-            if base is not None and base[0] > version:
+            base = _newest_own(store, root, listed, damaged)
+            if base is not None and base.version > version:
                 return None
             found = _reconciled(store, root, base, version, now_ms, seen=seen, journal=journal)
         except ObjectMissing as problem:
@@ -181,22 +227,61 @@ def _listed_versions(store: ObjectStore, root: str, hint: int | None) -> list[in
     return []
 
 
-def _newest_own(store: ObjectStore, root: str, listed: Sequence[int]) -> tuple[int, bytes] | None:
-    """The newest checkpoint that Tidelog wrote, and its bytes; of those ``listed``, or else of all. None: the log has all of it.
+class OpenedCheckpoint(NamedTuple):
+    """``head``: see ``CheckpointFile.head``."""
 
-    Raises ``ObjectMissing``, ``StoreUnavailable``.
+    version: int
+    file: CheckpointFile
+    head: pa.Table
+
+
+def open_checkpoint(
+    store: ObjectStore, root: str, version: int, *, is_foreign: bool = False
+) -> OpenedCheckpoint | None:
+    """A checkpoint of the table below ``root``; None where another program wrote it, unless ``is_foreign``.
+
+    Raises ``ObjectMissing``, ``StoreUnavailable``, ``CorruptData``.
     """
+    key = layout.table_checkpoint_key(root, version)
+    data = read_bounded(store, key, limits.CHECKPOINT_BYTES_MAX)
+    if not is_foreign and not is_own_checkpoint(data):
+        return None
+    with as_corrupt(root, version):
+        file = CheckpointFile(data)
+        head = file.head()
+        refuse_features(head, key)
+        return OpenedCheckpoint(version, file, head)
+
+
+def _newest_own(
+    store: ObjectStore, root: str, listed: Sequence[int], damaged: frozenset[int] = frozenset()
+) -> OpenedCheckpoint | None:
+    """The newest checkpoint that Tidelog wrote and that can be read; of those ``listed``, or else of all. None: the log has all
+    of it. Raises ``ObjectMissing``, ``StoreUnavailable``, ``CorruptData``."""
+    problem: CorruptData | None = None
     for version in listed:
-        data = read_bounded(store, layout.table_checkpoint_key(root, version), limits.CHECKPOINT_BYTES_MAX)
-        if is_own_checkpoint(data):
-            return version, data
+        if version in damaged:
+            continue
+        try:
+            opened = open_checkpoint(store, root, version)
+        except UnsupportedTable:
+            raise
+        except CorruptData as found:
+            problem = problem or found
+            continue
+        if opened is not None:
+            return opened
     if not listed:
         return None
     every = _listed_versions(store, root, None)
     if every != list(listed):
-        return _newest_own(store, root, every)
-    # Only other programs' checkpoints are there. Without the first commit one of them is all there is of the log's beginning.
-    return None if _exists(store, layout.table_commit_key(root, 0)) else (every[0], data)
+        return _newest_own(store, root, every, damaged)
+    # Without the first commit another program's checkpoint may be all there is of the log's beginning.
+    if _exists(store, layout.table_commit_key(root, 0)):
+        return None
+    if problem is not None:
+        raise problem
+    return open_checkpoint(store, root, every[0], is_foreign=True)
 
 
 def _exists(store: ObjectStore, key: str) -> bool:
@@ -210,23 +295,31 @@ def _exists(store: ObjectStore, key: str) -> bool:
 def _reconciled(
     store: ObjectStore,
     root: str,
-    base: tuple[int, bytes] | None,
+    base: OpenedCheckpoint | None,
     version: int,
     now_ms: int,
     *,
     seen: Seen | None,
     journal: JournalTopics | None,
-) -> _MovedOn:
+) -> MovedOn:
     """The log at ``version``, from its checkpoint on. Raises ``ObjectMissing``, ``CorruptData``, ``StoreUnavailable``."""
-    file, head, begun = None, with_memory(SCHEMA.empty_table(), NO_MEMORY), -1
-    if base is not None:
-        begun, data = base
-        with as_corrupt(root, begun):
-            file = CheckpointFile(data)
-            head = file.head()
-            refuse_features(head, layout.table_checkpoint_key(root, begun))
+    begun = NO_LOG if base is None else base.version
     commits = _commits(store, root, range(begun + 1, version + 1), seen)
-    return _MovedOn(file, Reconciliation(head, commits, now_ms, journal), root, begun)
+    return moved_on_by(base, commits, root, now_ms, journal)
+
+
+def moved_on_by(
+    base: OpenedCheckpoint | None,
+    commits: Iterable[Commit],
+    root: str,
+    now_ms: int,
+    journal: JournalTopics | None = None,
+) -> MovedOn:
+    """A checkpoint of the table below ``root``, or nothing, moved on by ``commits``. Raises as reading those does."""
+    if base is None:
+        head = with_memory(SCHEMA.empty_table(), NO_MEMORY)
+        return MovedOn(None, Reconciliation(head, commits, now_ms, journal), root, NO_LOG)
+    return MovedOn(base.file, Reconciliation(base.head, commits, now_ms, journal), root, base.version)
 
 
 def _commits(store: ObjectStore, root: str, versions: range, seen: Seen | None) -> Iterator[Commit]:

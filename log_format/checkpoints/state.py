@@ -38,7 +38,7 @@ def _read(data: bytes, topic: str, version: int) -> TopicState:
         table = file.head()
         refuse_features(table, layout.table_checkpoint_key(root, version))
         memory = memory_of(table)
-        metadata = _metadata(table)
+        metadata = metadata_of(table)
         txns = {txn["appId"]: txn["version"] for txn in present(table, "txn").to_pylist()}
         newest_ms = pc.max(pc.struct_field(present(table, "add"), "modificationTime")).as_py() or 0
     if metadata is None:
@@ -52,7 +52,7 @@ def _read(data: bytes, topic: str, version: int) -> TopicState:
         memory.transactions,
         is_guarded=any(FEATURE in (protocol["writerFeatures"] or ()) for protocol in protocols),
     )
-    pieces = _pieces(file)
+    pieces = adds_of(file)
     while True:
         with as_corrupt(root, version, topic=topic):
             adds = next(pieces, None)
@@ -62,7 +62,8 @@ def _read(data: bytes, topic: str, version: int) -> TopicState:
             _take(state, adds)
 
 
-def _metadata(table: pa.Table) -> MetaData | None:
+def metadata_of(table: pa.Table) -> MetaData | None:
+    """The ``metaData`` of a checkpoint's head; None without one."""
     rows = present(table, "metaData")
     if not len(rows):
         return None
@@ -76,8 +77,8 @@ def _metadata(table: pa.Table) -> MetaData | None:
     )
 
 
-def _pieces(file: CheckpointFile) -> Iterator[pa.StructArray]:
-    """Every ``add``, in pieces."""
+def adds_of(file: CheckpointFile) -> Iterator[pa.StructArray]:
+    """Every ``add``, in pieces, without its statistics. Raises as ``CheckpointFile``."""
     for piece in file.pieces(_COLUMNS, with_tombstones=False):
         table = conforming(piece, _FIELDS)
         check_required(table)

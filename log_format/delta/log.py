@@ -27,7 +27,7 @@ from log_format.delta.checkpoint_file import is_own_checkpoint
 from log_format.delta.checkpoint_hint import hinted_version
 from log_format.delta.cleaned_log import cleaned_below
 from log_format.delta.table import NO_LOG, StateT, TableDescription
-from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable
+from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable, UnsupportedTable
 from log_format.store import ObjectStore
 
 Map = Callable[[Callable[[str], bytes], Iterable[str]], Iterator[bytes]]
@@ -92,15 +92,20 @@ class TableLog(Generic[StateT]):
             return self._load(started_ms)
         while True:
             version = self._state.version + 1
-            commit = self._get_commit(version)
-            asked_ms = self.clock.monotonic_ms()
-            if asked_ms - observed_ms > limits.HEAD_TRUSTED_MS:
-                if self.may_be_cleaned(version):
+            try:
+                commit = self._get_commit(version)
+                asked_ms = self.clock.monotonic_ms()
+                if asked_ms - observed_ms > limits.HEAD_TRUSTED_MS:
+                    if self.may_be_cleaned(version):
+                        return self._load(started_ms)
+                    observed_ms = asked_ms
+                if commit is None:
+                    break
+                self.apply(commit, version)
+            except CorruptData:
+                if self._is_behind_a_checkpoint(version):
                     return self._load(started_ms)
-                observed_ms = asked_ms
-            if commit is None:
-                break
-            self.apply(commit, version)
+                raise
         self.observed(started_ms)
         return self._state
 
@@ -212,6 +217,12 @@ class TableLog(Generic[StateT]):
             raise self._lacks(missing) from problem
         return state
 
+    def _is_behind_a_checkpoint(self, version: int) -> bool:
+        """Whether the log may be loaded without the commit of ``version``, which is damaged: a repair may have passed it."""
+        start_after = layout.table_commit_key(self.table.root, version - 1)
+        listing = self.store.list(layout.table_log_prefix(self.table.root), start_after=start_after)
+        return any(layout.checkpoint_version(info.key) is not None for info in listing)
+
     def _lacks(self, version: int) -> CorruptData:
         key = layout.table_commit_key(self.table.root, version)
         return CorruptData(f"The log of {self.table.label} lacks version {version}.", object=key, **self.table.fields)
@@ -224,7 +235,12 @@ class TableLog(Generic[StateT]):
             return None
         if not is_own_checkpoint(data):
             return None
-        state = self.table.read_checkpoint(data, hint)
+        try:
+            state = self.table.read_checkpoint(data, hint)
+        except UnsupportedTable:
+            raise
+        except CorruptData:
+            return None  # a listing shows an older one
         for _ in range(self._probed_commits_max // limits.PROBES_AT_ONCE):
             first = state.version + 1
             found = self._probe(range(first, first + limits.PROBES_AT_ONCE))
@@ -257,17 +273,30 @@ class TableLog(Generic[StateT]):
     def _newest_checkpoint(self, hint: int | None) -> tuple[StateT, list[int]]:
         """The state at the newest checkpoint that Tidelog wrote (or nothing), and the versions of the commits after it.
 
-        Another program's checkpoint counts only where the log has neither one of ours nor its beginning.
+        Another program's checkpoint counts only where the log has neither one of ours nor its beginning. Instead of a damaged
+        one an older one counts, or the beginning, where all commits since are there.
         """
         prefix = layout.table_log_prefix(self.table.root)
+        damage: CorruptData | None = None
         for start_after in ("",) if hint is None else (f"{prefix}{hint:020d}", ""):
             keys = [info.key for info in self.store.list(prefix, start_after=start_after)]
             found = [version for key in keys if (version := layout.checkpoint_version(key)) is not None]
             commits = [version for key in keys if (version := layout.commit_version(key)) is not None]
             for newest in sorted(found, reverse=True):
                 data = self._checkpoint_bytes(newest)
-                if is_own_checkpoint(data):
-                    return self._at_checkpoint(data, newest, commits)
+                if not is_own_checkpoint(data):
+                    continue
+                try:
+                    state, after = self._at_checkpoint(data, newest, commits)
+                except UnsupportedTable:
+                    raise
+                except CorruptData as problem:
+                    damage = damage or problem
+                    continue
+                if damage is None or after == list(range(newest + 1, newest + 1 + len(after))):
+                    return state, after
+        if damage is not None and (not commits or commits[0] != 0):
+            raise damage
         if found and (not commits or commits[0] != 0):
             return self._at_checkpoint(self._checkpoint_bytes(max(found)), max(found), commits)
         return self.table.absent(), commits

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from log_format import layout, limits
 from log_format.checkpoints import checkpoint
 from log_format.checkpoints.journal_log import JournalLogs
+from log_format.checkpoints.repair import stored_paths
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock, SystemClock
 from log_format.delta.actions import Commit
@@ -83,7 +84,7 @@ def verify_topic(
     """
     clock = SystemClock() if clock is None else clock
     # Listed before the log is read, so that a segment committed meanwhile is no orphan.
-    stored = _stored_paths(store, topic)
+    stored = stored_paths(store, topic)
     try:
         log, journal = _read_logs(store, topic, clock)
     except CorruptData as problem:
@@ -179,15 +180,6 @@ class _Finding:
             next_offset=int(tail.next_offsets[partition]),
             record_count=self._partitions[partition].record_count + tail.counts.get(partition, 0),
         )
-
-
-def _stored_paths(store: ObjectStore, topic: str) -> set[str]:
-    root = layout.topic_root(topic)
-    return {
-        info.key.removeprefix(root)
-        for below in (layout.SEGMENTS, layout.COMPACTED)
-        for info in store.list(f"{root}{below}")
-    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,7 +298,8 @@ def _runs_of(footer: Footer) -> list[Run]:
 
 
 def _gaps(partition: int, spans: list[tuple[int, int]], state: TopicState) -> list[str]:
-    """A sentence for each range of offsets that is there twice, or missing where keys were not compacted."""
+    """A sentence for each range of offsets that is there twice, or missing where neither keys were compacted nor the topic was
+    repaired."""
     problems = []
     offset = state.log_start(partition)
     for start, end in sorted(spans):
@@ -317,6 +310,6 @@ def _gaps(partition: int, spans: list[tuple[int, int]], state: TopicState) -> li
         elif start < offset and start >= state.log_start(partition):
             problems.append(f"Partition {partition} has offsets [{start}, {min(offset, end)}) twice.")
         offset = max(offset, end)
-    if offset != state.high_watermark(partition):
+    if max(offset, int(state.keys_compacted[partition])) != state.high_watermark(partition):
         problems.append(f"Partition {partition} ends at offset {offset} instead of {state.high_watermark(partition)}.")
     return problems

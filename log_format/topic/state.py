@@ -51,6 +51,8 @@ DELETED_PROPERTY: Final = PROPERTY_PREFIX + "deleted"
 LOG_START_APP_ID: Final = "log-start-"
 EMPTY_REQUEST_APP_ID: Final = "empty-request-"
 KEYS_COMPACTED_APP_ID: Final = "keys-compacted-"
+TAG_REPAIRED: Final = "tidelog.repaired"
+"""Of a commit (``commitInfo.tags``) behind a damaged part of the log: the checkpoint of its version says what is left."""
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _TIME: Final = re.compile(r"[0-9]{1,18}")
 _OFFSETS: Final = ("next_offsets", "log_starts", "keys_compacted")
@@ -142,8 +144,7 @@ class TopicState:
 
         Raises ``CorruptData`` when the commit breaks an invariant.
         """
-        if version != self.version + 1:
-            raise ValueError(f"commit {version} does not follow version {self.version}")
+        self._check_follows(commit, version)
         if commit.foreign is not None:
             return replace(self, version=version, foreign=self.foreign.after_foreign(commit.foreign, version))
         state = replace(self, version=version)
@@ -270,6 +271,12 @@ class TopicState:
         if not are_limits_old and ((log_starts > next_offsets).any() or (keys_compacted > next_offsets).any()):
             raise self._corrupt("a log start, or where key compaction came to, is beyond its partition's next offset")
         return next_offsets, log_starts, keys_compacted
+
+    def _check_follows(self, commit: Commit, version: int) -> None:
+        if version != self.version + 1:
+            raise ValueError(f"commit {version} does not follow version {self.version}")
+        if TAG_REPAIRED in commit.tags:
+            raise self._corrupt(f"version {version} repairs it, but the checkpoint of that version is not there yet")
 
     def _check_partition(self, partition: int, where: str) -> None:
         if partition >= self.partition_count:

@@ -1,0 +1,299 @@
+"""Makes a topic whole again whose own log is damaged, or whose segments are gone: ``tidelog doctor --repair``.
+
+What is lost stays lost: bring the objects back from a backup first, where there is one. A repair makes the rest readable,
+writable and deletable. It is a commit at the end of the log, and a checkpoint of that version. The commit by itself can't be
+replayed (``TAG_REPAIRED``), so every reader begins at the checkpoint, and agrees with every other. Ended in between, a repair is
+made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from log_format import layout, limits
+from log_format.bounded_read import read_bounded
+from log_format.checkpoints.checkpoint import hinted_checkpoint, moved_on_by, put_checkpoint
+from log_format.checkpoints.journal_log import JournalLogs, journals_of
+from log_format.checkpoints.salvage import Gap, Remains, read_parts
+from log_format.checkpoints.topic_log import TopicLog
+from log_format.clock import Clock
+from log_format.delta.actions import (
+    PROTOCOL,
+    Action,
+    CommitInfo,
+    MetaData,
+    Txn,
+    commit_of,
+    decode_commit,
+    encode_commit,
+)
+from log_format.delta.change import Proposal
+from log_format.delta.committer import Committer
+from log_format.errors import BackOff, CorruptData, ObjectExists, UnknownTopic, UnsupportedTable
+from log_format.ids import NewId
+from log_format.store import ObjectStore
+from log_format.topic.attachment import Attachment, Move, attachment_of, moved_of
+from log_format.topic.changes import moved_metadata
+from log_format.topic.config import TopicConfig
+from log_format.topic.segment_tags import TAG_FORGOTTEN, remove_segment
+from log_format.topic.state import (
+    DELETED_PROPERTY,
+    KEYS_COMPACTED_APP_ID,
+    LOG_START_APP_ID,
+    PARTITION_COUNT_PROPERTY,
+    TAG_REPAIRED,
+    TopicState,
+)
+from log_format.version import __version__
+
+_CLOCKS_DIFFER_MS_MAX: Final = 60_000
+"""How much later than a lost commit a producer's id may have been issued and yet have been used in it."""
+_NO_SETTINGS: Final = {"retention.ms": -1}
+"""Of a topic whose settings are lost: nothing of it may expire before somebody has looked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """What was found and, but for a dry run, made. Nothing is amiss where ``is_needed`` is false."""
+
+    topic: str
+    exists: bool
+    """Whether the topic exists after it; False also where its deletion was all that the log still said."""
+    lost: tuple[str, ...] = ()
+    """Keys of the log's objects that are missing or damaged; of very many the first."""
+    gone: tuple[str, ...] = ()
+    """Segments that the log names and the store does not have."""
+    gaps: tuple[Gap, ...] = ()
+    """Offsets without records now, from the log starts on."""
+    is_made_anew: bool = False
+    """Whether the topic has another id, so that all its readers begin at its start."""
+    has_settings: bool = True
+    """Whether its settings are known. If not it keeps all records until they are given again."""
+    version: int | None = None
+    """Of the commit; None: nothing was committed."""
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether anything is lost."""
+        return bool(self.lost or self.gone)
+
+
+def repair_topic(
+    store: ObjectStore,
+    topic: str,
+    clock: Clock,
+    new_id: NewId,
+    *,
+    looks_at_files: bool = True,
+    is_dry_run: bool = False,
+) -> Repair:
+    """Make a topic whole. ``looks_at_files``: also do without segments whose objects are gone, by one listing of them.
+
+    May run beside gateways and other repairs. Raises ``UnknownTopic`` without a log, ``UnsupportedTable`` where a later release
+    wrote it, ``CorruptData`` where a journal is damaged, ``BackOff`` when others commit all the time. After ``StoreUnavailable``
+    run it again.
+    """
+    for _ in range(limits.COMMIT_ATTEMPTS_MAX):
+        log = TopicLog(store, topic, clock)
+        try:
+            state = log.refresh()
+        except UnsupportedTable:
+            raise
+        except CorruptData:
+            made = _Plan(store, topic, clock, new_id, looks_at_files=looks_at_files)
+            if is_dry_run or made.commit():
+                return made.repair
+            continue
+        if state.version < 0:
+            raise UnknownTopic(topic)
+        if not state.exists or not looks_at_files:
+            return Repair(topic=topic, exists=state.exists)
+        return _without_lost_segments(store, log, new_id, is_dry_run=is_dry_run)
+    raise BackOff(f"Others commit to topic {topic!r} all the time: it was not repaired.", topic=topic)
+
+
+def stored_paths(store: ObjectStore, topic: str) -> set[str]:
+    """The topic's data files, below its root. Raises ``StoreUnavailable``."""
+    root = layout.topic_root(topic)
+    return {
+        info.key.removeprefix(root)
+        for below in (layout.SEGMENTS, layout.COMPACTED)
+        for info in store.list(f"{root}{below}")
+    }
+
+
+class LeaveOutSegments:
+    """Take segments out of a topic whose objects are gone. The result is the gaps that that leaves."""
+
+    def __init__(self, topic_id: str, paths: Collection[str]) -> None:
+        self._topic_id = topic_id
+        self._paths = frozenset(paths)
+
+    def propose(self, state: TopicState, now_ms: int) -> Proposal[tuple[Gap, ...]]:
+        """Removes, and the ends up to which offsets may be missing. Nothing for another incarnation. Never raises."""
+        if state.topic_id != self._topic_id:
+            return Proposal(operation="REPAIR", actions=(), result=())
+        segments = [segment for segment in state.manifest.segments() if segment.path in self._paths]
+        removes = [remove_segment(segment, deletion_timestamp_ms=now_ms, data_change=True) for segment in segments]
+        gaps = [
+            Gap(partition, max(run.base_offset, state.log_start(partition)), run.end_offset)
+            for partition in range(state.partition_count)
+            for run in state.manifest.runs(partition)
+            if run.segment.path in self._paths
+        ]
+        ends: dict[int, int] = {}
+        for gap in gaps:
+            if gap.end_offset > state.keys_compacted[gap.partition]:
+                ends[gap.partition] = gap.end_offset
+        txns = [
+            Txn(app_id=f"{KEYS_COMPACTED_APP_ID}{partition}", version=end, last_updated=now_ms)
+            for partition, end in ends.items()
+        ]
+        return Proposal(operation="REPAIR", actions=[*removes, *txns], result=tuple(gaps))
+
+
+def _without_lost_segments(store: ObjectStore, log: TopicLog, new_id: NewId, *, is_dry_run: bool) -> Repair:
+    state = log.state
+    assert state.topic_id is not None
+    listed = {segment.path for segment in state.manifest.segments()}
+    gone = sorted(listed - stored_paths(store, log.topic))
+    gaps: list[Gap] = []
+    version = None
+    step = limits.REMOVES_PER_COMMIT_MAX
+    for change in (LeaveOutSegments(state.topic_id, gone[first : first + step]) for first in range(0, len(gone), step)):
+        if is_dry_run:
+            gaps += change.propose(state, 0).result
+            continue
+        committed = Committer(log, new_id=new_id, engine="tidelog-repair").commit(change)
+        gaps += committed.result
+        version = committed.state.version
+    return Repair(topic=log.topic, exists=True, gone=tuple(gone), gaps=tuple(gaps), version=version)
+
+
+class _Plan:
+    """A repair of the log as it is found now."""
+
+    def __init__(self, store: ObjectStore, topic: str, clock: Clock, new_id: NewId, *, looks_at_files: bool) -> None:
+        self._store = store
+        self._topic = topic
+        self._now_ms = clock.now_ms()
+        self._new_id = new_id
+        parts = read_parts(store, topic)
+        if parts is None:
+            raise UnknownTopic(topic)
+        self._parts = parts
+        self._remains = remains = Remains(topic, parts)
+        gone: list[str] = []
+        if looks_at_files and not remains.is_deleted:
+            gone = sorted(remains.paths - stored_paths(store, topic))
+            remains.leave_out(gone)
+        self._has_settings = remains.metadata is not None
+        self._metadata = self._metadata_at(JournalLogs(store, clock))
+        self.repair = Repair(
+            topic=topic,
+            exists=self._metadata.configuration.get(DELETED_PROPERTY) != "true",
+            lost=parts.lost,
+            gone=tuple(gone),
+            gaps=tuple(remains.gaps()),
+            is_made_anew=remains.is_made_anew or not self._has_settings,
+            has_settings=self._has_settings,
+        )
+
+    def commit(self) -> bool:
+        """Put the commit and its checkpoint; False where another one took the version. Raises ``StoreUnavailable``."""
+        root, version = layout.topic_root(self._topic), self._parts.head + 1
+        info = CommitInfo(
+            timestamp=self._now_ms,
+            operation="REPAIR",
+            operation_parameters={},
+            engine_info=f"tidelog-repair/{__version__}",
+            txn_id=self._new_id(),
+            tags={TAG_REPAIRED: "true", TAG_FORGOTTEN: str(self._now_ms + _CLOCKS_DIFFER_MS_MAX)},
+        )
+        removes = [
+            remove_segment(segment, deletion_timestamp_ms=self._now_ms, data_change=False)
+            for segment in self._remains.left_out.values()
+        ]
+        actions: list[Action] = [PROTOCOL, self._metadata, *self._txns()]
+        # Readers of Delta take the checkpoint, which is without all of them.
+        data = encode_commit(info, [*actions, *removes[: limits.REMOVES_PER_COMMIT_MAX]])
+        key = layout.table_commit_key(root, version)
+        try:
+            self._store.put_if_absent(key, data)
+        except ObjectExists:
+            found = decode_commit(read_bounded(self._store, key, limits.COMMIT_BYTES_MAX), key)
+            if found.commit_id != info.txn_id:
+                return False
+        commits = [*(commit for _, commit in self._parts.commits), commit_of(info, [*actions, *removes])]
+        moved_on = moved_on_by(self._parts.base, commits, root, self._now_ms)
+        put_checkpoint(self._store, root, version, hinted_checkpoint(self._store, root), moved_on)
+        self.repair = replace(self.repair, version=version)
+        return True
+
+    def _metadata_at(self, journals: JournalLogs) -> MetaData:
+        """The topic's metadata at its present place; moves the ends up to what a journal has forgotten."""
+        known, remains = self._remains.metadata, self._remains
+        if remains.is_deleted:
+            assert known is not None
+            return known
+        count = remains.partition_count
+        if known is None and not count:
+            return _deleted(self._topic, self._new_id(), self._now_ms)
+        properties = {} if known is None else known.configuration
+        topic_id = self._new_id() if known is None else known.id
+        place, count = self._place(journals, topic_id, attachment_of(self._topic, properties), count)
+        text = properties.get(PARTITION_COUNT_PROPERTY, "")
+        config = TopicConfig.parse(_NO_SETTINGS) if known is None else TopicConfig.from_properties(properties)
+        state = replace(
+            TopicState.absent(self._topic),
+            topic_id=topic_id,
+            partition_count=max(count, int(text) if text.isdecimal() else 1),
+            config=config,
+            created_at_ms=self._now_ms if known is None else known.created_time or 0,
+            moved=moved_of(properties),
+        )
+        return moved_metadata(state, Move(to=place))
+
+    def _place(
+        self, journals: JournalLogs, topic_id: str, here: Attachment | None, count: int
+    ) -> tuple[Attachment | None, int]:
+        """The journal that has records of the topic, or is said to have its appends; and how many partitions it knows."""
+        ends = self._remains.ends
+        for number in journals_of(self._store):
+            state = journals.get(number).refresh()
+            topic = state.topics.by_id.get(topic_id)
+            if topic is None:
+                continue
+            is_here = here is not None and (here.journal, here.first) == (number, topic.first)
+            if is_here or any(end > ends.get(partition, 0) for partition, end in enumerate(topic.next_offsets)):
+                for partition, end in enumerate(topic.drained.tolist()):
+                    ends[partition] = max(end, ends.get(partition, 0))
+                attachment = Attachment(number, state.topics.next_number(topic_id), topic.first)
+                return attachment, max(count, len(topic.next_offsets))
+        return None, count
+
+    def _txns(self) -> Iterable[Txn]:
+        """Every offset that any readable part names, as it is now: those of an incarnation before are 0."""
+        values = dict.fromkeys(self._remains.app_ids, 0)
+        if not self._remains.is_deleted:
+            keys_compacted = self._remains.keys_compacted()
+            for partition, end in self._remains.ends.items():
+                values[f"{partition}"] = end
+                values[f"{LOG_START_APP_ID}{partition}"] = self._remains.log_start(partition)
+                values[f"{KEYS_COMPACTED_APP_ID}{partition}"] = keys_compacted[partition]
+        return [Txn(app_id=app_id, version=value, last_updated=self._now_ms) for app_id, value in values.items()]
+
+
+def _deleted(topic: str, topic_id: str, now_ms: int) -> MetaData:
+    """Of a topic of which nothing is left."""
+    state = replace(
+        TopicState.absent(topic),
+        topic_id=topic_id,
+        partition_count=1,
+        created_at_ms=now_ms,
+    )
+    metadata = moved_metadata(state, Move())
+    metadata.configuration[DELETED_PROPERTY] = "true"
+    return metadata
