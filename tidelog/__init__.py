@@ -61,7 +61,17 @@ if TYPE_CHECKING:
     from tidelog.types.queue import Queue, QueuePartition
     from tidelog.types.record import PartitionRange, ProduceResult, Record, RecordMetadata, SentRecord, TopicPartition
     from tidelog.types.scheduled import DelayedRecord, ScheduledRecord
-    from tidelog.types.topic import Cluster, Gateway, Journals, Partition, PartitionOffsets, Topic, TopicCommit
+    from tidelog.types.topic import (
+        Cluster,
+        DamagedTopic,
+        Gateway,
+        Journals,
+        Partition,
+        PartitionOffsets,
+        Topic,
+        TopicCommit,
+        TopicList,
+    )
     from tidelog.types.transaction import TransactionSummary
 
 __all__ = [
@@ -73,6 +83,7 @@ __all__ = [
     "Cluster",
     "CommittedOffset",
     "Consumer",
+    "DamagedTopic",
     "DelayedRecord",
     "Filter",
     "Gateway",
@@ -107,6 +118,7 @@ __all__ = [
     "Topic",
     "TopicCommit",
     "TopicLag",
+    "TopicList",
     "TopicPartition",
     "TopicTable",
     "TransactionChecker",
@@ -134,7 +146,7 @@ _NAMES: "Final" = {
     "tidelog.types.queue": "Queue QueuePartition",
     "tidelog.types.record": "PartitionRange ProduceResult Record RecordMetadata SentRecord TopicPartition",
     "tidelog.types.scheduled": "DelayedRecord ScheduledRecord",
-    "tidelog.types.topic": "Cluster Gateway Journals Partition PartitionOffsets Topic TopicCommit",
+    "tidelog.types.topic": "Cluster DamagedTopic Gateway Journals Partition PartitionOffsets Topic TopicCommit TopicList",
     "tidelog.types.transaction": "TransactionSummary",
 }
 """By module. A module is imported when one of its names is first used: ``import tidelog`` alone takes 1 ms."""

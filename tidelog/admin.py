@@ -24,7 +24,7 @@ from tidelog.types.group import CommittedOffset, Group, GroupLag, GroupMetadata,
 from tidelog.types.queue import Queue
 from tidelog.types.record import TopicPartition
 from tidelog.types.scheduled import DelayedRecord, ScheduledRecord
-from tidelog.types.topic import Cluster, PartitionOffsets, Topic
+from tidelog.types.topic import Cluster, PartitionOffsets, Topic, TopicList
 
 END = -1
 """In ``delete_records``: up to the high watermark."""
@@ -104,8 +104,8 @@ class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
         """Create topics that are alike, one after the other. Raises as ``create_topic``; those before the failed one stand."""
         return each_of(names, lambda name: self.create_topic(name, partition_count, config, exist_ok=exist_ok))
 
-    def list_topics(self, prefix: str | None = None) -> list[Topic]:
-        """All topics, by name; those whose name begins with ``prefix``."""
+    def list_topics(self, prefix: str | None = None) -> TopicList:
+        """All topics, by name; those whose name begins with ``prefix``. Its ``damaged`` names those that can't be read."""
         return list_topics(self._transport, self._timeout_ms, prefix)
 
     def describe_topic(self, name: str) -> Topic:

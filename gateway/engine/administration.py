@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gateway.call import unasked
 from gateway.engine.bounds import LIST_LOADS_AT_ONCE
@@ -19,7 +19,16 @@ from gateway.engine.open_topic import OpenTopic
 from gateway.engine.pool import Pool
 from gateway.engine.registry import TopicRegistry
 from log_format import layout
-from log_format.errors import BackOff, CorruptData, OutcomeUnknown, StoreUnavailable, TidelogError, UnknownTopic
+from log_format.checkpoints.repair import repair_topic
+from log_format.errors import (
+    BackOff,
+    CorruptData,
+    OutcomeUnknown,
+    StoreUnavailable,
+    TidelogError,
+    UnknownTopic,
+    UnsupportedTable,
+)
 from log_format.store import ObjectStore
 from log_format.topic.attachment import Attachment, Move
 from log_format.topic.changes import (
@@ -44,11 +53,21 @@ _MADE_OWN_MAX = 200
 their own commits for long."""
 
 
+class DamagedTopic(NamedTuple):
+    """A topic whose log can't be read, and why."""
+
+    topic: str
+    problem: CorruptData
+    partition_count: int = 0
+    """None is known."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPage:
     """Some topics in order of name; ``next_after`` is the name after which the list goes on, None at the end."""
 
     topics: list[TopicState]
+    damaged: list[DamagedTopic]
     next_after: str | None
 
 
@@ -121,10 +140,13 @@ class Administration:
 
         ``meant_id``: the incarnation to delete, None: the present one. One made anew under the name is spared: ``UnknownTopic``.
 
-        Where there are very many, commits ahead of it remove most, and the collector deletes them. Raises ``UnknownTopic``, and
+        Where there are very many, commits ahead of it remove most, and the collector deletes them. A topic with a damaged log is
+        repaired first, so that nothing of it is left in a journal either. Raises ``UnknownTopic``, and
         as ``OpenTopic.commit``; ``OutcomeUnknown`` also when the topic lost records and may still exist.
         """
-        topic = await self._existing(name)
+        topic = await self._repaired(name)
+        if topic is None:
+            return
         topic_id, has_begun = topic.state.topic_id, False
         if meant_id not in (None, topic_id):
             raise UnknownTopic(name)
@@ -175,15 +197,15 @@ class Administration:
         arrival_ms = self._clock.monotonic_ms() - age_ms_max
         listed = await self.names() if age_ms_max == 0 else await self._recent_names(age_ms_max)
         names = filter(shown, (name for name in listed if name.startswith(prefix) and name > after))
-        found: list[TopicState] = []
+        found: list[TopicState | DamagedTopic] = []
         while len(found) <= limit:
             some = list(islice(names, LIST_LOADS_AT_ONCE))
             if not some:
-                return TopicPage(topics=found, next_after=None)
+                return _page(found, None)
             states = await asyncio.gather(*(self._state(name, arrival_ms) for name in some))
             found += [state for state in states if state is not None]
             limit = _fitting(found, limit, self._bounds.list_partitions_max)
-        return TopicPage(topics=found[:limit], next_after=found[limit - 1].topic)
+        return _page(found[:limit], found[limit - 1].topic)
 
     async def names(self) -> list[str]:
         """See ``TopicRegistry.names``."""
@@ -222,19 +244,38 @@ class Administration:
         number = self._journals.get(journal).state.topics.next_number(topic_id)
         return Attachment(journal, number, number)
 
-    async def _state(self, name: str, arrival_ms: int) -> TopicState | None:
+    async def _state(self, name: str, arrival_ms: int) -> TopicState | DamagedTopic | None:
         """The topic's state; None when it does not exist. A topic with a damaged log does not hide the others."""
         try:
             state = (await self._registry.fresh(name, arrival_ms)).state
         except CorruptData as problem:
-            _log.error("topic %s is left out of a list: %s", name, problem.detail)
-            return None
+            return DamagedTopic(name, problem)
         return state if state.exists else None
 
     async def _existing(self, name: str) -> OpenTopic:
         topic = await self._registry.fresh(name, self._clock.monotonic_ms(), always=True)
         topic.existing()
         return topic
+
+    async def _repaired(self, name: str) -> OpenTopic | None:
+        """The topic, made whole where its log is damaged, so that it can be deleted; None: nothing but the damage was left of it.
+
+        Raises ``UnknownTopic``, and as ``OpenTopic.fresh``.
+        """
+        try:
+            return await self._existing(name)
+        except UnsupportedTable:
+            raise
+        except CorruptData as problem:
+            _log.warning("topic %s is repaired to be deleted: %s", name, problem.detail)
+        repair = partial(repair_topic, self._cold_store, name, self._clock, self._new_id, looks_at_files=False)
+        try:
+            made = await self._cold_pool.run(repair)
+        except StoreUnavailable as problem:
+            raise BackOff(
+                f"The store did not let topic {name!r} be repaired: {problem.detail}.", topic=name
+            ) from problem
+        return await self._existing(name) if made.exists else None
 
     def _behind_the_answer(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -259,7 +300,15 @@ class Administration:
                 return
 
 
-def _fitting(topics: Sequence[TopicState], limit: int, partitions_max: int) -> int:
+def _page(found: Sequence[TopicState | DamagedTopic], next_after: str | None) -> TopicPage:
+    return TopicPage(
+        topics=[one for one in found if isinstance(one, TopicState)],
+        damaged=[one for one in found if isinstance(one, DamagedTopic)],
+        next_after=next_after,
+    )
+
+
+def _fitting(topics: Sequence[TopicState | DamagedTopic], limit: int, partitions_max: int) -> int:
     """How many topics fit a page of ``limit``: those with ``partitions_max`` partitions together, at least one topic."""
     partitions = 0
     for count, topic in enumerate(topics[:limit]):

@@ -161,10 +161,19 @@ class Topic(TypedDict):
     foreign_commit: Foreign | None
 
 
+class Damaged(TypedDict):
+    """A topic whose log can't be read, and why. It can be repaired, and deleted."""
+
+    name: fields.TopicName
+    error_code: str
+    detail: str
+
+
 class TopicPage(TypedDict):
-    """One page. `next` is there when more follow; send it as `after`."""
+    """One page. `damaged` is there when there are any, and `next` when more follow; send it as `after`."""
 
     topics: list[Topic]
+    damaged: NotRequired[list[Damaged]]
     next: NotRequired[str]
 
 
@@ -214,6 +223,11 @@ async def list_topics(request: Request, query: Annotated[TopicListQuery, Query()
 
     def made() -> TopicPage:
         topics: TopicPage = {"topics": [_described(request, state) for state in page.topics]}
+        if page.damaged:
+            topics["damaged"] = [
+                {"name": name, "error_code": problem.code, "detail": problem.detail}
+                for name, problem, _ in page.damaged
+            ]
         if page.next_after is not None:
             topics["next"] = page.next_after
         return topics

@@ -31,8 +31,12 @@ from log_format.delta.actions import (
 )
 from log_format.delta.change import Proposal
 from log_format.delta.committer import Committer
+from log_format.delta.log import TableLog
 from log_format.errors import BackOff, CorruptData, ObjectExists, UnknownTopic, UnsupportedTable
 from log_format.ids import NewId
+from log_format.journal.entries import Close
+from log_format.journal.notes import JournalNotes
+from log_format.journal.state import JournalState
 from log_format.store import ObjectStore
 from log_format.topic.attachment import Attachment, Move, attachment_of, moved_of
 from log_format.topic.changes import moved_metadata
@@ -48,6 +52,7 @@ from log_format.topic.state import (
 )
 from log_format.version import __version__
 
+_ENGINE: Final = "tidelog-repair"
 _CLOCKS_DIFFER_MS_MAX: Final = 60_000
 """How much later than a lost commit a producer's id may have been issued and yet have been used in it."""
 _NO_SETTINGS: Final = {"retention.ms": -1}
@@ -166,7 +171,7 @@ def _without_lost_segments(store: ObjectStore, log: TopicLog, new_id: NewId, *, 
         if is_dry_run:
             gaps += change.propose(state, 0).result
             continue
-        committed = Committer(log, new_id=new_id, engine="tidelog-repair").commit(change)
+        committed = Committer(log, new_id=new_id, engine=_ENGINE).commit(change)
         gaps += committed.result
         version = committed.state.version
     return Repair(topic=log.topic, exists=True, gone=tuple(gone), gaps=tuple(gaps), version=version)
@@ -180,6 +185,7 @@ class _Plan:
         self._topic = topic
         self._now_ms = clock.now_ms()
         self._new_id = new_id
+        self._closes: tuple[TableLog[JournalState], Close] | None = None
         parts = read_parts(store, topic)
         if parts is None:
             raise UnknownTopic(topic)
@@ -202,13 +208,17 @@ class _Plan:
         )
 
     def commit(self) -> bool:
-        """Put the commit and its checkpoint; False where another one took the version. Raises ``StoreUnavailable``."""
+        """Put the commit and its checkpoint; False where another one took the version. Raises as ``repair_topic``."""
         root, version = layout.topic_root(self._topic), self._parts.head + 1
+        if self._closes is not None:
+            # As with each change of a topic at a journal: whoever knows the topic looks at its log again.
+            journal, close = self._closes
+            Committer(journal, new_id=self._new_id, engine=_ENGINE).commit(JournalNotes([close]))
         info = CommitInfo(
             timestamp=self._now_ms,
             operation="REPAIR",
             operation_parameters={},
-            engine_info=f"tidelog-repair/{__version__}",
+            engine_info=f"{_ENGINE}/{__version__}",
             txn_id=self._new_id(),
             tags={TAG_REPAIRED: "true", TAG_FORGOTTEN: str(self._now_ms + _CLOCKS_DIFFER_MS_MAX)},
         )
@@ -270,8 +280,11 @@ class _Plan:
             if is_here or any(end > ends.get(partition, 0) for partition, end in enumerate(topic.next_offsets)):
                 for partition, end in enumerate(topic.drained.tolist()):
                     ends[partition] = max(end, ends.get(partition, 0))
-                attachment = Attachment(number, state.topics.next_number(topic_id), topic.first)
-                return attachment, max(count, len(topic.next_offsets))
+                if topic.is_open:
+                    self._closes = journals.get(number), Close(topic_id, topic.number)
+                return Attachment(number, state.topics.next_number(topic_id), topic.first), max(
+                    count, len(topic.next_offsets)
+                )
         return None, count
 
     def _txns(self) -> Iterable[Txn]:

@@ -238,10 +238,13 @@ def _topic(store: ObjectStore, clock: Clock, name: str) -> Finding | None:
     except StoreError as error:
         return _refused(store, what, "Its log can't be read", "s3:GetObject below the prefix", error)
     except UnsupportedTable as error:
-        advice = "Stop the program that did it (docs/operations.md, Foreign features)."
+        advice = "Run that release here, too (docs/operations.md, Other writers)."
         return bad(what, error.detail, advice)
     except CorruptData as error:
-        advice = "Stop its producers and restore the object (docs/operations.md, Restoring)."
+        advice = (
+            f"Bring the object back from a backup, or do without what is lost: --repair {name} "
+            "(docs/operations.md, Restoring)."
+        )
         return bad(what, f"Its log is damaged: {error.detail}", advice)
     if not state.exists:
         return None
@@ -284,7 +287,7 @@ def _journal(store: ObjectStore, clock: Clock, number: int) -> Finding:
     except StoreError as error:
         return _refused(store, what, "Its log can't be read", "s3:GetObject below the prefix", error)
     except (CorruptData, UnsupportedTable) as error:
-        advice = "Stop its producers and restore the object (docs/operations.md, Restoring)."
+        advice = "Restore the object (docs/operations.md, Restoring)."
         return bad(what, f"Its log is damaged: {error.detail}", advice)
     said = _undrained(state, clock.now_ms())
     commits = state.version - (-1 if checkpoint is None else checkpoint)

@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 
-from tidelog.calls.pages import paged
+import msgspec
+
 from tidelog.calls.requests import json_request, read_of
 from tidelog.deadline import Deadline
 from tidelog.errors import TopicAlreadyExists, UnknownTopic
 from tidelog.http.transport import Reply, Transport, target
 from tidelog.types.record import TopicPartition
-from tidelog.types.topic import Cluster, PartitionOffsets, Topic
+from tidelog.types.topic import Cluster, DamagedTopic, PartitionOffsets, Topic, TopicList
 
 
 def describe_topic(transport: Transport, topic: str, deadline: Deadline, *, patient: bool = False) -> Topic:
@@ -54,14 +55,22 @@ def create_topic(
     return transport.call(json_request("POST", target("topics"), body, repeatable=True), deadline)
 
 
-def list_topics(transport: Transport, timeout_ms: float, prefix: str | None = None) -> list[Topic]:
+class _Page(msgspec.Struct, frozen=True):
+    topics: tuple[Topic, ...]
+    damaged: tuple[DamagedTopic, ...] = ()
+    next: str | None = None
+
+
+def list_topics(transport: Transport, timeout_ms: float, prefix: str | None = None) -> TopicList:
     """The topics whose name begins with ``prefix``, by name. Each page has ``timeout_ms``."""
-
-    def page(after: str | None) -> Reply:
+    found, after = TopicList(), None
+    while True:
         where = target("topics", prefix=prefix, after=after)
-        return transport.call(read_of(where), Deadline(timeout_ms))
-
-    return list(paged("topics", Topic, page))
+        page = transport.call(read_of(where), Deadline(timeout_ms)).decode(_Page)
+        found += page.topics
+        found.damaged += page.damaged
+        if (after := page.next) is None:
+            return found
 
 
 def partition_offsets(

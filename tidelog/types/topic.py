@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -52,6 +52,23 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
         """Without its partitions and settings, of which there may be thousands."""
         records = sum(each.high_watermark - each.log_start_offset for each in self.partitions)
         return f"<Topic {self.name!r} partition_count={self.partition_count} records={records:,}>"
+
+
+class DamagedTopic(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic whose log can't be read, and why. ``tidelog doctor --repair`` makes it whole; it can be deleted, too."""
+
+    name: str
+    error_code: str
+    detail: str
+
+
+class TopicList(list[Topic]):
+    """Topics by name. ``damaged``: those of which nothing else is known."""
+
+    def __init__(self, topics: Iterable[Topic] = (), damaged: Iterable[DamagedTopic] = ()) -> None:
+        """Of these."""
+        super().__init__(topics)
+        self.damaged = list(damaged)
 
 
 class PartitionOffsets(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,10 +12,12 @@ import typer
 
 from log_format.inspection.finding import Finding, Verdict, bad
 from tidelog.admin import Admin
+from tidelog.cli.commands.repair import repair_in
 from tidelog.cli.security.gateway import look_at_gateway, look_at_rights
 from tidelog.cli.security.settings import look_at_settings
 from tidelog.cli.security.store import look_at_store
 from tidelog.cli.security.tls import look_at_address
+from tidelog.cli.terminal.admin_call import YesOption
 from tidelog.cli.terminal.console import (
     ADMIN_TIMEOUT_S,
     JsonOption,
@@ -45,6 +47,11 @@ def doctor(
     security: Annotated[
         bool, typer.Option("--security", help="Say what is open: the gateway, its settings here, and the store.")
     ] = False,
+    repair: Annotated[
+        str | None,
+        typer.Option(metavar="TOPIC", help="Make this topic readable again without what its log or table has lost."),
+    ] = None,
+    yes: YesOption = False,
     url: UrlOption = None,
     token_file: TokenFileOption = None,
     timeout: TimeoutOption = ADMIN_TIMEOUT_S,
@@ -59,12 +66,22 @@ def doctor(
     With --security it says instead what is open, writes nothing, and does not need a store. It asks the gateway without a
     token, and with one that may Alter the cluster for tokens and ACLs. Where a gateway's variables are set it looks at them too.
 
+    With --repair it makes one topic whole whose log lacks objects, or whose segments are gone: it says what is lost, asks, and
+    commits. What is lost stays lost, so bring the objects back from a backup first, where there is one.
+
     \b
     Examples:
       tidelog doctor --store s3://bucket/prefix
       tidelog doctor --store ./log --reader --json
       tidelog doctor --security --store ./log
+      tidelog doctor --store ./log --repair orders
     """
+    if repair is not None:
+        with reporting(as_json=as_json):
+            if store is None:
+                raise ValueError("name the store: --store DIRECTORY")
+            repair_in(store, repair, asks=not (yes or as_json), as_json=as_json)
+        return
     with reporting(as_json=as_json):
         if security:
             looked = _open_doors(url, token_file, timeout * 1000)

@@ -19,7 +19,7 @@ from tidelog.cli.terminal.names import TopicArgument, complete_setting_names, co
 from tidelog.cli.terminal.tables import counted, table, time_text
 from tidelog.cli.terminal.units import in_words, setting_value
 from tidelog.errors import TopicAlreadyExists
-from tidelog.types.topic import Topic, TopicCommit
+from tidelog.types.topic import DamagedTopic, Topic, TopicCommit
 
 app = Commands(help="Create, list, describe, alter and delete topics.")
 app.add_typer(scheduled.app, name="scheduled")
@@ -86,12 +86,20 @@ def list_(
       tidelog topic list --prefix orders. --json
     """
     with call.admin() as admin:
-        call.show_list(
-            {"topics": admin.list_topics(prefix)},
-            table("topic", numbers=["partitions", "records", "bytes"]),
-            _row,
-            none="There are no topics.",
-        )
+        found = admin.list_topics(prefix)
+        if call.as_json:
+            print_json({"topics": list(found)} | ({"damaged": found.damaged} if found.damaged else {}))
+            return
+        shown: list[Topic | DamagedTopic] = sorted([*found, *found.damaged], key=lambda topic: topic.name)
+        columns = table("topic", numbers=["partitions", "records", "bytes"])
+        call.show_list({"topics": shown}, columns, _row, none="There are no topics.")
+        for topic in found.damaged:
+            note(f"Topic {topic.name} is damaged: {topic.detail}")
+        if any(topic.error_code == "CORRUPT_SEGMENT" for topic in found.damaged):
+            note(
+                "Bring the object back from a backup, or do without what is lost: "
+                "tidelog doctor --store STORE --repair TOPIC (docs/operations.md, Restoring)."
+            )
 
 
 @app.command()
@@ -190,7 +198,9 @@ def delete_records(
         call.tell({"partitions": places}, *said)
 
 
-def _row(topic: Topic) -> list[str]:
+def _row(topic: Topic | DamagedTopic) -> list[str]:
+    if isinstance(topic, DamagedTopic):
+        return [topic.name, "damaged", "", ""]
     records = sum(each.high_watermark - each.log_start_offset for each in topic.partitions)
     size_bytes = sum(each.size_bytes for each in topic.partitions)
     return [topic.name, *(f"{number:,}" for number in (topic.partition_count, records, size_bytes))]

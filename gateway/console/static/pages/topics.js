@@ -56,7 +56,7 @@ export default function Topics({ query }) {
   const chosen = Boolean(query.read && (query.read === "none" || query.group));
   const topics = useLoad(async (signal) => {
     const limit = chosen ? LOOKED : PAGE;
-    const found = { rows: [], next: query.after };
+    const found = { rows: [], damaged: [], next: query.after };
     do {
       const asked = { search, after: found.next };
       const [page, lag] = await Promise.all([
@@ -65,6 +65,7 @@ export default function Topics({ query }) {
       looks.current = rates(looks.current, page.topics);
       const readers = new Map(lag.entries.map((one) => [one.topic, one]));
       const rows = page.topics.map((one) => ({ ...one, rate: looks.current.get(one.name).rate, readers: readers.get(one.name) }));
+      found.damaged.push(...(page.damaged || []));
       found.rows.push(...rows.filter((row) => wanted(row, query)));
       found.next = page.next;
     } while (chosen && found.next && found.rows.length < PAGE);
@@ -80,11 +81,13 @@ export default function Topics({ query }) {
         options=${[["", "all"], ["none", "read by no group"], ["by", "read by a group"], ["not", "not read by a group"]]} />
       ${["by", "not"].includes(query.read) && html`<${Field} label="Group" value=${query.group || ""} onInput=${(event) => replaceQuery({ group: event.target.value })} />`}
     </div>
-    <${Loaded} from=${topics} lines=${12}>${({ rows, next }) => {
+    <${Loaded} from=${topics} lines=${12}>${({ rows, damaged, next }) => {
       const empty = search || query.read || query.after
         ? html`<${Empty} title="No topic fits"><p>Search for another part of the name.</p><//>`
         : html`<${Empty} title="No topics yet"><p>Make one here, or with <code>tidelog topic create orders</code>.</p><//>`;
       return html`
+        ${damaged.map((one) => html`<p class="warn" role="alert">${one.name} is damaged: ${one.detail}
+          ${one.error_code === "CORRUPT_SEGMENT" && html`Bring the object back from a backup, or do without what is lost: <code>tidelog doctor --store STORE --repair ${one.name}</code>`}</p>`)}
         <${Table} label="Topics" columns=${COLUMNS} rows=${rows} rowKey=${(row) => row.name} sort=${["name", 1]} empty=${empty} />
         <${Pager} text=${`${plural(rows.length, "topic")} on this page`}
           onBack=${query.after && (() => turn(back[back.length - 1], back.slice(0, -1)))}

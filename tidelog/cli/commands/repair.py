@@ -1,0 +1,70 @@
+"""``tidelog doctor --repair``: what a topic has lost, and the commit that does without it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from tidelog.cli.terminal.console import note, print_json, reading_a_store
+from tidelog.cli.terminal.tables import counted
+
+if TYPE_CHECKING:
+    from log_format.checkpoints.repair import Repair
+
+_SHOWN_MAX = 20
+"""Lines of one kind."""
+
+
+def repair_in(store: str, topic: str, *, asks: bool, as_json: bool) -> None:
+    """Say what the topic has lost and, unless the user declines, make it whole without that.
+
+    Raises as ``repair_topic``, and ``ValueError`` for a store that is not there.
+    """
+    with reading_a_store():
+        from log_format.checkpoints.repair import repair_topic  # noqa: PLC0415 - needs pyarrow
+        from log_format.clock import SystemClock  # noqa: PLC0415 - with the others
+        from log_format.ids import random_id  # noqa: PLC0415 - with the others
+        from log_format.stores import open_store  # noqa: PLC0415 - only here the store itself is read
+    opened, clock = open_store(store, must_exist=True), SystemClock()
+    if asks:
+        plan = repair_topic(opened, topic, clock, random_id, is_dry_run=True)
+        if not plan.is_needed:
+            note(f"Topic {topic} lacks nothing that its log names.")
+            return
+        _show(plan)
+        typer.confirm(f"Make topic {topic} whole without that?", abort=True, err=True)
+    made = repair_topic(opened, topic, clock, random_id)
+    if as_json:
+        print_json(made)
+        return
+    if not asks:
+        _show(made)
+    if made.version is None:
+        note(f"Topic {topic} lacks nothing that its log names.")
+    elif made.exists:
+        note(f"Topic {topic} is whole again from version {made.version} on. Gateways read it at their next look.")
+    else:
+        note(f"Nothing was left of topic {topic}: its name can be used again.")
+
+
+def _show(found: Repair) -> None:
+    _lines("Lost or damaged", found.lost)
+    _lines("Segments that are gone", found.gone)
+    offsets = sum(gap.end_offset - gap.start_offset for gap in found.gaps)
+    spans = [f"partition {gap.partition}: [{gap.start_offset}, {gap.end_offset})" for gap in found.gaps]
+    _lines(f"Records lost: {counted(offsets, 'offset')}", spans)
+    if found.is_made_anew:
+        note("The topic gets another id: groups and other readers begin at its start.")
+    if not found.has_settings and found.exists:
+        note("Its settings are lost: it keeps all records until you set them again (tidelog topic alter).")
+
+
+def _lines(title: str, lines: tuple[str, ...] | list[str]) -> None:
+    if not lines:
+        return
+    note(f"{title}:")
+    for line in lines[:_SHOWN_MAX]:
+        note(f"  {line}")
+    if len(lines) > _SHOWN_MAX:
+        note(f"  and {len(lines) - _SHOWN_MAX:,} more")
