@@ -204,3 +204,19 @@ def test_defaults_are_the_gateways() -> None:
     offered = dict(re.findall(r'"([\w.]+)": (\[.*?\])', source))
     choices = {name: setting.choices for name, setting in SETTINGS.items() if isinstance(setting, ChoiceSetting)}
     assert {name: tuple(json.loads(words)) for name, words in offered.items()} == choices
+
+
+def test_a_damaged_topic_is_shown_with_what_to_type(visits: Visits, tmp_path: Path) -> None:
+    """Above the others, with the cause and the command."""
+    with running_gateway(tmp_path / "store", tmp_path / "1.log") as first:
+        first.topic("hurt")
+        first.topic("sound")
+        assert first.http.patch("/v1/topics/hurt", json={"partition_count": 2}).status_code == 200
+    (tmp_path / "store" / "topics" / "hurt" / "_delta_log" / f"{0:020d}.json").unlink()
+    with running_gateway(tmp_path / "store", tmp_path / "2.log") as gateway:
+        page = Console(visits, gateway.url).open("/topics")
+        warning = page.get_by_role("alert")
+        expect(warning).to_contain_text("hurt is damaged")
+        expect(warning).to_contain_text("lacks version 0")
+        expect(warning.get_by_role("code")).to_have_text("tidelog doctor --store STORE --repair hurt")
+        expect(page.get_by_role("rowheader")).to_have_text(["sound"])

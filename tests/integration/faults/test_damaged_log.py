@@ -76,7 +76,7 @@ def test_repair_answers_programs(gateway: KafkaGateway, run: Run, tmp_path: Path
     )
     for store, topic in ((gateway.store, "absent"), (tmp_path / "absent", "t")):
         failed = run("doctor", "--store", store, "--repair", topic, "--json")
-        assert failed.exit_code == 1
+        assert failed.exit_code != 0
         assert "error" in failed.stderr
     assert run("doctor", "--repair", "t").exit_code != 0
 
