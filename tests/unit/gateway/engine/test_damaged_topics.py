@@ -98,6 +98,22 @@ async def test_gateways_go_on_behind_a_repair(mode: str) -> None:
             assert topic.log.state.next_offsets.tolist() == [8]
 
 
+async def test_what_a_journal_has_forgotten_stays_lost() -> None:
+    """The newest drain's commit is damaged, and the journal has let its records go: offsets go on behind them."""
+    async with AsyncExitStack() as stack:
+        one, other = await damaged(stack, "shared")
+        last = (await one.engine.open_topic("t")).log.state.version
+        one.store.objects.put(layout.commit_key("t", last), b"{")
+        await one.append(await one.engine.open_topic("t"), [b"5"])
+        repair(one)
+        for gateway in (other, one):
+            assert values_of(await gateway.fetch(3))[:2] == [b"3", b"5"]
+            (place,) = await gateway.append(await gateway.engine.open_topic("t"), [b"x"])
+            assert place.base_offset >= 6
+            gateway.forget_tail()
+            assert values_of(await gateway.fetch(4))[0] == b"5"
+
+
 async def test_a_consumer_in_the_gap_is_taken_behind_it() -> None:
     """It waits for nothing that will never come, also at the end of what is left."""
     async with AsyncExitStack() as stack:

@@ -202,6 +202,22 @@ def test_a_damaged_checkpoint_is_done_without(bench: TopicBench, *, has_older: b
     is_sound(bench, gateway)
 
 
+@pytest.mark.parametrize("place", range(10))
+def test_a_checkpoint_of_which_one_byte_is_wrong_is_no_base(bench: TopicBench, place: int) -> None:
+    """Wherever it lies, also where no reader of the state looks: the next checkpoint is made without it."""
+    gateway = filled(bench, 30)
+    checkpoint(bench, 30)
+    expected = values(bench)
+    data = bytearray(bench.store.get(layout.checkpoint_key(bench.name, 30)))
+    data[10 + place * (len(data) - 20) // 10] ^= 0x11
+    bench.store.put(layout.checkpoint_key(bench.name, 30), bytes(data))
+    assert values(bench) == expected
+    bench.append(gateway, {0: [b"31"]})
+    checkpoint(bench, 31)
+    assert last_checkpoint_version(bench.store, bench.name) == 31
+    is_sound(bench, gateway)
+
+
 def test_a_damaged_checkpoint_without_its_commits_is_named(bench: TopicBench) -> None:
     """It is what stands in the way, and not the commits below it, which were cleaned away. What is after it is left."""
     gateway = filled(bench, 4)

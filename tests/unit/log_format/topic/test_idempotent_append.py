@@ -249,7 +249,7 @@ def test_a_checkpoint_of_somebody_else_forgets_and_doubles_nothing(bench: TopicB
 
 @pytest.mark.parametrize("damage", [b"", b"?", b"AAAA", b"eJw="])
 def test_damaged_producers_in_a_checkpoint_are_found_out(bench: TopicBench, damage: bytes) -> None:
-    """Damage is never taken for the absence of producers."""
+    """Damage is never taken for the absence of producers: the commits tell, and without those nothing opens the topic."""
     gateway, who = bench.create(1), issued(bench)
     once(bench, gateway, who, 0)
     version = gateway.log.state.version
@@ -260,5 +260,9 @@ def test_damaged_producers_in_a_checkpoint_are_found_out(bench: TopicBench, dama
     sink = pa.BufferOutputStream()
     pq.write_table(table.replace_schema_metadata({PRODUCERS_KEY: damage}), sink)
     bench.store.put(key, sink.getvalue().to_pybytes())
+    again = bench.gateway()
+    again.log.refresh()
+    assert once(bench, again, who, 0) == Duplicate((Appended(0, 0, 1),))
+    bench.store.delete(bench.key(f"{0:020d}.json"))
     with pytest.raises(CorruptData):
         bench.gateway().log.refresh()
