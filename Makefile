@@ -76,8 +76,9 @@ torture-spark: minio-server $(STAMP) ## Kill Spark's drivers RESTARTS (default 2
 torture-pipeline: minio-server $(STAMP) ## Kill a pipeline's driver RESTARTS (default 8) times, then judge silver, dead letters and gold
 	.venv/bin/python tests/torture --pipeline --restarts $(or $(RESTARTS),8) $(ARGS)
 
-large-transactions: minio-server $(STAMP) ## Commit a Kafka client's transaction of MEBIBYTES (default 2048) on MinIO, and measure the gateway's memory
-	TIDELOG_LARGE_MEBIBYTES=$(or $(MEBIBYTES),2048) .venv/bin/pytest -s tests/integration/kafka/test_large_transactions.py -k on_minio $(ARGS)
+large-transactions: minio-server $(STAMP) ## Commit Kafka transactions of MEBIBYTES (default 2048) on MinIO and of BATCHES (100000), and measure the gateway's memory
+	TIDELOG_LARGE_MEBIBYTES=$(or $(MEBIBYTES),2048) TIDELOG_LARGE_BATCHES=$(or $(BATCHES),100000) \
+		.venv/bin/pytest -s --timeout 900 tests/integration/kafka/test_large_transactions.py -k "on_minio or many_batches" $(ARGS)
 
 dist: $(STAMP) ## Build the wheel and the source archive, and their checksums, in dist/
 	rm -rf dist

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -19,17 +19,24 @@ def value(number: int) -> bytes:
     return random.Random(number).randbytes(VALUE_BYTES)
 
 
-def transactional(gateway: KafkaGateway) -> Producer:
+def transactional(gateway: KafkaGateway, **more: object) -> Producer:
     """Of confluent-kafka, ready to begin."""
     settings = {"bootstrap.servers": gateway.kafka, "transactional.id": "large", "linger.ms": 20, "log_level": 0}
     patience = {"transaction.timeout.ms": 900_000, "retry.backoff.ms": 50, "reconnect.backoff.max.ms": 200}
-    producer = Producer({**settings, **patience})
+    producer = Producer({**settings, **patience, **more})
     producer.init_transactions(30)
     return producer
 
 
 def send(producer: Producer, topic: str, mebibytes: int) -> int:
     """Begin a transaction of so many MiB, over ``PARTITIONS`` partitions in turn, and send it; how many records it has."""
+    count = mebibytes * (1 << 20) // VALUE_BYTES
+    send_all(producer, topic, map(value, range(count)))
+    return count
+
+
+def send_all(producer: Producer, topic: str, values: Iterable[bytes]) -> None:
+    """Begin a transaction of these records, over ``PARTITIONS`` partitions in turn, and send them."""
     failed: list[object] = []
 
     def delivered(error: object, _message: object) -> None:
@@ -37,18 +44,16 @@ def send(producer: Producer, topic: str, mebibytes: int) -> int:
             failed.append(error)
 
     producer.begin_transaction()
-    count = mebibytes * (1 << 20) // VALUE_BYTES
-    for number in range(count):
+    for number, each in enumerate(values):
         while True:
             try:
-                producer.produce(topic, value(number), partition=number % PARTITIONS, on_delivery=delivered)
+                producer.produce(topic, each, partition=number % PARTITIONS, on_delivery=delivered)
             except BufferError:
                 producer.poll(0.1)
             else:
                 break
     assert producer.flush(600) == 0
     assert failed == []
-    return count
 
 
 def visible(gateway: KafkaGateway, topic: str) -> list[int]:

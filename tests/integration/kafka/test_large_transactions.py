@@ -16,11 +16,13 @@ import pytest
 from log_format.inspection.verify import verify_topic
 from log_format.stores.local import LocalStore
 from tests.support.kafka_gateway import KafkaGateway, kafka_gateway
-from tests.support.large_transaction import PARTITIONS, VALUE_BYTES, check, send, transactional, visible
+from tests.support.large_transaction import PARTITIONS, VALUE_BYTES, check, send, send_all, transactional, visible
 
 MEBIBYTE = 1 << 20
 MEMORY_MAX = 320 * MEBIBYTE
 """Above what the gateway holds anyhow, during a commit of any size: two pieces of 32 MiB, several times."""
+BATCHES = int(os.environ.get("TIDELOG_LARGE_BATCHES", "5200"))
+"""More than one row of ``system/transactions`` may name by itself."""
 ON_MINIO = int(os.environ.get("TIDELOG_LARGE_MEBIBYTES", "96"))
 
 
@@ -59,6 +61,21 @@ def test_on_minio(s3_uri: str, minio_environment: dict[str, str], tmp_path: Path
     """The same, over S3's API."""
     with kafka_gateway(s3_uri, tmp_path / "log", environment=minio_environment) as gateway:
         assert committed(gateway, ON_MINIO) < MEMORY_MAX
+
+
+def test_as_many_batches_commit(tmp_path: Path) -> None:
+    """Each record is a batch of its own."""
+    with kafka_gateway(tmp_path / "store", tmp_path / "log") as gateway:
+        gateway.topic("t", PARTITIONS)
+        producer = transactional(gateway, **{"batch.num.messages": 1, "linger.ms": 0})
+        send_all(producer, "t", (b"%d" % number for number in range(BATCHES)))
+        before, began = gateway.reset_peak(), time.monotonic()
+        producer.commit_transaction()
+        peak, seconds = (gateway.peak_bytes() - before) / MEBIBYTE, time.monotonic() - began
+        print(
+            f"{BATCHES} batches: committed in {seconds:.1f} s, {peak:.0f} MiB of memory beyond {before / MEBIBYTE:.0f}"
+        )
+        assert sum(visible(gateway, "t")) == BATCHES
 
 
 @pytest.mark.parametrize("after_s", [0.1, 0.4])
