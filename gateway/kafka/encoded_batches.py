@@ -14,13 +14,14 @@ Parts = Sequence[bytes | memoryview]
 
 
 class Place(NamedTuple):
-    """Which records, and how they are compressed: such a batch never changes."""
+    """Which records, how they are compressed, and of which type their times are: such a batch never changes."""
 
     topic_id: str
     partition: int
     offset: int
     next_offset: int
     codec: int
+    log_append_time: bool
 
 
 class EncodedBatches:

@@ -1,10 +1,11 @@
 """The record batches of a fetch: as their producers sent them where these bytes are at hand, else encoded.
 
 1. Which records are answered is the engine's decision. A producer's batch only stands for the same records.
-2. A batch that reaches beyond them is left for the next fetch, unless it is the first one. Of the first one, records before the
-   asked offset come, too. A broker does both.
-3. Where records were compacted, producers' bytes are not used.
-4. Batches are encoded without compression, unless the topic's ``compression.type`` was set.
+2. A batch that reaches beyond them is left for the next fetch, unless it is the first one, as with a broker.
+3. No record before the asked offset comes: of a batch that has some the others are encoded. A broker sends the whole batch, and
+   programs that take batches as they come would see a record twice.
+4. Where records were compacted, producers' bytes are not used.
+5. Batches are encoded without compression, unless the topic's ``compression.type`` was set.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from gateway.kafka.call import KafkaCall
 from gateway.kafka.encoded_batches import Parts, Place
 from gateway.kafka.wire.batch_head import HEAD, codec_of, moved
 from gateway.kafka.wire.compression import CODEC_NAMES, NONE, ZSTD
-from gateway.kafka.wire.encoding import encoded
+from gateway.kafka.wire.encoding import encoded, encoded_as_appended
 from log_format.errors import TidelogError
 
 INLINE_BYTES_MAX: Final = 64 * 1024
@@ -51,7 +52,9 @@ class _Encoding:
 
     def encode(self) -> None:
         """In a thread if there is much."""
-        self.batch = encoded(self.tables, self.place.offset, self.place.next_offset, codec=self.place.codec)
+        place = self.place
+        encode = encoded_as_appended if place.log_append_time else encoded
+        self.batch = encode(self.tables, place.offset, place.next_offset, codec=place.codec)
 
 
 @dataclass(slots=True, eq=False)
@@ -127,19 +130,20 @@ def _plan(call: KafkaCall, one: FetchFrom, part: Fetched) -> _Planned:
     planned, at, end = _Planned(), offset, records.next_offset
     if at == end:
         return planned
-    codec = _codec(call, part.topic)
+    codec, is_appended = _codec(call, part.topic), has_append_time(call, part.topic)
     has_gaps = records.record_count != end - at
 
     def encode_up_to(stop: int) -> None:
         if stop > at:
             tables = records.tables if has_gaps else _rows(records.tables, at - offset, stop - at)
-            place = Place(part.topic_id, part.partition, at, stop, codec)
+            place = Place(part.topic_id, part.partition, at, stop, codec, is_appended)
             size = records.size_bytes * (stop - at) // (end - offset)
             planned.pieces.append(_Encoding(place, tables, size, stop == part.high_watermark))
 
     originals = [] if has_gaps else call.engine.reading.originals(part.topic_id, part.partition, at, end)
     for original in originals:
-        if not _is_understood(call, original) or original.end_offset > part.high_watermark:
+        is_whole = at <= original.base_offset and original.end_offset <= part.high_watermark
+        if not is_whole or not _is_understood(call, original):
             continue
         if original.end_offset > end and (planned.pieces or original.base_offset > at):
             end = original.base_offset
@@ -163,6 +167,12 @@ def _codec(call: KafkaCall, topic: str) -> int:
     chosen = None if known is None else known.state.config.overrides.get("compression.type")
     codec = CODEC_NAMES.get(str(chosen), NONE)
     return NONE if codec == ZSTD and call.version < ZSTD_VERSION_MIN else codec
+
+
+def has_append_time(call: KafkaCall, topic: str) -> bool:
+    """Whether the gateway sets the times of the topic's records."""
+    known = call.engine.topics.known(topic)
+    return known is not None and known.state.config.choice("message.timestamp.type") == "LogAppendTime"
 
 
 def _is_understood(call: KafkaCall, original: Original) -> bool:

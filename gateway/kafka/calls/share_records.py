@@ -2,7 +2,8 @@
 
 1. A request acknowledges first, then it fetches. Both have answers of their own for each partition.
 2. At most ``max_records`` are given, in both modes of acquiring, as soon as there is one: ``min_bytes`` is not waited for.
-3. The records of a partition are one batch. Those in ``acquired_records`` are the client's, each with its count of deliveries.
+3. The records of a partition are one batch, but where their times are LogAppendTime. Those in ``acquired_records`` are the
+   client's, each with its count of deliveries.
 4. Any gateway serves any partition (``gateway.kafka.shares.queues``), so no leader is ever told.
 
 Source: KIP-932, KIP-1206 (modes of acquiring), KIP-1222 (renewal).
@@ -21,7 +22,7 @@ from msgspec import structs
 from gateway.kafka.call import Answer, Encoded, KafkaCall, Later
 from gateway.kafka.calls.coordinator import InvalidGroup, is_name
 from gateway.kafka.calls.fetch import BYTES_MAX, WAIT_MS_MAX
-from gateway.kafka.calls.fetched_batches import INLINE_BYTES_MAX
+from gateway.kafka.calls.fetched_batches import INLINE_BYTES_MAX, has_append_time
 from gateway.kafka.calls.share_acknowledgements import acknowledged_of, renews, settled
 from gateway.kafka.errors import kafka_error
 from gateway.kafka.shares.sessions import (
@@ -33,7 +34,7 @@ from gateway.kafka.shares.sessions import (
     ShareSessionError,
     WrongShareEpoch,
 )
-from gateway.kafka.wire.encoding import Parts, encoded
+from gateway.kafka.wire.encoding import Parts, encoded, encoded_as_appended
 from gateway.kafka.wire.splicing import with_field
 from gateway.queues.received import ReceiveWish
 from gateway.queues.taken import Taken, TakenPart
@@ -243,7 +244,9 @@ async def _encode(call: KafkaCall, taken: Taken, parts: Iterable[_Part]) -> None
 
     def encode() -> list[Parts]:
         return [
-            encoded([one.records for one in part.taken], part.taken[0].ranges[0][0], part.taken[-1].ranges[-1][1] + 1)
+            (encoded_as_appended if has_append_time(call, part.taken[0].topic) else encoded)(
+                [one.records for one in part.taken], part.taken[0].ranges[0][0], part.taken[-1].ranges[-1][1] + 1
+            )
             for part in some
         ]
 

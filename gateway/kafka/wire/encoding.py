@@ -27,6 +27,8 @@ _Number = tuple[Bytes, Int64s | int]
 _WANTED: Final = ("offset", "timestamp", "key", "value", "headers")
 _NOTHING: Final = pa.scalar(b"", pa.binary())
 _NO_HEADERS: Final = b"\0"
+APPEND_TIMES_MAX: Final = 200
+"""In one fetch: a gateway appends so often in a minute, at the default ``flush.ms``."""
 _ALIKE_MAX: Final = 16
 """So often the lengths of the numbers may change from record to record before records are looked at one by one."""
 
@@ -62,6 +64,24 @@ def encoded(
         count=count,
     )
     return [encoded_head(head, body), *body]
+
+
+def encoded_as_appended(tables: Sequence[pa.Table], base_offset: int, next_offset: int, *, codec: int = NONE) -> Parts:
+    """Batches of all records (as ``encoded``), with the type LogAppendTime: each has the records of one time, since its head has
+    it for all of them. Where there are more than ``APPEND_TIMES_MAX`` times, the producers set them: one batch with CreateTime.
+    """
+    records = _joined(tables)
+    edges = (
+        [] if records is None else (np.flatnonzero(np.diff(_milliseconds(records.column("timestamp")))) + 1).tolist()
+    )
+    if records is None or len(edges) >= APPEND_TIMES_MAX:
+        return encoded(tables, base_offset, next_offset, codec=codec)
+    offsets = records.column("offset").to_numpy()
+    starts = [base_offset, *(int(offsets[edge]) for edge in edges), next_offset]
+    found: list[bytes | memoryview] = []
+    for (first, last), (start, end) in zip(pairwise([0, *edges, records.num_rows]), pairwise(starts), strict=True):
+        found += encoded([records.slice(first, last - first)], start, end, codec=codec, log_append_time=True)
+    return found
 
 
 def _joined(tables: Sequence[pa.Table]) -> pa.Table | None:

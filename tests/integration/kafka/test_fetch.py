@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Consumer, Producer, TopicPartition
 from kio.schema.errors import ErrorCode as KafkaError
 
 from tests.support.certificate_authority import Authority
@@ -104,7 +104,7 @@ def test_a_producer_s_batch_comes_as_it_was_sent(gateway: KafkaGateway, codec: i
         assert (data[16 : len(first)], data[len(first) + 16 :]) == (first[16:], second[16:])
         expected = list(enumerate([*many("a"), *many("b")]))
         assert values_of(data) == expected
-        assert values_of(fetched(wire, topic, 55)) == expected[40:], "a whole batch, as a broker gives it"
+        assert values_of(fetched(wire, topic, 55)) == expected[55:], "nothing before what was asked for"
         assert values_of(fetched(wire, topic, 0, bytes_max=1)) == expected[:40]
         assert values_of(fetched(wire, topic, 0, bytes_max=4 * 60)) == expected[:40], "not half a batch"
         old = fetched(wire, topic, 0, version=9)
@@ -156,6 +156,32 @@ def test_bytes_that_would_say_something_else_are_not_given(gateway: KafkaGateway
         gateway.http.post(f"/v1/topics/{deleted}:delete-records", json={"before": [{"partition": 0, "offset": 40}]})
         produce(wire, deleted, batch_of(many("b")))
         assert values_of(fetched(wire, deleted, 40)) == list(enumerate(many("b"), 40))
+
+
+def test_times_that_the_gateway_set_are_told_as_such(gateway: KafkaGateway) -> None:
+    """With the type LogAppendTime, each its own. Many that a producer set before the topic's setting changed are CreateTime."""
+    stamped, changed = (
+        gateway.topic("append-time", message_timestamp_type="LogAppendTime"),
+        gateway.topic("changed-time"),
+    )
+    for number in range(3):
+        gateway.produce(stamped, f"{number}-a", f"{number}-b")
+    records = [{"value": str(number), "timestamp": TIME_MS + number} for number in range(500)]
+    path = f"/v1/topics/{changed}/partitions/0/records"
+    assert gateway.http.post(path, json={"records": records}).status_code == 200
+    config = {"config": {"message.timestamp.type": "LogAppendTime"}}
+    assert gateway.http.patch(f"/v1/topics/{changed}", json=config).status_code == 200
+    for topic, count, kind in ((stamped, 6, TIMESTAMP_LOG_APPEND_TIME), (changed, 500, TIMESTAMP_CREATE_TIME)):
+        answer = gateway.http.get(f"/v1/topics/{topic}/partitions/0/records?offset=earliest&max_records=500").json()
+        expected = [(one["offset"], one["timestamp"], one["value"].encode()) for one in answer["records"]]
+        assert len(expected) == count
+        for start in (0, 3):
+            consumer = Consumer({"bootstrap.servers": gateway.kafka, "group.id": "x", "enable.auto.commit": False})
+            consumer.assign([TopicPartition(topic, 0, start)])
+            found = consumer.consume(count - start, 10)
+            consumer.close()
+            assert {one.timestamp()[0] for one in found} == {kind}
+            assert [(one.offset(), one.timestamp()[1], one.value()) for one in found] == expected[start:]
 
 
 @pytest.mark.parametrize(("name", "codec"), [("gzip", 1), ("snappy", 2), ("lz4", 3), ("zstd", 4), (None, 0)])
