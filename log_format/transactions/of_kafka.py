@@ -42,7 +42,8 @@ class InitProducer:
         if known is not None and known.state == "committing":
             return (), NotFinished(known)
         if self.asked is not None and known is not None and self.asked != (known.producer_id, known.epoch):
-            if known.state == "producer" and self.asked == (known.producer_id, known.resumed_epoch):
+            resumed = known.resumed_producer_id or known.producer_id, known.resumed_epoch
+            if known.state == "producer" and self.asked == resumed:
                 return (), known
             return (), fenced(self.asked[0], self.asked[1], known.epoch)
         rows: list[TransactionRow] = []
@@ -59,7 +60,8 @@ class InitProducer:
             expires_at_ms=now_ms + self.timeout_ms,
             recorded_at_ms=now_ms,
             owners=next_owners(() if known is None else known.owners, self.owner),
-            resumed_epoch=self.asked[1] if self.asked is not None and is_next else NO_EPOCH,
+            resumed_epoch=NO_EPOCH if self.asked is None else self.asked[1],
+            resumed_producer_id="" if self.asked is None or is_next else self.asked[0],
         )
         return [*rows, row], row
 

@@ -76,6 +76,8 @@ class TransactionRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True)
     """Of a Kafka client's: see ``lanes.Lanes``."""
     resumed_epoch: int = NO_EPOCH
     """In state ``producer``: the epoch whose own client asked for this one."""
+    resumed_producer_id: str = ""
+    """The producer id of that epoch where it was the id's last one; else it is the row's own."""
 
     @property
     def committed_number(self) -> int:

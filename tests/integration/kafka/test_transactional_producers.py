@@ -233,3 +233,38 @@ def test_a_rebalance_does_not_undo_a_transactions_offsets(gateway: KafkaGateway)
         assert fetched(is_stable=False) == (KafkaError.none, -1)
         assert wire.call("end_txn", 3, **producer, committed=True).error_code is KafkaError.none
         assert fetched(is_stable=True) == fetched(is_stable=False) == (KafkaError.none, 5)
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_partitions_join_a_transaction_together_or_not_at_all(gateway: KafkaGateway, version: int) -> None:
+    """Where one is unknown it is told so, the others that nothing was tried, and no transaction is begun: as by a broker."""
+    topic, name = gateway.topic(f"joins-{version}", 2), f"joins-{version}"
+    with Wire(gateway.kafka) as wire:
+        init = {"transactional_id": name, "transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
+        begun = wire.call("init_producer_id", 4, **init)
+        producer = {"transactional_id": name, "producer_id": begun.producer_id, "producer_epoch": begun.producer_epoch}
+
+        def joined(*topics: tuple[str, tuple[int, ...]]) -> dict[tuple[str, int], KafkaError]:
+            asked = {f"v3_and_below_{key}": value for key, value in producer.items()}
+            asked |= {"v3_and_below_topics": [{"name": each, "partitions": some} for each, some in topics]}
+            answer = wire.call("add_partitions_to_txn", version, **asked)
+            return {
+                (of_topic.name, one.partition_index): one.partition_error_code
+                for of_topic in answer.results_by_topic_v3_and_below
+                for one in of_topic.results_by_partition
+            }
+
+        def state() -> str:
+            told = wire.call("list_transactions", 0, state_filters=(), producer_id_filters=(begun.producer_id,))
+            (one,) = told.transaction_states
+            return str(one.transaction_state)
+
+        unknown, untried = KafkaError.unknown_topic_or_partition, KafkaError.operation_not_attempted
+        assert joined((topic, (0, 7)), ("no-such-topic", (0,))) == {
+            (topic, 0): untried,
+            (topic, 7): unknown,
+            ("no-such-topic", 0): unknown,
+        }
+        assert state() == "Empty"
+        assert joined((topic, (0, 1))) == dict.fromkeys([(topic, 0), (topic, 1)], KafkaError.none)
+        assert state() == "Ongoing"

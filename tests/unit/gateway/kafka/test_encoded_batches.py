@@ -6,7 +6,7 @@ from gateway.kafka.encoded_batches import EncodedBatches, Place
 
 
 def place(number: int) -> Place:
-    return Place("topic", 0, number, number + 1, 0)
+    return Place("topic", 0, number, number + 1, 0, log_append_time=False)
 
 
 def test_the_least_recently_used_batch_leaves_first() -> None:

@@ -136,6 +136,17 @@ def test_the_last_epoch_is_followed_by_another_number() -> None:
     table.state = table.state.with_rows([row])
     following = table.init()
     assert (following.epoch, following.producer_id != first.producer_id) == (0, True)
+    table.state = table.state.with_rows([row])
+    raised = table.init(asked=(first.producer_id, LAST_EPOCH))
+    assert (raised.epoch, raised.producer_id != first.producer_id) == (0, True)
+    assert table.init(asked=(first.producer_id, LAST_EPOCH)) == raised, "the answer was lost"
+    for strange in ((numbered(99 << 21), LAST_EPOCH), (raised.producer_id, LAST_EPOCH), (first.producer_id, 0)):
+        with pytest.raises(TidelogError) as caught:
+            table.init(asked=strange)
+        assert caught.value.code is ErrorCode.FENCED_PRODUCER
+    assert table.init(asked=(raised.producer_id, 0)).epoch == 1
+    with pytest.raises(TidelogError):
+        table.init(asked=(first.producer_id, LAST_EPOCH))
 
 
 @pytest.mark.parametrize("reason", ["expired", "offsets", "topic", "asked"])
