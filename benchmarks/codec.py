@@ -19,7 +19,7 @@ from benchmarks.bodies import log_lines
 from benchmarks.report import Table
 from gateway.codec.arrow_answer import arrow_pieces
 from gateway.codec.arrow_body import decode_arrow
-from gateway.codec.event_stream import record_events
+from gateway.codec.event_stream import EventWriter
 from gateway.codec.incoming import IncomingRecords
 from gateway.codec.json_answer import Positions, json_pieces, ndjson_pieces
 from gateway.codec.json_body import decode_json
@@ -128,7 +128,7 @@ def answers(records: int, value_bytes: int) -> list[tuple[str, Callable[[], obje
         )
     )
     cases.append(("NDJSON, text", lambda: b"".join(ndjson_pieces(table)), lambda: encode(texts)))
-    cases.append(("events, text", lambda: b"".join(record_events(table)), lambda: encode(texts)))
+    cases.append(("events, text", lambda: b"".join(EventWriter().records(table)), lambda: encode(texts)))
     data = b"".join(text.encode() for text in texts)
     cases.append(("Arrow", lambda: b"".join(arrow_pieces(table)), lambda: bytearray(data)))
     return cases

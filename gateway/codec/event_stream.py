@@ -20,25 +20,37 @@ PING: Final = b": ping\n\n"
 """A comment, which clients skip. It tells both sides that the connection is alive."""
 
 
-def ping_at(next_offset: int) -> bytes:
-    """A ping to a reader with a filter. Its bare ``id`` dispatches no event, and moves a client that reconnects."""
-    return b"%bid: %d\n\n" % (PING[:-1], next_offset)
+class EventWriter:
+    """The events of one stream. ``topic_id``: it stands in each id, behind an @; None: ids are offsets."""
 
+    def __init__(self, topic_id: str | None = None) -> None:
+        self._topic_id = topic_id
+        self._behind = "" if topic_id is None else f"@{topic_id}"
 
-def record_events(records: pa.Table) -> Iterator[bytes]:
-    """An event for each row of ``records`` (``RECORD_SCHEMA``), in pieces."""
-    for piece in pieces(records):
-        if is_large(piece):
-            yield b"id: %d\nevent: record\ndata: " % (piece.column("offset")[0].as_py() + 1)
-            yield from object_pieces(piece)
-            yield b"\n\n"
-            continue
-        ids = piece.column("offset").to_numpy() + 1
-        rows = join_rows(["id: ", ids, "\nevent: record\ndata: ", record_objects(piece), "\n\n"])
-        yield bytes(text_of(rows))
+    def recreated(self) -> bytes:
+        """The first event of a stream to a client whose position was in a topic that is no more."""
+        return b"event: topic_recreated\ndata: %b\n\n" % msgspec.json.encode({"topic_id": self._topic_id})
 
+    def ping_at(self, next_offset: int) -> bytes:
+        """A ping to a reader with a filter. Its bare ``id`` dispatches no event, and moves a client that reconnects."""
+        return b"%b%b\n" % (PING[:-1], self._id(next_offset))
 
-def end_event(reason: str, next_offset: int | None = None) -> bytes:
-    """The last event of a stream: why it ends and, where that is known, where to go on."""
-    identity = b"" if next_offset is None else b"id: %d\n" % next_offset
-    return b"%bevent: end\ndata: %b\n\n" % (identity, msgspec.json.encode({"reason": reason}))
+    def records(self, records: pa.Table) -> Iterator[bytes]:
+        """An event for each row of ``records`` (``RECORD_SCHEMA``), in pieces."""
+        for piece in pieces(records):
+            if is_large(piece):
+                yield b"%bevent: record\ndata: " % self._id(piece.column("offset")[0].as_py() + 1)
+                yield from object_pieces(piece)
+                yield b"\n\n"
+                continue
+            ids = piece.column("offset").to_numpy() + 1
+            objects = record_objects(piece)
+            yield bytes(text_of(join_rows(["id: ", ids, f"{self._behind}\nevent: record\ndata: ", objects, "\n\n"])))
+
+    def end(self, reason: str, next_offset: int | None = None) -> bytes:
+        """The last event of a stream: why it ends and, where that is known, where to go on."""
+        identity = b"" if next_offset is None else self._id(next_offset)
+        return b"%bevent: end\ndata: %b\n\n" % (identity, msgspec.json.encode({"reason": reason}))
+
+    def _id(self, next_offset: int) -> bytes:
+        return f"id: {next_offset}{self._behind}\n".encode()

@@ -27,6 +27,9 @@ class FetchFrom:
     """Which records are wanted; None: all."""
     bytes_max: int | None = None
     """Of this partition alone; None: only the total counts."""
+    topic_id: str | None = None
+    """The topic that ``offset`` belongs to: one that was made anew under the name is read from its start. None: whatever has the
+    name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,7 +80,7 @@ class Locating:
                 return None
             state = topic.state
             is_there = state.exists and 0 <= one.partition < state.partition_count
-            if not is_there or one.offset != state.high_watermark(one.partition):
+            if not is_there or is_of_another(one, state) or one.offset != state.high_watermark(one.partition):
                 return None
             topics[one.topic] = topic
         return topics if len(wanted) <= PARTITIONS_PER_STEP else None
@@ -135,9 +135,14 @@ class Locating:
         if wanted.timestamp_ms is not None:
             found = await self._reading.offset_of_timestamp(topic, state, wanted.partition, wanted.timestamp_ms)
             return high_watermark if found is None else found
-        if wanted.offset == "earliest":
+        if wanted.offset == "earliest" or (is_of_another(wanted, state) and wanted.offset != "latest"):
             return log_start
         if wanted.offset == "latest":
             return high_watermark
         assert isinstance(wanted.offset, int)
         return wanted.offset
+
+
+def is_of_another(wanted: FetchFrom, state: TopicState) -> bool:
+    """Whether the offset belongs to a topic that had the name before."""
+    return wanted.topic_id is not None and wanted.topic_id != state.topic_id

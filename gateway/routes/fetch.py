@@ -27,6 +27,7 @@ from gateway.routes import spent
 from gateway.routes.administered import note_denials
 from gateway.routes.fetch_operation import (
     FETCHED,
+    EventId,
     FetchBody,
     FetchedPartition,
     FetchedPartitions,
@@ -77,14 +78,19 @@ async def fetch(
     return one_response(gateway, kind, found)
 
 
-def _wanted(topic: str, partition: int, query: FetchQuery, last_event_id: int | None) -> FetchFrom:
+def _wanted(topic: str, partition: int, query: FetchQuery, last: EventId | None) -> FetchFrom:
     """From where to read: a stream where its client goes on, else the offset or the time. Raises ``RequestRefused``."""
-    offset, timestamp_ms = (query.offset, query.timestamp) if last_event_id is None else (last_event_id, None)
+    offset, timestamp_ms = (query.offset, query.timestamp) if last is None else (last.offset, None)
     if (offset is None) == (timestamp_ms is None):
         what = "exactly one of offset and timestamp must be given"
         raise refused(f"{what.capitalize()}.", [("offset", what)])
     return FetchFrom(
-        topic=topic, partition=partition, offset=offset, timestamp_ms=timestamp_ms, filter=query.record_filter
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        timestamp_ms=timestamp_ms,
+        filter=query.record_filter,
+        topic_id=query.topic_id if last is None or last.topic_id is None else last.topic_id,
     )
 
 
@@ -93,7 +99,7 @@ async def _followed(request: Request, wanted: FetchFrom, arrival_ms: int) -> ASG
     start = await engine.locating.start_of(wanted, arrival_ms)
     if spending is not None:
         spending.begin_stream()
-    return events_response(request, engine.following, start, answer_memory(request), spending)
+    return events_response(request, engine.following, start, answer_memory(request), spending, asked_id=wanted.topic_id)
 
 
 @router.post(

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Self
+from typing import Annotated, Final, NamedTuple, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    PrivateAttr,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 from typing_extensions import TypedDict
 
 from gateway.codec.media_type import ARROW_STREAM, EVENT_STREAM, NDJSON, PARQUET
@@ -60,18 +70,46 @@ class FetchQuery(Limits, FilterQuery):
         Field(description="Begin with the first record, in offset order, of this time or later"),
     ] = None
 
+    topic_id: Annotated[
+        fields.Opaque | None,
+        fields.NotNull(),
+        Field(
+            description="The topic that `offset` belongs to. One that was made anew under the name is read from its start. The "
+            "ids of an event stream name it, too"
+        ),
+    ] = None
+
     _digits = field_validator("offset", "timestamp", *Limits.model_fields, mode="before")(fields.number)
+
+
+class EventId(NamedTuple):
+    """Where a stream goes on. ``topic_id``: the topic that the offset belongs to, None: whatever has the name."""
+
+    offset: int
+    topic_id: str | None
+
+
+def _event_id(text: object) -> object:
+    """``7``, or ``7@<topic id>``."""
+    if not isinstance(text, str):
+        return text
+    digits, at, topic_id = text.partition("@")
+    offset = fields.number(digits)
+    is_one = isinstance(offset, int) and 0 <= offset <= fields.INT64_MAX and bool(topic_id) == bool(at)
+    return EventId(offset, topic_id or None) if isinstance(offset, int) and is_one else text
 
 
 class FetchHeaders(fields.Headers):
     """Other headers are not looked at."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", arbitrary_types_allowed=True)
 
     last_event_id: Annotated[
-        fields.Offset | None,
+        InstanceOf[EventId] | None,
         fields.NotNull(),
-        fields.Digits,
+        fields.Says(f"must be an integer from 0 to {fields.INT64_MAX}, or one with @ and a topic's id behind it"),
+        BeforeValidator(_event_id),
+        WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,19}(@[A-Za-z0-9_-]+)?$"}),
         Field(alias="Last-Event-ID", description="For event streams: where to go on. It wins over `offset`"),
     ] = None
 
@@ -81,6 +119,11 @@ class Start(fields.PartitionKey):
 
     offset: Annotated[fields.Offset | StartWord, fields.Says(f"must be an integer from 0 to {fields.INT64_MAX}")]
     filter: Annotated[Filter | None, fields.NotNull(), Field(description="Which records; absent: all")] = None
+    topic_id: Annotated[
+        fields.Opaque | None,
+        fields.NotNull(),
+        Field(description="The topic that `offset` belongs to; one made anew under the name is read from its start"),
+    ] = None
 
 
 class FetchBody(
@@ -102,6 +145,7 @@ class FetchBody(
                 partition=one.partition,
                 offset=one.offset,
                 filter=None if one.filter is None else one.filter.record_filter,
+                topic_id=one.topic_id,
             )
             for one in self.partitions
         ]
@@ -154,7 +198,7 @@ FETCHED: Final = problems(
         "content": {
             NDJSON: text("A record a line"),
             ARROW_STREAM: binary("The table's columns"),
-            EVENT_STREAM: text("Events `record` and `end`"),
+            EVENT_STREAM: text("Events `record`, `topic_recreated` and `end`"),
             PARQUET: binary("A file with the table's columns"),
         },
         "headers": integer_headers(

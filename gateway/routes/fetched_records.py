@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing
 from typing import Final
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from starlette.requests import Request
 
 from gateway.access.standing import Standing
 from gateway.codec.arrow_answer import arrow_pieces
-from gateway.codec.event_stream import PING, end_event, ping_at, record_events
+from gateway.codec.event_stream import PING, EventWriter
 from gateway.codec.json_answer import Positions, failed_partition, json_pieces, ndjson_pieces
 from gateway.codec.media_type import ARROW_STREAM, JSON, NDJSON, PARQUET
 from gateway.codec.parquet_answer import parquet_pieces
@@ -94,21 +95,43 @@ def many_response(
 
 
 def events_response(
-    request: Request, following: Following, start: ReadFrom, memory: Memory, spending: Spending | None
+    request: Request,
+    following: Following,
+    start: ReadFrom,
+    memory: Memory,
+    spending: Spending | None,
+    *,
+    asked_id: str | None,
 ) -> EventStreamResponse:
-    """The records of one partition as events, as they come and its caller's quota allows. Raises as ``ReadFrom.state``."""
+    """The records of one partition as events, as they come and its caller's quota allows. ``asked_id``: the topic that the caller
+    reads, if it says so. Raises as ``ReadFrom.state``."""
     state = start.state()
     positions = Positions(
         next_offset=start.offset,
         high_watermark=state.high_watermark(start.partition),
         log_start_offset=state.log_start(start.partition),
     )
-    events = _events(following, start, memory, standing_of(request), spending)
+    writer = EventWriter(None if asked_id is None else start.topic_id)
+    events = _events(following, start, memory, standing_of(request), spending, writer)
+    if asked_id not in (None, start.topic_id):
+        events = _behind(writer.recreated(), events)
     return EventStreamResponse(request, events, headers=_headers(positions, start.topic_id))
 
 
-async def _events(
-    following: Following, start: ReadFrom, memory: Memory, standing: Standing, spending: Spending | None
+async def _behind(first: bytes, events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    async with aclosing(events):
+        yield first
+        async for event in events:
+            yield event
+
+
+async def _events(  # noqa: PLR0917
+    following: Following,
+    start: ReadFrom,
+    memory: Memory,
+    standing: Standing,
+    spending: Spending | None,
+    writer: EventWriter,
 ) -> AsyncGenerator[bytes, None]:
     with following.follow(start.topic, start.partition, start.offset, memory, start.filter) as stream:
         quiet_ms = 0
@@ -129,24 +152,24 @@ async def _events(
             ) is not None:
                 if isinstance(event, Followed):
                     event.reservation.release()
-                yield end_event(ended.reason if ended.error is None else str(ended.error.code), offset)
+                yield writer.end(ended.reason if ended.error is None else str(ended.error.code), offset)
                 return
             if isinstance(event, Silence):
-                yield _ping(start, stream.offset)
+                yield PING if start.filter is None else writer.ping_at(stream.offset)
             elif isinstance(event, Followed):
                 reservation = event.reservation
                 if spending is not None:
                     spending.spend(FETCH_BYTES, event.records.size_bytes)
                 try:
                     if event.records.size_bytes <= EVENTS_BYTES_MAX:
-                        data = b"".join(record_events(_table(event.records)))
+                        data = b"".join(writer.records(_table(event.records)))
                         # A slow reader holds the text of the events, not the row groups behind it.
                         del event
                         reservation.cover(len(data))
                         reservation.shrink_to(len(data))
                         yield data
                     else:
-                        for piece in record_events(_table(event.records)):
+                        for piece in writer.records(_table(event.records)):
                             yield piece
                 finally:
                     reservation.release()
@@ -162,10 +185,6 @@ async def _loss(standing: Standing, topic: str, event: Event) -> Ended | None:
         if isinstance(event, Followed):
             event.reservation.release()
         raise
-
-
-def _ping(start: ReadFrom, next_offset: int) -> bytes:
-    return PING if start.filter is None else ping_at(next_offset)
 
 
 def _positions(part: Fetched) -> Positions:

@@ -42,6 +42,12 @@ from log_format.errors import ErrorCode, TidelogError
 router = APIRouter(route_class=TypedRoute, tags=["groups"])
 
 
+class ReadPosition(Position):
+    """Where to read on. `topic_id`: the topic that it belongs to; one made anew under the name is read where the group begins."""
+
+    topic_id: fields.Opaque | None = None
+
+
 class Poll(Limits, Subscription, example={"topics": ["flights"], "max_wait_ms": 1000}):
     """Without `member_id` the call joins. The fields of a join go without `member_id` only."""
 
@@ -49,7 +55,9 @@ class Poll(Limits, Subscription, example={"topics": ["flights"], "max_wait_ms": 
     generation: Generation | None = None
     commit: Offsets | None = None
     positions: (
-        Annotated[list[Position], Field(max_length=OFFSETS_PER_REQUEST_MAX), AfterValidator(fields.each_partition_once)]
+        Annotated[
+            list[ReadPosition], Field(max_length=OFFSETS_PER_REQUEST_MAX), AfterValidator(fields.each_partition_once)
+        ]
         | None
     ) = None
     auto_offset_reset: Annotated[AutoReset, fields.Says("must be one of earliest, latest, none")] = "earliest"
@@ -77,6 +85,7 @@ class Poll(Limits, Subscription, example={"topics": ["flights"], "max_wait_ms": 
             generation=self.generation,
             commit=[one.next_offset() for one in self.commit or ()],
             positions={one.key: one.offset for one in self.positions or ()},
+            topic_ids={one.key: one.topic_id for one in self.positions or () if one.topic_id is not None},
             auto_offset_reset=self.auto_offset_reset,
             limits=self.limits(),
             unreadable=unreadable,

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from gateway.codec.arrow_answer import arrow_pieces
 from gateway.codec.arrow_body import decode_arrow
 from gateway.codec.compression import Decompressor
-from gateway.codec.event_stream import record_events
+from gateway.codec.event_stream import EventWriter
 from gateway.codec.json_answer import Positions, json_pieces, ndjson_pieces
 from gateway.codec.json_body import decode_json
 from gateway.codec.media_type import FETCH_TYPES, PRODUCE_TYPES, content_type, negotiate
@@ -88,7 +88,7 @@ def test_answers_can_be_produced_again(rows: list[dict[str, Any]], chunk_rows: i
     assert lines.count(b"\n") == len(rows)
     assert as_rows(decode_ndjson(lines)) == expected_rows(rows)
     assert as_rows(decode_arrow(b"".join(arrow_pieces(table)), bytes_max=BYTES_MAX)) == expected_rows(rows)
-    events = b"".join(record_events(table)).split(b"\n\n")
+    events = b"".join(EventWriter().records(table)).split(b"\n\n")
     assert events.pop() == b""
     for event, record in zip(events, answer["records"], strict=True):
         identity, kind, data = event.split(b"\n")

@@ -46,6 +46,8 @@ class PollWish:
     generation: int | None
     commit: Sequence[NextOffset]
     positions: Mapping[Key, int]
+    topic_ids: Mapping[Key, str] = field(default_factory=dict)
+    """The topics that positions belong to, as far as the caller says so."""
     auto_offset_reset: AutoReset
     limits: FetchLimits
     filter: RecordFilter | None = None
@@ -83,9 +85,13 @@ class _Poll:
     """The generation that the client knows."""
     deadline_ms: int
     positions: dict[Key, int]
+    topic_ids: dict[Key, str]
+    """The topics that positions belong to, where that is not looked at yet."""
     has_changed: bool
     """Whether any change that it asked for stands."""
     failed: dict[Key, TidelogError] = field(default_factory=dict)
+    made_anew: set[Key] = field(default_factory=set)
+    """Partitions with a position in a topic that is no more: the present one is read from its start."""
     is_fenced: bool = False
     """The group refused to commit where it begins to read: another generation has begun."""
 
@@ -130,6 +136,7 @@ class Polling:
                 known=session.acknowledged if wish.generation is None else wish.generation,
                 deadline_ms=self._clock.monotonic_ms() + wish.limits.wait_ms_max,
                 positions=dict(wish.positions),
+                topic_ids=dict(wish.topic_ids),
                 has_changed=wish.has_joined,
             )
             try:
@@ -165,6 +172,7 @@ class Polling:
         failed.update(await _unreadable(wish, list(keys_of(heard.readable))))
         for key in failed:
             positions.pop(key, None)
+        await self._drop_of_others(poll, heard)
         unknown = [key for key in keys_of(heard.readable) if key not in positions and key not in failed]
         if not unknown:
             return
@@ -186,7 +194,8 @@ class Polling:
             elif wish.auto_offset_reset == "none":
                 failed[key] = _no_offset(group.name, key, offset)
             else:
-                positions[key] = start if wish.auto_offset_reset == "earliest" else end
+                is_at_start = wish.auto_offset_reset == "earliest" or key in poll.made_anew
+                positions[key] = start if is_at_start else end
                 begun.append(NextOffset(topic=key[0], partition=key[1], offset=positions[key]))
         if begun:
             instead_of = {one.key: committed.get(one.key) for one in begun}
@@ -197,6 +206,21 @@ class Polling:
                 poll.is_fenced = True
                 for one in begun:
                     del positions[one.key]
+
+    async def _drop_of_others(self, poll: _Poll, heard: Heard) -> None:
+        """Forget positions in topics that were made anew since."""
+        arrival_ms = self._clock.monotonic_ms()
+        for key in keys_of(heard.readable) if poll.topic_ids else ():
+            belongs = poll.topic_ids.pop(key, None)
+            if belongs is None or key not in poll.positions:
+                continue
+            try:
+                state = (await self._topics.fresh(key[0], arrival_ms)).existing()
+            except TidelogError:
+                continue  # the fetch tells
+            if state.topic_id != belongs:
+                del poll.positions[key]
+                poll.made_anew.add(key)
 
     async def _fetch(self, poll: _Poll, heard: Heard, memory: Memory) -> tuple[list[Key], FetchAnswer] | None:
         """The records there are, and their partitions; None when the group changed first."""

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from gateway.codec.arrow_answer import arrow_pieces
-from gateway.codec.event_stream import PING, end_event, record_events
+from gateway.codec.event_stream import PING, EventWriter
 from gateway.codec.json_answer import Positions, failed_partition, json_pieces, ndjson_pieces
 from gateway.codec.record_json import PIECE_BYTES, pieces
 from log_format.records.schema import HEADERS, RECORD_SCHEMA, TIMESTAMP
@@ -93,14 +93,14 @@ def test_a_partition_that_failed() -> None:
 def test_events() -> None:
     """An event for each record, whose id is where to go on; a ping is a comment; the end says why."""
     first, second, third = LINES.splitlines()
-    assert b"".join(record_events(RECORDS)) == (
+    assert b"".join(EventWriter().records(RECORDS)) == (
         b"id: 42\nevent: record\ndata: %b\n\nid: 43\nevent: record\ndata: %b\n\nid: 44\nevent: record\ndata: %b\n\n"
         % (first, second, third)
     )
-    assert b"".join(record_events(RECORDS.slice(0, 0))) == b""
+    assert b"".join(EventWriter().records(RECORDS.slice(0, 0))) == b""
     assert PING.startswith(b":")
     assert PING.endswith(b"\n\n")
-    assert end_event("draining\nnow", 44) == b'id: 44\nevent: end\ndata: {"reason":"draining\\nnow"}\n\n'
+    assert EventWriter().end("draining\nnow", 44) == b'id: 44\nevent: end\ndata: {"reason":"draining\\nnow"}\n\n'
 
 
 def test_arrow() -> None:

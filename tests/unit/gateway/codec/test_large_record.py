@@ -11,7 +11,7 @@ import pytest
 
 from gateway.codec import json_answer, record_json
 from gateway.codec.arrow_answer import arrow_pieces
-from gateway.codec.event_stream import record_events
+from gateway.codec.event_stream import EventWriter
 from gateway.codec.json_answer import Positions, json_pieces, ndjson_pieces
 from gateway.codec.large_record import object_pieces
 from gateway.codec.record_json import record_objects
@@ -58,7 +58,7 @@ def test_answers_with_large_records_are_the_same_bytes(monkeypatch: pytest.Monke
     forms: tuple[Callable[[], Iterable[bytes | memoryview]], ...] = (
         lambda: json_pieces("t", 3, records, positions, topic_id="id"),
         lambda: ndjson_pieces(records),
-        lambda: record_events(records),
+        lambda: EventWriter().records(records),
     )
     in_pieces = [list(form()) for form in forms]
     assert max(len(piece) for pieces in in_pieces for piece in pieces) <= MEBIBYTE

@@ -42,6 +42,7 @@ def test_defaults_and_values() -> None:
     """Every declared parameter has a value, its default when it is absent."""
     limits: dict[str, Any] = {"max_records": 500, "max_bytes": 1 << 20, "min_bytes": 1, "max_wait_ms": 0}
     limits |= {"header": [], "key": None, "key_base64": None, "value_contains": None}
+    limits |= {"topic_id": None}
     assert parsed(b"") == {"offset": None, "timestamp": None, **limits}
     assert parsed(b"offset=7&max_records=1") == {"offset": 7, "timestamp": None, **limits, "max_records": 1}
     assert parsed(b"offset=latest")["offset"] == "latest"
@@ -197,7 +198,8 @@ def test_a_stamp_is_read_whole() -> None:
     assert headers_of(ProducerHeaders, **STAMP, Accept="*/*").stamp == ProducerStamp("p_1-", 0, fields.INT64_MAX)
     assert headers_of(ProducerHeaders, Accept="*/*").stamp is None
     assert headers_of(ConditionalHeaders, Tidelog_Expected_Offset="7").expected_offset == 7
-    assert headers_of(FetchHeaders, Last_Event_ID="7", Tidelog_Transaction="t").last_event_id == 7
+    assert headers_of(FetchHeaders, Last_Event_ID="7", Tidelog_Transaction="t").last_event_id == (7, None)
+    assert headers_of(FetchHeaders, Last_Event_ID="7@a-1").last_event_id == (7, "a-1")
 
 
 @pytest.mark.parametrize(

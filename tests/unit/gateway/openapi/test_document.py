@@ -40,7 +40,7 @@ def test_openapi_never_says_422_and_every_error_is_a_problem(served: Json) -> No
 def test_ranges_are_exact(served: Json) -> None:
     """The largest offset of the document is the largest there is, not the next that a float can hold."""
     schemas = served["components"]["schemas"]
-    assert schemas["Position"]["properties"]["offset"] == {
+    assert schemas["ReadPosition"]["properties"]["offset"] == {
         "type": "integer",
         "format": "int64",
         "minimum": 0,
