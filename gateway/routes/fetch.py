@@ -60,7 +60,7 @@ async def fetch(
     gateway, engine = gateway_of(request), engine_of(request)
     arrival_ms = engine.clock.monotonic_ms()
     kind = negotiate(accepted(request))
-    wanted = _wanted(topic, partition, query, headers.last_event_id if kind == EVENT_STREAM else None)
+    wanted = _wanted(topic, partition, query, headers.goes_on if kind == EVENT_STREAM else None)
     if kind == EVENT_STREAM:
         return await _followed(request, wanted, arrival_ms)
     limits = query.limits()

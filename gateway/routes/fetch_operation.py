@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Final, NamedTuple, Self
 
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     ConfigDict,
     Field,
-    InstanceOf,
     PrivateAttr,
     WithJsonSchema,
     field_validator,
@@ -89,29 +88,35 @@ class EventId(NamedTuple):
     topic_id: str | None
 
 
-def _event_id(text: object) -> object:
-    """``7``, or ``7@<topic id>``."""
-    if not isinstance(text, str):
-        return text
-    digits, at, topic_id = text.partition("@")
-    offset = fields.number(digits)
-    is_one = isinstance(offset, int) and 0 <= offset <= fields.INT64_MAX and bool(topic_id) == bool(at)
-    return EventId(offset, topic_id or None) if isinstance(offset, int) and is_one else text
+_EVENT_ID: Final = re.compile(r"([0-9]{1,19})(?:@([A-Za-z0-9_-]{1,64}))?")
+
+
+def _event_id(text: str) -> str:
+    match = _EVENT_ID.fullmatch(text)
+    if match is None or int(match[1]) > fields.INT64_MAX:
+        raise ValueError(text)
+    return text
 
 
 class FetchHeaders(fields.Headers):
     """Other headers are not looked at."""
 
-    model_config = ConfigDict(extra="ignore", arbitrary_types_allowed=True)
+    model_config = ConfigDict(extra="ignore")
 
     last_event_id: Annotated[
-        InstanceOf[EventId] | None,
+        str | None,
         fields.NotNull(),
         fields.Says(f"must be an integer from 0 to {fields.INT64_MAX}, or one with @ and a topic's id behind it"),
-        BeforeValidator(_event_id),
-        WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,19}(@[A-Za-z0-9_-]+)?$"}),
+        AfterValidator(_event_id),
+        WithJsonSchema({"type": "string", "pattern": f"^{_EVENT_ID.pattern}$"}),
         Field(alias="Last-Event-ID", description="For event streams: where to go on. It wins over `offset`"),
     ] = None
+
+    @property
+    def goes_on(self) -> EventId | None:
+        """Where a stream goes on; None: as its query says."""
+        match = _EVENT_ID.fullmatch(self.last_event_id or "")
+        return None if match is None else EventId(int(match[1]), match[2])
 
 
 class Start(fields.PartitionKey):

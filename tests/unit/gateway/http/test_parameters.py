@@ -198,8 +198,8 @@ def test_a_stamp_is_read_whole() -> None:
     assert headers_of(ProducerHeaders, **STAMP, Accept="*/*").stamp == ProducerStamp("p_1-", 0, fields.INT64_MAX)
     assert headers_of(ProducerHeaders, Accept="*/*").stamp is None
     assert headers_of(ConditionalHeaders, Tidelog_Expected_Offset="7").expected_offset == 7
-    assert headers_of(FetchHeaders, Last_Event_ID="7", Tidelog_Transaction="t").last_event_id == (7, None)
-    assert headers_of(FetchHeaders, Last_Event_ID="7@a-1").last_event_id == (7, "a-1")
+    assert headers_of(FetchHeaders, Last_Event_ID="7", Tidelog_Transaction="t").goes_on == (7, None)
+    assert headers_of(FetchHeaders, Last_Event_ID="7@a-1").goes_on == (7, "a-1")
 
 
 @pytest.mark.parametrize(
