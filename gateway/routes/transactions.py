@@ -109,7 +109,13 @@ class GroupOffsets(
     def staged(self) -> StagedOffsets:
         """As the transaction keeps them."""
         offsets = tuple(
-            StagedOffset(topic=one.topic, partition=one.partition, offset=one.offset, metadata=one.metadata)
+            StagedOffset(
+                topic=one.topic,
+                partition=one.partition,
+                offset=one.offset,
+                metadata=one.metadata,
+                topic_id=one.topic_id,
+            )
             for one in self.offsets
         )
         return StagedOffsets(group=self.group, member_id=self.member_id, generation=self.generation, offsets=offsets)

@@ -131,6 +131,7 @@ def _next_offsets(offsets: Sequence[StagedOffset]) -> list[NextOffset]:
             offset=one.offset,
             metadata=one.metadata,
             leader_epoch=one.leader_epoch,
+            topic_id=one.topic_id,
         )
         for one in offsets
     ]

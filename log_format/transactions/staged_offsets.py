@@ -24,6 +24,8 @@ class StagedOffset(msgspec.Struct, frozen=True, kw_only=True):
     metadata: str | None = None
     leader_epoch: int = -1
     """As a Kafka client sent it; absent in older objects."""
+    topic_id: str | None = None
+    """The incarnation that it is for; None: the one at the commit."""
 
 
 class StagedOffsets(msgspec.Struct, frozen=True, kw_only=True):

@@ -119,3 +119,30 @@ def test_without_a_policy_it_is_an_error(url: str, filled: Callable[[str, int], 
             read(consumer, 20)
         consumer.seek(PLACE, 5)
         assert read(consumer, 15) == values("new", 20)[5:]
+
+
+def test_a_transaction_commits_no_offset_of_a_topic_that_is_no_more(
+    url: str, filled: Callable[[str, int], None]
+) -> None:
+    """The topic is made anew between the read and the transaction: what the group had is not taken for a place in the new one."""
+    filled("old", 10)
+    with Admin(url) as admin:
+        admin.create_topic("out")
+    with (
+        Consumer(
+            TOPIC, bootstrap_servers=url, group="g", auto_offset_reset="earliest", enable_auto_commit=False
+        ) as consumer,
+        Producer(url, transactional_id="copy") as producer,
+    ):
+        assert read(consumer, 10) == values("old", 10)
+        positions, who = consumer.positions(), consumer.group_metadata()
+        filled("new", 20)
+        with producer.transaction():
+            producer.send("out", b"copied")
+            producer.send_offsets_to_transaction(positions, who)
+        assert read(consumer, 20) == values("new", 20)
+        with producer.transaction():
+            producer.send_offsets_to_transaction(consumer.positions(), consumer.group_metadata())
+        assert consumer.committed(PLACE) == {PLACE: 20}
+    with Consumer("out", bootstrap_servers=url, auto_offset_reset="earliest") as consumer:
+        assert read(consumer, 1) == [b"copied"]

@@ -96,7 +96,7 @@ def add_offsets(
     deadline: Deadline,
 ) -> None:
     """Commit a group's offsets with the transaction. Raises as ``Transport.call``."""
-    body: dict[str, Any] = {"group": who.group, "offsets": as_json_offsets(offsets)}
+    body: dict[str, Any] = {"group": who.group, "offsets": as_json_offsets(offsets, topic_ids=who.topic_ids)}
     if who.member_id is not None:
         body |= {"member_id": who.member_id, "generation": who.generation}
     request = json_request("POST", target("transactions", transaction_id, "offsets"), body, repeatable=True)

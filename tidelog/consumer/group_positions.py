@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from tidelog.arguments import check_partitions
 from tidelog.consumer.assignment import Assignment
 from tidelog.consumer.committing import OnCommit
@@ -88,7 +90,9 @@ class GroupPositions(Positions):
 
     def group_metadata(self) -> GroupMetadata:
         """This consumer's group and member, for ``Producer.send_offsets_to_transaction``."""
-        return self._in_group().metadata
+        group = self._in_group()
+        topic_ids = self._assignment.topic_ids(self._assignment)
+        return msgspec.structs.replace(group.metadata, topic_ids=topic_ids)
 
     def _in_group(self) -> GroupReading:
         if self._group is None:

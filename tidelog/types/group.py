@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -26,6 +27,9 @@ class GroupMetadata(msgspec.Struct, frozen=True):
     group: str
     member_id: str | None = None
     generation: int | None = None
+    topic_ids: Mapping[TopicPartition, str] = msgspec.field(default_factory=dict)
+    """The topics that the member reads, where gateways tell their ids. An offset of one that was made anew since counts for
+    nothing."""
 
 
 class CommittedOffset(msgspec.Struct, frozen=True, kw_only=True):
