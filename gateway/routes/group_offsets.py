@@ -29,6 +29,7 @@ from gateway.routes.held_response import held_json, room_for_answer
 from gateway.routes.typed_route import TypedRoute
 from log_format.errors import ErrorCode
 from log_format.groups.row import OffsetRow
+from log_format.transactions.staged_offsets import StagedOffset
 
 router = APIRouter(route_class=TypedRoute, tags=["groups"])
 
@@ -64,6 +65,16 @@ class OffsetToCommit(Position):
 
     metadata: Metadata | None = None
     topic_id: fields.Opaque | None = None
+
+    def staged(self) -> StagedOffset:
+        """As an open transaction keeps it."""
+        return StagedOffset(
+            topic=self.topic,
+            partition=self.partition,
+            offset=self.offset,
+            metadata=self.metadata,
+            topic_id=self.topic_id,
+        )
 
     def next_offset(self) -> NextOffset:
         """For the engine."""

@@ -34,7 +34,7 @@ from gateway.transactions.check_back import state_of
 from log_format import limits
 from log_format.errors import ErrorCode
 from log_format.transactions.row import NO_NUMBER, Place, TransactionRow
-from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
+from log_format.transactions.staged_offsets import StagedOffsets
 
 router = APIRouter(route_class=TypedRoute, tags=["transactions"])
 
@@ -108,16 +108,7 @@ class GroupOffsets(
 
     def staged(self) -> StagedOffsets:
         """As the transaction keeps them."""
-        offsets = tuple(
-            StagedOffset(
-                topic=one.topic,
-                partition=one.partition,
-                offset=one.offset,
-                metadata=one.metadata,
-                topic_id=one.topic_id,
-            )
-            for one in self.offsets
-        )
+        offsets = tuple(one.staged() for one in self.offsets)
         return StagedOffsets(group=self.group, member_id=self.member_id, generation=self.generation, offsets=offsets)
 
 
