@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         PartitionLag,
         TopicLag,
     )
-    from tidelog.types.queue import Queue, QueuePartition
+    from tidelog.types.queue import DroppedRange, DroppedRecords, Queue, QueuePartition
     from tidelog.types.record import PartitionRange, ProduceResult, Record, RecordMetadata, SentRecord, TopicPartition
     from tidelog.types.scheduled import DelayedRecord, ScheduledRecord
     from tidelog.types.topic import (
@@ -85,6 +85,8 @@ __all__ = [
     "Consumer",
     "DamagedTopic",
     "DelayedRecord",
+    "DroppedRange",
+    "DroppedRecords",
     "Filter",
     "Gateway",
     "Group",
@@ -143,7 +145,7 @@ _NAMES: "Final" = {
     "tidelog.types.filter": "Filter",
     "tidelog.types.group": "CommittedOffset Group GroupLag GroupMember GroupMetadata GroupSummary OffsetAndMetadata"
     " PartitionLag TopicLag",
-    "tidelog.types.queue": "Queue QueuePartition",
+    "tidelog.types.queue": "DroppedRange DroppedRecords Queue QueuePartition",
     "tidelog.types.record": "PartitionRange ProduceResult Record RecordMetadata SentRecord TopicPartition",
     "tidelog.types.scheduled": "DelayedRecord ScheduledRecord",
     "tidelog.types.topic": "Cluster DamagedTopic Gateway Journals Partition PartitionOffsets Topic TopicCommit TopicList",

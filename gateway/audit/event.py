@@ -8,14 +8,16 @@ import msgspec
 
 from log_format.delta.foreign import ForeignCommit
 
-Kind = Literal["denial", "failed_login", "administration", "vending", "foreign_commit"]
+Kind = Literal["denial", "failed_login", "administration", "vending", "foreign_commit", "dropped"]
 
 
 class AuditEvent(msgspec.Struct, frozen=True, kw_only=True):
     """``time``: milliseconds since the epoch. ``route``: the template, None for an unknown route.
 
     ``source``: the client's address. A ``foreign_commit`` has no caller: ``operation`` is the other program's word, ``method``
-    its name, ``request_id`` the version in the topic's log. ``count``: how often it happened, from ``time`` on.
+    its name, ``request_id`` the version in the topic's log. Nor has ``dropped``: ``resource`` is the queue, ``operation`` why,
+    ``route`` the topic and partition, ``request_id`` the offsets, ``count`` the records. Else ``count`` is how often it
+    happened, from ``time`` on.
     """
 
     time: int

@@ -51,6 +51,7 @@ from gateway.process.allocator import give_memory_back
 from gateway.process.sql_offer import statements_of
 from gateway.process.stores import open_counted, open_for_old_records
 from gateway.proven_store import ProvenStore
+from gateway.queues.dropped import audit_event
 from gateway.quotas.quotas import Quotas
 from gateway.quotas.rows import LimitsOf
 from gateway.quotas.sharing import BEATS_UNTIL_OLD, Sharing
@@ -244,6 +245,7 @@ def _recording(settings: Settings, engine: LogEngine, clock: Clock, metrics: Met
         is_required=settings.audit_mode == "required",
     )
     engine.foreign.tell = lambda topic, commit: recording.note(of_foreign_commit(topic, commit, clock.now_ms()))
+    engine.queues.drop_reports.tell = lambda queue, lost: recording.note(audit_event(queue, lost, clock.now_ms()))
     return recording
 
 

@@ -19,7 +19,7 @@ from gateway.call import unasked
 from gateway.deadlines import Deadlines
 from gateway.engine.waiting import Wakeup
 from gateway.queues.bounds import QueueBounds
-from gateway.queues.dropped import Dropped, tell_dropped
+from gateway.queues.dropped import Dropped, DropReports, Drops
 from gateway.queues.leases import Leases
 from gateway.queues.metrics import QueueMetrics
 from gateway.queues.outcomes import Checked, dropped_at_end, dropped_by, given_back, runs_of, runs_of_ended
@@ -49,6 +49,7 @@ class QueueParts:
     remembered: Remembered
     metrics: QueueMetrics
     bounds: QueueBounds
+    reports: DropReports
 
 
 class LiveQueue:
@@ -61,6 +62,7 @@ class LiveQueue:
         self.is_lost = False
         self.used_ms = parts.clock.monotonic_ms()
         """When it was called last."""
+        self.drops = Drops(row.queue, parts.reports)
         self.turn = 0
         """Where the next answer begins, so that no partition is always the last."""
         self.waiters: dict[Wakeup, None] = {}
@@ -91,8 +93,6 @@ class LiveQueue:
         """Locks that have ended and are to be written."""
         self._flush_due_ms: int | None = None
         self._under_way: set[asyncio.Task[None]] = set()
-
-    # What is known
 
     @property
     def queue(self) -> Queue:
@@ -259,7 +259,7 @@ class LiveQueue:
         except TidelogError as problem:
             self._undone([part for one in checked for part in one.parts], problem)
             raise
-        tell_dropped(self.name, lost, self._parts.metrics)
+        self.drops.tell(lost)
         self._end(checked, "")
         self._parts.metrics.settled.inc(sum(one.settlement.last - one.settlement.first + 1 for one in checked))
 
@@ -375,7 +375,7 @@ class LiveQueue:
             self._parts.deadlines.expect(self.name, self._clock.monotonic_ms() + self._parts.bounds.retry_ms)
             return
         self._parts.metrics.ended_locks.inc(len(ended))
-        tell_dropped(self.name, dropped_at_end(ended, settings), self._parts.metrics)
+        self.drops.tell(dropped_at_end(ended, settings))
         for part in ended:
             assert part.lease is not None
             part.lease.share.let_go(part)

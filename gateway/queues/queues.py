@@ -26,6 +26,7 @@ from gateway.queues.bounds import QUEUES_MAX, REMEMBERED_MAX, QueueBounds
 from gateway.queues.coordinator import Coordinator
 from gateway.queues.dead_letters import DeadLetters
 from gateway.queues.describing import Describing, PartitionDescription
+from gateway.queues.dropped import DropReports, Drops
 from gateway.queues.live_queue import QueueParts
 from gateway.queues.metrics import QueueMetrics
 from gateway.queues.publishing import Publishing
@@ -49,6 +50,7 @@ class QueueDescription:
 
     settings: QueueSettings
     partitions: Sequence[PartitionDescription]
+    drops: Drops
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +85,16 @@ class Queues:
         self._topics = topics
         self._locating = sources.locating
         self.table = table = finishing.queues
+        metrics = QueueMetrics(registry)
+        self.drop_reports = DropReports(metrics, clock)
         parts = QueueParts(
             table=table,
             clock=clock,
             deadlines=Deadlines(),
             remembered=Remembered(REMEMBERED_MAX),
-            metrics=QueueMetrics(registry),
+            metrics=metrics,
             bounds=bounds,
+            reports=self.drop_reports,
         )
         self.coordinator = Coordinator(parts, coordinator_id=access.new_id())
         self._receiving = Receiving(
@@ -227,7 +232,8 @@ class Queues:
         """
         await self.table.fresh()
         queue = await self.coordinator.live(name)
-        return QueueDescription(settings=queue.settings, partitions=await self._describing.partitions(queue, shown))
+        partitions = await self._describing.partitions(queue, shown)
+        return QueueDescription(settings=queue.settings, partitions=partitions, drops=queue.drops)
 
     async def delete(self, name: str) -> None:
         """Delete a queue. Raises ``RequestRefused`` (``UNKNOWN_QUEUE``), ``BackOff``, ``OutcomeUnknown``."""

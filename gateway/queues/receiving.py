@@ -29,7 +29,6 @@ from gateway.memory_budget import Memory
 from gateway.problem import overloaded
 from gateway.queues.bounds import LOOK_AHEAD
 from gateway.queues.coordinator import Coordinator
-from gateway.queues.dropped import tell_dropped
 from gateway.queues.keyed import Keyed
 from gateway.queues.live_queue import LiveQueue, QueueParts
 from gateway.queues.outcomes import MAX_DELIVERIES, dead, dropped_of, gone
@@ -240,7 +239,7 @@ class Receiving:
         share.note([dead(take.settings, (held.first, held.last), held.count, MAX_DELIVERIES) for held in late])
         if take.settings.dead_letter_topic is None:
             lost = [dropped_of(share, held, held.count, MAX_DELIVERIES) for held in late]
-            tell_dropped(take.queue.name, lost, self._parts.metrics)
+            take.queue.drops.tell(lost)
         take.queue.expect_flush(_FLUSH_MS)
 
     async def _read_all(self, take: Take, at: At, some: Sequence[Held]) -> None:

@@ -280,10 +280,32 @@ class QueuePartition(TypedDict):
     blocked_ms: fields.Count
 
 
+class DroppedRange(TypedDict):
+    """Records that were given up without a dead letter topic."""
+
+    topic: fields.TopicName
+    partition: fields.Partition
+    first_offset: fields.Offset
+    last_offset: fields.Offset
+    deliveries: fields.Count
+    reason: str
+    at: fields.Timestamp
+
+
+class DroppedRecords(TypedDict):
+    """How many `records` were given up since `since`, when the queue's gateway began to coordinate it, and the `newest` ranges of
+    topics that the caller may describe. `__audit` has all."""
+
+    records: fields.Count
+    since: fields.Timestamp
+    newest: list[DroppedRange]
+
+
 class Queue(QueueSummary):
-    """A queue, and how far it has settled its partitions."""
+    """A queue, how far it has settled its partitions, and what it dropped."""
 
     partitions: list[QueuePartition]
+    dropped: DroppedRecords
 
 
 class QueuePage(TypedDict):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -17,12 +17,15 @@ from gateway.http.disconnect import still_connected, unless_disconnected
 from gateway.http.json_response import json_response
 from gateway.memory_budget import Reservation
 from gateway.openapi.problems import BODY_ERRORS, CHANGE_ERRORS, problems
+from gateway.queues.dropped import Drops
 from gateway.queues.queues import QueueDescription
 from gateway.queues.settlement import Result
 from gateway.quotas.limits import FETCH_BYTES
 from gateway.quotas.spending import spends
 from gateway.routes import spent
 from gateway.routes.queue_types import (
+    DroppedRange,
+    DroppedRecords,
     FilterOfQueue,
     Queue,
     QueuePage,
@@ -78,8 +81,8 @@ async def list_queues(request: Request, query: Annotated[QueuesQuery, Query()]) 
 @needs(Need("Describe", "group", path="queue"))
 async def describe_queue(request: Request, queue: fields.QueuePath) -> Queue:
     """Describe a queue, and how far it has settled each partition."""
-    found = await engine_of(request).queues.describe(queue, allowing(request, "Describe", "topic"))
-    return _described(queue, found)
+    shown = allowing(request, "Describe", "topic")
+    return _described(queue, await engine_of(request).queues.describe(queue, shown), shown)
 
 
 @router.delete(
@@ -190,7 +193,7 @@ def _filter(wanted: QueueFilter) -> FilterOfQueue:
     return shown
 
 
-def _described(name: str, found: QueueDescription) -> Queue:
+def _described(name: str, found: QueueDescription, shown: Callable[[str], bool]) -> Queue:
     partitions: list[QueuePartition] = [
         {
             "topic": one.topic,
@@ -203,7 +206,24 @@ def _described(name: str, found: QueueDescription) -> Queue:
         }
         for one in found.partitions
     ]
-    return {**_summary(name, found.settings), "partitions": partitions}
+    return {**_summary(name, found.settings), "partitions": partitions, "dropped": _dropped(found.drops, shown)}
+
+
+def _dropped(drops: Drops, shown: Callable[[str], bool]) -> DroppedRecords:
+    newest: list[DroppedRange] = [
+        {
+            "topic": one.topic,
+            "partition": one.partition,
+            "first_offset": one.first,
+            "last_offset": one.last,
+            "deliveries": one.deliveries,
+            "reason": one.reason,
+            "at": at_ms,
+        }
+        for at_ms, one in drops.newest
+        if shown(one.topic)
+    ]
+    return {"records": drops.records, "since": drops.since_ms, "newest": newest}
 
 
 def _results(wanted: Settle, results: list[Result]) -> list[dict[str, Any]]:

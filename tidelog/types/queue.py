@@ -20,8 +20,30 @@ class QueuePartition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DroppedRange:
+    """Records that a queue without a dead letter topic gave up; ``at`` in milliseconds since the epoch."""
+
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    deliveries: int
+    reason: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DroppedRecords:
+    """How many were given up since ``since``, when the queue's gateway began to coordinate it, and the newest ranges of them."""
+
+    records: int = 0
+    since: int = 0
+    newest: tuple[DroppedRange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """A queue's settings; ``partitions`` where the queue was asked for by its name."""
+    """A queue's settings; ``partitions`` and ``dropped`` where the queue was asked for by its name."""
 
     queue: str
     topics: tuple[str, ...]
@@ -35,3 +57,4 @@ class Queue:
     expired: str
     filter: Mapping[str, Any] | None = None
     partitions: tuple[QueuePartition, ...] = ()
+    dropped: DroppedRecords = DroppedRecords()

@@ -22,7 +22,7 @@ from tidelog.cli.terminal.console import CommandFailed, note, output, print_json
 from tidelog.cli.terminal.durations import in_milliseconds
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import QueueArgument, TopicsArgument, complete_topics
-from tidelog.cli.terminal.tables import table
+from tidelog.cli.terminal.tables import counted, table, time_text
 from tidelog.cli.terminal.units import duration_ms
 from tidelog.cli.terminal.wanted import FilterOption, OnlyKeyOption, filter_of
 from tidelog.cli.terminal.where import milliseconds
@@ -381,3 +381,18 @@ def _show(queue: Queue) -> None:
         counts = (each.start_offset, each.in_flight, each.delayed, each.lag)
         partitions.add_row(f"{each.topic}/{each.partition}", *(f"{count:,}" for count in counts))
     console.print(partitions)
+    if not queue.dropped.records:
+        return
+    console.print()
+    console.print(
+        f"{counted(queue.dropped.records, 'record')} dropped since {time_text(queue.dropped.since)}:", markup=False
+    )
+    lost = table("partition", "offsets", "when", "why", numbers=["deliveries"])
+    for one in queue.dropped.newest:
+        offsets = (
+            f"{one.first_offset}" if one.first_offset == one.last_offset else f"{one.first_offset} to {one.last_offset}"
+        )
+        lost.add_row(f"{one.topic}/{one.partition}", offsets, time_text(one.at), one.reason, f"{one.deliveries:,}")
+    console.print(lost)
+    if queue.dead_letter_topic is None:
+        note("A dead letter topic would keep them: tidelog queue create --help.")

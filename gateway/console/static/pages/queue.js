@@ -64,6 +64,7 @@ const Facts = ({ of }) => html`<dl class="facts">${[
   ["Pauses", of.backoff_ms.map(duration).join(", ") || "none"], ["In flight at most", `${count(of.max_in_flight)} of each partition`],
   ["Order", of.order === "key" ? "one record of a key at a time" : "none"], ["Expired records", of.expired === "drop" ? "are dropped" : "are dead letters"],
   ["Filter", of.filter ? JSON.stringify(of.filter) : "none"],
+  ["Dropped", of.dropped.records ? `${plural(of.dropped.records, "record")}, the newest ${of.dropped.newest.slice(-3).map((one) => `${one.topic}/${one.partition} @ ${one.first_offset} (${one.reason})`).join(", ")}` : "none"],
 ].map(([name, value]) => html`<dt key=${name}>${name}</dt><dd class="value">${value}</dd>`)}</dl>`;
 
 export default function ({ params: { queue: name } }) {

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gateway.queues.dropped import LINES_MAX, Dropped, tell_dropped
+from gateway.queues.dropped import LINES_MAX, SHOWN_MAX, Dropped, DropReports, Drops
 from gateway.queues.metrics import QueueMetrics
 from gateway.queues.outcomes import Checked, dropped_at_end, dropped_by, runs_of, runs_of_ended
 from gateway.queues.settlement import Settlement
@@ -16,6 +16,7 @@ from gateway.queues.share import Held, Lease, Share
 from log_format.queues.row import QueueSettings
 from log_format.queues.runs import DEAD, RELEASED, SETTLED, Run
 from log_format.queues.state import Settled
+from tests.support.clocks import EPOCH_MS, ManualClock
 
 PLAIN = QueueSettings(
     topics=("t",),
@@ -84,11 +85,17 @@ def test_with_a_dead_letter_topic_nothing_is_dropped() -> None:
 
 
 def test_it_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    """Each range up to a bound has a line; the metric counts all records."""
+    """Each range up to a bound has a line, and is told to the audit trail; the metric and the description count all records."""
     registry = CollectorRegistry()
     some = [Dropped("t", 3, at, at, 2, "max_deliveries", 1) for at in range(LINES_MAX + 5)]
     with caplog.at_level(logging.WARNING, "gateway.queues"):
-        tell_dropped("q", some, QueueMetrics(registry))
+        heard: list[tuple[str, Dropped]] = []
+        reports = DropReports(QueueMetrics(registry), ManualClock(), lambda queue, lost: heard.append((queue, lost)))
+        drops = Drops("q", reports)
+        drops.tell(some)
+    assert heard == [("q", one) for one in some[:LINES_MAX]]
+    assert (drops.records, drops.since_ms) == (len(some), EPOCH_MS)
+    assert [one for _, one in drops.newest] == some[-SHOWN_MAX:]
     assert "dropped t/3 offsets 0 to 0 after 2 deliveries: max_deliveries" in caplog.messages[0]
     assert caplog.messages[LINES_MAX:] == ["queue q dropped 5 further ranges"]
     assert registry.get_sample_value("tidelog_queue_records_dropped_total") == LINES_MAX + 5

@@ -30,7 +30,7 @@ def test_queues_from_creation_to_deletion(run: Run, gateway: FakeGateway) -> Non
     assert made == {
         "queue": "q", "topics": ["t"], "start": {"timestamp": 5}, "lock_ms": 5000, "max_deliveries": 2,
         "dead_letter_topic": "d", "backoff_ms": [1, 2], "max_in_flight": 7, "order": "key", "expired": "dead_letter",
-        "filter": {"headers": ["a:b"], "key": "k"}, "partitions": [],
+        "filter": {"headers": ["a:b"], "key": "k"}, "partitions": [], "dropped": {"records": 0, "since": 0, "newest": []},
     }  # fmt: skip
     assert run("queue", "list").stdout.split("\n")[1].split() == ["q", "t", "d"]
     assert json.loads(run("queue", "list", "--json").stdout)["queues"] == [made]
