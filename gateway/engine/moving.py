@@ -36,6 +36,8 @@ ResultT = TypeVar("ResultT")
 
 _ROUNDS_MAX: Final = 10
 """How often a change begins again because another one was faster."""
+_DRAINS_AHEAD_MAX: Final = 100
+"""Some 3 GiB, stored. A producer that is faster than its drains would keep a change waiting for ever."""
 _LOOK_PAUSE_MS: Final = 100
 
 
@@ -96,6 +98,8 @@ class Moving:
                 if not trial.actions:
                     return Committed(state=own, result=trial.result, attempts=0)
                 with unasked():
+                    if is_drained or leaves:
+                        await self._drain_ahead()
                     await journal.say(Close(topic_id, here.number))
                     if is_drained or leaves:
                         await self.drain_whole()
@@ -141,6 +145,12 @@ class Moving:
         """Return when the topic's table has all that its journal had when this was called. Raises as ``OpenTable.commit``."""
         while await self.drain():
             pass
+
+    async def _drain_ahead(self) -> None:
+        """Drain most of what there is while appends still come in: behind the close they wait for the rest alone."""
+        for _ in range(_DRAINS_AHEAD_MAX):
+            if not await self.drain():
+                return
 
     async def drain(self) -> bool:
         """Put records that only the journal has into the topic's table; False when there was nothing to do.

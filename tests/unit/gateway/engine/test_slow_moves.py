@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from functools import partial
 
 from gateway.engine.open_topic import OpenTopic
@@ -51,3 +52,39 @@ async def test_a_slow_join_does_not_take_the_number_of_a_stay_that_has_ended() -
     assert values_of(await one.fetch()) == [b"0", b"1", b"2", b"3"]
     await theirs.moving.drain_whole()
     assert theirs.log.state.next_offsets.tolist() == [4]
+
+
+async def test_a_topic_that_leaves_a_journal_is_closed_for_the_rest_of_its_drains_only() -> None:
+    """What the journal alone has takes longer to drain than another gateway waits before it overtakes a change. Most of it is
+    drained ahead, so nobody overtakes it, and an append that comes meanwhile waits for the rest."""
+    objects = MemoryStore()
+    is_slow = threading.Event()
+
+    def slow(operation: str, key: str) -> None:
+        if operation == "put_if_absent" and key.startswith("topics/t/_delta_log/") and is_slow.is_set():
+            time.sleep(0.06)
+
+    one = make_gateway(FaultyStore(objects, before=slow), drain_bytes_max=1)
+    other = make_gateway(objects=objects, overtake_ms=800)
+    topic = await one.topic("t", commit_mode="shared", flush_ms=1, drain_ms=600_000)
+    for number in range(30):
+        await one.append(topic, [b"%d" % number])
+    theirs = await other.engine.open_topic("t")
+    await other.append(theirs, [b"30"])
+    is_slow.set()
+    leaving = asyncio.create_task(go(topic))
+    number = 31
+    while not leaving.done():
+        await other.append(theirs, [b"%d" % number])
+        number += 1
+        await asyncio.sleep(0.2)
+    await leaving
+    is_slow.clear()
+    keys = [info.key for info in objects.list("topics/t/_delta_log/")]
+    moves = [key for key in keys if b'"operation":"MOVE TOPIC"' in objects.get(key)]
+    assert len(moves) == 1
+    assert topic.log.state.attachment is None
+    one.forget_tail()
+    assert values_of(await one.fetch()) == [b"%d" % each for each in range(number)]
+    for gateway in (one, other):
+        await gateway.engine.drain()
