@@ -51,6 +51,7 @@ from gateway.groups.bounds import GroupBounds
 from gateway.groups.calls.groups import Groups
 from gateway.journals import lag
 from gateway.journals.modes import Modes
+from gateway.journals.times_ahead import TimesAhead
 from gateway.journals.upkeep import JournalUpkeep
 from gateway.memory_budget import MemoryBudget, Reservation
 from gateway.queues.bounds import QueueBounds
@@ -199,6 +200,7 @@ class LogEngine:
         """``request_memory``: for what is staged or published. ``super_users`` None: rights are not enforced."""
         self.clock, self.bounds, self._draining = clock, bounds, Draining()
         self._metrics = EngineMetrics(registry)
+        self._times_ahead = TimesAhead(tells=False)
         self._access = _access(
             store, clock, new_id, jitter=jitter, bounds=bounds, make_executor=make_executor, metrics=self._metrics
         )
@@ -307,7 +309,7 @@ class LogEngine:
     async def measure(self) -> None:
         """Measure how far tables are behind their journals; look from time to time at how far groups are, for a bounded time.
         Raises nothing."""
-        lag.measure(self.journals, self._metrics, self.clock.now_ms())
+        lag.measure(self.journals, self._metrics, self.clock, self._times_ahead)
         if not self.draining:
             await self.groups.lag_watch.look()
 

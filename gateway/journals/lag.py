@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.open_journal import Journals
+from gateway.journals.times_ahead import TimesAhead
+from log_format.clock import Clock
 from log_format.delta.table import NO_LOG
 from log_format.journal.state import JournalState
 
@@ -25,13 +27,13 @@ class JournalLag(NamedTuple):
     overdue_ms: int
 
 
-def lag_of(state: JournalState, now_ms: int) -> JournalLag:
-    """O(topics)."""
+def lag_of(state: JournalState, now_ms: int, monotonic_ms: int, ahead: TimesAhead) -> JournalLag:
+    """O(topics). ``ahead``: a time that another machine's clock put into the future counts from when this gateway saw it."""
     records = size_bytes = oldest_ms = overdue_ms = 0
     for topic in state.topics.by_id.values():
-        if topic.undrained_since_ms is None:
+        age_ms = ahead.age_ms(topic, now_ms, monotonic_ms)
+        if age_ms is None:
             continue
-        age_ms = now_ms - topic.undrained_since_ms
         oldest_ms, overdue_ms = max(oldest_ms, age_ms), max(overdue_ms, age_ms - topic.drain_ms)
         undrained = state.runs.of(topic.topic_id)
         if undrained is not None:
@@ -40,12 +42,13 @@ def lag_of(state: JournalState, now_ms: int) -> JournalLag:
     return JournalLag(len(state.topics.by_id), records, size_bytes, oldest_ms, overdue_ms)
 
 
-def measure(journals: Journals, metrics: EngineMetrics, now_ms: int) -> None:
+def measure(journals: Journals, metrics: EngineMetrics, clock: Clock, ahead: TimesAhead) -> None:
     """Set the metrics of each journal that this gateway has read."""
+    ahead.begin()
     for journal in journals:
         if journal.state.version == NO_LOG:
             continue
-        lag, number = lag_of(journal.state, now_ms), str(journal.number)
+        lag, number = lag_of(journal.state, clock.now_ms(), clock.monotonic_ms(), ahead), str(journal.number)
         metrics.journal_topics.labels(number).set(lag.topics)
         metrics.undrained_records.labels(number).set(lag.records)
         metrics.undrained_bytes.labels(number).set(lag.size_bytes)

@@ -16,7 +16,9 @@ _log = logging.getLogger("gateway.journal")
 class TimesAhead:
     """When each time in the future was first seen. Holds the topics of two rounds at most."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tells: bool = True) -> None:
+        """``tells``: a clock that is far ahead is a line of the log."""
+        self._tells = tells
         self._seen: dict[tuple[str, int], int] = {}
         self._last: dict[tuple[str, int], int] = {}
 
@@ -33,7 +35,7 @@ class TimesAhead:
             return now_ms - since_ms
         key = (topic.topic_id, since_ms)
         seen_ms = self._last.get(key)
-        if seen_ms is None and since_ms - now_ms > SKEW_TOLD_MS:
+        if self._tells and seen_ms is None and since_ms - now_ms > SKEW_TOLD_MS:
             _log.warning(
                 "the clock of a gateway that appended to topic %s is %d s ahead of this one's: set both by a time service",
                 topic.name,

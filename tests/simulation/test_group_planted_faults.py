@@ -113,7 +113,7 @@ PLANTED: dict[str, Planted] = {
             ("log_format.groups.changes.judge_commit", lambda *_: None),
             ("gateway.groups.membership.live_group.LiveGroup.check_commit", lambda *_: None),
         ),
-        first_seed=67,
+        first_seed=119,
     ),
     "answers before the commit": Planted(
         PASSING, (("gateway.engine.shared_commits.SharedCommits.decide", _answers_before_the_commit),)
@@ -134,7 +134,7 @@ PLANTED: dict[str, Planted] = {
             ("gateway.groups.membership.session.Session.over_ms", property(lambda self: 0)),
             ("gateway.groups.membership.session.Session.deadline_ms", _ends_sessions_early),
         ),
-        first_seed=59,
+        first_seed=94,
     ),
 }
 

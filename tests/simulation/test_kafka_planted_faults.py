@@ -85,13 +85,13 @@ PLANTED: dict[str, Planted] = {
     "moves a producer's batch too far": Planted("gateway.kafka.calls.fetched_batches.moved", _one_further, CALM),
     "appends a batch that comes again": Planted("gateway.kafka.calls.produce.stamp_of", _nameless, FAULTY),
     "takes any id for the topic's": Planted(
-        "gateway.kafka.known_topics.KnownTopics.is_of", lambda *_: True, FAULTY, first_seed=8
+        "gateway.kafka.known_topics.KnownTopics.is_of", lambda *_: True, FAULTY, first_seed=25
     ),
     "does not bear that a topic can't be looked up": Planted(
         "gateway.kafka.known_topics.KnownTopics.name", KnownTopics.looked_up, FAULTY, first_seed=2
     ),
     "believes its memory of a transaction": Planted(
-        "gateway.transactions.of_kafka.KafkaTransactions.begin", _by_memory, STORMY, first_seed=32
+        "gateway.transactions.of_kafka.KafkaTransactions.begin", _by_memory, STORMY, first_seed=47
     ),
     "tells a transaction's client of leaders": Planted(
         "gateway.kafka.calls.transactions._writable", _of_a_leader, HOSTILE
@@ -103,7 +103,7 @@ PLANTED: dict[str, Planted] = {
         "gateway.finishing.staging.decode_index", _but_the_last, CALM, bounds=LARGE
     ),
     "does not see that a large transaction was overtaken": Planted(
-        "log_format.topic.append_uploaded.AppendUploaded._refusal", _not_overtaken, CALM, first_seed=25, bounds=LARGE
+        "log_format.topic.append_uploaded.AppendUploaded._refusal", _not_overtaken, CALM, first_seed=57, bounds=LARGE
     ),
 }
 

@@ -135,16 +135,16 @@ PLANTED: dict[str, Planted] = {
         PASSING, (("log_format.queues.changes.Settle.decide", _settles_unfenced), *_MEMORY), first_seed=18
     ),
     "takes over without waiting": Planted(
-        PASSING, (("gateway.queues.live_queue.LiveQueue.__init__", _takes_over_without_waiting),), first_seed=30
+        PASSING, (("gateway.queues.live_queue.LiveQueue.__init__", _takes_over_without_waiting),), first_seed=33
     ),
     "gives locks by memory": Planted(PASSING, _MEMORY, first_seed=16),
     "settles what is over": Planted(
-        PASSING, (("gateway.queues.leases.Leases.find", _settles_what_is_over),), first_seed=2
+        PASSING, (("gateway.queues.leases.Leases.find", _settles_what_is_over),), first_seed=17
     ),
     "answers before the commit": Planted(
         FAULTY, (("gateway.queues.live_queue.LiveQueue.write", _answers_before_the_commit),), first_seed=49
     ),
-    "never ends a lock": Planted(PASSING, (("gateway.queues.leases.Leases.ended", lambda self: []),), first_seed=13),
+    "never ends a lock": Planted(PASSING, (("gateway.queues.leases.Leases.ended", lambda self: []),), first_seed=19),
     "counts what nobody began": Planted(PASSING, (("gateway.queues.outcomes.taken_back", _counts_what_nobody_began),)),
     "ends locks early": Planted(PASSING, (("gateway.queues.leases.Leases.lock", _ends_locks_early),), first_seed=11),
     "publishes ahead of settling": Planted(

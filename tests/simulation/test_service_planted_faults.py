@@ -133,7 +133,7 @@ PLANTED: dict[str, Planted] = {
         "G5", "log_format.delta.committer.Committer._read_back", _takes_a_412_for_foreign, FAULTY
     ),
     "forgets producers at a checkpoint": Planted(
-        "G5", "log_format.checkpoints.memory.decode_producers", lambda _data: NO_PRODUCERS, FAULTY, first_seed=317
+        "G5", "log_format.checkpoints.memory.decode_producers", lambda _data: NO_PRODUCERS, FAULTY, first_seed=336
     ),
     "forgets producers at a takeover": Planted(
         "G5", "log_format.topic.state.stamped_requests", lambda _commit: [], FAULTY
@@ -147,7 +147,7 @@ PLANTED: dict[str, Planted] = {
         "quiet", "gateway.engine.group_commit.GroupCommit._way_made", _sleeps_in, QUIET
     ),
     "says that nothing happened": Planted(
-        "G8", "log_format.delta.committer.Committer._unknown", _says_that_nothing_happened, HOSTILE, first_seed=120
+        "G8", "log_format.delta.committer.Committer._unknown", _says_that_nothing_happened, HOSTILE, first_seed=191
     ),
 }
 

@@ -107,7 +107,7 @@ async def test_a_caller_stands_as_long_as_the_secret_that_it_showed() -> None:
     await bench.look()
     caller = bench.asked(token)
     assert caller is not None
-    assert token.text.rpartition("_")[2] not in str(caller)
+    assert token.text[-20:] not in str(caller)  # a secret may have underscores
     assert caller.secret == token.sha256
     assert caller.secret not in str(caller)
     standing = Standing(caller, bench.here.engine.rights, bench.authentication, bench.clock)
