@@ -6,8 +6,12 @@ import asyncio
 from typing import Any
 
 from gateway.engine.open_topic import OpenTopic
+from log_format import layout
 from log_format.errors import BackOff
+from log_format.journal.entries import Close
 from log_format.stores.memory import MemoryStore
+from log_format.topic.attachment import Move
+from log_format.topic.changes import MoveTopic
 from tests.support.clocks import LaterClock
 from tests.support.engine import make_gateway
 
@@ -55,3 +59,32 @@ async def test_a_topic_whose_time_is_ahead_is_drained_in_time() -> None:
     await upkeep.keep_once()
     await topic.look()
     assert own_offsets(topic) == [1]
+
+
+async def test_a_closed_topic_that_can_not_be_read_stops_no_other() -> None:
+    """Those behind it that have left are let go; it stays until it can be read."""
+    objects = MemoryStore()
+    one = make_gateway(objects=objects)
+    ids = []
+    for name in ("a", "b"):
+        topic = await one.topic(name, **SHARED)
+        await one.append(topic, [b"v"])
+        here, topic_id = topic.log.state.attachment, topic.log.state.topic_id
+        assert here is not None
+        assert topic_id is not None
+        journal = one.engine.journals.get(here.journal)
+        await journal.say(Close(topic_id, here.number))
+        await topic.moving.drain_whole()
+        await topic.commit(MoveTopic(topic_id=topic_id, move=Move(here, topic_id=topic_id)))
+        ids.append(topic_id)
+    objects.put(layout.commit_key("a", 1), b"damaged")
+    other = make_gateway(objects=objects)
+    journal = other.engine.journals.get(0)
+    await journal.look()
+    closed = [journal.state.topics.by_id[topic_id] for topic_id in ids]
+    assert not any(topic.is_open for topic in closed)
+    await other.engine.journal_upkeep._release(journal, closed)
+    await journal.say()
+    assert [topic_id in journal.state.topics.by_id for topic_id in ids] == [True, False]
+    for gateway in (one, other):
+        await gateway.engine.drain()
