@@ -34,6 +34,7 @@ from tests.support.history_readers import (
     fill,
     is_alive,
     readers,
+    sockets_of,
     wait_for_another,
     wait_for_readers,
     wait_until,
@@ -199,15 +200,6 @@ def test_an_answer_is_cut_when_its_reader_is_killed_in_the_middle(gateway: Gatew
                 rest = (rest + piece)[-100:]
         assert not rest.endswith(LAST_CHUNK)
     wait_for_readers(gateway)
-
-
-def sockets_of(pid: int) -> int:
-    """Of a reader: one for control, and two for each task. One that is closed meanwhile does not count."""
-    found = 0
-    for link in Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):
-            found += "socket:" in str(link.readlink())
-    return found
 
 
 def test_clients_that_do_not_read_do_not_hold_up_another(gateway: GatewayProcess) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import random
 import subprocess
 import time
@@ -87,3 +88,12 @@ def fill(gateway: GatewayProcess) -> None:
 def fetched(gateway: GatewayProcess, accept: str, encoding: str | None, **query: Any) -> httpx.Response:
     headers = {"Accept": accept, "Accept-Encoding": encoding or "identity"}
     return gateway.http.get(PATH, params=query, headers=headers)
+
+
+def sockets_of(pid: int) -> int:
+    """Of a reader: one for control, and two for each task. One that is closed meanwhile does not count."""
+    found = 0
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found += "socket:" in str(link.readlink())
+    return found
