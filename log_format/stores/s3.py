@@ -31,12 +31,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from urllib.parse import urlsplit
 
 import boto3
-import botocore.config
 import botocore.exceptions
-import botocore.handlers
 import botocore.parsers
 
 from log_format.clock import Clock
@@ -45,11 +42,11 @@ from log_format.limits import S3_CONNECT_TIMEOUT_MS, S3_CONNECTIONS, S3_READ_TIM
 from log_format.store import ObjectInfo
 from log_format.stores.keys import check_directory, check_key, check_prefix, check_range
 from log_format.stores.retry import RequestFailed, Retry
+from log_format.stores.s3_client import new_client
 from log_format.stores.s3_wire import S3Wire
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody
-    from mypy_boto3_s3 import S3Client
     from mypy_boto3_s3.type_defs import ListObjectsV2OutputTypeDef
 
 T = TypeVar("T")
@@ -126,7 +123,7 @@ class S3Store:
         self._retry = Retry(budget_ms=retry_ms_max) if clock is None else Retry(budget_ms=retry_ms_max, clock=clock)
         # Explicit, or else URLs for reading would be signed by version 2. A directory bucket has signatures of its own.
         signature = None if self._is_directory_bucket else "s3v4"
-        session, self._client = _client(
+        session, self._client = new_client(
             session,
             max_pool_connections,
             connect_timeout_ms,
@@ -316,38 +313,6 @@ class S3Store:
 
     def _change(self, key: str, request: Callable[[], object], *, repeatable: bool) -> None:
         self._retry.run(key, lambda: _translated(request), repeatable=repeatable)
-
-
-def _client(
-    session: boto3.Session | None,
-    max_pool_connections: int,
-    connect_timeout_ms: int,
-    read_timeout_ms: int,
-    signature_version: str | None,
-    *,
-    endpoint_url: str | None,
-) -> tuple[boto3.Session, S3Client]:
-    settings = botocore.config.Config(
-        retries={"total_max_attempts": 1, "mode": "standard"},
-        connect_timeout=connect_timeout_ms / 1000,
-        read_timeout=read_timeout_ms / 1000,
-        max_pool_connections=max_pool_connections,
-        tcp_keepalive=True,
-        request_checksum_calculation="when_required",
-        response_checksum_validation="when_required",
-        signature_version=signature_version,
-    )
-    path_style = botocore.config.Config(s3={"addressing_style": "path"})
-    try:
-        session = boto3.Session() if session is None else session
-        client = session.client("s3", config=settings, endpoint_url=endpoint_url)
-        host = urlsplit(client.meta.endpoint_url).hostname or ""
-        if not host.endswith((".amazonaws.com", ".amazonaws.com.cn")):
-            client = session.client("s3", config=settings.merge(path_style), endpoint_url=endpoint_url)
-    except (botocore.exceptions.BotoCoreError, ValueError) as error:
-        raise ValueError(f"the AWS settings don't work: {error}") from error
-    client.meta.events.unregister("before-call.s3", botocore.handlers.add_expect_header)
-    return session, client
 
 
 def _parameters(headers: Mapping[str, str]) -> Any:

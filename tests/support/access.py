@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import httpx
 
+from tests.support.no_trust import NO_TRUST
+
 
 class Right(NamedTuple):
     """One that is allowed; ``pattern``: ``literal`` or ``prefix``."""
@@ -53,7 +55,9 @@ class Client:
 
     def __init__(self, url: str, token: str | None, **more: Any) -> None:
         headers = {} if token is None else by(token)
-        self.http = httpx.Client(base_url=url, headers=headers, timeout=30, trust_env=False, **more)
+        self.http = httpx.Client(
+            base_url=url, headers=headers, timeout=30, trust_env=False, **{"verify": NO_TRUST, **more}
+        )
 
     def allow(self, principal: str, *rights: Right) -> None:
         acls = [{"principal": principal, **right._asdict()} for right in rights]

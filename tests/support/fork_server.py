@@ -16,6 +16,7 @@ import struct
 import sys
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 from log_format.without_pandas import find_no_pandas
 
@@ -35,16 +36,26 @@ def _import_gateway() -> None:
     gc.freeze()
 
 
+def _import_for(request: dict[str, Any]) -> None:
+    """What a gateway with these arguments imports beside that, once for all such."""
+    if "--kafka-listen" in request["arguments"]:
+        import gateway.kafka.listening.listener  # noqa: F401
+    if any(argument.startswith("s3://") for argument in request["arguments"]):
+        import log_format.stores.s3  # noqa: F401
+
+
 def _next_gateway(requests: socket.socket) -> Callable[[], int]:
     """Returns in each process that becomes a gateway: what it runs."""
     while True:
         message, descriptors, _, _ = socket.recv_fds(requests, REQUEST_BYTES_MAX, 3)
         if not message:
             os._exit(0)
+        request = json.loads(message)
+        _import_for(request)
         if os.fork() == 0:
             requests.close()
             _tell_when_it_ends(descriptors.pop())
-            return _prepared(json.loads(message), *descriptors)
+            return _prepared(request, *descriptors)
         for each in descriptors:
             os.close(each)
         _reap()
@@ -62,14 +73,14 @@ def _tell_when_it_ends(told: int) -> None:
     os._exit(0)
 
 
-def _prepared(request: dict[str, object], output: int, errors: int) -> Callable[[], int]:
+def _prepared(request: dict[str, Any], output: int, errors: int) -> Callable[[], int]:
     for given, usual in ((output, 1), (errors, 2)):
         os.dup2(given, usual)
         os.close(given)
     os.environ.clear()
-    os.environ.update(request["environment"])  # type: ignore[call-overload]
+    os.environ.update(request["environment"])
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    sys.argv[1:] = request["arguments"]  # type: ignore[call-overload]
+    sys.argv[1:] = request["arguments"]
     return _serves_a_stub if request["program"] == "stub" else _serves
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 
 from tests.support.forked import GATEWAY, start
+from tests.support.no_trust import NO_TRUST
 
 SERVE = (sys.executable, "-m", "tidelog", "serve")
 END_SECONDS_MAX = 90
@@ -63,7 +64,7 @@ class GatewayProcess:
         self.port = int(self.url.rpartition(":")[2])
         self.operations_url = line.partition(", operations on ")[2].strip()
         self.http = httpx.Client(
-            base_url=self.url, timeout=100, trust_env=False, verify=True if self._trust is None else self._trust
+            base_url=self.url, timeout=100, trust_env=False, verify=NO_TRUST if self._trust is None else self._trust
         )
 
     def log(self) -> str:

@@ -10,6 +10,8 @@ from typing import Any
 import httpx
 import jsonschema_rs
 
+from tests.support.no_trust import NO_TRUST
+
 Json = dict[str, Any]
 _PARAMETER = re.compile(r"\\\{[^}]*\\\}")
 _JSON_TYPES = ("application/json", "application/problem+json")
@@ -69,7 +71,7 @@ class Api:
         self.headers = {} if token is None else {"authorization": f"Bearer {token}"}
         """Of every request, for those that are not made by ``http``."""
         self.header_lines = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
-        self.http = httpx.Client(base_url=url, headers=self.headers, timeout=30, trust_env=False)
+        self.http = httpx.Client(base_url=url, headers=self.headers, timeout=30, trust_env=False, verify=NO_TRUST)
         agreement = Agreement(self.http.get("/openapi.json").json())
         self.http.event_hooks = {"response": [agreement.check]}
 

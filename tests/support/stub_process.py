@@ -11,6 +11,7 @@ import httpx
 import psutil
 
 from tests.support.forked import ROOT, STUB, start
+from tests.support.no_trust import NO_TRUST
 
 MEBIBYTE = 1024 * 1024
 
@@ -44,7 +45,7 @@ class StubProcess:
         return connection
 
     def get(self, path: str, **headers: str) -> httpx.Response:
-        return httpx.get(self.url + path, headers=headers, timeout=20)
+        return httpx.get(self.url + path, headers=headers, timeout=20, verify=NO_TRUST)
 
     def end(self) -> int:
         if self.process.poll() is None:
