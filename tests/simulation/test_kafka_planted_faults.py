@@ -94,7 +94,7 @@ PLANTED: dict[str, Planted] = {
         "gateway.transactions.of_kafka.KafkaTransactions.begin", _by_memory, STORMY, first_seed=47
     ),
     "tells a transaction's client of leaders": Planted(
-        "gateway.kafka.calls.transactions._writable", _of_a_leader, HOSTILE
+        "gateway.kafka.calls.transactions._writable", _of_a_leader, HOSTILE, first_seed=1
     ),
     "acknowledges offsets that it does not commit": Planted(
         "gateway.kafka.calls.group_offsets._committed", _answers_before, CALM

@@ -130,7 +130,7 @@ PLANTED: dict[str, Planted] = {
     "answers from memory": Planted("G4", "gateway.engine.open_topic.OpenTopic.fresh", _answers_from_memory, CROWDED),
     "shows records in another place": Planted("G4", "gateway.engine.tail_cache.TailCache.add", _shifts_the_tail, CALM),
     "takes a 412 for foreign": Planted(
-        "G5", "log_format.delta.committer.Committer._read_back", _takes_a_412_for_foreign, FAULTY
+        "G5", "log_format.delta.committer.Committer._read_back", _takes_a_412_for_foreign, FAULTY, first_seed=1
     ),
     "forgets producers at a checkpoint": Planted(
         "G5", "log_format.checkpoints.memory.decode_producers", lambda _data: NO_PRODUCERS, FAULTY, first_seed=336
@@ -138,8 +138,12 @@ PLANTED: dict[str, Planted] = {
     "forgets producers at a takeover": Planted(
         "G5", "log_format.topic.state.stamped_requests", lambda _commit: [], FAULTY
     ),
-    "appends duplicates": Planted("G5", "log_format.topic.producers.SequenceCheck.judge", _appends_duplicates, FAULTY),
-    "applies a decided transaction twice": Planted("G6", "log_format.transactions.batch.Batch", _unnamed, FAULTY),
+    "appends duplicates": Planted(
+        "G5", "log_format.topic.producers.SequenceCheck.judge", _appends_duplicates, FAULTY, first_seed=4
+    ),
+    "applies a decided transaction twice": Planted(
+        "G6", "log_format.transactions.batch.Batch", _unnamed, FAULTY, first_seed=2
+    ),
     "applies a decided transaction in part": Planted(
         "G6", "log_format.transactions.finishing._by_topic", _first_topic_only, CALM
     ),

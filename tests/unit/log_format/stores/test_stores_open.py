@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.loaders import JSONFileLoader
 
 from log_format.stores import open_store
 from log_format.stores.local import LocalStore
@@ -94,6 +95,21 @@ def test_a_file_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match="not a directory"):
         open_store(str(tmp_path / "file"))
+
+
+def test_descriptions_of_services_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are files of a megabyte: a process that opens a second store on S3 has them in memory."""
+    read: list[object] = []
+    load = JSONFileLoader.load_file
+
+    def counted(self: JSONFileLoader, file: str) -> object:
+        read.append(file)
+        return load(self, file)
+
+    open_store("s3://bucket/a")
+    monkeypatch.setattr(JSONFileLoader, "load_file", counted)
+    open_store("s3://bucket/b")
+    assert read == []
 
 
 def test_wrong_aws_settings_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
