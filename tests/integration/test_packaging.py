@@ -47,7 +47,7 @@ for name in {packages!r}:
     for module in pkgutil.walk_packages(getattr(package, "__path__", []), name + "."):
         if module.name.endswith("__main__"):
             continue
-        if module.name.removeprefix("log_format.stores.") not in ("s3", "s3_exchange", "s3_wire"):
+        if module.name.removeprefix("log_format.stores.") not in ("s3", "s3_client", "s3_exchange", "s3_wire"):
             importlib.import_module(module.name)
 """
 HELP = """
