@@ -23,13 +23,13 @@ PING: Final = b": ping\n\n"
 class EventWriter:
     """The events of one stream. ``topic_id``: it stands in each id, behind an @; None: ids are offsets."""
 
-    def __init__(self, topic_id: str | None = None) -> None:
-        self._topic_id = topic_id
+    def __init__(self, topic_id: str | None = None, *, is_recreated: bool = False) -> None:
+        """``is_recreated``: the client's position was in a topic that is no more."""
         self._behind = "" if topic_id is None else f"@{topic_id}"
-
-    def recreated(self) -> bytes:
-        """The first event of a stream to a client whose position was in a topic that is no more."""
-        return b"event: topic_recreated\ndata: %b\n\n" % msgspec.json.encode({"topic_id": self._topic_id})
+        self.opening = b""
+        """The first event; empty: none."""
+        if is_recreated:
+            self.opening = b"event: topic_recreated\ndata: %b\n\n" % msgspec.json.encode({"topic_id": topic_id})
 
     def ping_at(self, next_offset: int) -> bytes:
         """A ping to a reader with a filter. Its bare ``id`` dispatches no event, and moves a client that reconnects."""

@@ -94,6 +94,7 @@ class LiveQueue:
         self._flush_due_ms: int | None = None
         self._under_way: set[asyncio.Task[None]] = set()
 
+    # What is known
     @property
     def queue(self) -> Queue:
         """As the table has it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import aclosing
 from typing import Final
 
 import pyarrow as pa
@@ -111,18 +110,10 @@ def events_response(
         high_watermark=state.high_watermark(start.partition),
         log_start_offset=state.log_start(start.partition),
     )
-    writer = EventWriter(None if asked_id is None else start.topic_id)
+    is_recreated = asked_id not in (None, start.topic_id)
+    writer = EventWriter(None if asked_id is None else start.topic_id, is_recreated=is_recreated)
     events = _events(following, start, memory, standing_of(request), spending, writer)
-    if asked_id not in (None, start.topic_id):
-        events = _behind(writer.recreated(), events)
     return EventStreamResponse(request, events, headers=_headers(positions, start.topic_id))
-
-
-async def _behind(first: bytes, events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    async with aclosing(events):
-        yield first
-        async for event in events:
-            yield event
 
 
 async def _events(  # noqa: PLR0917
@@ -134,6 +125,8 @@ async def _events(  # noqa: PLR0917
     writer: EventWriter,
 ) -> AsyncGenerator[bytes, None]:
     with following.follow(start.topic, start.partition, start.offset, memory, start.filter) as stream:
+        if writer.opening:
+            yield writer.opening
         quiet_ms = 0
         while True:
             # Where the stream goes on should its caller lose the right to the records that come.

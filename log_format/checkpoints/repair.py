@@ -38,7 +38,7 @@ from log_format.journal.entries import Close
 from log_format.journal.notes import JournalNotes
 from log_format.journal.state import JournalState
 from log_format.store import ObjectStore
-from log_format.topic.attachment import Attachment, Move, attachment_of, moved_of
+from log_format.topic.attachment import STAYS, Attachment, Move, attachment_of, moved_of
 from log_format.topic.changes import moved_metadata
 from log_format.topic.config import TopicConfig
 from log_format.topic.segment_tags import TAG_FORGOTTEN, remove_segment
@@ -307,6 +307,6 @@ def _deleted(topic: str, topic_id: str, now_ms: int) -> MetaData:
         partition_count=1,
         created_at_ms=now_ms,
     )
-    metadata = moved_metadata(state, Move())
+    metadata = moved_metadata(state, STAYS)
     metadata.configuration[DELETED_PROPERTY] = "true"
     return metadata

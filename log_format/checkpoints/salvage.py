@@ -26,7 +26,7 @@ from log_format.errors import CorruptData, ObjectMissing, UnsupportedTable
 from log_format.segments.run import Run, SegmentRef
 from log_format.store import ObjectStore
 from log_format.topic.applied_transactions import NO_TRANSACTIONS
-from log_format.topic.segment_tags import TAG_FOOTER, TAG_RUNS, segment_of_add
+from log_format.topic.segment_tags import added_segment
 from log_format.topic.state import DELETED_PROPERTY, KEYS_COMPACTED_APP_ID, LOG_START_APP_ID, stamped_requests
 
 _DIGITS_MAX: Final = 10
@@ -105,7 +105,7 @@ def _readable(store: ObjectStore, key: str) -> Commit | None:
     try:
         commit = decode_commit(read_bounded(store, key, limits.COMMIT_BYTES_MAX), key)
         for add in commit.adds:
-            segment_of_add(add.path, add.size, (add.tags or {}).get(TAG_RUNS), (add.tags or {}).get(TAG_FOOTER))
+            added_segment(add)
         stamped_requests(commit)
         NO_TRANSACTIONS.after(commit)
     except UnsupportedTable:
@@ -201,10 +201,7 @@ class Remains:
             if self.is_deleted or (known is not None and known.id != commit.metadata.id):
                 self._forget()
             self.metadata, self.is_made_anew = commit.metadata, False
-        added = [
-            (*segment_of_add(add.path, add.size, (add.tags or {}).get(TAG_RUNS), (add.tags or {}).get(TAG_FOOTER)), add)
-            for add in commit.adds
-        ]
+        added = [(*added_segment(add), add) for add in commit.adds]
         begun = [run for _, runs, add in added if add.data_change for run in runs]
         if begun and (self.is_deleted or any(run.base_offset < self.ends.get(run.partition, 0) for run in begun)):
             self._forget()

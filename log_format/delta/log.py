@@ -103,8 +103,8 @@ class TableLog(Generic[StateT]):
                     break
                 self.apply(commit, version)
             except CorruptData:
-                if self._is_behind_a_checkpoint(version):
-                    return self._load(started_ms)
+                if self._is_covered(version):
+                    return self._load(started_ms)  # a repair may have passed it
                 raise
         self.observed(started_ms)
         return self._state
@@ -120,9 +120,7 @@ class TableLog(Generic[StateT]):
         """
         if not self.store.lists_from_key:
             return cleaned_below(self.store, self.table.root) > version
-        start_after = layout.table_commit_key(self.table.root, version - 1) if version > 0 else ""
-        listing = self.store.list(layout.table_log_prefix(self.table.root), start_after=start_after)
-        return any(layout.checkpoint_version(info.key) is not None for info in listing)
+        return self._is_covered(version)
 
     def kept_from(self) -> int:
         """The first version whose commit the log keeps, as far as one request tells; 0 where clean-up left no note.
@@ -217,9 +215,9 @@ class TableLog(Generic[StateT]):
             raise self._lacks(missing) from problem
         return state
 
-    def _is_behind_a_checkpoint(self, version: int) -> bool:
-        """Whether the log may be loaded without the commit of ``version``, which is damaged: a repair may have passed it."""
-        start_after = layout.table_commit_key(self.table.root, version - 1)
+    def _is_covered(self, version: int) -> bool:
+        """Whether there is a checkpoint of ``version`` or a later one, by a listing."""
+        start_after = layout.table_commit_key(self.table.root, version - 1) if version > 0 else ""
         listing = self.store.list(layout.table_log_prefix(self.table.root), start_after=start_after)
         return any(layout.checkpoint_version(info.key) is not None for info in listing)
 

@@ -126,6 +126,12 @@ def segment_of_add(
     return SegmentRef(plain, size_bytes, footer_start, footer_crc32), runs
 
 
+def added_segment(add: Add) -> tuple[SegmentRef, list[Run]]:
+    """``segment_of_add`` of a commit's action."""
+    tags = add.tags or {}
+    return segment_of_add(add.path, add.size, tags.get(TAG_RUNS), tags.get(TAG_FOOTER))
+
+
 def rewritten_of_add(path: str, tag: str | None) -> Rewritten:
     """The content of an ``add``'s tag; without a tag the records are as flushed. Raises ``CorruptData``."""
     try:

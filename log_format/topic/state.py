@@ -38,10 +38,8 @@ from log_format.topic.config import PROPERTY_PREFIX, TopicConfig
 from log_format.topic.producer_id import is_numbered
 from log_format.topic.producers import NO_PRODUCERS, Producers, ProducerStamp, StampedBatch
 from log_format.topic.segment_tags import (
-    TAG_FOOTER,
     TAG_FORGOTTEN,
-    TAG_RUNS,
-    segment_of_add,
+    added_segment,
     spent_producers,
     stamped_batches,
 )
@@ -165,8 +163,7 @@ class TopicState:
         for action in commit.adds:
             if action.path in foreign.touched and self.manifest.has_all([plain_path(action.path)]):
                 continue  # named again, behind a foreign commit that touched it
-            tags = action.tags or {}
-            segment, runs = segment_of_add(action.path, action.size, tags.get(TAG_RUNS), tags.get(TAG_FOOTER))
+            segment, runs = added_segment(action)
             for run in runs:
                 state._check_partition(run.partition, segment.path)
                 if action.data_change and run.base_offset != expected[run.partition]:

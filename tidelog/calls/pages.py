@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -13,12 +13,29 @@ from tidelog.http.transport import Reply
 _T = TypeVar("_T")
 
 
+class Page(Protocol):
+    """What a page has besides its entries."""
+
+    @property
+    def next(self) -> str | None:
+        """Behind what the next page begins; None: this is the last one."""
+
+
+_PageT = TypeVar("_PageT", bound=Page)
+
+
 def paged(member: str, kind: type[_T], ask: Callable[[str | None], Reply]) -> Iterator[_T]:
     """Each of ``member``'s values, a ``kind``. ``ask``: for the page behind this ``next``. Raises what it raises."""
+    for page in pages(_page(member, kind), ask):  # type: ignore[arg-type]
+        yield from getattr(page, member)
+
+
+def pages(kind: type[_PageT], ask: Callable[[str | None], Reply]) -> Iterator[_PageT]:
+    """Each page, a ``kind``. As ``paged``."""
     after = None
     while True:
-        page = ask(after).decode(_page(member, kind))  # type: ignore[arg-type]
-        yield from getattr(page, member)
+        page = ask(after).decode(kind)
+        yield page
         if (after := page.next) is None:
             return
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from tidelog.calls.pages import pages
 from tidelog.calls.requests import json_request, read_of
 from tidelog.deadline import Deadline
 from tidelog.errors import TopicAlreadyExists, UnknownTopic
@@ -63,14 +64,16 @@ class _Page(msgspec.Struct, frozen=True):
 
 def list_topics(transport: Transport, timeout_ms: float, prefix: str | None = None) -> TopicList:
     """The topics whose name begins with ``prefix``, by name. Each page has ``timeout_ms``."""
-    found, after = TopicList(), None
-    while True:
+
+    def ask(after: str | None) -> Reply:
         where = target("topics", prefix=prefix, after=after)
-        page = transport.call(read_of(where), Deadline(timeout_ms)).decode(_Page)
+        return transport.call(read_of(where), Deadline(timeout_ms))
+
+    found = TopicList()
+    for page in pages(_Page, ask):
         found += page.topics
         found.damaged += page.damaged
-        if (after := page.next) is None:
-            return found
+    return found
 
 
 def partition_offsets(

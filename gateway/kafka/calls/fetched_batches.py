@@ -23,7 +23,7 @@ from gateway.kafka.call import KafkaCall
 from gateway.kafka.encoded_batches import Parts, Place
 from gateway.kafka.wire.batch_head import HEAD, codec_of, moved
 from gateway.kafka.wire.compression import CODEC_NAMES, NONE, ZSTD
-from gateway.kafka.wire.encoding import encoded, encoded_as_appended
+from gateway.kafka.wire.encoding import encoded
 from log_format.errors import TidelogError
 
 INLINE_BYTES_MAX: Final = 64 * 1024
@@ -53,8 +53,9 @@ class _Encoding:
     def encode(self) -> None:
         """In a thread if there is much."""
         place = self.place
-        encode = encoded_as_appended if place.log_append_time else encoded
-        self.batch = encode(self.tables, place.offset, place.next_offset, codec=place.codec)
+        self.batch = encoded(
+            self.tables, place.offset, place.next_offset, codec=place.codec, log_append_time=place.log_append_time
+        )
 
 
 @dataclass(slots=True, eq=False)

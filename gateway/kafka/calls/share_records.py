@@ -34,7 +34,7 @@ from gateway.kafka.shares.sessions import (
     ShareSessionError,
     WrongShareEpoch,
 )
-from gateway.kafka.wire.encoding import Parts, encoded, encoded_as_appended
+from gateway.kafka.wire.encoding import Parts, encoded
 from gateway.kafka.wire.splicing import with_field
 from gateway.queues.received import ReceiveWish
 from gateway.queues.taken import Taken, TakenPart
@@ -244,8 +244,11 @@ async def _encode(call: KafkaCall, taken: Taken, parts: Iterable[_Part]) -> None
 
     def encode() -> list[Parts]:
         return [
-            (encoded_as_appended if has_append_time(call, part.taken[0].topic) else encoded)(
-                [one.records for one in part.taken], part.taken[0].ranges[0][0], part.taken[-1].ranges[-1][1] + 1
+            encoded(
+                [one.records for one in part.taken],
+                part.taken[0].ranges[0][0],
+                part.taken[-1].ranges[-1][1] + 1,
+                log_append_time=has_append_time(call, part.taken[0].topic),
             )
             for part in some
         ]

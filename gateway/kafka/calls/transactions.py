@@ -9,7 +9,6 @@ Source: KIP-98, KIP-360, KIP-447, KIP-664.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -20,7 +19,7 @@ from gateway.kafka.call import Answer, KafkaCall, Later, later
 from gateway.kafka.errors import COORDINATOR, kafka_error
 from gateway.transactions.of_kafka import NO_PRODUCER, Producing
 from log_format import limits
-from log_format.errors import BackOff, ErrorCode, TidelogError, UnknownPartition
+from log_format.errors import BackOff, ErrorCode, TidelogError
 from log_format.groups.row import NO_EPOCH
 from log_format.topic.producer_id import number_of
 from log_format.transactions.changes import NotFinished
@@ -110,9 +109,10 @@ async def _writable(call: KafkaCall, topic: str, partitions: tuple[int, ...]) ->
     found = dict.fromkeys(partitions, KafkaError.none)
     try:
         call.require("Write", "topic", topic)
-        with contextlib.suppress(UnknownPartition):  # it has looked for more partitions then
-            await call.engine.open_topic(topic, max(partitions, default=0))
-        count = (await call.engine.open_topic(topic)).state.partition_count
+        opened = await call.engine.open_topic(topic)
+        if max(partitions, default=0) >= opened.state.partition_count:
+            await opened.fresh()
+        count = opened.existing().partition_count
     except BackOff:
         raise
     except TidelogError as refusal:

@@ -40,8 +40,29 @@ def encoded(
 
     It begins at ``base_offset`` and reaches up to ``next_offset``, so that a reader goes on behind a gap. Without records it is
     empty, as a broker's is when all records of it were compacted.
+
+    ``log_append_time``: batches with the type LogAppendTime. Each has the records of one time, since its head has it for all of
+    them. Where there are more than ``APPEND_TIMES_MAX`` times, the producers set them: one batch with CreateTime.
     """
     records = _joined(tables)
+    edges = _changes_of_time(records) if log_append_time and records is not None else ()
+    if records is None or not log_append_time or len(edges) >= APPEND_TIMES_MAX:
+        return _batch(records, base_offset, next_offset, codec)
+    offsets = records.column("offset").to_numpy()
+    starts = [base_offset, *(int(offsets[edge]) for edge in edges), next_offset]
+    found: list[bytes | memoryview] = []
+    for (first, last), (start, end) in zip(pairwise([0, *edges, records.num_rows]), pairwise(starts), strict=True):
+        found += _batch(records.slice(first, last - first), start, end, codec, attributes=int(LOG_APPEND_TIME))
+    return found
+
+
+def _changes_of_time(records: pa.Table) -> Sequence[int]:
+    """The rows whose time is another than that of the row before."""
+    rows: list[int] = (np.flatnonzero(np.diff(_milliseconds(records.column("timestamp")))) + 1).tolist()
+    return rows
+
+
+def _batch(records: pa.Table | None, base_offset: int, next_offset: int, codec: int, *, attributes: int = 0) -> Parts:
     count = 0 if records is None else records.num_rows
     body: Parts = ()
     if records is None:
@@ -54,7 +75,7 @@ def encoded(
             body = (compressed(codec, body),)
     head = BatchHead(
         base_offset=base_offset,
-        attributes=codec | (LOG_APPEND_TIME if log_append_time else 0),
+        attributes=codec | attributes,
         last_offset_delta=next_offset - 1 - base_offset,
         first_timestamp=int(times[0]) if count else -1,
         max_timestamp=int(times.max()) if count else -1,
@@ -64,24 +85,6 @@ def encoded(
         count=count,
     )
     return [encoded_head(head, body), *body]
-
-
-def encoded_as_appended(tables: Sequence[pa.Table], base_offset: int, next_offset: int, *, codec: int = NONE) -> Parts:
-    """Batches of all records (as ``encoded``), with the type LogAppendTime: each has the records of one time, since its head has
-    it for all of them. Where there are more than ``APPEND_TIMES_MAX`` times, the producers set them: one batch with CreateTime.
-    """
-    records = _joined(tables)
-    edges = (
-        [] if records is None else (np.flatnonzero(np.diff(_milliseconds(records.column("timestamp")))) + 1).tolist()
-    )
-    if records is None or len(edges) >= APPEND_TIMES_MAX:
-        return encoded(tables, base_offset, next_offset, codec=codec)
-    offsets = records.column("offset").to_numpy()
-    starts = [base_offset, *(int(offsets[edge]) for edge in edges), next_offset]
-    found: list[bytes | memoryview] = []
-    for (first, last), (start, end) in zip(pairwise([0, *edges, records.num_rows]), pairwise(starts), strict=True):
-        found += encoded([records.slice(first, last - first)], start, end, codec=codec, log_append_time=True)
-    return found
 
 
 def _joined(tables: Sequence[pa.Table]) -> pa.Table | None:
