@@ -4,11 +4,14 @@ A *keeper* is chosen: the newest checkpoint that was written at least ``LOG_KEPT
 moment that readers may go back to, or with as many commits after it as are kept for them. What lies below the keeper is deleted,
 oldest first. So a crash leaves no hole above the keeper, and below it only among the few objects that were being deleted
 together. This follows the rules of docs/format.md, section 9.
+
+Nothing is deleted for the sake of a checkpoint that Tidelog does not load from: another program's, or a damaged one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Final
 
 from compaction.collection import Deletion, Why
@@ -19,11 +22,19 @@ CHECKPOINTS_APART_MIN: Final = 5_000
 """Versions between two kept old checkpoints: twenty minutes of flushes, seconds to replay."""
 
 
-def plan_log(stored: Iterable[ObjectInfo], *, retention_ms: int, commits_kept: int, now_ms: int) -> list[Deletion]:
+def plan_log(
+    stored: Iterable[ObjectInfo],
+    *,
+    retention_ms: int,
+    commits_kept: int,
+    now_ms: int,
+    is_loadable: Callable[[int], bool],
+) -> list[Deletion]:
     """The objects of a listed ``_delta_log`` to delete, in that order.
 
     ``retention_ms``: how far readers may go back. ``commits_kept``: of more commits than so many the older ones are deleted
-    before that, but none of the last ``LOG_KEPT_MS_MIN``; -1: no limit.
+    before that, but none of the last ``LOG_KEPT_MS_MIN``; -1: no limit. ``is_loadable``: whether the checkpoint of a version is
+    whole and Tidelog's. It is asked only about those that something would be deleted for.
     """
     entries: list[tuple[int, ObjectInfo]] = []
     checkpoints: dict[int, int] = {}
@@ -45,9 +56,11 @@ def plan_log(stored: Iterable[ObjectInfo], *, retention_ms: int, commits_kept: i
         is_past = committed_ms < oldest_ms or (committed_ms < newest_deleted_ms and version <= counted_below)
         return is_past and written_at_ms < newest_deleted_ms
 
-    keepers = [version for version, written_at_ms in checkpoints.items() if may_keep(version, written_at_ms)]
-    keeper = max(keepers, default=-1)
-    thinned = set(_thinned(checkpoints, keeper, now_ms))
+    is_loadable = cache(is_loadable)
+    oldest = min((version for version, _ in entries), default=-1)
+    keepers = (version for version, written_at_ms in checkpoints.items() if may_keep(version, written_at_ms))
+    keeper = next((one for one in sorted(keepers, reverse=True) if one == oldest or is_loadable(one)), -1)
+    thinned = set(_thinned(checkpoints, keeper, now_ms, is_loadable))
     return [
         Deletion(key=info.key, size_bytes=info.size_bytes, why=Why.SUPERSEDED)
         for version, info in sorted(entries, key=lambda entry: (entry[0], entry[1].key))
@@ -61,7 +74,9 @@ def cleaned_below(deletions: Iterable[Deletion]) -> int:
     return max((version + 1 for version in versions if version is not None), default=0)
 
 
-def _thinned(checkpoints: Mapping[int, int], keeper: int, now_ms: int) -> Iterator[int]:
+def _thinned(
+    checkpoints: Mapping[int, int], keeper: int, now_ms: int, is_loadable: Callable[[int], bool]
+) -> Iterator[int]:
     """Versions of old checkpoints from ``keeper`` on (-1: of all) that are too close to a kept one."""
     old = sorted(
         version
@@ -70,7 +85,7 @@ def _thinned(checkpoints: Mapping[int, int], keeper: int, now_ms: int) -> Iterat
     )
     kept: int | None = None
     for version in old[:-1]:
-        if kept is not None and version - kept < CHECKPOINTS_APART_MIN:
+        if kept is not None and version - kept < CHECKPOINTS_APART_MIN and is_loadable(kept):
             yield version
         else:
             kept = version

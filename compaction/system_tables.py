@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import pyarrow.compute as pc
@@ -91,7 +92,13 @@ def plan_table(
         deletable_before_ms=now_ms - retention_ms,
         now_ms=now_ms,
     )
-    superseded = plan_log(commits, retention_ms=retention_ms, commits_kept=limits.COMMITS_KEPT, now_ms=now_ms)
+    superseded = plan_log(
+        commits,
+        retention_ms=retention_ms,
+        commits_kept=limits.COMMITS_KEPT,
+        now_ms=now_ms,
+        is_loadable=partial(checkpoint.is_loadable, store, table.root),
+    )
     has_orphans = any(deletion.why is Why.ORPHAN for deletion in files)
 
     def prepare() -> None:

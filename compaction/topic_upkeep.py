@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -317,6 +318,7 @@ class TopicUpkeep:
             retention_ms=retention_ms,
             commits_kept=state.config.integer("commit.retention.count"),
             now_ms=now_ms,
+            is_loadable=partial(checkpoint.is_loadable, self._store, root),
         )
         below = cleaned_below(commits)
         if below and not self._is_dry_run:

@@ -253,6 +253,20 @@ def open_checkpoint(
         return OpenedCheckpoint(version, file, head)
 
 
+def is_loadable(store: ObjectStore, root: str, version: int) -> bool:
+    """Whether Tidelog wrote the checkpoint of this version, and every row of it can be read. Raises ``StoreUnavailable``."""
+    try:
+        opened = open_checkpoint(store, root, version)
+        if opened is None:
+            return False
+        with as_corrupt(root, version):
+            for _ in opened.file.pieces(SCHEMA.names, with_tombstones=True):
+                pass
+    except (CorruptData, ObjectMissing):
+        return False
+    return True
+
+
 def _newest_own(
     store: ObjectStore, root: str, listed: Sequence[int], damaged: frozenset[int] = frozenset()
 ) -> OpenedCheckpoint | None:

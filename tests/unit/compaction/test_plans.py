@@ -209,8 +209,16 @@ def log_of(commits: dict[int, int], checkpoints: dict[int, int]) -> list[ObjectI
     )
 
 
-def planned(stored: list[ObjectInfo], *, retention_ms: int, commits_kept: int = -1) -> list[Deletion]:
-    return plan_log(stored, retention_ms=retention_ms, commits_kept=commits_kept, now_ms=NOW)
+def planned(
+    stored: list[ObjectInfo], *, retention_ms: int, commits_kept: int = -1, unloadable: frozenset[int] = frozenset()
+) -> list[Deletion]:
+    return plan_log(
+        stored,
+        retention_ms=retention_ms,
+        commits_kept=commits_kept,
+        now_ms=NOW,
+        is_loadable=lambda version: version not in unloadable,
+    )
 
 
 @pytest.mark.parametrize(
@@ -272,6 +280,39 @@ def test_checkpoints_behind_us_are_thinned() -> None:
     stored = log_of(dict.fromkeys(versions, 5), dict.fromkeys(versions[:-2], 2) | {10_300: 1, 10_400: 0})
     gone = [layout.checkpoint_version(each.key) for each in planned(stored, retention_ms=24 * HOUR)]
     assert gone == [100, 4_999, 9_999, 10_150]
+
+
+def test_nothing_is_deleted_for_a_checkpoint_that_is_not_loaded_from() -> None:
+    """The newest loadable one takes its place; without one all stays."""
+    stored = log_of({version: 10 - version for version in range(8)}, {2: 8, 4: 6, 7: 1})
+    for unloadable, first_kept in ({4}, 2), ({2, 4}, 0):
+        gone = [each.key for each in planned(stored, retention_ms=0, unloadable=frozenset(unloadable))]
+        kept = [
+            version
+            for each in stored
+            if each.key not in gone and (version := layout.commit_version(each.key)) is not None
+        ]
+        assert kept == list(range(first_kept, 8))
+        assert layout.checkpoint_key("t", 2) not in gone
+
+
+def test_a_checkpoint_that_is_not_loaded_from_thins_no_other() -> None:
+    """The next one counts in its place."""
+    versions = [0, 100, 200, 300]
+    stored = log_of(dict.fromkeys(versions, 5), dict.fromkeys(versions, 2))
+    assert [each.key for each in planned(stored, retention_ms=24 * HOUR, unloadable=frozenset({0}))] == [
+        layout.checkpoint_key("t", 200)
+    ]
+
+
+def test_a_round_that_deletes_nothing_reads_no_checkpoint() -> None:
+    """Reading one costs up to its whole size."""
+    stored = log_of({4: 10, 5: 9}, {4: 8})
+
+    def asked(version: int) -> bool:
+        raise AssertionError(version)
+
+    assert plan_log(stored, retention_ms=0, commits_kept=-1, now_ms=NOW, is_loadable=asked) == []
 
 
 def test_the_newest_checkpoint_stays() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from compaction.policy import Policy
 from compaction.report import LogReporter, Totals
 from compaction.topic_upkeep import TopicUpkeep
 from compaction.workers import InThisProcess
-from log_format import layout
+from log_format import layout, limits
 from log_format.checkpoints.checkpoint import last_checkpoint_version, write_checkpoint
 from log_format.checkpoints.put_back import PutBack, needs_putting_back
 from log_format.delta.actions import PROTOCOL
@@ -24,6 +25,7 @@ from log_format.errors import ErrorCode
 from log_format.inspection.verify import verify_topic
 from log_format.stores.local import LocalStore
 from log_format.topic.changes import DeleteTopic
+from tests.support.clocks import EPOCH_MS
 from tests.support.faulty_store import FaultyStore
 from tests.support.topic_bench import TopicBench, TopicUser
 
@@ -274,6 +276,33 @@ def test_a_checkpoint_of_another_program_is_passed_over(bench: TopicBench, on_di
     assert last_checkpoint_version(bench.store, bench.name) == 3
     read.log.reload()
     assert facts(read) == facts(gateway)
+
+
+@pytest.mark.parametrize("damage", ["foreign", "garbled", "cut"])
+def test_no_log_is_cleaned_for_a_checkpoint_that_is_not_loaded_from(
+    bench: TopicBench, on_disk: str, damage: str
+) -> None:
+    """Another program's, or a damaged one, is no reason to delete the commits that say the same: the topic loads with all."""
+    gateway = bench.create(1, deleted_file_retention_ms=0)
+    bench.append(gateway, {0: [b"a"]})
+    if damage == "foreign":
+        deltalake.DeltaTable(on_disk).create_checkpoint()
+    else:
+        write_checkpoint(bench.store, bench.name, 1, 0)
+        place = Path(on_disk, "_delta_log", f"{1:020d}.checkpoint.parquet")
+        data = place.read_bytes()
+        middle = len(data) // 4
+        place.write_bytes(data[:-9] if damage == "cut" else data[:middle] + b"\xff" * 40 + data[middle + 40 :])
+    bench.append(gateway, {0: [b"b"]})
+    for place in Path(on_disk, "_delta_log").iterdir():
+        os.utime(place, (EPOCH_MS / 1000, EPOCH_MS / 1000))
+    bench.clock.pass_ms(10 * limits.LOG_KEPT_MS_MIN)
+    upkeep(bench).run(Totals(), collect=True)
+    assert Path(on_disk, "_delta_log", f"{0:020d}.json").exists()
+    reader = bench.gateway()
+    for user in reader, gateway:
+        user.log.refresh()
+    assert facts(reader) == facts(gateway)
 
 
 def test_what_is_no_commit_at_all_is_damage(bench: TopicBench) -> None:
