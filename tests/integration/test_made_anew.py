@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from tests.support.gateway_process import GatewayProcess, running_gateway
+from tests.support.waiting import until
 from tidelog import Admin, Consumer, Producer, Record, TopicPartition
 from tidelog.errors import NoCommittedOffset, OffsetOutOfRange
 
@@ -101,6 +103,55 @@ def test_a_commit_for_the_deleted_topic_is_not_kept(url: str, filled: Callable[[
         assert consumer.committed(PLACE) == {PLACE: None}
     with Consumer(TOPIC, bootstrap_servers=url, group="g") as consumer:
         assert read(consumer, 20) == values("new", 20)
+
+
+@pytest.mark.parametrize("group", [None, "g"])
+@pytest.mark.parametrize(("before", "after"), [(3, 1), (1, 3)])
+def test_the_new_topic_has_another_number_of_partitions(url: str, group: str | None, before: int, after: int) -> None:
+    """Those that it has are read from their start. A partition that is no more ends nothing."""
+    with Admin(url) as admin:
+
+        def fill(kind: str, count: int) -> list[bytes]:
+            admin.create_topic(TOPIC, partition_count=count)
+            with Producer(url) as producer:
+                for partition, number in product(range(count), range(4)):
+                    producer.send(TOPIC, b"%s-%d-%d" % (kind.encode(), partition, number), partition=partition)
+            return [b"%s-%d-%d" % (kind.encode(), *each) for each in product(range(count), range(4))]
+
+        old = fill("old", before)
+        with Consumer(TOPIC, bootstrap_servers=url, group=group, auto_offset_reset="earliest") as consumer:
+            assert sorted(read(consumer, len(old)), key=str) == old
+            admin.delete_topic(TOPIC)
+            new = fill("new", after)
+            assert sorted(read(consumer, len(new)), key=str) == new
+            left = {TopicPartition(TOPIC, one) for one in range(after)}
+            until(lambda: consumer.poll(100) == [] and consumer.assignment() == left)
+            if group is not None:
+                consumer.commit()
+        if group is not None:
+            assert [(part.committed_offset, part.lag) for part in admin.group_lag(group).topics[0].partitions] == [
+                (4, 0)
+            ] * after
+
+
+def test_lag_is_that_of_the_new_topic(url: str, filled: Callable[[str, int], None]) -> None:
+    """What a group had committed of the old one counts for nothing."""
+    filled("old", 10)
+    with Admin(url) as admin:
+        admin.commit_group_offsets("g", {PLACE: 10})
+        assert admin.group_lag("g").total == 0
+        for count in (20, 3):
+            filled("new", count)
+            assert sum(part.lag or 0 for topic in admin.group_lag("g").topics for part in topic.partitions) in (
+                0,
+                count,
+            )
+            with Consumer(TOPIC, bootstrap_servers=url, group="g", auto_offset_reset="earliest") as consumer:
+                assert consumer.committed(PLACE) == {PLACE: None}
+                assert read(consumer, count) == values("new", count)
+                consumer.commit()
+            (topic,) = admin.group_lag("g").topics
+            assert [(part.committed_offset, part.lag) for part in topic.partitions] == [(count, 0)]
 
 
 @pytest.mark.parametrize("group", [None, "g"])

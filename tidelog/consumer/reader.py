@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -98,12 +99,19 @@ class Reader:
         return found
 
     def refresh_topics(self, deadline: Deadline | None = None) -> None:
-        """Assign the partitions of the topics. Those that a topic got since are read from their beginning."""
+        """Assign the partitions of the topics. Those that a topic got since are read from their beginning.
+
+        One that was made anew may have fewer: the others are read no more.
+        """
         now = time.monotonic()
         for topic, looked_at in self._topics.items():
             if looked_at is not None and (now - looked_at) * 1000 < limits.METADATA_AGE_MS_MAX:
                 continue
-            for partition in range(self.describe(topic, deadline).partition_count):
+            count = self.describe(topic, deadline).partition_count
+            self._assignment.remove(
+                [place for place in self._assignment if place.topic == topic and place.partition >= count]
+            )
+            for partition in range(count):
                 place = TopicPartition(topic, partition)
                 if place not in self._assignment:
                     self._assignment.add(place, Progress(None if looked_at is None else 0))
@@ -237,6 +245,11 @@ class Reader:
         _logger.warning("%s Going on at the %s offset.", error.detail, self._reset)
         self._assignment[place].lose()
 
+    def _look_again(self, topic: str) -> None:
+        """Let the next ``refresh_topics`` ask for the partitions of a topic that is read whole."""
+        if topic in self._topics:
+            self._topics[topic] = -math.inf
+
     def _made_anew(self, place: TopicPartition, progress: Progress) -> None:
         """Drop a position that belongs to a deleted topic, and what is known of its group and its segments."""
         _logger.warning(
@@ -245,6 +258,7 @@ class Reader:
         )
         progress.lose()
         progress.is_looked_up = False
+        self._look_again(place.topic)
         if self._group is not None:
             self._group.committing.forget()
         if self._history is not None:
@@ -259,7 +273,12 @@ class Reader:
         now = time.monotonic()
         if self._failing_since is None:
             self._failing_since = now
-        if not error.retryable or (now - self._failing_since) * 1000 >= self._api_timeout_ms:
+        is_passing = error.retryable
+        if isinstance(error, UnknownPartition) and (self._group is not None or self._topics):
+            # A topic was made anew with fewer partitions: it is described, or the group deals them out, once more.
+            is_passing = True
+            self._topics = dict.fromkeys(self._topics, -math.inf)
+        if not is_passing or (now - self._failing_since) * 1000 >= self._api_timeout_ms:
             self._failing_since = None
             raise error
         _logger.warning("fetching fails, and is tried again: %s: %s", error.code, error.detail)
