@@ -11,6 +11,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from tests.support.kafka_frames import Wire
 from tests.support.kafka_gateway import KafkaGateway
+from tests.support.kafka_shares import ACCEPT, RELEASE, ShareMember, until
 
 _PLAIN = {
     "allow_auto_topic_creation": False,
@@ -82,3 +83,30 @@ def test_metadata_goes_by_the_id_where_the_name_is_empty(gateway: KafkaGateway, 
             assert (told.error_code, told.name) == (KafkaError.none, name)
             (gone,) = wire.call("metadata", version, topics=[{"name": sent, "topic_id": former}], **_PLAIN).topics
             assert gone.error_code is KafkaError.unknown_topic_id
+
+
+def test_what_a_share_group_knew_of_the_former_topic_counts_for_nothing(gateway: KafkaGateway, wire: Wire) -> None:
+    """Locks, counts and places: the new records come, counted once; none is settled by the former id."""
+    name = f"shared-{uuid.uuid4().hex[:8]}"
+    gateway.topic(name)
+    group = f"g-{name}"
+    put = gateway.http.put(f"/v1/queues/{group}", json={"topics": [name], "start": "earliest"})
+    assert put.status_code == 201, put.text
+    former = id_of(wire, name)
+    with ShareMember(gateway.kafka, group, former) as member:
+        gateway.produce(name, "old-0", "old-1", "old-2", "old-3")
+        assert len(until(lambda: member.fetch(max_wait_ms=500), count=4).records) == 4
+        assert member.acknowledge({0: [(0, 0, [ACCEPT]), (1, 1, [RELEASE])]}) == (0, {0: 0})
+        assert deleted(wire, former).error_code is KafkaError.none
+        gateway.topic(name)
+        gateway.produce(name, "new-0", "new-1", "new-2")
+        member.acknowledge({0: [(2, 2, [ACCEPT])]})
+        assert member.fetch(epoch=0).records == []
+    with ShareMember(gateway.kafka, group, id_of(wire, name)) as member:
+        found = until(lambda: member.fetch(max_wait_ms=500), count=3).records
+        assert [(one.offset, one.value, one.deliveries) for one in found] == [
+            (number, b"new-%d" % number, 1) for number in range(3)
+        ]
+        assert member.acknowledge({0: [(0, 2, [ACCEPT])]}) == (0, {0: 0})
+    partition = gateway.http.get(f"/v1/queues/{group}").json()["partitions"][0]
+    assert (partition["start_offset"], partition["in_flight"]) == (3, 0)
