@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from pathlib import Path
 
 import pytest
 
+from tests.support.command_runs import runner
 from tests.support.gateway_process import GatewayProcess, running_gateway
 from tests.support.waiting import until
 from tidelog import Admin, Consumer, Producer, Record, TopicPartition
@@ -197,3 +199,25 @@ def test_a_transaction_commits_no_offset_of_a_topic_that_is_no_more(
         assert consumer.committed(PLACE) == {PLACE: 20}
     with Consumer("out", bootstrap_servers=url, auto_offset_reset="earliest") as consumer:
         assert read(consumer, 1) == [b"copied"]
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 2), (3, 1)])
+def test_collect_goes_on_in_the_new_topic(url: str, tmp_path: Path, before: int, after: int) -> None:
+    """Each line that comes later is there once. What lay in the deleted topic went with it, and is not sent again."""
+    collect = partial(runner(url), "collect", tmp_path / "*.log", "-t", TOPIC, "--state", tmp_path / "state", "--once")
+    log = tmp_path / "app.log"
+    with Admin(url) as admin:
+        admin.create_topic(TOPIC, partition_count=before)
+        log.write_text("".join(f"old-{number}\n" for number in range(50)))
+        assert collect().exit_code == 0
+        for turn in range(2):
+            admin.delete_topic(TOPIC)
+            admin.create_topic(TOPIC, partition_count=after)
+            with log.open("a") as appended:
+                appended.writelines(f"new-{turn}-{number}\n" for number in range(20))
+            ran = collect()
+            assert ran.exit_code == 0, ran.output
+            with Consumer(TOPIC, bootstrap_servers=url, auto_offset_reset="earliest") as consumer:
+                found = [value.decode() for value in read(consumer, 20) if value is not None]
+                assert consumer.poll(300) == []
+            assert sorted(found) == sorted(f"new-{turn}-{number}" for number in range(20))
