@@ -337,12 +337,22 @@ class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
             if not missing_ok:
                 raise
 
-    def redrive_queue(self, queue: str, *, to_topic: str | None = None, max_records: int | None = None) -> int:
+    def redrive_queue(
+        self,
+        queue: str,
+        *,
+        to_topic: str | None = None,
+        max_records: int | None = None,
+        unproved: Literal["stop", "skip", "produce"] | None = None,
+    ) -> int:
         """Produce a queue's dead letters again, each to its own topic or to ``to_topic``; returns how many.
+
+        A record that says that the queue put it there, where nothing proves it, ends it (``RequestRefused`` with its place), is
+        skipped, or is produced as the others, as ``unproved`` has it.
 
         Raises ``NoDeadLetterTopic``, ``UnknownQueue``, ``OutcomeUnknown``: ask again, each dead letter goes once.
         """
-        return self._queue(queue).redrive(to_topic, max_records, Deadline(self._timeout_ms))
+        return self._queue(queue).redrive(to_topic, max_records, unproved, Deadline(self._timeout_ms))
 
     def cluster(self) -> Cluster:
         """The live gateways, their store and limits."""

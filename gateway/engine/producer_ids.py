@@ -6,6 +6,8 @@ An id belongs to the owner that got it. Another's is answered like one that was 
 
 from __future__ import annotations
 
+import hmac
+
 from gateway.engine.log_look import LogLook
 from gateway.engine.pool import Pool
 from log_format.clock import Clock
@@ -60,6 +62,10 @@ class ProducerIds:
     async def proved(self, text: str, owner: str) -> str:
         """A proof of any other text. Raises as ``issue``."""
         return proof(text, (await self._known_cluster()).producer_key, owner)
+
+    async def key_for(self, purpose: bytes) -> bytes:
+        """A key that follows from the store's, for proofs of one purpose. Raises as ``issue``."""
+        return hmac.digest((await self._known_cluster()).producer_key, purpose, "sha256")
 
     async def check(self, stamp: ProducerStamp, owner: str = NOBODY) -> None:
         """Raise ``RequestRefused`` (``UNKNOWN_PRODUCER``) for an id or epoch that was never issued, or not for this owner; and as

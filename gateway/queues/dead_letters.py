@@ -7,6 +7,7 @@ Belongs to the event loop.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Sequence
 from typing import Final
@@ -15,10 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from gateway.call import unasked
+from gateway.engine.producer_ids import ProducerIds
 from gateway.engine.read_records import ReadLimits
 from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
 from gateway.queues.bounds import PUBLISHED_BYTES_MAX, PUBLISHED_RECORDS_MAX
+from gateway.queues.letter_proofs import PREFIX, PURPOSE, Headers, LetterProofs
 from gateway.queues.live_queue import LiveQueue, QueueParts
 from gateway.queues.publishing import Publishing
 from log_format.errors import OffsetOutOfRange, UnknownTopic
@@ -31,7 +34,6 @@ from log_format.records.schema import BATCH_SCHEMA, HEADERS, TIMESTAMP
 from log_format.topic.state import TopicState
 from log_format.transactions.staged_records import StagedRecords
 
-PREFIX: Final = "tidelog-dlq-"
 QUEUE_HEADER: Final = f"{PREFIX}queue"
 
 _log = logging.getLogger("gateway.queues")
@@ -40,7 +42,15 @@ _log = logging.getLogger("gateway.queues")
 class DeadLetters:
     """``publishing`` makes the transactions."""
 
-    def __init__(self, parts: QueueParts, publishing: Publishing, topics: TopicRegistry, reading: Reading) -> None:
+    def __init__(
+        self,
+        parts: QueueParts,
+        publishing: Publishing,
+        topics: TopicRegistry,
+        reading: Reading,
+        producer_ids: ProducerIds,
+    ) -> None:
+        self._producer_ids = producer_ids
         self._parts = parts
         self._publishing = publishing
         self._topics = topics
@@ -59,6 +69,11 @@ class DeadLetters:
             is_clear = is_clear and (is_concluded or bool(pending.on_abort))
         queue.follow()
         return is_clear
+
+    async def proofs(self, queue: LiveQueue, letters: TopicState) -> LetterProofs:
+        """Of the queue's letters in this topic. Raises ``BackOff``."""
+        assert letters.topic_id is not None
+        return LetterProofs(await self._producer_ids.key_for(PURPOSE), queue.queue_id, letters.topic_id)
 
     async def move(self, queue: LiveQueue) -> bool:
         """Move some dead records, those of one partition; False: there are none that can be moved. Raises ``TidelogError``."""
@@ -116,6 +131,7 @@ class DeadLetters:
             await self._settle(queue, key, settled, covered)
             return True
         staged = routed(pa.concat_tables(tables), letters.state, letters.next_in_turn())
+        staged = _proved(staged, await self.proofs(queue, letters.state), letters.state)
         change = _change(queue, key, settled, covered)
         await self._publishing.publish(queue, [staged], [change])
         self._parts.metrics.dead.inc(len(staged.records))
@@ -138,16 +154,38 @@ def routed(records: pa.Table, state: TopicState, turn: int) -> StagedRecords:
     )
 
 
-def with_headers(records: pa.Table, headers: Sequence[list[tuple[str, bytes | None]]], now_ms: int) -> pa.Table:
+def with_headers(records: pa.Table, headers: Sequence[Headers], now_ms: int) -> pa.Table:
     """The records with other headers and the present time, as ``BATCH_SCHEMA`` has them."""
-    listed = [[{"key": name, "value": value} for name, value in some] for some in headers]
     columns = {
         "timestamp": pa.array(np.full(records.num_rows, now_ms * 1000, np.int64)).view(TIMESTAMP),
         "key": records.column("key"),
         "value": records.column("value"),
-        "headers": pa.array(listed, HEADERS),
+        "headers": _listed(headers),
     }
     return pa.table(columns, schema=BATCH_SCHEMA)
+
+
+def _listed(headers: Sequence[Headers]) -> pa.Array:
+    return pa.array([[{"key": name, "value": value} for name, value in some] for some in headers], HEADERS)
+
+
+def _proved(letters: StagedRecords, proofs: LetterProofs, state: TopicState) -> StagedRecords:
+    """The letters, each with its proof. ``state``: of their topic, and it has all that the queue has put there before."""
+    records = letters.records
+    numbers = {partition: state.high_watermark(partition) for partition in range(state.partition_count)}
+    headers: list[Headers] = []
+    rows = zip(
+        letters.partitions.tolist(),
+        records.column("key").to_pylist(),
+        records.column("value").to_pylist(),
+        headers_of(records),
+        strict=True,
+    )
+    for partition, key, value, own in rows:
+        headers.append([*own, proofs.header(partition, numbers[partition], key, value, own)])
+        numbers[partition] += 1
+    at = records.schema.get_field_index("headers")
+    return dataclasses.replace(letters, records=records.set_column(at, BATCH_SCHEMA.field("headers"), _listed(headers)))
 
 
 def headers_of(records: pa.Table) -> list[list[tuple[str, bytes | None]]]:

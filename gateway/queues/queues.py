@@ -32,7 +32,7 @@ from gateway.queues.metrics import QueueMetrics
 from gateway.queues.publishing import Publishing
 from gateway.queues.received import Received, ReceiveWish
 from gateway.queues.receiving import Receiving
-from gateway.queues.redriving import Redriving, RequireWrite
+from gateway.queues.redriving import RedriveWish, Redriving
 from gateway.queues.remembered import Remembered
 from gateway.queues.settlement import Result, Settlement
 from gateway.queues.upkeep import Upkeep
@@ -101,7 +101,7 @@ class Queues:
             self.coordinator, parts, topics, reading, places=sources.places, draining=sources.draining
         )
         publishing = Publishing(finishing, producer_ids, clock, access.new_id, bounds.undecided_ms_max)
-        dead_letters = DeadLetters(parts, publishing, topics, reading)
+        dead_letters = DeadLetters(parts, publishing, topics, reading, producer_ids)
         self._redriving = Redriving(parts, publishing, dead_letters, topics, reading)
         self._describing = Describing(topics, reading, clock, registry, self.coordinator)
         self.upkeep = Upkeep(self.coordinator, parts, dead_letters, Watch(parts, topics, reading), ownership=ownership)
@@ -251,12 +251,10 @@ class Queues:
         queue = await self.coordinator.live(name)
         return await queue.settle(settlements)
 
-    async def redrive(
-        self, name: str, to_topic: str | None, records_max: int | None, require_write: RequireWrite
-    ) -> int:
+    async def redrive(self, name: str, wanted: RedriveWish) -> int:
         """How many dead letters were produced again. Raises as ``Redriving.redrive``."""
         queue = await self.coordinator.live(name)
-        return await self._redriving.redrive(queue, to_topic, records_max, require_write)
+        return await self._redriving.redrive(queue, wanted)
 
     async def _row(self, name: str) -> QueueRow | None:
         """The queue's as it is now. None: it may be made. Raises ``BackOff``, also where there are as many as may be."""
@@ -315,4 +313,4 @@ def _ends(topic: OpenTopic) -> tuple[RedrivePosition, ...]:
     state = topic.state
     assert state.topic_id is not None
     ends = [state.high_watermark(partition) for partition in range(state.partition_count)]
-    return tuple(RedrivePosition(state.topic_id, partition, end) for partition, end in enumerate(ends) if end > 0)
+    return tuple(RedrivePosition(state.topic_id, partition, end, end) for partition, end in enumerate(ends) if end > 0)

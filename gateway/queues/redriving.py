@@ -2,14 +2,18 @@
 
 How far a partition of that topic is redriven is a position in ``system/queues``. It moves by the transaction that produces.
 
-A dead letter's header is data that others may have written. So each target is judged as if the caller had named it: its Write
-is needed, a reserved name is no target, and without ``to_topic`` the target is one of the queue's topics.
+1. Others may write into that topic, too. What the queue put there is known by a proof, and by nothing else that the record says.
+   What says that it is of this queue and has no proof ends the redrive, unless the caller wants otherwise.
+2. Each target is judged as if the caller had named it: its Write is needed, a reserved name is no target, and without
+   ``to_topic`` the target is one of the queue's topics.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,27 +24,44 @@ from gateway.engine.read_records import ReadLimits
 from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry, is_topic_name
 from gateway.queues.bounds import PUBLISHED_BYTES_MAX, PUBLISHED_RECORDS_MAX
-from gateway.queues.dead_letters import PREFIX, QUEUE_HEADER, DeadLetters, headers_of, routed, with_headers
+from gateway.queues.dead_letters import QUEUE_HEADER, DeadLetters, headers_of, routed, with_headers
+from gateway.queues.letter_proofs import PREFIX, Headers, LetterProofs
 from gateway.queues.live_queue import LiveQueue, QueueParts
 from gateway.queues.publishing import Publishing
 from log_format.access.acls import RESERVED
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError, UnknownTopic
 from log_format.queues.row import RedrivePosition
 from log_format.records.filter import HeaderCondition, RecordFilter
-from log_format.records.schema import RECORD_SCHEMA
 from log_format.transactions.staged_records import StagedRecords
 
-RequireWrite = Callable[[str], None]
-"""Raises ``Unauthorized`` for a topic that the caller of the redrive may not write."""
+STOP: Final = "stop"
+SKIP: Final = "skip"
+PRODUCE: Final = "produce"
+UNPROVED: Final = (STOP, SKIP, PRODUCE)
+"""What becomes of a letter that says that the queue put it there, and has no proof of it."""
+
+_log = logging.getLogger("gateway.queues")
+
+
+@dataclass(frozen=True, slots=True)
+class RedriveWish:
+    """What a caller wants."""
+
+    to_topic: str | None
+    """Without it each letter goes to its own topic."""
+    records_max: int | None
+    unproved: str
+    require_write: Callable[[str], None]
+    """Raises ``Unauthorized`` for a topic that the caller may not write."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Dead letters of one partition, up to ``next_offset``."""
+    """Dead letters of one partition, up to a position, and what becomes of them."""
 
-    partition: int
+    position: RedrivePosition
     records: pa.Table
-    next_offset: int
+    has_skipped: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,34 +74,31 @@ class Redriving:
     topics: TopicRegistry
     reading: Reading
 
-    async def redrive(
-        self, queue: LiveQueue, to_topic: str | None, records_max: int | None, require_write: RequireWrite
-    ) -> int:
+    async def redrive(self, queue: LiveQueue, wanted: RedriveWish) -> int:
         """How many records were produced. Once some were, a failure only ends it.
 
-        Raises ``RequestRefused`` (``NO_DEAD_LETTER_TOPIC``, ``UNKNOWN_TOPIC``, a target that may not be one), what
+        Raises ``RequestRefused`` (``NO_DEAD_LETTER_TOPIC``, ``UNKNOWN_TOPIC``, a letter or a target that may not be one), what
         ``require_write`` raises, ``BackOff``, ``OutcomeUnknown``.
         """
         async with queue.redriving:
             letters = await self._letters(queue)
-            if to_topic is not None:
-                await self._target(to_topic, require_write)
+            if wanted.to_topic is not None:
+                await self._target(wanted.to_topic, wanted)
             if not await self.dead_letters.resolve(queue):
                 raise BackOff(f"An earlier redrive of queue {queue.name!r} is not at its end.")
+            proofs = await self.dead_letters.proofs(queue, letters.state)
             done = 0
             with second_part():
                 try:
                     for partition in range(letters.state.partition_count):
-                        while records_max is None or done < records_max:
-                            left = PUBLISHED_RECORDS_MAX if records_max is None else records_max - done
-                            piece = await self._next(queue, letters, partition, left)
+                        while wanted.records_max is None or done < wanted.records_max:
+                            left = PUBLISHED_RECORDS_MAX if wanted.records_max is None else wanted.records_max - done
+                            judging = _Judging(queue, wanted, proofs, min(left, PUBLISHED_RECORDS_MAX))
+                            piece = await self._next(judging, letters, partition)
                             if piece is None:
                                 break
-                            if to_topic is None:
-                                piece = _of_own_topics(piece, queue)
-                            position = RedrivePosition(letters.state.topic_id or "", partition, piece.next_offset)
-                            staged = await self._staged(piece.records, to_topic, require_write)
-                            await self.publishing.publish(queue, staged, (), [position])
+                            staged = await self._staged(piece.records, wanted)
+                            await self.publishing.publish(queue, staged, (), [piece.position])
                             done += piece.records.num_rows
                 except TidelogError:
                     if not done:
@@ -95,8 +113,8 @@ class Redriving:
             raise RequestRefused(f"Queue {queue.name!r} has no dead letter topic.", code=ErrorCode.NO_DEAD_LETTER_TOPIC)
         return topic
 
-    async def _target(self, name: str, require_write: RequireWrite) -> OpenTopic:
-        require_write(name)
+    async def _target(self, name: str, wanted: RedriveWish) -> OpenTopic:
+        wanted.require_write(name)
         if name.startswith(RESERVED):
             raise RequestRefused(f"Topic {name[:100]!r} is reserved: dead letters are not produced to it.")
         if not is_topic_name(name):
@@ -105,43 +123,30 @@ class Redriving:
         topic.existing()
         return topic
 
-    async def _next(self, queue: LiveQueue, letters: OpenTopic, partition: int, records_max: int) -> _Piece | None:
+    async def _next(self, judging: _Judging, letters: OpenTopic, partition: int) -> _Piece | None:
         """What one transaction produces; None at the end of the partition."""
         state = letters.state
         assert state.topic_id is not None
-        known = queue.queue.positions.get((state.topic_id, partition))
-        offset = max(state.log_start(partition), 0 if known is None else known.next_offset)
+        begin = RedrivePosition(state.topic_id, partition, 0)
+        position = judging.queue.queue.positions.get(begin.key, begin)
+        offset = max(state.log_start(partition), position.next_offset)
+        limits = ReadLimits(records_max=PUBLISHED_RECORDS_MAX, bytes_max=PUBLISHED_BYTES_MAX)
         while offset < state.high_watermark(partition):
-            piece = await self._read(queue, letters, partition, offset, min(records_max, PUBLISHED_RECORDS_MAX))
-            if piece.records.num_rows:
-                return piece
-            offset = piece.next_offset
+            found = await self.reading.read(letters, state, partition, offset, limits)
+            offset = found.next_offset
+            if found.tables:
+                piece = judging.piece(pa.concat_tables(found.tables), position, offset)
+                if piece.records.num_rows or piece.has_skipped:
+                    return piece
         return None
 
-    async def _read(
-        self, queue: LiveQueue, letters: OpenTopic, partition: int, offset: int, records_max: int
-    ) -> _Piece:
-        limits = ReadLimits(records_max=PUBLISHED_RECORDS_MAX, bytes_max=PUBLISHED_BYTES_MAX)
-        found = await self.reading.read(letters, letters.state, partition, offset, limits)
-        if not found.tables:
-            return _Piece(partition, RECORD_SCHEMA.empty_table(), found.next_offset)
-        table = pa.concat_tables(found.tables)
-        of_queue = RecordFilter(headers=(HeaderCondition(QUEUE_HEADER, queue.name.encode()),))
-        mine = np.flatnonzero(of_queue.mask(table))[:records_max]
-        is_cut = len(mine) == records_max
-        records = table.take(pa.array(mine))
-        next_offset = records.column("offset")[len(mine) - 1].as_py() + 1 if is_cut else found.next_offset
-        return _Piece(partition, records, next_offset)
-
-    async def _staged(
-        self, records: pa.Table, to_topic: str | None, require_write: RequireWrite
-    ) -> Sequence[StagedRecords]:
+    async def _staged(self, records: pa.Table, wanted: RedriveWish) -> Sequence[StagedRecords]:
         headers = headers_of(records)
-        targets = [to_topic or _own_topic(some) for some in headers]
+        targets = [wanted.to_topic or _own_topic(some) for some in headers]
         now_ms = self.parts.clock.now_ms()
         staged = []
         for name in dict.fromkeys(targets):
-            topic = await self._target(name, require_write)
+            topic = await self._target(name, wanted)
             rows = [row for row, target in enumerate(targets) if target == name]
             kept = [[header for header in headers[row] if not header[0].startswith(PREFIX)] for row in rows]
             table = with_headers(records.take(pa.array(rows)), kept, now_ms)
@@ -149,20 +154,68 @@ class Redriving:
         return staged
 
 
-def _of_own_topics(piece: _Piece, queue: LiveQueue) -> _Piece:
-    """Cut the piece before the first letter that names another topic than the queue's. Raises ``RequestRefused`` at that one."""
-    names = [_own_topic(headers) for headers in headers_of(piece.records)]
-    foreign = next((row for row, name in enumerate(names) if name not in queue.settings.topics), None)
-    if foreign is None:
-        return piece
-    offset = piece.records.column("offset")[foreign].as_py()
-    if foreign == 0:
-        raise RequestRefused(
-            f"The dead letter at partition {piece.partition}, offset {offset} names topic {names[0][:100]!r}, which queue "
-            f"{queue.name!r} does not read. Redrive it with `to_topic` and `max_records` 1, or give the queue that topic."
-        )
-    return _Piece(piece.partition, piece.records.slice(0, foreign), offset)
+@dataclass(frozen=True, slots=True)
+class _Judging:
+    """Which records of a dead letter topic are redriven."""
+
+    queue: LiveQueue
+    wanted: RedriveWish
+    proofs: LetterProofs
+    records_max: int
+
+    def piece(self, table: pa.Table, position: RedrivePosition, next_offset: int) -> _Piece:
+        """What is redriven of the records of one partition from ``position`` to ``next_offset``: all, or so many, or those before
+        one that ends it. Raises ``RequestRefused`` where that is the first one."""
+        of_queue = RecordFilter(headers=(HeaderCondition(QUEUE_HEADER, self.queue.name.encode()),))
+        mine = table.take(pa.array(np.flatnonzero(of_queue.mask(table))))
+        offsets, keys, values = (mine.column(name).to_pylist() for name in ("offset", "key", "value"))
+        number_due = position.next_number
+        taken: list[int] = []
+        skipped: list[int] = []
+        for row, headers in enumerate(headers_of(mine)):
+            number = self.proofs.number(position.partition, keys[row], values[row], headers)
+            is_proved = number is not None and number_due <= number <= offsets[row]
+            if not is_proved and self.wanted.unproved == SKIP:
+                skipped.append(offsets[row])
+                continue
+            problem = self._problem(is_proved, headers, f"partition {position.partition}, offset {offsets[row]}")
+            if problem is not None:
+                if not taken and not skipped:
+                    raise problem
+                next_offset = offsets[row]
+                break
+            number_due = number + 1 if is_proved and number is not None else number_due
+            taken.append(row)
+            if len(taken) == self.records_max:
+                next_offset = offsets[row] + 1
+                break
+        if skipped:
+            _log.warning(
+                "redrive of queue %s passes %d records that say to be its dead letters: partition %d, from offset %d on",
+                self.queue.name,
+                len(skipped),
+                position.partition,
+                skipped[0],
+            )
+        moved = RedrivePosition(position.topic_id, position.partition, next_offset, number_due)
+        return _Piece(moved, mine.take(pa.array(taken, pa.int64())), bool(skipped))
+
+    def _problem(self, is_proved: bool, headers: Headers, place: str) -> RequestRefused | None:
+        """Why the record there ends the redrive."""
+        name = self.queue.name
+        if not is_proved and self.wanted.unproved == STOP:
+            return RequestRefused(
+                f"The record at {place} says that queue {name!r} put it there, and nothing proves it: another has written it, or "
+                'an earlier release. `"unproved": "skip"` passes such records, `"produce"` takes them for dead letters.'
+            )
+        topic = _own_topic(headers)
+        if self.wanted.to_topic is None and topic not in self.queue.settings.topics:
+            return RequestRefused(
+                f"The dead letter at {place} names topic {topic[:100]!r}, which queue {name!r} does not read. "
+                "Redrive it with `to_topic` and `max_records` 1, or give the queue that topic."
+            )
+        return None
 
 
-def _own_topic(headers: Sequence[tuple[str, bytes | None]]) -> str:
+def _own_topic(headers: Headers) -> str:
     return next((value.decode(errors="replace") for name, value in headers if name == f"{PREFIX}topic" and value), "")

@@ -13,6 +13,7 @@ from gateway.http.validation import Fault, faults
 from gateway.openapi.schemas import Record
 from gateway.queues.bounds import RECEIVE_RECORDS_DEFAULT, SETTLEMENTS_MAX
 from gateway.queues.received import ReceiveWish
+from gateway.queues.redriving import STOP, UNPROVED
 from gateway.queues.settlement import Settlement
 from gateway.routes.fetch_operation import BYTES_DEFAULT, BYTES_MAX, RECORDS_MAX, WAIT_MS_MAX
 from log_format import limits
@@ -228,6 +229,11 @@ class Redrive(fields.Body, example={"max_records": 1000}):
 
     to_topic: fields.TopicName | None = None
     max_records: Annotated[Annotated[int, fields.Between(1)] | None, fields.NotNull()] = None
+    unproved: Annotated[
+        str,
+        fields.OneOf(*UNPROVED),
+        Field(description="What becomes of records that say that the queue put them there, where nothing proves it"),
+    ] = STOP
 
 
 class QueuesQuery(fields.Parameters):

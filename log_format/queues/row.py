@@ -86,6 +86,8 @@ class RedrivePosition(msgspec.Struct, frozen=True, array_like=True):
     topic_id: str
     partition: int
     next_offset: int
+    next_number: int = 0
+    """Letters with a smaller number have been passed (docs/format.md, section 15)."""
 
     @property
     def key(self) -> Key:

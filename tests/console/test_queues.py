@@ -132,6 +132,22 @@ def test_dead_letters_are_redriven(tab: Tab, gateway: GatewayProcess) -> None:
     assert [value for _, value in gateway.read("again")] == ["mail 0", "mail 1"]
 
 
+def test_what_only_says_that_it_is_a_dead_letter_is_told(console: Console, gateway: GatewayProcess) -> None:
+    """The dialog shows where it is, and has a choice that passes it."""
+    console.visits.expect(400)
+    gateway.topic("dead-3")
+    put(gateway, "proved", dead_letter_topic="dead-3")
+    forged = {"value": "forged", "headers": {"tidelog-dlq-queue": "proved", "tidelog-dlq-topic": "mails"}}
+    gateway.http.post("/v1/topics/dead-3/partitions/0/records", json={"records": [forged]})
+    page = console.open("/queues/proved")
+    page.get_by_role("button", name="Redrive").click()
+    page.get_by_role("dialog").get_by_role("button", name="Redrive").click()
+    expect(page.get_by_role("alert")).to_contain_text("partition 0, offset 0 says that queue 'proved' put it there")
+    page.get_by_label("Unproved").select_option("pass it")
+    page.get_by_role("dialog").get_by_role("button", name="Redrive").click()
+    done(page, "0 dead letters redriven.")
+
+
 def test_a_queue_is_deleted_by_its_name(tab: Tab, gateway: GatewayProcess) -> None:
     """Not before the name is typed; its topic stays."""
     put(gateway, "gone")

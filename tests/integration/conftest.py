@@ -1,6 +1,7 @@
 """Fixtures of integration tests: one JVM for all tests of Spark, gateways and HTTP shells as processes.
 
 ``spark``           the session: it reads directories and the session's MinIO server
+``maintain``        a round of maintenance in this process
 ``start_gateway``   starts gateways of a test's own, which end with it
 ``client_of``       makes clients with a token
 ``stub``            the HTTP shell around a stub engine, as a process; one for each module
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,12 +20,41 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from compaction.job import Job
+from compaction.policy import Policy
+from compaction.workers import InThisProcess
+from log_format.clock import SystemClock
+from log_format.stores import open_store
 from tests.support.access import Client
+from tests.support.collected_events import CollectedEvents
 from tests.support.gateway_process import GatewayProcess, StartGateway, running_gateways
 from tests.support.stub_process import MEBIBYTE, StubProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def maintain() -> Callable[[str], CollectedEvents]:
+    """One round over a store, with thresholds at which a few commits are worth it; what it reported."""
+
+    def run(store_uri: str) -> CollectedEvents:
+        store = open_store(store_uri)
+        report = CollectedEvents()
+        policy = Policy(flushed_min=2, sources_max=9, fan_in=9, dirty_ratio=0.01)
+        job = Job(
+            store=store,
+            workers=InThisProcess(store),
+            clock=SystemClock(),
+            report=report,
+            policy=policy,
+            new_id=lambda: uuid.uuid4().hex,
+        )
+        totals = job.run_round(collect=False)
+        assert totals.failed_topics == 0, report.events
+        return report
+
+    return run
 
 
 @pytest.fixture

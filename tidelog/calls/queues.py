@@ -117,9 +117,9 @@ class QueueCalls:
         """Delete it. Not repeated: the second try could meet a new queue."""
         self._call("DELETE", deadline, repeatable=False)
 
-    def redrive(self, to_topic: str | None, max_records: int | None, deadline: Deadline) -> int:
+    def redrive(self, to_topic: str | None, max_records: int | None, unproved: str | None, deadline: Deadline) -> int:
         """Produce dead letters again; returns how many. Not repeated: a repeat would count the rest only."""
-        given = {"to_topic": to_topic, "max_records": max_records}
+        given = {"to_topic": to_topic, "max_records": max_records, "unproved": unproved}
         body = {name: value for name, value in given.items() if value is not None}
         return self._call("POST", deadline, "redrive", body, repeatable=False).decode(_Redriven).redriven
 

@@ -230,6 +230,7 @@ def redrive(
         str | None, typer.Option(help="Into this topic; else each into its own.", autocompletion=complete_topics)
     ] = None,
     max_: Annotated[int | None, typer.Option("--max", "-n", min=1, help="At most so many.")] = None,
+    unproved: Annotated[Literal["stop", "skip", "produce"] | None, typer.Option(help="What has no proof.")] = None,
     call: AdminCall,
 ) -> None:
     """Produce a queue's dead letters again, each once.
@@ -238,9 +239,10 @@ def redrive(
     Examples:
       tidelog queue redrive work
       tidelog queue redrive work --to orders --max 100 --json
+      tidelog queue redrive work --unproved skip
     """
     with call.admin() as admin:
-        count = admin.redrive_queue(queue, to_topic=to, max_records=max_)
+        count = admin.redrive_queue(queue, to_topic=to, max_records=max_, unproved=unproved)
         call.tell({"redriven": count}, f"{count:,} dead letters are produced again.")
 
 

@@ -44,8 +44,8 @@ function DeadLetters({ queue, topic }) {
 }
 
 function RedriveDialog({ queue, onClose, onDone }) {
-  const send = async ({ to_topic, max_records }) => {
-    const body = { ...(to_topic && { to_topic }), ...(max_records && { max_records: Number(max_records) }) };
+  const send = async ({ to_topic, max_records, unproved }) => {
+    const body = { ...(to_topic && { to_topic }), ...(max_records && { max_records: Number(max_records) }), unproved };
     const { redriven } = await post(path`/v1/queues/${queue}:redrive`, body);
     toast(`${plural(redriven, "dead letter")} redriven.`);
     onDone();
@@ -55,6 +55,7 @@ function RedriveDialog({ queue, onClose, onDone }) {
     <p>Each dead letter of this queue is produced again, once.</p>
     <${Field} label="To topic" name="to_topic" hint="Empty: to the topic that it came from" />
     <${Field} label="At most" name="max_records" type="number" min="1" hint="Empty: all of them" />
+    <${Field} label="Unproved" name="unproved" options=${[["stop", "end at it"], ["skip", "pass it"], ["produce", "take it for a dead letter"]]} hint="A record that only says that this queue put it there" />
   <//>`;
 }
 
