@@ -102,9 +102,11 @@ def start(
 ) -> Started:
     """Standard error goes to the log, standard output to ``output`` or a pipe.
 
-    A gateway of another ``directory`` may be another release: it is no fork of this one.
+    A gateway of another ``directory`` may be another release: it is no fork of this one. Neither is one with another
+    ``PYTHONPATH``, by which faults are planted.
     """
-    if sys.platform == "linux" and directory is None:
+    is_alike = environment.get("PYTHONPATH") == os.environ.get("PYTHONPATH")
+    if sys.platform == "linux" and directory is None and is_alike:
         for name, program in (("gateway", GATEWAY), ("stub", STUB)):
             if tuple(command[: len(program)]) == program:
                 return Forked(name, command[len(program) :], environment, output, log)

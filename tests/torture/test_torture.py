@@ -20,12 +20,23 @@ def _tortured(directory: Path, others: set[str], **plan: Any) -> dict[str, int]:
     """Each kind of fault once or more while producers, transactions, groups and readers go on; then the checker finds nothing,
     and the ``others`` read the same. What happened how often."""
     outcome = torture(
-        Plan(seconds=32, gateways=3, readers=2, transactional=1, pace_seconds=0.6, freeze_seconds=4, **plan),
+        Plan(
+            seconds=32,
+            gateways=3,
+            readers=2,
+            transactional=1,
+            pace_seconds=0.6,
+            freeze_seconds=4,
+            renew_seconds=3,
+            **plan,
+        ),
         directory,
         read_as=lambda service: {"deltalake": by_deltalake(TOPICS, service.environment)},
     )
     assert outcome.contradictions == []
     assert outcome.others_agree == dict.fromkeys(others, True)
+    assert outcome.counts["topics made anew"] >= 2
+    assert outcome.counts["renewed: records read"] > 20
     assert outcome.counts["polls: commit acknowledged"] > 5
     assert outcome.counts["offsets: acknowledged"] > 5
     assert sum(count for name, count in outcome.counts.items() if name.startswith("fault: ")) >= 4

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +45,12 @@ class Reply:
     def again(self) -> bool:
         """Trying again may help."""
         return self.status == 0 or (self.status >= 400 and bool(self.body["retryable"]))
+
+    def is_forgotten(self, headers: dict[str, str]) -> bool:
+        """Whether the topic expects an earlier sequence than the sender's, which waits for answers: it was made anew since."""
+        if self.code != "SEQUENCE_OUT_OF_ORDER" or "expected_sequence" not in self.body:
+            return False
+        return int(self.body["expected_sequence"]) < int(headers["Tidelog-Producer-Sequence"])
 
 
 class Client:
@@ -88,7 +95,7 @@ class Client:
             if 0 < reply.status < 300:
                 return reply, attempts, False
             doubt |= reply.in_doubt
-            if not (reply.again or reply.in_doubt) or time.monotonic() > deadline:
+            if not (reply.again or reply.in_doubt) or time.monotonic() > deadline or reply.is_forgotten(headers or {}):
                 return reply, attempts, doubt
             time.sleep(self.rng.uniform(0.05, 0.5))
 
@@ -282,8 +289,8 @@ def start(body: Callable[..., None], client: Client, *arguments: object, failure
     def live() -> None:
         try:
             body(client, *arguments)
-        except Exception as error:  # noqa: BLE001 - it is reported, and fails the run
-            failures.append(f"{client.name}: {type(error).__name__}: {error}")
+        except Exception:  # noqa: BLE001 - it is reported, and fails the run
+            failures.append(f"{client.name}: {traceback.format_exc()}")
 
     thread = threading.Thread(target=live, name=client.name, daemon=True)
     thread.start()

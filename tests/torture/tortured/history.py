@@ -53,6 +53,8 @@ class Write:
     is_placed: bool = True
     """Whether an acknowledgement says where the values are: Kafka's transactions are told no offsets."""
     why: str = ""
+    meant: str = ""
+    """The topic id by which the writer named the topic; empty: it was named by its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,7 +57,7 @@ def produce_by_kafka(client: Client, servers: str, topics: dict[str, int], pace_
     producer = made()
     while not client.stopping.is_set():
         sent = _sent(client, producer, topics, 20)
-        producer.flush(GIVE_UP_SECONDS)
+        _flush(producer)
         for one in sent:
             done = one.ended > 0 and not one.error
             client.history.add(
@@ -154,6 +154,16 @@ def _insisted(call: Any) -> None:
                 raise
         else:
             return
+
+
+def _flush(producer: Producer) -> None:
+    """Wait until each record has an outcome, or the producer can't go on, as where a topic made anew does not know it."""
+    deadline = time.monotonic() + GIVE_UP_SECONDS
+    with suppress(
+        KafkaException, SystemError
+    ):  # confluent-kafka raises the second from a callback behind a fatal error
+        while producer.flush(1.0) and time.monotonic() < deadline:
+            pass
 
 
 def _sent(client: Client, producer: Producer, topics: dict[str, int], records: int) -> list[_Sent]:

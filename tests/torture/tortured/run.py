@@ -24,6 +24,7 @@ from tests.torture.tortured.kafka_clients import by_kafka, produce_by_kafka, rea
 from tests.torture.tortured.kafka_members import PROTOCOLS, KafkaMember
 from tests.torture.tortured.misfortune import Misfortune
 from tests.torture.tortured.mode_changer import ModeChanger
+from tests.torture.tortured.renewed_run import RENEWED, RenewedTopic
 from tests.torture.tortured.service import STORE, Service, service
 from tests.torture.tortured.stream_witness import StreamWitness
 
@@ -54,6 +55,8 @@ class Plan:
     freeze_seconds: float = 20.0
     mode_seconds: float | None = None
     """Between two moves of a topic from its own commits to a journal or back; None: no topic is moved."""
+    renew_seconds: float = 6.0
+    """How long an incarnation of the topic lives that is deleted and made anew."""
     streams: bool = False
     """Whether Spark's streams read on meanwhile."""
 
@@ -97,6 +100,8 @@ def torture(
         writing = _start_writing(plan, lambda name: make(name, stopping), kafka, failures)
         groups = _Groups(running, plan, kafka, stopping)
         groups.start()
+        renewed = _renewed(plan, running, config, kafka, failures)
+        renewed.start(plan.pace_seconds)
         changer = _start_moving(plan, make("operator", stopping), failures)
         ended = threading.Event()
         reading = _start_reading(plan, lambda name: make(name, ended), kafka, failures)
@@ -107,6 +112,7 @@ def torture(
             if thread.is_alive():
                 failures.append(f"{thread.name} hangs")
         failures += groups.judged()
+        failures += renewed.judged()
         log = by_http(running.urls[0], TOPICS)
         if changer is not None:
             failures += changer.settle()
@@ -122,15 +128,22 @@ def torture(
             f"gateway {i} ended with {code}" for i, g in enumerate(running.gateways) if (code := g.stop()) != 0
         ]
     history.save(directory / "history.jsonl")
+    renewed.save(directory / "renewed.jsonl")
     return Outcome(
         counts=summary(history, log)
         | groups.counts()
+        | renewed.counts()
         | ({} if changer is None else dict(changer.counts))
         | ({} if witness is None else witness.counts()),
         contradictions=failures + Checker(history, log).contradictions(),
         seconds=time.monotonic() - began,
         others_agree={name: other == log for name, other in others.items()},
     )
+
+
+def _renewed(plan: Plan, running: Service, config: dict[str, int], kafka: str, failures: list[str]) -> RenewedTopic:
+    rest_seconds = min(plan.freeze_seconds, 15.0)
+    return RenewedTopic(running.urls, plan.seed, config, plan.renew_seconds, kafka, failures, rest_seconds=rest_seconds)
 
 
 def _misfortune(
@@ -182,7 +195,7 @@ def _start_reading(
 def _start_moving(plan: Plan, client: clients.Client, failures: list[str]) -> ModeChanger | None:
     if plan.mode_seconds is None:
         return None
-    changer = ModeChanger(client, TOPICS, plan.mode_seconds)
+    changer = ModeChanger(client, [*TOPICS, RENEWED], plan.mode_seconds)
     clients.start(lambda _client: changer.run(), client, failures=failures)
     return changer
 
