@@ -1,6 +1,6 @@
 """Topics by their ids: Kafka's newer requests name no topic by its name.
 
-Ids are learned from what this gateway tells in Metadata. What another gateway told it learns by a look at all topics, at most
+Ids are learned from what this gateway tells clients. What another gateway told it learns by a look at all topics, at most
 one every ``LOOK_MS``.
 """
 
@@ -35,6 +35,14 @@ class KnownTopics:
             self._names[topic_id] = name
             if len(self._names) > KNOWN_MAX:
                 self._names.popitem(last=False)
+
+    def told(self, state: TopicState) -> uuid.UUID | None:
+        """The topic's id as a client is told it: the client may use it at once."""
+        if state.topic_id is None:
+            return None
+        topic_id = uuid.UUID(state.topic_id)
+        self.learn(topic_id, state.topic)
+        return topic_id
 
     def is_of(self, topic_id: uuid.UUID | None, state: TopicState) -> bool:
         """Whether the id, if one was given, is the topic's: it may have been re-created under its name. Else it is forgotten."""
@@ -80,6 +88,5 @@ class KnownTopics:
         while after is not None:
             page = await self._engine.administration.page("", after, _PAGE)
             for state in page.topics:
-                if state.topic_id is not None:
-                    self.learn(uuid.UUID(state.topic_id), state.topic)
+                self.told(state)
             after = page.next_after

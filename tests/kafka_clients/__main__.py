@@ -34,6 +34,7 @@ CLIENTS: Final[Mapping[str, Attempt]] = {
     "kcat": other_clients.kcat,
     "Java: transactions": java_programs.transactions,
     "Java: share groups": java_programs.shares,
+    "Java: patterns (RE2J), topics by id": java_programs.patterns,
     "franz-go": other_clients.franz,
     "sarama": other_languages.sarama,
     "kafka-go": other_languages.segmentio,

@@ -173,9 +173,8 @@ def _none(error: KafkaError, name: str | None, topic_id: uuid.UUID | None) -> di
 
 
 def _described(call: KafkaCall, state: TopicState, leaders: Leaders, *, operations: bool) -> Described:
-    assert state.topic_id is not None
-    topic_id = uuid.UUID(state.topic_id)
-    call.known_topics.learn(topic_id, state.topic)
+    topic_id = call.known_topics.told(state)
+    assert topic_id is not None
     bits = _operations(call, state.topic) if operations else _NOT_ASKED
     near = leaders.near(state.topic)
     return Described(state.topic, topic_id, state.partition_count, leaders.of(state), bits, near)

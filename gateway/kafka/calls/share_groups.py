@@ -166,9 +166,9 @@ async def _look(call: KafkaCall, name: str, group: ShareGroup, member: ShareMemb
         looks = (call.engine.topics.fresh(topic, now_ms - LOOK_MS) for topic in topics[start : start + LOOKS_AT_ONCE])
         for topic in await asyncio.gather(*looks):
             state = topic.state
-            if state.exists and state.topic_id is not None:
-                known[topic.name] = (UUID(state.topic_id), state.partition_count)
-                call.known_topics.learn(UUID(state.topic_id), topic.name)
+            topic_id = call.known_topics.told(state) if state.exists else None
+            if topic_id is not None:
+                known[topic.name] = (topic_id, state.partition_count)
     read = await _subscribe(call, name, [topic for topic in member.topics if topic in known])
     group.known, group.looked_ms = {topic: of for topic, of in known.items() if topic in read}, now_ms
 

@@ -70,10 +70,9 @@ def _topic(
         except TidelogError as problem:
             error = kafka_error(problem)
     topic = call.engine.topics.known(name)
-    topic_id = None if topic is None or topic.state.topic_id is None else UUID(topic.state.topic_id)
     return {
         "topic_name": name,
-        "topic_id": None if error else topic_id,
+        "topic_id": None if error else _id(call, topic),
         "partitions": [_partition(number, found.get(number), error) for number in wanted],
     }
 
@@ -105,7 +104,7 @@ async def alter(call: KafkaCall, request: Any) -> Answer:
                 partitions.append({"partition_index": part.partition_index, "error_code": code, "error_message": None})
                 if not code:
                     starts.setdefault(one.topic_name, {})[part.partition_index] = part.start_offset
-            responses.append({"topic_name": one.topic_name, "topic_id": _id(found), "partitions": partitions})
+            responses.append({"topic_name": one.topic_name, "topic_id": _id(call, found), "partitions": partitions})
         settings = await call.engine.queues.settings(request.group_id)
         if adds := not starts.keys() <= set(settings.topics):
             check_dead_letters(call, settings)
@@ -127,7 +126,7 @@ async def delete(call: KafkaCall, request: Any) -> Answer:
             found, error = await _readable(call, one.topic_name)
             code = error or (KafkaError.none if one.topic_name in read else KafkaError.unknown_topic_or_partition)
             responses.append(
-                {"topic_name": one.topic_name, "topic_id": _id(found), "error_code": code, "error_message": None}
+                {"topic_name": one.topic_name, "topic_id": _id(call, found), "error_code": code, "error_message": None}
             )
             if not code:
                 dropped.add(one.topic_name)
@@ -162,8 +161,8 @@ def _partition_error(topic: OpenTopic | None, partition: int, offset: int) -> Ka
     return KafkaError.invalid_request if offset < 0 else KafkaError.none
 
 
-def _id(topic: OpenTopic | None) -> UUID | None:
-    return None if topic is None or topic.state.topic_id is None else UUID(topic.state.topic_id)
+def _id(call: KafkaCall, topic: OpenTopic | None) -> UUID | None:
+    return None if topic is None else call.known_topics.told(topic.state)
 
 
 async def _move(

@@ -50,7 +50,7 @@ async def create_topics(call: KafkaCall, request: Any) -> Answer:
             state = None
         else:
             state = await administered(call, right, lambda: create_topic(call, topic.name, count, config))
-        return _made(state, count, config)
+        return _made(None if state is None else call.known_topics.told(state), count, config)
 
     answers = await each(call, request.topics, created)
     return call.answer(
@@ -198,9 +198,9 @@ def _config(call: KafkaCall, topic: Any) -> TopicConfig:
     return call.engine.administration.parse_config(given)
 
 
-def _made(state: TopicState | None, count: int, config: TopicConfig) -> dict[str, Any]:
+def _made(topic_id: uuid.UUID | None, count: int, config: TopicConfig) -> dict[str, Any]:
     return {
-        "topic_id": None if state is None else uuid.UUID(state.topic_id),
+        "topic_id": topic_id,
         "num_partitions": count,
         "replication_factor": 1,
         "configs": [

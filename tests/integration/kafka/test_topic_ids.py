@@ -110,3 +110,15 @@ def test_what_a_share_group_knew_of_the_former_topic_counts_for_nothing(gateway:
         assert member.acknowledge({0: [(0, 2, [ACCEPT])]}) == (0, {0: 0})
     partition = gateway.http.get(f"/v1/queues/{group}").json()["partitions"][0]
     assert (partition["start_offset"], partition["in_flight"]) == (3, 0)
+
+
+def test_a_topic_is_known_by_its_id_as_soon_as_it_is_made(gateway: KafkaGateway, wire: Wire) -> None:
+    """Also right behind the question for an id that no topic has: the answer tells the id, so the client may use it."""
+    name = f"made-{uuid.uuid4().hex[:8]}"
+    asked = {"topics": [{"name": None, "topic_id": uuid.uuid4()}], **_PLAIN}
+    (gone,) = wire.call("metadata", 13, **asked).topics
+    assert gone.error_code is KafkaError.unknown_topic_id
+    topic = {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": (), "configs": ()}
+    (made,) = wire.call("create_topics", 7, topics=[topic], timeout=1000, validate_only=False).topics
+    (told,) = wire.call("metadata", 13, topics=[{"name": None, "topic_id": made.topic_id}], **_PLAIN).topics
+    assert (told.error_code, told.name) == (KafkaError.none, name)

@@ -1,4 +1,4 @@
-"""Java programs of our own writing, with Kafka's clients unchanged: transactions, share groups, Streams with exactly-once v2."""
+"""Java programs of our own writing, with Kafka's clients unchanged: transactions, share groups, patterns, Streams."""
 
 from __future__ import annotations
 
@@ -35,6 +35,12 @@ def shares(servers: str, directory: Path) -> None:
     """KafkaShareConsumer: accept (both modes), release, reject, renew, a lock that ends, two on one partition."""
     del directory
     expect_in("shared", run(java("Share", servers, 2_000)))
+
+
+def patterns(servers: str, directory: Path) -> None:
+    """Java 4: two members' patterns (RE2J), a topic that comes, wrong patterns; topics described and deleted by id."""
+    del directory
+    expect_in("as they should be", run(java("Patterns", servers, 60)))
 
 
 def streams(servers: str, directory: Path) -> None:
