@@ -100,9 +100,16 @@ def another_group(world: World) -> None:
 
 
 def _delayed(world: World) -> None:
-    world.admin(
-        "POST", _TOPIC + "/records", {"records": [_LATER | {"deliver_at": int(time.time() * 1000) + 3_600_000}]}
-    )
+    later = int(time.time() * 1000) + 3_600_000
+    made = world.admin("POST", _TOPIC + "/records", {"records": [_LATER | {"deliver_at": later}]})
+    world.names["scheduled"] = made["scheduled"][0]["id"]
+
+
+def _claimed_letter(world: World) -> None:
+    """A record of the dead letter topic says that it is of the queue."""
+    _queue(world)
+    headers = {"tidelog-dlq-queue": "{queue}", "tidelog-dlq-topic": "{topic}"}
+    world.admin("POST", "/v1/topics/{dead}/records", {"records": [{"value": "v", "headers": headers}]})
 
 
 def _asked(method: str, path: str, body: Any, world: World, *, headers: dict[str, str] | None = None) -> Answer:
@@ -214,7 +221,27 @@ IN_EFFECT: Final = (
         shows=((DESCRIBE, "{topic}"),),
         prepare=_offsets,
     ),
+    _row("POST /v1/queues/{queue}:redrive", ALTER_QUEUE, WRITE, ("Read", "topic", "{dead}"), what="what is unproved",
+         body={"unproved": "produce"}, prepare=_claimed_letter),
+    _row("POST /v1/queues/{queue}:redrive", ALTER_QUEUE, WRITE, ("Read", "topic", "{dead}"), what="passes what is unproved",
+         body={"unproved": "skip"}, prepare=_claimed_letter),
     _row("GET /v1/topics/{topic}/scheduled", READ, what="keys", prepare=_delayed),
+    _row("GET /v1/topics/{topic}/scheduled/{scheduled}", READ, what="a record", prepare=_delayed),
+    _row("DELETE /v1/topics/{topic}/scheduled/{scheduled}", WRITE, what="a record", prepare=_delayed),
+    _row("POST /v1/topics/{topic}/records", WRITE, what="later", body={"records": [_LATER | {"deliver_after_ms": 3_600_000}]}),
+    *(
+        _row("GET /v1/topics/{topic}/partitions/{partition}/records", READ, what=f"an event stream, {what}", query=query,
+             headers={"accept": "text/event-stream"})
+        for what, query in (
+            ("from an offset", "?offset=0"),
+            ("filtered", "?offset=0&key=secret-topic"),
+            ("of a topic by its id", "?offset=0&topic_id=0f1d2c3b-0000-4000-8000-000000000000"),
+        )
+    ),
+    _row("POST /v1/topics/{topic}:delete-records", ("Delete", "topic", "{topic}"), what="records",
+         body={"before": [{"partition": 0, "offset": -1}]}),
+    _row("POST /v1/fetch", READ, what="of a topic by its id",
+         body={"partitions": [_ONE[0] | {"topic_id": "0f1d2c3b-0000-4000-8000-000000000000"}]}),
     _row("POST /v1/groups/{group}/poll", READ_GROUP, READ, what="records", body={"topics": ["{topic}"]}),
     *(
         _row("POST /v1/sql", READ, READ_OTHER, what=f"names, {number}", body={"sql": text})

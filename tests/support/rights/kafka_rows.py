@@ -282,6 +282,8 @@ ROWS: Final = (
     _row("delete_groups", 2, DELETE_QUEUE, what="a queue", prepare=_made_queue, values={"groups_names": ["{queue}"]}),
     _row("create_topics", 7, CREATE, values={"topics": [_NEW]}),
     _row("delete_topics", 6, DELETE, values={"topics": _NAMED, "timeout": 0}),
+    _row("delete_topics", 6, DELETE, what="by id", prepare=_told, unknown=KafkaError.unknown_topic_id,
+         values=lambda world: {"topics": [{"name": None, "topic_id": _id(world)}], "timeout": 0}),
     _row("delete_records", 2, DELETE, values={"topics": _DELETED, "timeout": 0}),
     _row("create_partitions", 3, ALTER, values={"topics": _MORE, "timeout": 0, "validate_only": False}),
     _row("describe_configs", 4, DESCRIBE, values={"resources": [_OF_TOPIC | {"configuration_keys": None}]}),

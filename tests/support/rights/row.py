@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kio.schema.errors import ErrorCode as KafkaError
+
 from tests.support.rights.world import Answer, Right, World
 
 DESCRIBE_CLUSTER: Final = ("Describe", "cluster", "cluster")
@@ -40,8 +42,16 @@ class Row:
     """Called ahead of each call, by a caller that may do all."""
     gives_back: tuple[str, ...] = ()
     """Things that were held by what the call ends: that needs no right to them."""
+    unknown: KafkaError | None = None
+    """What a refusal says where its caller may not know that the thing is there."""
     may_fail: bool = False
     """Whether the call, let in, may fail for another reason: there is nothing that it could be done to."""
+
+    @property
+    def is_of_records(self) -> bool:
+        """Whether it reads, writes, deletes or moves records of topics. What SQL names is the same wherever they lie."""
+        rights = {"Read", "Write", "Delete", "Alter"}
+        return any(one[0] in rights and one[1] == "topic" for one in self.rights) and "names, " not in self.what
 
     def __str__(self) -> str:
         return f"{self.operation} {self.what}".strip()

@@ -38,6 +38,7 @@ DENIED: Final[Mapping[str, KafkaError]] = {
     "cluster": KafkaError.cluster_authorization_failed,
     "transactional_id": KafkaError.transactional_id_authorization_failed,
 }
+JOURNALS: Final = "system/journals/"
 _UNCOUNTED: Final = ("topics/__audit/", "system/access/", "system/gateways/", "system/probes/", "system/cluster.json")
 """What a refusal, or nobody's request, may write."""
 
@@ -75,6 +76,47 @@ class LiveGateway(NamedTuple):
         answer: httpx.Response = self.run(ask())
         return answer
 
+    def first_event(self, token: str, path: str) -> httpx.Response:
+        """The answer to a client of an event stream that goes away with the first event."""
+        body, headers = [], [(b"accept", b"text/event-stream"), (b"authorization", f"Bearer {token}".encode())]
+        path, _, query = path.partition("?")
+        scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "scheme": "http",
+            "server": ("127.0.0.1", 80),
+            "client": ("127.0.0.1", 1),
+            "method": "GET",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "headers": [(b"host", b"127.0.0.1"), *headers],
+        }
+
+        async def ask() -> httpx.Response:
+            asked, enough = asyncio.Event(), asyncio.Event()
+            status = 0
+
+            async def receive() -> Any:
+                if not asked.is_set():
+                    asked.set()
+                    return {"type": "http.request", "body": b"", "more_body": False}
+                await enough.wait()
+                return {"type": "http.disconnect"}
+
+            async def send(message: Any) -> None:
+                nonlocal status
+                status = message.get("status", status)
+                body.append(message.get("body", b""))
+                if b"data:" in body[-1]:
+                    enough.set()
+
+            await self.app(scope, receive, send)
+            return httpx.Response(status, content=b"".join(body))
+
+        answer: httpx.Response = self.run(ask())
+        return answer
+
     def admin(self, method: str, path: str, body: Any = None) -> Any:
         """What ``User:bootstrap`` is answered."""
         answer = self.http(self.token, method, path, body)
@@ -92,7 +134,6 @@ def live_gateway(directory: Path) -> Iterator[LiveGateway]:
         bootstrap_token_file=str(path),
         kafka_listen="127.0.0.1:0",
         auto_create_topics=2,
-        journals="off",
         log_level="error",
     )
     loop = asyncio.new_event_loop()
@@ -130,9 +171,13 @@ class World:
     """The things of one row, and its caller. Names are in none of another row."""
 
     live: LiveGateway
+    mode: str = "own"
+    """Whether its topics have their own commits, or share those of a journal."""
     principal: str = ""
     token: str = ""
     names: dict[str, str] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    """Of the topics, by their names."""
     held: dict[str, Any] = field(default_factory=dict)
     """What a preparation leaves for the call."""
 
@@ -144,8 +189,10 @@ class World:
         self.principal = f"User:{mark}"
         admin = self.live.admin
         self.token = admin("POST", "/v1/access/tokens", {"principal": self.principal})["token"]
+        config = {"flush.ms": 0, "commit.mode": self.mode}
         for name in TOPICS:
-            admin("POST", "/v1/topics", {"name": self.names[name], "config": {"flush.ms": 0}})
+            made = admin("POST", "/v1/topics", {"name": self.names[name], "config": config})
+            self.ids[self.names[name]] = made["topic_id"]
         for name in ("topic", "other"):
             record = {"key": f"secret-{name}", "value": f"secret-{name}"}
             admin("POST", f"/v1/topics/{self.names[name]}/records", {"records": [record] * 3})
@@ -185,7 +232,10 @@ class World:
     def http(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
         """What the caller is answered, whatever that is."""
         sent = self.filled(dict(headers or {}))
-        answer = self.live.http(self.token, method, self.filled(path), self.filled(body), **sent)
+        if sent == {"accept": "text/event-stream"}:
+            answer = self.live.first_event(self.token, self.filled(path))
+        else:
+            answer = self.live.http(self.token, method, self.filled(path), self.filled(body), **sent)
         refusals = tuple(
             (problem["operation"], problem["resource_type"], problem["resource"])
             for problem in _problems(answer)
@@ -211,7 +261,7 @@ class World:
 
     def objects(self) -> dict[str, bytes]:
         """What the store has of the row, but for what a refusal may write."""
-        found, mark = {}, self.names["mark"]
+        found, marks = {}, [self.names["mark"], *self.ids.values()]
         for one in self.live.store.list(""):
             if not one.key.startswith(_UNCOUNTED):
                 with suppress(ObjectMissing):  # deleted meanwhile
@@ -219,7 +269,7 @@ class World:
         return {
             key: data
             for key, data in found.items()
-            if (mark in key or mark.encode() in data) and not _is_upkeep(key, data)
+            if any(mark in key or mark.encode() in data for mark in marks) and not _is_upkeep(key, data)
         }
 
     def at_rest(self) -> dict[str, bytes]:
@@ -238,7 +288,8 @@ class World:
 
 def _is_upkeep(key: str, data: bytes) -> bool:
     """Whether a gateway has written it by itself, into a system table: rows together in a file, which a commit then names."""
-    return key.startswith("system/") and (key.endswith(".parquet") or b'"add":' in data)
+    is_of_records = key.startswith(JOURNALS)
+    return key.startswith("system/") and not is_of_records and (key.endswith(".parquet") or b'"add":' in data)
 
 
 def _problems(answer: httpx.Response) -> Iterator[dict[str, Any]]:
