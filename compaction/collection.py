@@ -8,7 +8,8 @@ when it is older than ``ORPHAN_GRACE_MS`` by the store's clock. A committer in t
 ``SEGMENT_AGE_MAX_MS`` ago. So a deleted orphan can't be about to be committed while clocks differ by less than the difference.
 
 A committer may sleep between that check and its put. A fence stops it (``log_format.delta.fence``), which maintenance commits
-before it deletes orphans.
+before it deletes orphans. Behind the fence it plans again: the committer may have woken just before, and its commit names the
+file then.
 """
 
 from __future__ import annotations
@@ -99,13 +100,16 @@ def plan_segments(
 
 def plan_staged(stored: Iterable[ObjectInfo], *, committing: Collection[str], now_ms: int) -> list[Deletion]:
     """Staged objects of ended transactions. ``committing``: transactions whose records may not be in their topics yet."""
-    prefix = f"{layout.TRANSACTIONS_ROOT}staged/"
     return [
         Deletion(key=info.key, size_bytes=info.size_bytes, why=Why.STAGED)
         for info in stored
-        if now_ms - info.modified_at_ms > limits.ORPHAN_GRACE_MS
-        and info.key.removeprefix(prefix).partition("/")[0] not in committing
+        if now_ms - info.modified_at_ms > limits.ORPHAN_GRACE_MS and transaction_of(info) not in committing
     ]
+
+
+def transaction_of(staged: ObjectInfo | Deletion) -> str:
+    """The id of the transaction that an object is staged for."""
+    return staged.key.removeprefix(f"{layout.TRANSACTIONS_ROOT}staged/").partition("/")[0]
 
 
 def plan_probes(stored: Iterable[ObjectInfo], *, now_ms: int) -> list[Deletion]:

@@ -7,15 +7,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from compaction.collection import Deletion, plan_probes, plan_staged
+from compaction.collection import Deletion, plan_probes, plan_staged, transaction_of
 from compaction.deletions import delete_all
 from compaction.journals import JournalUpkeep
 from compaction.left_transactions import finish_left
 from compaction.policy import Policy
 from compaction.report import Reporter, Totals
-from compaction.system_tables import TABLES, TablePlan, plan_journal, plan_table
+from compaction.system_tables import TABLES, plan_journal, plan_table
 from compaction.topic_upkeep import TopicUpkeep
 from compaction.workers import Workers
 from log_format import layout
@@ -63,7 +63,7 @@ class Job:
             self._guarded(name, totals, partial(self._run_topic, name, totals, collect=collect))
             totals.topics += 1
         if collect and not self.only:
-            self._guarded("system", totals, lambda: self._collect_system(totals))
+            self._collect_system(totals)
         return totals
 
     def _guarded(self, what: str, totals: Totals, act: Callable[[], None]) -> None:
@@ -112,23 +112,39 @@ class Job:
         return known
 
     def _collect_system(self, totals: Totals) -> None:
-        """Delete the leftovers of transactions, and old files and commits of the system tables."""
+        """Delete the leftovers of transactions, and old files and commits of the system tables. What fails is reported, and the
+        rest goes on."""
+        self._guarded("staged records", totals, lambda: self._collect_staged(totals))
+        self._guarded("probes", totals, lambda: self._collect_probes(totals))
+        for table, folders in TABLES:
+            self._guarded(table.label, totals, partial(self._collect_table, plan_table, (table, folders), totals))
+        for number in self._journals:
+            self._guarded(f"journal {number}", totals, partial(self._collect_table, plan_journal, (number,), totals))
+
+    def _collect_staged(self, totals: Totals) -> None:
         now_ms = self.clock.now_ms()
         staged = list(self.store.list(f"{layout.TRANSACTIONS_ROOT}staged/"))
-        if staged:
-            state = finish_left(self.store, self.clock, self.new_id, self.report, is_dry_run=self.is_dry_run)
-            committing = {name for name, row in state.transactions.items() if not row.has_ended}
-            self._delete(plan_staged(staged, committing=committing, now_ms=now_ms), totals)
-        self._delete(plan_probes(self.store.list(layout.PROBES), now_ms=now_ms), totals)
-        for table, folders in TABLES:
-            self._carry_out(plan_table(self.store, table, folders, self.clock, self.new_id), totals)
-        for number in journals_of(self.store):
-            self._carry_out(plan_journal(self.store, number, self.clock, self.new_id), totals)
+        if not staged:
+            return
+        old = plan_staged(staged, committing=(), now_ms=now_ms)
+        state = finish_left(
+            self.store,
+            self.clock,
+            self.new_id,
+            self.report,
+            given_up=dict.fromkeys(map(transaction_of, old)),
+            is_dry_run=self.is_dry_run,
+        )
+        committing = {name for name, row in state.transactions.items() if not row.has_ended}
+        self._delete(plan_staged(staged, committing=committing, now_ms=now_ms), totals)
 
-    def _carry_out(self, plan: TablePlan, totals: Totals) -> None:
-        if not self.is_dry_run:
-            plan.prepare()
-        self._delete(plan.deletions, totals)
+    def _collect_probes(self, totals: Totals) -> None:
+        self._delete(plan_probes(self.store.list(layout.PROBES), now_ms=self.clock.now_ms()), totals)
+
+    def _collect_table(self, plan: Callable[..., Sequence[Deletion]], of: tuple[Any, ...], totals: Totals) -> None:
+        """``plan``: ``plan_table`` or ``plan_journal``; ``of``: what it plans for."""
+        rest = (self.store, *of, self.clock, self.new_id)
+        self._delete(plan(*rest, is_dry_run=self.is_dry_run), totals)
 
     def _delete(self, deletions: Sequence[Deletion], totals: Totals) -> None:
         delete_all(

@@ -6,8 +6,7 @@ those of topics. So orphans have the same grace, with the same two sides and the
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -28,8 +27,9 @@ from log_format.delta.fence import Fence
 from log_format.delta.log import TableLog
 from log_format.delta.table import NO_LOG, Table
 from log_format.groups.state import consumer_offsets_table
+from log_format.ids import NewId
 from log_format.queues.state import queues_table
-from log_format.store import ObjectStore
+from log_format.store import ObjectInfo, ObjectStore
 from log_format.topic.live_segments import removed_segments
 from log_format.transactions.state import transactions_table
 
@@ -45,18 +45,12 @@ JOURNAL_KEPT_MS: Final = 3_600_000
 """How long a journal's object stays when its records are in the topics' tables: readers that planned by it finish."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TablePlan:
-    """The objects of a table to delete, in that order; ``prepare`` must have returned before."""
-
-    deletions: tuple[Deletion, ...] = ()
-    prepare: Callable[[], None] = lambda: None
-    """Commits a fence when there are orphans among them, and notes how much of the log goes."""
-
-
-def plan_journal(store: ObjectStore, number: int, clock: Clock, new_id: Callable[[], str]) -> TablePlan:
+def plan_journal(
+    store: ObjectStore, number: int, clock: Clock, new_id: NewId, *, is_dry_run: bool = False
+) -> tuple[Deletion, ...]:
     """``plan_table`` of a journal."""
-    return plan_table(store, journal_table(number), (layout.SEGMENTS,), clock, new_id, retention_ms=JOURNAL_KEPT_MS)
+    table, folders = journal_table(number), (layout.SEGMENTS,)
+    return plan_table(store, table, folders, clock, new_id, retention_ms=JOURNAL_KEPT_MS, is_dry_run=is_dry_run)
 
 
 def plan_table(
@@ -64,47 +58,50 @@ def plan_table(
     table: Table[Any],
     folders: tuple[str, ...],
     clock: Clock,
-    new_id: Callable[[], str],
+    new_id: NewId,
     *,
     retention_ms: int = limits.DELETED_FILE_RETENTION_MS,
-) -> TablePlan:
-    """The plan for one table. ``retention_ms``: how far its readers may go back.
+    is_dry_run: bool = False,
+) -> tuple[Deletion, ...]:
+    """The objects of a table to delete, in that order. ``retention_ms``: how far its readers may go back.
 
-    Raises ``StoreUnavailable``, ``CorruptData``; ``prepare`` raises ``TidelogError``.
+    Before it returns it commits a fence when there are orphans among them, and notes how much of the log goes; not in a dry run.
+    Raises ``TidelogError``, ``StoreUnavailable``.
     """
     log = TableLog(store, table, clock)
     before = log.refresh().version
     # Listed before the log is read, so that the log names the files committed meanwhile.
     stored = [info for folder in folders for info in store.list(f"{table.root}{folder}")]
     commits = list(store.list(layout.table_log_prefix(table.root)))
-    state = log.refresh()
-    now_ms = clock.now_ms()
     if before == NO_LOG:
-        return TablePlan()
-    reconciled = checkpoint.reconciled_table(store, table.root, state.version, now_ms)
+        return ()
+    files = _unneeded(log, stored, retention_ms)
+    if any(deletion.why is Why.ORPHAN for deletion in files) and not is_dry_run:
+        Committer(log, new_id=new_id, engine="tidelog-maintenance").commit(Fence(version=before))
+        files = _unneeded(log, stored, retention_ms)
+    superseded = plan_log(
+        commits,
+        retention_ms=retention_ms,
+        commits_kept=limits.COMMITS_KEPT,
+        now_ms=clock.now_ms(),
+        is_loadable=partial(checkpoint.is_loadable, store, table.root),
+    )
+    if (below := cleaned_below(superseded)) and not is_dry_run:
+        note_cleaned(store, table.root, below)
+    return (*files, *superseded)
+
+
+def _unneeded(log: TableLog[Any], stored: Sequence[ObjectInfo], retention_ms: int) -> list[Deletion]:
+    """Those of the stored files that the table does not need at its head."""
+    store, root, now_ms = log.store, log.table.root, log.clock.now_ms()
+    reconciled = checkpoint.reconciled_table(store, root, log.refresh().version, now_ms)
     if reconciled is None:
-        return TablePlan()  # another process wrote a later checkpoint meanwhile: the next round looks again
-    files = plan_segments(
+        return []  # another process wrote a later checkpoint meanwhile: the next round looks again
+    return plan_segments(
         stored,
-        table.root,
+        root,
         live={plain_path(path) for path in pc.struct_field(present(reconciled, "add"), "path").to_pylist()},
         removed_at_ms={each.path: each.removed_at_ms for each in removed_segments(reconciled)},
         deletable_before_ms=now_ms - retention_ms,
         now_ms=now_ms,
     )
-    superseded = plan_log(
-        commits,
-        retention_ms=retention_ms,
-        commits_kept=limits.COMMITS_KEPT,
-        now_ms=now_ms,
-        is_loadable=partial(checkpoint.is_loadable, store, table.root),
-    )
-    has_orphans = any(deletion.why is Why.ORPHAN for deletion in files)
-
-    def prepare() -> None:
-        if has_orphans:
-            Committer(log, new_id=new_id, engine="tidelog-maintenance").commit(Fence(version=before))
-        if below := cleaned_below(superseded):
-            note_cleaned(store, table.root, below)
-
-    return TablePlan(deletions=(*files, *superseded), prepare=prepare)

@@ -15,7 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from compaction.collection import Why, deletable_before, gone_before, plan_segments
+from compaction.collection import Deletion, Why, deletable_before, gone_before, plan_segments
 from compaction.deletions import delete_all
 from compaction.key_plan import KeyCompaction, plan_key_compactions
 from compaction.log_cleanup import cleaned_below, plan_log
@@ -289,34 +289,17 @@ class TopicUpkeep:
         before = self._log.refresh().version
         # Listed before the log is read, so that the log names the segments committed meanwhile.
         stored = [info for below in (layout.SEGMENTS, layout.COMPACTED) for info in self._store.list(f"{root}{below}")]
-        state, reconciled = self._look()
-        if state.version == NO_LOG:
+        if before == NO_LOG:
             return
-        retention_ms = state.config.integer("deleted.file.retention.ms")
-        now_ms = self._clock.now_ms()
-        removed_at_ms = {removed.path: removed.removed_at_ms for removed in removed_segments(reconciled)}
-        deletable_before_ms = deletable_before(
-            removed_at_ms.values(),
-            retention_ms=retention_ms,
-            files_kept=state.config.integer("deleted.file.retention.count"),
-            now_ms=now_ms,
-        )
-        segments = plan_segments(
-            stored,
-            root,
-            live={live.segment.path for live in live_segments(reconciled)},
-            removed_at_ms=removed_at_ms,
-            deletable_before_ms=deletable_before_ms,
-            now_ms=now_ms,
-        )
-        if deletable_before_ms > now_ms - retention_ms:
-            self._note_deleted(stored, removed_at_ms, deletable_before_ms)
-        if not self._is_dry_run and any(deletion.why is Why.ORPHAN for deletion in segments):
+        segments = self._unneeded(stored)
+        if any(deletion.why is Why.ORPHAN for deletion in segments) and not self._is_dry_run:
             self._committer.commit(Fence(version=before))
+            segments = self._unneeded(stored)
+        config, now_ms = self._log.state.config, self._clock.now_ms()
         commits = plan_log(
             self._store.list(layout.log_prefix(self.topic)),
-            retention_ms=retention_ms,
-            commits_kept=state.config.integer("commit.retention.count"),
+            retention_ms=config.integer("deleted.file.retention.ms"),
+            commits_kept=config.integer("commit.retention.count"),
             now_ms=now_ms,
             is_loadable=partial(checkpoint.is_loadable, self._store, root),
         )
@@ -332,6 +315,29 @@ class TopicUpkeep:
                 at_once=self._policy.deletes_at_once,
                 is_dry_run=self._is_dry_run,
             )
+
+    def _unneeded(self, stored: Sequence[ObjectInfo]) -> list[Deletion]:
+        """Those of the stored segments that the table does not need at its head."""
+        state, reconciled = self._look()
+        retention_ms = state.config.integer("deleted.file.retention.ms")
+        now_ms = self._clock.now_ms()
+        removed_at_ms = {removed.path: removed.removed_at_ms for removed in removed_segments(reconciled)}
+        deletable_before_ms = deletable_before(
+            removed_at_ms.values(),
+            retention_ms=retention_ms,
+            files_kept=state.config.integer("deleted.file.retention.count"),
+            now_ms=now_ms,
+        )
+        if deletable_before_ms > now_ms - retention_ms:
+            self._note_deleted(stored, removed_at_ms, deletable_before_ms)
+        return plan_segments(
+            stored,
+            layout.topic_root(self.topic),
+            live={live.segment.path for live in live_segments(reconciled)},
+            removed_at_ms=removed_at_ms,
+            deletable_before_ms=deletable_before_ms,
+            now_ms=now_ms,
+        )
 
     def _note_deleted(
         self, stored: Sequence[ObjectInfo], removed_at_ms: Mapping[str, int], deletable_before_ms: int

@@ -2,7 +2,7 @@
 
 A committer that sleeps between the check of its segment's age and its put could commit a segment that maintenance deletes
 meanwhile. So maintenance moves the log on before it deletes orphans. The committer then finds its version taken, and checks
-again.
+again; or it came just before, and maintenance, which looks at the log behind the fence, finds that the segment is no orphan.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A transaction that a job decided and left is brought to its end by maintenance, unless it is still young."""
+"""A transaction that a job decided and left is brought to its end by maintenance, unless it is still young; one that it never
+decided is given up."""
 
 from __future__ import annotations
 
@@ -6,12 +7,17 @@ import uuid
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
+from compaction.job import Job
 from compaction.left_transactions import finish_left
 from compaction.report import LogReporter
+from compaction.workers import InThisProcess
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from log_format.delta.committer import Committer
+from log_format.errors import BackOff
+from log_format.limits import ORPHAN_GRACE_MS
 from log_format.records.schema import BATCH_SCHEMA
 from log_format.stores.memory import MemoryStore
 from log_format.topic.changes import CreateTopic
@@ -20,6 +26,7 @@ from log_format.topic.producer_id import JOB, issue
 from log_format.transactions.job import CommitJob
 from log_format.transactions.staged_records import STAGED, StagedRecords, encode_staged, staged_name, staged_prefix
 from log_format.transactions.without_gateway import TransactionFinishing
+from tests.support.clocks import ManualClock
 
 CLOCK = SystemClock()
 
@@ -61,3 +68,29 @@ def test_what_a_job_left_is_finished() -> None:
     assert ends() == [1, 1]
     assert [row.state for row in state.transactions.values()] == ["committed"]
     assert not list(store.list(STAGED))
+
+
+def test_what_was_staged_too_long_ago_is_given_up_before_it_goes() -> None:
+    """A job that slept for a day can't decide what maintenance deletes: the transaction would never come to its end. A dry run
+    gives nothing up, and what is younger may still be decided."""
+    clock = ManualClock()
+    store = MemoryStore(clock=clock)
+    finishing = TransactionFinishing(
+        store, clock, new_id=new_id, log_of=lambda topic: TopicLog(store, topic, clock), engine="tidelog-test"
+    )
+
+    def job(*, is_dry_run: bool = False) -> Job:
+        workers = InThisProcess(store)
+        return Job(store=store, workers=workers, clock=clock, report=LogReporter(), is_dry_run=is_dry_run)
+
+    old, young = (issue(JOB, clock.now_ms(), new_id(), b"key") for _ in range(2))
+    store.put(f"{staged_prefix(old)}{staged_name(0, 'a', None, new_id())}", b"records")
+    clock.pass_ms(ORPHAN_GRACE_MS + 1)
+    store.put(f"{staged_prefix(young)}{staged_name(0, 'a', None, new_id())}", b"records")
+    job(is_dry_run=True).run_round(collect=True)
+    assert not finishing.log.refresh().transactions
+    job().run_round(collect=True)
+    assert list(store.list_directories(STAGED)) == [young]
+    with pytest.raises(BackOff):
+        finishing.decide(CommitJob(transaction_id=old, staged=("x",), new_producer_id="p"))
+    assert finishing.decide(CommitJob(transaction_id=young, staged=("x",), new_producer_id="p")).state == "committing"

@@ -128,3 +128,17 @@ def test_what_tried_the_store_goes_after_a_day(bench: MaintenanceBench) -> None:
     bench.job().run_round(collect=True)
     assert [info.key for info in bench.store.list(layout.PROBES)] == [f"{layout.PROBES}under-way"]
     assert [event["why"] for event in bench.events("delete")] == [Why.PROBE.value]
+
+
+def test_one_damaged_table_holds_up_no_other(bench: MaintenanceBench) -> None:
+    """What left the other tables, and what was staged, is deleted all the same; the round says that it failed."""
+    Committer(TableLog(bench.store, access_table(), bench.clock), new_id=bench.new_id).commit(_role(bench, "a"))
+    bench.store.put(layout.table_commit_key(ROOT, 0), b"no commit")
+    orphan = f"{layout.ACCESS_ROOT}rows/orphan.parquet"
+    for left in (orphan, f"{layout.PROBES}left"):
+        bench.store.put(left, b"x")
+    bench.store.put(f"{ROOT}staged/j-1/0-x.arrow", b"x")
+    bench.clock.pass_ms(limits.ORPHAN_GRACE_MS + 1)
+    totals = bench.job().run_round(collect=True)
+    assert totals.failed_topics == 2
+    assert {event["key"] for event in bench.events("delete")} == {orphan, f"{layout.PROBES}left"}
