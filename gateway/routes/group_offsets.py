@@ -220,13 +220,14 @@ class Reset(_Which, example={"topics": ["flights"], "to": "earliest"}):
 
 
 class CommittedOffset(TypedDict):
-    """The next offset to read of a partition."""
+    """The next offset to read of a partition, and the topic that it belongs to: one made anew under the name is another one."""
 
     topic: fields.TopicName
     partition: fields.Partition
     offset: fields.Offset
     metadata: Metadata | None
     committed_at: fields.Timestamp
+    topic_id: fields.Opaque
 
 
 class CommittedOffsets(TypedDict):
@@ -391,6 +392,7 @@ def _offsets(rows: Sequence[OffsetRow]) -> CommittedOffsets:
                 "offset": row.position,
                 "metadata": row.metadata,
                 "committed_at": row.committed_at_ms,
+                "topic_id": row.topic_id,
             }
             for row in rows
             if row.position is not None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from tests.support.command_runs import runner
 from tests.support.gateway_process import GatewayProcess, running_gateway
 from tests.support.waiting import until
 from tidelog import Admin, Consumer, Producer, Record, TopicPartition
+from tidelog.calls.groups import GroupCalls
 from tidelog.errors import NoCommittedOffset, OffsetOutOfRange
 
 TOPIC = "orders"
@@ -221,3 +223,26 @@ def test_collect_goes_on_in_the_new_topic(url: str, tmp_path: Path, before: int,
                 found = [value.decode() for value in read(consumer, 20) if value is not None]
                 assert consumer.poll(300) == []
             assert sorted(found) == sorted(f"new-{turn}-{number}" for number in range(20))
+
+
+@pytest.mark.parametrize("subscribes", [True, False])
+def test_what_is_committed_is_no_place_in_a_topic_made_anew_behind_the_look(
+    url: str, filled: Callable[[str, int], None], monkeypatch: pytest.MonkeyPatch, subscribes: bool
+) -> None:
+    """The consumer has asked for the group's offsets, and before it reads the topic is another one: its start is read."""
+    filled("old", 10)
+    with Admin(url) as admin:
+        admin.commit_group_offsets("g", {PLACE: 5})
+    asked = GroupCalls.offsets
+
+    def and_then_made_anew(*arguments: Any) -> Any:
+        found = asked(*arguments)
+        if PLACE in found:
+            filled("new", 20)
+        return found
+
+    monkeypatch.setattr(GroupCalls, "offsets", and_then_made_anew)
+    with Consumer(*[TOPIC] * subscribes, bootstrap_servers=url, group="g") as consumer:
+        if not subscribes:
+            consumer.assign([PLACE])
+        assert read(consumer, 20) == values("new", 20)

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.engine.fetch_answer import FetchFrom
 from gateway.engine.shared_commits import SharedCommits
 from gateway.groups.membership.live_group import LiveGroup
 from gateway.groups.membership.session import Session
@@ -20,7 +21,7 @@ from log_format.groups.row import GroupChanges
 from log_format.groups.state import GroupsState, snapshot
 from tests.simulation.simulated.faults import Profile
 from tests.simulation.simulated.seeds import shows
-from tests.simulation.simulated_groups.world import FAULTY, PASSING, simulate_groups
+from tests.simulation.simulated_groups.world import FAULTY, PASSING, RENEWED, RENEWED_FAULTY, simulate_groups
 from tests.simulation.simulated_service.service import Code
 
 SEEDS_MAX = 150
@@ -79,7 +80,23 @@ async def _refuses_what_stands(self: Committed, *arguments: Any) -> Any:
     raise BackOff("The store does not show the group again.")
 
 
-_begin = LiveGroup.__init__
+def _counts_those_of_the_topic_before(group: Any, ids: Any) -> Any:
+    return {key: row for key, row in sorted(group.offsets.items()) if key[0] in ids}
+
+
+async def _takes_them_for_whatever_has_the_name(self: Committed, name: str, offsets: Any, *more: Any) -> Any:
+    return await _rows(self, name, [msgspec.structs.replace(one, topic_id=None) for one in offsets], *more)
+
+
+def _reads_whatever_has_the_name(**arguments: Any) -> FetchFrom:
+    return FetchFrom(**{**arguments, "topic_id": None})
+
+
+async def _drops_no_position(*_: Any) -> None:
+    """Keeps what a poll says, whichever topic it belongs to."""
+
+
+_begin, _rows = LiveGroup.__init__, Committed.rows
 _commit, _put = Committed.commit, Committed.put
 _decide, _deadline = SharedCommits.decide, Session.deadline_ms
 
@@ -135,6 +152,25 @@ PLANTED: dict[str, Planted] = {
             ("gateway.groups.membership.session.Session.deadline_ms", _ends_sessions_early),
         ),
         first_seed=94,
+    ),
+    "counts offsets of the topic before": Planted(
+        RENEWED, (("gateway.groups.offsets.incarnations.of_ids", _counts_those_of_the_topic_before),)
+    ),
+    "commits offsets for whatever has the name": Planted(
+        RENEWED_FAULTY,
+        (("gateway.groups.offsets.committed.Committed.rows", _takes_them_for_whatever_has_the_name),),
+        first_seed=16,
+    ),
+    "polls whatever has the name": Planted(
+        RENEWED,
+        (
+            ("gateway.groups.calls.polling.FetchFrom", _reads_whatever_has_the_name),
+            ("gateway.groups.calls.polling.Polling._drop_of_others", _drops_no_position),
+        ),
+        first_seed=13,
+    ),
+    "fetches whatever has the name": Planted(
+        RENEWED, (("gateway.routes.fetch.FetchFrom", _reads_whatever_has_the_name),), first_seed=60
     ),
 }
 

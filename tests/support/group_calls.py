@@ -140,7 +140,9 @@ class GroupCalls:
     def _offsets(self, answer: httpx.Response) -> dict[Key, int]:
         assert answer.status_code == 200, answer.text
         rows = answer.json()["offsets"]
-        assert all(row.keys() == {"topic", "partition", "offset", "metadata", "committed_at"} for row in rows)
+        assert all(
+            row.keys() == {"topic", "partition", "offset", "metadata", "committed_at", "topic_id"} for row in rows
+        )
         order = [(row["topic"], row["partition"]) for row in rows]
         assert order == sorted(set(order))
         return {(row["topic"], row["partition"]): row["offset"] for row in rows}

@@ -70,7 +70,7 @@ class GroupPositions(Positions):
             group = self._in_group()
             places = partitions or tuple(self._assignment)
             known = group.committed(places, Deadline(self._api_timeout_ms))
-            return {place: known.get(place) for place in places}
+            return {place: known[place].offset if place in known else None for place in places}
 
     def seek_to_committed(self, *partitions: TopicPartition) -> None:
         """Go on at the committed offsets, else as for a new partition; none named: in all assigned partitions."""

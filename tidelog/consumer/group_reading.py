@@ -26,7 +26,7 @@ from tidelog.consumer.committing import Committing
 from tidelog.consumer.membership import Membership
 from tidelog.deadline import Deadline
 from tidelog.errors import ClientClosed, FencedMember, NoCommittedOffset
-from tidelog.types.group import GroupMetadata
+from tidelog.types.group import CommittedOffset, GroupMetadata
 from tidelog.types.record import TopicPartition
 
 OnRebalance = Callable[[list[TopicPartition]], None]
@@ -103,10 +103,10 @@ class GroupReading:
         if self.committing.is_due:
             self.committing.start(self._assignment.positions())
 
-    def committed(self, places: Iterable[TopicPartition], deadline: Deadline) -> dict[TopicPartition, int]:
-        """The committed offsets, of the partitions that have one. Raises ``GatewayError``."""
+    def committed(self, places: Iterable[TopicPartition], deadline: Deadline) -> dict[TopicPartition, CommittedOffset]:
+        """What is committed, of the partitions for which something is. Raises ``GatewayError``."""
         known = self._calls.offsets(deadline)
-        return {place: known[place].offset for place in places if place in known}
+        return {place: known[place] for place in places if place in known}
 
     def reset_to(self, positions: Mapping[TopicPartition, int]) -> None:
         """Commit where the group begins in these, for which it had committed nothing. Raises ``GatewayError``."""
@@ -166,7 +166,10 @@ class GroupReading:
             self.committing.forget()
             known = self.committed(gained, deadline)
             for place in gained:
-                self._assignment.add(place, Progress(known.get(place), is_looked_up=True))
+                progress = Progress(is_looked_up=True)
+                if (begun := known.get(place)) is not None:
+                    progress.seek(begun.offset, begun.topic_id)
+                self._assignment.add(place, progress)
         self.membership.adopt(wanted)
         if gained and self._settings.on_assigned is not None:
             self._call_back(self._settings.on_assigned, gained)

@@ -151,7 +151,7 @@ class Reader:
             progress = self._assignment[place]
             progress.is_looked_up = True
             if place in known:
-                progress.seek(known[place])
+                progress.seek(known[place].offset, known[place].topic_id)
         return [place for place in places if place not in known]
 
     def fill(self, deadline: Deadline) -> bool:

@@ -33,13 +33,15 @@ class GroupMetadata(msgspec.Struct, frozen=True):
 
 
 class CommittedOffset(msgspec.Struct, frozen=True, kw_only=True):
-    """What a group has committed for a partition: ``offset`` is the next one to read; ``committed_at`` in milliseconds."""
+    """What a group has committed for a partition: ``offset`` is the next one to read; ``committed_at`` in milliseconds.
+    ``topic_id``: the topic that it belongs to, where the gateway tells it; one made anew under the name is another one."""
 
     topic: str
     partition: int
     offset: int
     metadata: str | None = None
     committed_at: int = 0
+    topic_id: str | None = None
 
 
 class GroupSummary(msgspec.Struct, frozen=True, kw_only=True):

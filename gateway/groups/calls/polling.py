@@ -86,10 +86,12 @@ class _Poll:
     deadline_ms: int
     positions: dict[Key, int]
     topic_ids: dict[Key, str]
-    """The topics that positions belong to, where that is not looked at yet."""
+    """The topics that positions belong to, as far as the caller told it or they were found here."""
     has_changed: bool
     """Whether any change that it asked for stands."""
     failed: dict[Key, TidelogError] = field(default_factory=dict)
+    unlooked: set[Key] = field(default_factory=set)
+    """Those of the caller's whose topic was not looked at yet."""
     made_anew: set[Key] = field(default_factory=set)
     """Partitions with a position in a topic that is no more: the present one is read from its start."""
     is_fenced: bool = False
@@ -137,6 +139,7 @@ class Polling:
                 deadline_ms=self._clock.monotonic_ms() + wish.limits.wait_ms_max,
                 positions=dict(wish.positions),
                 topic_ids=dict(wish.topic_ids),
+                unlooked=set(wish.topic_ids),
                 has_changed=wish.has_joined,
             )
             try:
@@ -178,6 +181,7 @@ class Polling:
             return
         committed = await self._committed.of_partitions(group.name, unknown)
         begun: list[NextOffset] = []
+        instead_of: dict[Key, int | None] = {}
         arrival_ms = self._clock.monotonic_ms()
         for number, key in enumerate(sorted(unknown), 1):
             if number % PARTITIONS_PER_STEP == 0:
@@ -188,7 +192,10 @@ class Polling:
                 failed[key] = error
                 continue
             start, end = state.log_start(key[1]), state.high_watermark(key[1])
-            offset = committed.get(key)
+            row = committed.get(key)
+            # The topic may have been made anew since.
+            offset = None if row is None or row.topic_id != state.topic_id else row.offset
+            poll.topic_ids[key] = state.topic_id or ""
             if offset is not None and start <= offset <= end:
                 positions[key] = offset
             elif wish.auto_offset_reset == "none":
@@ -196,9 +203,10 @@ class Polling:
             else:
                 is_at_start = wish.auto_offset_reset == "earliest" or key in poll.made_anew
                 positions[key] = start if is_at_start else end
-                begun.append(NextOffset(topic=key[0], partition=key[1], offset=positions[key]))
+                one = NextOffset(topic=key[0], partition=key[1], offset=positions[key], topic_id=state.topic_id)
+                begun.append(one)
+                instead_of[key] = offset
         if begun:
-            instead_of = {one.key: committed.get(one.key) for one in begun}
             try:
                 await self._committed.commit(group.name, begun, wish.member_id, heard.generation, instead_of=instead_of)
                 poll.has_changed = True
@@ -210,15 +218,15 @@ class Polling:
     async def _drop_of_others(self, poll: _Poll, heard: Heard) -> None:
         """Forget positions in topics that were made anew since."""
         arrival_ms = self._clock.monotonic_ms()
-        for key in keys_of(heard.readable) if poll.topic_ids else ():
-            belongs = poll.topic_ids.pop(key, None)
-            if belongs is None or key not in poll.positions:
+        for key in keys_of(heard.readable) if poll.unlooked else ():
+            if key not in poll.unlooked or key not in poll.positions:
                 continue
+            poll.unlooked.discard(key)
             try:
                 state = (await self._topics.fresh(key[0], arrival_ms)).existing()
             except TidelogError:
                 continue  # the fetch tells
-            if state.topic_id != belongs:
+            if state.topic_id != poll.topic_ids[key]:
                 del poll.positions[key]
                 poll.made_anew.add(key)
 
@@ -229,8 +237,14 @@ class Polling:
         keys = _rotated(sorted(key for key in keys_of(heard.readable) if key in poll.positions), poll.session)
         limits = replace(poll.wish.limits, wait_ms_max=wait_ms)
         wanted = [
-            FetchFrom(topic=topic, partition=number, offset=poll.positions[topic, number], filter=poll.wish.filter)
-            for topic, number in keys
+            FetchFrom(
+                topic=key[0],
+                partition=key[1],
+                offset=poll.positions[key],
+                filter=poll.wish.filter,
+                topic_id=poll.topic_ids.get(key),
+            )
+            for key in keys
         ]
         answer = await self._fetched(wanted, limits, memory, poll.wakeup)
         return None if answer is None else (keys, answer)

@@ -196,11 +196,12 @@ class Committed:
         waiting = frozenset(row.key for pending in group.pending.values() for row in pending.offsets)
         return await self._incarnations.valid(group, keys), waiting
 
-    async def of_partitions(self, name: str, keys: Iterable[Key]) -> dict[Key, int]:
-        """Committed offsets of those partitions that have one, nothing pending; a missing group has none. Raises ``BackOff``."""
+    async def of_partitions(self, name: str, keys: Iterable[Key]) -> dict[Key, OffsetRow]:
+        """What is committed for those of these partitions that have an offset, nothing pending; a missing group has none. Raises
+        ``BackOff``."""
         group = (await self._settled(name, waits_for_clients=True)).group(name)
         rows = await self._incarnations.valid(group, set(keys))
-        return {key: row.offset for key, row in rows.items() if row.offset is not None}
+        return {key: row for key, row in rows.items() if row.offset is not None}
 
     async def _settled(self, name: str, *, waits_for_clients: bool) -> GroupsState:
         state = await self._table.fresh()

@@ -50,6 +50,8 @@ class Profile:
     lists_from_key: bool = True
     """False: the store is like a directory, and no process lists a long log."""
     administration: float = 0.15
+    recreation: float = 0.0
+    """Of an actor that deletes topics and makes them anew, where there is one: in the other profiles there is none."""
     turns: int = 5
     """How often each producer sends."""
 

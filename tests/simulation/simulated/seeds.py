@@ -36,16 +36,18 @@ class Seeds:
             yield seed
 
 
-def seed_that_shows(seeds: Iterable[int], simulate: Callable[[int], object]) -> int | None:
-    """The first seed whose history breaks a promise or never comes to rest; None where none does. Prints what each takes."""
+def seed_that_shows(
+    seeds: Iterable[int], simulate: Callable[[int], object], tell: Callable[[str], None] = print
+) -> int | None:
+    """The first seed whose history breaks a promise or never comes to rest; None where none does. Tells what each takes."""
     for seed in seeds:
         began = time.process_time()
         try:
             simulate(seed)
         except (Violation, CorruptData, StillRunning) as problem:
-            print(f"seed {seed}, {time.process_time() - began:.1f} s: {problem}")
+            tell(f"seed {seed}, {time.process_time() - began:.1f} s: {problem}")
             return seed
-        print(f"seed {seed}, {time.process_time() - began:.1f} s: nothing")
+        tell(f"seed {seed}, {time.process_time() - began:.1f} s: nothing")
     return None
 
 

@@ -9,6 +9,8 @@
 5. What is acknowledged is in the table, all partitions of one request in one version. What is refused is not, neither before
    its refusal nor later.
 6. A rewrite of the table changes nothing.
+7. A position belongs to a topic, not to its name: 2 and 3 hold for each incarnation, and a commit for one that is gone
+   neither moves a position in the one that is there nor takes its offset away.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from log_format.delta.actions import Add, decode_commit
 from log_format.groups.row import TAG_GROUPS, GroupChanges, GroupRow, OffsetRow, PendingOffsets, decode_tag
@@ -25,6 +28,13 @@ Place = tuple[str, str, int]
 """Group, topic, partition."""
 Key = tuple[str, int]
 """Topic, partition."""
+
+
+class Offset(NamedTuple):
+    """The next record to read, and of which incarnation of the topic."""
+
+    offset: int
+    topic_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +57,17 @@ class Ledger:
         self._rows: dict[str, GroupRow] = {}
         self._pending: dict[tuple[str, str], PendingOffsets] = {}
         self._history: dict[Place, list[tuple[int, int | None]]] = defaultdict(lambda: [(-1, None)])
-        self._committed: list[dict[tuple[str, str], dict[Key, int]]] = []
+        """What a reader of the group's offsets is shown, since when."""
+        self._ids: dict[str, str | None] = {}
+        """The incarnation that each topic has."""
+        self._gone: set[str] = set()
+        self._committed: list[dict[tuple[str, str], dict[Key, Offset]]] = []
         self._holdings: dict[Place, Holding] = {}
         self._takers: dict[Place, list[str]] = defaultdict(list)
-        self._processed: dict[Place, set[int]] = defaultdict(set)
-        self._under_way: Counter[tuple[str, Place, int]] = Counter()
-        self._sent: dict[tuple[str, str, frozenset[tuple[Key, int]]], int] = {}
+        self._processed: dict[tuple[Place, str], set[int]] = defaultdict(set)
+        """By place and incarnation."""
+        self._under_way: Counter[tuple[str, Place, Offset]] = Counter()
+        self._sent: dict[tuple[str, str, frozenset[tuple[Key, Offset]]], int] = {}
         """How many commits stood when a member last sent these offsets."""
         self._replaced: set[str] = set()
 
@@ -85,31 +100,32 @@ class Ledger:
                 del self._holdings[group, *key]
                 self._note(f"{member} lets go of {group} {key}")
 
-    def processed(self, group: str, key: Key, offsets: Iterable[int]) -> None:
+    def processed(self, group: str, key: Key, topic_id: str, offsets: Iterable[int]) -> None:
         """A member that holds the partition has processed its records."""
-        self._processed[group, *key] |= set(offsets)
+        self._processed[(group, *key), topic_id] |= set(offsets)
         self.told["processed"] += 1
 
     # What they ask and are answered
 
-    def sends(self, group: str, member: str, offsets: Mapping[Key, int]) -> None:
+    def sends(self, group: str, member: str, offsets: Mapping[Key, Offset]) -> None:
         """A commit is on its way."""
         self._note(f"{member} of {group} commits {dict(offsets)}")
         self._sent[group, member, frozenset(offsets.items())] = len(self._committed)
         for key, offset in offsets.items():
             self._under_way[member, (group, *key), offset] += 1
 
-    def acknowledged(self, group: str, member: str, offsets: Mapping[Key, int]) -> None:
-        """It was answered with success."""
+    def acknowledged(self, group: str, member: str, offsets: Mapping[Key, Offset]) -> None:
+        """It was answered with success: what is of a topic that is gone may be left out."""
         self.told["commit acknowledged"] += 1
         self._note(f"{member} of {group} has committed {dict(offsets)}")
-        if not any(offsets.items() <= version.get((group, member), {}).items() for version in self._committed):
+        kept = {key: offset for key, offset in offsets.items() if offset.topic_id not in self._gone}
+        if kept and not any(kept.items() <= version.get((group, member), {}).items() for version in self._committed):
             raise Violation(
                 f"the commit of {dict(offsets)} by {member} was acknowledged and is not in the table as one"
             )
         self._arrived(group, member, offsets)
 
-    def refused(self, group: str, member: str, offsets: Mapping[Key, int], why: str) -> None:
+    def refused(self, group: str, member: str, offsets: Mapping[Key, Offset], why: str) -> None:
         """It was answered that it did not happen."""
         self.told[f"commit refused: {why}"] += 1
         since = self._sent[group, member, frozenset(offsets.items())]
@@ -120,7 +136,7 @@ class Ledger:
             raise Violation(f"the commit of {dict(offsets)} by {member} was refused ({why}) and stands")
         self._arrived(group, member, offsets)
 
-    def _arrived(self, group: str, member: str, offsets: Mapping[Key, int]) -> None:
+    def _arrived(self, group: str, member: str, offsets: Mapping[Key, Offset]) -> None:
         for key, offset in offsets.items():
             self._under_way[member, (group, *key), offset] -= 1
 
@@ -136,7 +152,7 @@ class Ledger:
 
     def landed(self, data: bytes, key: str) -> None:
         """A commit appeared in the store."""
-        version: dict[tuple[str, str], dict[Key, int]] = defaultdict(dict)
+        version: dict[tuple[str, str], dict[Key, Offset]] = defaultdict(dict)
         self._committed.append(version)
         for add in decode_commit(data, key).adds:
             all_changes = decode_tag(str((add.tags or {})[TAG_GROUPS]))
@@ -146,7 +162,20 @@ class Ledger:
             for changes in all_changes:
                 self._changed(changes, version)
 
-    def _changed(self, changes: GroupChanges, version: dict[tuple[str, str], dict[Key, int]]) -> None:
+    def topic_is(self, topic: str, topic_id: str | None) -> None:
+        """A topic was made or, None, deleted: what was committed of another incarnation is not shown any more."""
+        if (before := self._ids.get(topic)) is not None:
+            self._gone.add(before)
+        self._ids[topic] = topic_id
+        for place in [place for place in self._history if place[1] == topic]:
+            self._show(place)
+
+    def _show(self, place: Place) -> None:
+        row = self._offsets.get(place)
+        is_shown = row is not None and row.topic_id == self._ids.get(place[1])
+        self._history[place].append((self._now_ms(), row.offset if row is not None and is_shown else None))
+
+    def _changed(self, changes: GroupChanges, version: dict[tuple[str, str], dict[Key, Offset]]) -> None:
         for group in changes.groups:
             self._rows[group.group] = group
             members = [(one.member_id, one.target, one.held, one.acknowledged) for one in group.members]
@@ -157,13 +186,13 @@ class Ledger:
             if all(row.key not in {other.key for other in one.offsets} for one in settled):
                 self._moved(row)
             if row.member is not None and row.offset is not None:
-                version[row.group, row.member][row.key] = row.offset
+                version[row.group, row.member][row.key] = Offset(row.offset, row.topic_id)
             place = (row.group, *row.key)
             if row.offset is None:
                 self._offsets.pop(place, None)
             else:
                 self._offsets[place] = row
-            self._history[place].append((self._now_ms(), row.offset))
+            self._show(place)
         for pending in changes.pending:
             self._pending[pending.transaction_id, pending.group] = pending
         for one in settled:
@@ -180,13 +209,22 @@ class Ledger:
             return
         self._check_place(place, row.member)
         is_begun = row.offset == 0
-        if not is_begun and self._under_way[row.member, place, row.offset] <= 0:
+        if not is_begun and self._under_way[row.member, place, Offset(row.offset, row.topic_id)] <= 0:
             raise Violation(f"{row.member} has {row.offset} committed for {place}, which it does not ask for")
-        if before is not None and before.offset is not None and row.offset < before.offset:
-            raise Violation(f"{row.member} put {place} back from {before.offset} to {row.offset}")
-        skipped = set(range(row.offset)) - self._processed[place]
+        if before is not None and before.offset is not None:
+            self._check_step(place, before, row)
+        skipped = set(range(row.offset)) - self._processed[place, row.topic_id]
         if skipped:
             raise Violation(f"{row.member} has {row.offset} committed for {place}: nobody processed {sorted(skipped)}")
+
+    def _check_step(self, place: Place, before: OffsetRow, row: OffsetRow) -> None:
+        """A member's commit stands behind another row of the partition, both with an offset."""
+        if before.topic_id != row.topic_id:
+            self.told["first of a topic made anew"] += 1
+            if row.topic_id in self._gone and before.topic_id not in self._gone:
+                raise Violation(f"{row.member} took {before} away by {row}, whose topic is gone")
+        elif (row.offset or 0) < (before.offset or 0):
+            raise Violation(f"{row.member} put {place} back from {before.offset} to {row.offset}")
 
     def _moved_by_nobody(self, place: Place, row: OffsetRow) -> None:
         holding = self._holdings.get(place)
@@ -232,15 +270,15 @@ class Ledger:
     def finished(self, group: str, ends: Mapping[Key, int]) -> None:
         """A member that was left alone with the group has read and committed everything."""
         for key, end in ends.items():
-            row = self._offsets.get((group, *key))
-            if (0 if row is None else row.offset) != end:
+            row, topic_id = self._offsets.get((group, *key)), self._ids[key[0]] or ""
+            if (0 if row is None or row.topic_id != topic_id else row.offset) != end:
                 raise Violation(f"{group} ended with {row} for {key}, which ends at {end}")
-            if skipped := set(range(end)) - self._processed[group, *key]:
+            if skipped := set(range(end)) - self._processed[(group, *key), topic_id]:
                 raise Violation(f"nobody of {group} processed {sorted(skipped)} of {key}")
 
     def was_set_back(self, group: str, keys: Iterable[Key]) -> None:
         """A gateway answered that the offsets are at the beginning, and no member commits any more."""
         for key in keys:
             row = self._offsets.get((group, *key))
-            if row is None or row.offset != 0:
+            if row is None or row.offset != 0 or row.topic_id != self._ids[key[0]]:
                 raise Violation(f"{group} was set back, and has {row} for {key}")

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.simulation.simulated.faults import SECOND_MS
 from tests.simulation.simulated.scheduler import Scheduler
-from tests.simulation.simulated_groups.ledger import Key, Ledger
+from tests.simulation.simulated_groups.ledger import Key, Ledger, Offset
 from tests.simulation.simulated_service.network import Lost, Network, Reply
 from tests.simulation.simulated_service.service import Service
 
@@ -31,6 +31,8 @@ class Habits:
     die: float
     polls: bool
     """It uses ``poll``; else it joins, heartbeats, fetches and commits by calls of their own."""
+    says_ids: bool = False
+    """It says which topic its positions and commits belong to. Where topics are made anew every member does."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,9 +70,9 @@ class _Life:
     confirmed_ms: int
     """When the last request that was answered was sent."""
     keys: set[Key] = field(default_factory=set)
-    positions: dict[Key, int] = field(default_factory=dict)
+    positions: dict[Key, Offset] = field(default_factory=dict)
     """The next record to read."""
-    uncommitted: dict[Key, int] = field(default_factory=dict)
+    uncommitted: dict[Key, Offset] = field(default_factory=dict)
 
 
 class Member:
@@ -103,7 +105,7 @@ class Member:
         life = self._life
         if life is None or life.keys != set(ends) or life.uncommitted:
             return False
-        return all(life.positions.get(key) == end for key, end in ends.items())
+        return all(key in life.positions and life.positions[key].offset == end for key, end in ends.items())
 
     def leave(self) -> None:
         """At the very end."""
@@ -222,48 +224,54 @@ class Member:
         if life is None or not life.keys or self._is_expired():
             return
         topic, partition = key = around.rng.choice(sorted(life.keys))
-        offset = life.positions.get(key)
-        if offset is None:
-            offset = self._committed(key)
-        if offset is None:
+        position = life.positions.get(key) or self._committed(key)
+        if position is None:
             return
+        offset, topic_id = position
         path = f"/v1/topics/{topic}/partitions/{partition}/records?offset={offset}&max_records=4"
+        if self._habits.says_ids and topic_id:
+            path += f"&topic_id={topic_id}"
         reply = around.network.call(around.gateway_for(self._group), "GET", path, patience_ms=self._timeout_ms)
         if isinstance(reply, Reply) and reply.status == 200:
-            self._process(key, offset, reply.body["next_offset"])
+            self._process(key, reply.body)
 
-    def _committed(self, key: Key) -> int | None:
+    def _committed(self, key: Key) -> Offset | None:
         sent_ms = self._around.scheduler.now_ms
         reply = self._call("GET", "offsets")
         if reply is None or reply.status != 200:
             return None
-        found: dict[Key, int] = {(one["topic"], one["partition"]): one["offset"] for one in reply.body["offsets"]}
+        found = {
+            (one["topic"], one["partition"]): Offset(one["offset"], one["topic_id"]) for one in reply.body["offsets"]
+        }
         life = self._life
         assert life is not None
-        self._around.ledger.read(self._group, found, life.keys, sent_ms)
-        return found.get(key, 0)
+        self._around.ledger.read(self._group, {at: one.offset for at, one in found.items()}, life.keys, sent_ms)
+        return found.get(key, Offset(0, ""))
 
-    def _process(self, key: Key, start: int, end: int) -> None:
+    def _process(self, key: Key, part: Any) -> None:
+        """What an answer has."""
         life = self._life
+        end, topic_id = part["next_offset"], part["topic_id"]
+        start = part["records"][0]["offset"] if part["records"] else end
         if life is None or key not in life.keys or self._is_expired() or end < start:
             return
-        self._around.ledger.processed(self._group, key, range(start, end))
-        life.positions[key] = end
+        self._around.ledger.processed(self._group, key, topic_id, range(start, end))
+        life.positions[key] = Offset(end, topic_id)
         if end > start:
-            life.uncommitted[key] = end
+            life.uncommitted[key] = Offset(end, topic_id)
 
     def _commit(self) -> None:
         life, ledger = self._life, self._around.ledger
         if life is None or not life.uncommitted:
             return
         offsets = dict(life.uncommitted)
-        body = {"offsets": _listed(offsets), "member_id": life.member_id, "generation": life.generation}
+        body = {"offsets": self._listed(offsets), "member_id": life.member_id, "generation": life.generation}
         ledger.sends(self._group, life.member_id, offsets)
         reply = self._request("PUT", "offsets", body, self._timeout_ms)
         self._take_commit(life, offsets, reply)
         self._look_out(reply)
 
-    def _take_commit(self, life: _Life, offsets: dict[Key, int], reply: Reply | Lost) -> None:
+    def _take_commit(self, life: _Life, offsets: dict[Key, Offset], reply: Reply | Lost) -> None:
         ledger = self._around.ledger
         if reply is Lost.NO_ANSWER or (isinstance(reply, Reply) and reply.may_have_happened):
             ledger.told["commit in doubt"] += 1
@@ -286,14 +294,14 @@ class Member:
     def _poll(self) -> None:
         rng, life = self._around.rng, self._life
         body: dict[str, Any] = {"max_records": 4, "max_wait_ms": rng.choice((0, 0, 500, 2 * SECOND_MS))}
-        offsets: dict[Key, int] = {}
+        offsets: dict[Key, Offset] = {}
         if life is None:
             body |= self._joining
         else:
             offsets = dict(life.uncommitted) if rng.random() < 0.8 else {}
-            body |= {"member_id": life.member_id, "generation": life.generation, "commit": _listed(offsets)}
+            body |= {"member_id": life.member_id, "generation": life.generation, "commit": self._listed(offsets)}
             if rng.random() < 0.7:
-                body["positions"] = _listed(life.positions)
+                body["positions"] = self._listed(life.positions)
             self._around.ledger.sends(self._group, life.member_id, offsets)
         sent_ms = self._around.scheduler.now_ms
         reply = self._request("POST", "poll", body, self._timeout_ms)
@@ -311,13 +319,17 @@ class Member:
         life.generation = body["generation"]
         self._may_read(body["partitions"], sent_ms)
         for part in body["partitions"]:
-            if part.get("records"):
-                start = part["records"][0]["offset"]
-                self._process((part["topic"], part["partition"]), start, part["next_offset"])
-            elif "next_offset" in part:
-                self._process((part["topic"], part["partition"]), part["next_offset"], part["next_offset"])
+            if "next_offset" in part:
+                self._process((part["topic"], part["partition"]), part)
 
     # Requests
+
+    def _listed(self, offsets: Mapping[Key, Offset]) -> list[dict[str, Any]]:
+        return [
+            {"topic": key[0], "partition": key[1], "offset": one.offset}
+            | ({"topic_id": one.topic_id} if self._habits.says_ids else {})
+            for key, one in sorted(offsets.items())
+        ]
 
     def _call(self, method: str, path: str, body: Any = None) -> Reply | None:
         reply = self._request(method, path, body, self._timeout_ms)
@@ -333,7 +345,3 @@ class Member:
             self._around.ledger.told[reply.error_code] += 1
             if reply.error_code in _OUT:
                 self._end()
-
-
-def _listed(offsets: Mapping[Key, int]) -> list[dict[str, Any]]:
-    return [{"topic": key[0], "partition": key[1], "offset": offset} for key, offset in sorted(offsets.items())]

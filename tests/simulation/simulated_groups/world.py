@@ -8,6 +8,7 @@ with each group must be able to read and commit everything. ``simulate_groups(se
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -49,7 +50,10 @@ PASSING = replace(
     pause_ms_max=25 * SECOND_MS,
 )
 """Nothing is lost, but gateways stand still and others take their groups."""
-PROFILES = {CALM: 1, FAULTY: 3, STORMY: 2, PASSING: 3, HOSTILE: 1}
+RENEWED = replace(PASSING, name="renewed", recreation=0.5)
+RENEWED_FAULTY = replace(FAULTY, name="renewed, faulty", recreation=0.3)
+"""Topics are deleted and made anew under the members."""
+PROFILES = {CALM: 1, FAULTY: 3, STORMY: 2, PASSING: 3, HOSTILE: 1, RENEWED: 2, RENEWED_FAULTY: 2}
 
 
 def simulate_groups(
@@ -80,17 +84,37 @@ class GroupsWorld(GatewaysWorld):
         self.scheduler.start("begin", self.outside, self._begin)
 
     def _begin(self) -> None:
-        for topic, partition_count in TOPICS.items():
-            self.insist(
-                "POST", "/v1/topics", {"name": topic, "partition_count": partition_count, "config": {"flush.ms": 0}}
-            )
-            self._produce(topic, partition_count)
+        for topic in TOPICS:
+            self._make(topic)
         for group in GROUPS:
             assignor = self.rng.choice(tuple(ASSIGNORS))
             for index in range(MEMBERS):
                 self.actor(f"{group}-{index}", self._member(group, assignor, index).run)
             self.actor(f"operator of {group}", partial(self._operate, group))
         self.actor("misfortune", partial(self.misfortune, 2 * self.profile.turns))
+        if self.profile.recreation:
+            self.actor("renewer", self._renew)
+
+    def _make(self, topic: str) -> None:
+        """See to it that the topic is there, and has some more records."""
+        body = {"name": topic, "partition_count": TOPICS[topic], "config": {"flush.ms": 0}}
+        self.insist("POST", "/v1/topics", body)
+        records = [{"partition": p, "value": "x"} for p in range(TOPICS[topic]) for _ in range(RECORDS)]
+        # A deletion that comes late may hit the new topic.
+        while not self.ask_to_produce(topic, records):
+            self.insist("POST", "/v1/topics", body)
+
+    def _renew(self) -> None:
+        """Deletes topics, and makes them anew."""
+        for _ in range(self.profile.turns):
+            self.think()
+            if self.rng.random() < self.profile.recreation:
+                topic = self.rng.choice(list(TOPICS))
+                self.delete(topic)
+                if self.rng.random() < 0.5:
+                    self.think()
+                self._make(topic)
+                self.ledger.told["made anew"] += 1
 
     def _around(self) -> Around:
         """Each client has its own view of which gateway is right for a group."""
@@ -122,13 +146,10 @@ class GroupsWorld(GatewaysWorld):
             leave=rng.choice((0.0, 0.1)),
             die=rng.choice((0.0, 0.1)),
             polls=rng.random() < 0.4,
+            says_ids=self.profile.recreation > 0,
         )
         instance_id = f"instance-{index}" if rng.random() < 0.3 else None
         return Member(self._around(), group, joining, habits, instance_id)
-
-    def _produce(self, topic: str, partition_count: int) -> None:
-        records = [{"partition": p, "value": "x"} for p in range(partition_count) for _ in range(RECORDS)]
-        self.insist("POST", f"/v1/topics/{topic}/records", {"records": records})
 
     def _operate(self, group: str) -> None:
         """Looks at a group and now and then sets it back to its beginning, or ends it."""
@@ -159,10 +180,13 @@ class GroupsWorld(GatewaysWorld):
     def at_rest(self) -> None:
         """A member that is alone with a group reads and commits all; then the gateways end, which would never rest."""
         self.ledger.told["minutes"] += self.scheduler.now_ms // (60 * SECOND_MS)
-        for topic, partition_count in TOPICS.items():
-            self._produce(topic, partition_count)
+        if self.profile.recreation:
+            # A gateway that stands still may have a deletion yet whose client has asked again elsewhere.
+            self.scheduler.sleep_ms(2 * self.profile.pause_ms_max)
+        for topic in TOPICS:
+            self._make(topic)
         ends = self._ends()
-        habits = Habits(freeze=0, leave=0, die=0, polls=False)
+        habits = Habits(freeze=0, leave=0, die=0, polls=False, says_ids=True)
         for group in GROUPS:
             row_assignor = self._assignor_of(group)
             member = Member(self._around(), group, {"assignor": row_assignor, "topics": sorted(TOPICS)}, habits)
@@ -236,3 +260,8 @@ class GroupsWorld(GatewaysWorld):
         if version is not None and key.startswith(layout.CONSUMER_OFFSETS_ROOT):
             self.scheduler.note(f"version {version} of the groups stands: {data[:60]!r}")
             self.ledger.landed(data, key)
+        elif version is not None and key.startswith(layout.TOPICS):
+            for action in map(json.loads, data.splitlines()):
+                if (made := action.get("metaData")) is not None:
+                    is_gone = made["configuration"].get("tidelog.deleted") == "true"
+                    self.ledger.topic_is(key.split("/")[1], None if is_gone else made["id"])

@@ -106,6 +106,32 @@ class GatewaysWorld(World):
                 return reply
             self.think()
 
+    def ask_to_produce(self, topic: str, records: Sequence[Any]) -> bool:
+        """Append to a topic, perhaps twice; False: there is no such topic."""
+        while True:
+            reply = self.network.call(
+                self.rng.choice(self.services), "POST", f"/v1/topics/{topic}/records", {"records": records}
+            )
+            if isinstance(reply, Reply) and (reply.status == 200 or reply.error_code == "UNKNOWN_TOPIC"):
+                return reply.status == 200
+            self.think()
+
+    def delete(self, topic: str) -> None:
+        """Delete the topic that is there. Behind a lost answer look, and ask again where it is the same one."""
+        path = f"/v1/topics/{topic}"
+        meant: str | None = None
+        while True:
+            found = self.network.call(self.rng.choice(self.services), "GET", path)
+            if isinstance(found, Reply) and found.status in {200, 404}:
+                found_id = found.body.get("topic_id")
+                meant = meant or found_id
+                if found_id is None or found_id != meant:
+                    return
+                reply = self.network.call(self.rng.choice(self.services), "DELETE", path)
+                if isinstance(reply, Reply) and reply.status in {204, 404}:
+                    return
+            self.think()
+
     @abstractmethod
     def start_service(self) -> Service:
         """One more gateway."""

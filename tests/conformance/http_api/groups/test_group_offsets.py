@@ -35,6 +35,7 @@ def test_a_commit_makes_the_group(api: Api, group: GroupCalls) -> None:
     rows = answer.json()["offsets"]
     for row in rows:
         assert before_ms - 60_000 <= row.pop("committed_at") <= int(time.time() * 1000) + 60_000
+        assert row.pop("topic_id") == api.http.get(f"/v1/topics/{topic}").json()["topic_id"]
     assert rows == [offsets[1], offsets[0]]
     assert group.describe() == {
         "group": group.name,

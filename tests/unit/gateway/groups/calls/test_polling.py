@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from gateway.engine.fetch_answer import FetchLimits
+from gateway.engine.fetch_answer import Fetched, FetchLimits
 from gateway.groups.calls.groups import Joining
 from gateway.groups.calls.polling import Polling, PollWish
+from gateway.groups.offsets.committed import NextOffset
 from log_format.errors import ErrorCode, RequestRefused
-from tests.support.engine import Gateway, make_gateway
+from tests.support.engine import Gateway, make_gateway, values_of
 
 SESSION_MS = 1_000
 
@@ -146,3 +148,36 @@ async def test_a_group_that_is_deleted_twice_at_once(gateway: Gateway) -> None:
         group = await groups.of_member("g", member.member_id)
         assert group.member(member.member_id)
         await group.leave([member.member_id])
+
+
+@pytest.mark.parametrize("moment", ["behind the offsets", "behind the positions"])
+async def test_what_is_committed_is_no_place_in_a_topic_made_anew_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """The topic is made anew between the looks of one poll: its first records are given, not those from the old offset on."""
+    gateway = make_gateway()
+    await gateway.append(await gateway.topic(flush_ms=0), [b"old 0", b"old 1"])
+    groups = gateway.engine.groups
+    await groups.committed.commit("g", [NextOffset(topic="t", partition=0, offset=1)], None, None)
+    group, joined = await groups.join("g", _joining())
+
+    async def make_anew() -> None:
+        await gateway.engine.administration.delete("t")
+        await gateway.append(await gateway.topic(flush_ms=0), [b"new 0", b"new 1"])
+
+    before = groups.committed.of_partitions if moment == "behind the offsets" else groups.polling._find_positions
+
+    async def and_then_made_anew(*arguments: Any) -> Any:
+        found = await before(*arguments)
+        await make_anew()
+        return found
+
+    if moment == "behind the offsets":
+        monkeypatch.setattr(groups.committed, "of_partitions", and_then_made_anew)
+    else:
+        monkeypatch.setattr(groups.polling, "_find_positions", and_then_made_anew)
+    wish = replace(_wish(joined.member.member_id, 1, 0), positions={})
+    polled = await groups.polling.poll(group, wish, gateway.memory)
+    (part,) = polled.answer.parts
+    assert isinstance(part, Fetched)
+    assert values_of(part) == [b"new 0", b"new 1"]
