@@ -95,7 +95,7 @@ class Reset:
                     code=ErrorCode.NO_COMMITTED_OFFSET,
                 )
             offset = position + (to.shift or 0)
-        return NextOffset(topic=key[0], partition=key[1], offset=min(max(offset, start), end))
+        return NextOffset(topic=key[0], partition=key[1], offset=min(max(offset, start), end), topic_id=state.topic_id)
 
 
 def _planned(name: str, one: NextOffset) -> OffsetRow:
@@ -103,7 +103,7 @@ def _planned(name: str, one: NextOffset) -> OffsetRow:
         group=name,
         topic=one.topic,
         partition=one.partition,
-        topic_id="",
+        topic_id=one.topic_id or "",
         offset=one.offset,
         metadata=one.metadata,
         member=None,
