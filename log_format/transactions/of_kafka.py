@@ -111,11 +111,11 @@ class BeginNext:
 def of_epoch(state: TransactionsView, transactional_id: str, producer_id: str, epoch: int, owner: str = "") -> Outcome:
     """The newest row of the transactional id, if it is of this producer, epoch and owner (a fingerprint); else the refusal.
 
-    It is the same for another's epoch as for one that was never issued.
+    Its owner is told of any other epoch that it is fenced, also of one that is still to come. Anybody else is told the same of
+    another's epoch as of one that was never issued.
     """
     known = state.producers.get(transactional_id)
-    is_issued = known is not None and known.producer_id == producer_id and epoch <= known.epoch
-    if known is None or not is_issued or not is_told(known, epoch, owner):
+    if known is None or known.producer_id != producer_id or not is_told(known, epoch, owner):
         return RequestRefused(
             f"Epoch {epoch} of producer {producer_id} is not one of {transactional_id!r}.",
             code=ErrorCode.UNKNOWN_PRODUCER,

@@ -18,10 +18,14 @@ class KafkaGateway(GatewayProcess):
 
 
 @contextlib.contextmanager
-def kafka_gateway(store: str | Path, log_path: Path, *settings: str, **more: Any) -> Iterator[KafkaGateway]:
-    """One that runs, and ends with the block: with status 0."""
-    address = f"127.0.0.1:{free_port()}"
-    gateway = KafkaGateway(store, log_path, "--kafka-listen", address, *settings, **more)
+def kafka_gateway(
+    store: str | Path, log_path: Path, *settings: str, told: str = "127.0.0.1", **more: Any
+) -> Iterator[KafkaGateway]:
+    """One that runs, and ends with the block: with status 0. ``told`` is the host that clients are told."""
+    port = free_port()
+    address = f"{told}:{port}"
+    listening = ("--kafka-listen", f"127.0.0.1:{port}", "--kafka-advertised", address)
+    gateway = KafkaGateway(store, log_path, *listening, *settings, **more)
     gateway.kafka = address
     try:
         yield gateway

@@ -268,3 +268,24 @@ def test_partitions_join_a_transaction_together_or_not_at_all(gateway: KafkaGate
         assert state() == "Empty"
         assert joined((topic, (0, 1))) == dict.fromkeys([(topic, 0), (topic, 1)], KafkaError.none)
         assert state() == "Ongoing"
+
+
+def test_an_epoch_beyond_the_newest_is_fenced_and_an_unknown_producer_is_not(gateway: KafkaGateway) -> None:
+    """As by a broker: an epoch of the transactional id's own producer that never began is ``PRODUCER_FENCED``, which ends a client;
+    another producer id is ``INVALID_PRODUCER_ID_MAPPING``."""
+    name = "beyond"
+    with Wire(gateway.kafka) as wire:
+        init = {"transactional_id": name, "transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
+        begun = wire.call("init_producer_id", 4, **init)
+
+        def told(producer_id: int, epoch: int, version: int) -> tuple[KafkaError, KafkaError]:
+            producer = {"transactional_id": name, "producer_id": producer_id, "producer_epoch": epoch}
+            added = wire.call("add_offsets_to_txn", version, **producer, group_id="beyond")
+            ended = wire.call("end_txn", version, **producer, committed=True)
+            return added.error_code, ended.error_code
+
+        fenced, old = KafkaError.producer_fenced, KafkaError.invalid_producer_epoch
+        assert told(begun.producer_id, begun.producer_epoch + 1, 2) == (fenced, fenced)
+        assert told(begun.producer_id, begun.producer_epoch + 1, 1) == (old, old)
+        mapping = KafkaError.invalid_producer_id_mapping
+        assert told(begun.producer_id + 7, begun.producer_epoch, 2) == (mapping, mapping)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -148,15 +148,15 @@ def _has_offsets(servers: str) -> bool:
 
 
 @contextlib.contextmanager
-def broker(directory: Path) -> Iterator[str]:
-    """The address of a broker of Apache Kafka, which runs until the block ends."""
+def broker(directory: Path, *, told: str = "127.0.0.1", settings: Mapping[str, object] | None = None) -> Iterator[str]:
+    """The address of a broker of Apache Kafka, which runs until the block ends: by the name that it tells clients."""
     port = _port()
-    with _started_broker(directory, port) as running:
+    with _started_broker(directory, port, told, settings or {}) as running:
         until(lambda: "Kafka Server started" in running.log.read_text(), "the broker", running)
-        yield f"127.0.0.1:{port}"
+        yield f"{told}:{port}"
 
 
-def _started_broker(directory: Path, port: int) -> Running:
+def _started_broker(directory: Path, port: int, told: str, more: Mapping[str, object]) -> Running:
     data = directory / "broker"
     settings = _properties(
         directory / "server.properties",
@@ -165,7 +165,7 @@ def _started_broker(directory: Path, port: int) -> Running:
             "node.id": 1,
             "controller.quorum.voters": f"1@127.0.0.1:{(controller := _port())}",
             "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "advertised.listeners": f"PLAINTEXT://{told}:{port}",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",
@@ -178,6 +178,7 @@ def _started_broker(directory: Path, port: int) -> Running:
             "share.coordinator.state.topic.min.isr": 1,
             "auto.create.topics.enable": "false",
             "group.initial.rebalance.delay.ms": 0,
+            **more,
         },
     )
     uuid = run(java("kafka.tools.StorageTool", "random-uuid")).split()[-1]

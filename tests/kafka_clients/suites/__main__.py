@@ -1,0 +1,131 @@
+"""Runs clients' own tests of themselves against a gateway, and prints what fails that is not allowed to.
+
+Each suite has a gateway of its own. ``--beside`` runs it against a broker of Apache Kafka, too. ``--servers`` names another
+address. Suites of Go are fetched by Go; the others need a checkout of the client's repository (``--kafkajs CHECKOUT``), and are
+left out without one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tests.kafka_clients.suites import confluent_kafka, franz_go, kafka_go, kafka_python, kafkajs, librdkafka, sarama
+from tests.kafka_clients.suites.reasons import Row, judged
+from tests.kafka_clients.suites.suite import NothingRan, Outcomes, Place, Suite
+from tests.kafka_clients.tried.connect import broker
+from tests.support.kafka_gateway import kafka_gateway
+
+SUITES: Final = (
+    franz_go.SUITE,
+    kafka_go.SUITE,
+    sarama.SUITE,
+    kafka_python.SUITE,
+    kafkajs.SUITE,
+    confluent_kafka.SUITE,
+    *librdkafka.SUITES,
+)
+_CHECKOUTS: Final = ("kafka-python", "kafkajs", "confluent-kafka", "librdkafka")
+
+
+def main() -> int:
+    """1 where a test fails that is not allowed to, or one passes that is said to fail."""
+    given = _options().parse_args()
+    wanted = given.only.split(",") if given.only else [suite.name for suite in SUITES]
+    rows: list[Row] = []
+    with contextlib.ExitStack() as stack:
+        kept = given.logs or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-suites-")))
+        for suite in SUITES:
+            checkout = _checkout(given, suite)
+            if suite.name not in wanted:
+                continue
+            if suite.needs_checkout and checkout is None:
+                print(f"{suite.name}: left out, no checkout is given", file=sys.stderr)
+                continue
+            rows += _both(suite, kept.resolve() / suite.name, checkout, given)
+    return _print(rows)
+
+
+def _options() -> argparse.ArgumentParser:
+    options = argparse.ArgumentParser(prog="python -m tests.kafka_clients.suites", description=__doc__)
+    options.add_argument("--only", help="suites, comma-separated: " + ", ".join(suite.name for suite in SUITES))
+    options.add_argument("--servers", help="bootstrap servers; without it each suite has a gateway of its own")
+    options.add_argument("--beside", action="store_true", help="run each against a broker of Apache Kafka, too")
+    options.add_argument("--tests", help="which tests, in the words of the suite's runner (-run, -k, -t, numbers)")
+    options.add_argument("--logs", type=Path, help="a new directory that keeps what the suites print")
+    for name in _CHECKOUTS:
+        options.add_argument(f"--{name}", type=Path, metavar="CHECKOUT", help=f"a checkout of {name}'s repository")
+    return options
+
+
+def _checkout(given: argparse.Namespace, suite: Suite) -> Path | None:
+    """What was given for the suite, or for the one whose name begins as its own."""
+    for name in _CHECKOUTS:
+        path: Path | None = getattr(given, name.replace("-", "_"))
+        if path is not None and suite.name.startswith(name) and suite.needs_checkout:
+            return path.resolve()
+    return None
+
+
+def _both(suite: Suite, directory: Path, checkout: Path | None, given: argparse.Namespace) -> list[Row]:
+    def outcomes(where: str, servers: str) -> Outcomes:
+        place = directory / where
+        place.mkdir(parents=True)
+        return suite.run(Place(servers=servers, directory=place, checkout=checkout, chosen=given.tests))
+
+    try:
+        with _gateway(suite, directory, given.servers) as servers:
+            here = outcomes("here", servers)
+        there: Outcomes = {}
+        if given.beside:
+            with _broker(suite, directory) as servers:
+                there = outcomes("beside", servers)
+    except NothingRan as nothing:
+        return [Row(suite.name, "no test ran", "fail", "", str(nothing), is_wrong=True)]
+    return judged(suite.name, here, there, all_ran=given.tests is None)
+
+
+@contextlib.contextmanager
+def _gateway(suite: Suite, directory: Path, servers: str | None) -> Iterator[str]:
+    directory.mkdir(parents=True)
+    if servers is not None:
+        yield servers
+        return
+    automatic = ("--auto-create-topics", str(suite.partitions)) if suite.partitions else ()
+    store, log = directory / "store", directory / "gateway.log"
+    with kafka_gateway(store, log, *automatic, *suite.gateway_settings, told="localhost") as gateway:
+        yield gateway.kafka
+
+
+@contextlib.contextmanager
+def _broker(suite: Suite, directory: Path) -> Iterator[str]:
+    automatic = {
+        "auto.create.topics.enable": str(bool(suite.partitions)).lower(),
+        "num.partitions": str(suite.partitions or 1),
+    }
+    with broker(directory, told="localhost", settings=automatic | dict(suite.broker_settings)) as servers:
+        yield servers
+
+
+def _print(rows: list[Row]) -> int:
+    print("|  | suite | test | here | Apache Kafka | reason |\n|---|---|---|---|---|---|")
+    for row in rows:
+        cells = (row.suite, row.test, row.here, row.beside, row.reason)
+        words = [cell.replace("|", "\\|").replace("\n", " ") for cell in cells]
+        print(f"| {'**!**' if row.is_wrong else ''} | {' | '.join(words)} |")
+    print("\n| suite | passed | failed, allowed | wrong | skipped |\n|---|---|---|---|---|")
+    for suite in dict.fromkeys(row.suite for row in rows):
+        own = [row for row in rows if row.suite == suite]
+        wrong = sum(row.is_wrong for row in own)
+        words = [row.here for row in own if not row.is_wrong]
+        print(f"| {suite} | {words.count('pass')} | {words.count('fail')} | {wrong} | {words.count('skip')} |")
+    return int(not rows or any(row.is_wrong for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""confluent-kafka-python: its integration tests of administrator, consumer, producer and share consumer.
+
+From a checkout, with the package of the checkout's version.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from tests.kafka_clients.suites.suite import NothingRan, Outcomes, Place, Suite, output_of
+from tests.kafka_clients.tried.programs import kept
+
+_SECONDS_MAX: Final = 2400
+_TEST_SECONDS_MAX: Final = 180
+_PARTS: Final = ("admin", "consumer", "producer", "share_consumer")
+_OUTCOME: Final = re.compile(r"^(PASSED|FAILED|ERROR|SKIPPED) tests/integration/\S*?(\w+)\.py::(\S+)", re.MULTILINE)
+_WORDS: Final = {"PASSED": "pass", "FAILED": "fail", "ERROR": "fail", "SKIPPED": "skip"}
+_NEEDED: Final = ("pytest", "pytest-timeout", "pytest-asyncio", "async-timeout", "psutil", "requests-mock", "respx")
+_VERSION: Final = re.compile(r'^version\s*=\s*"([^"]+)"', re.MULTILINE)
+
+
+def _run(place: Place) -> Outcomes:
+    environment = {**os.environ, "BROKERS": place.servers}
+    environment.pop("PYTHONPATH", None)
+    options = [
+        "-q",
+        "-rA",
+        "--tb=short",
+        "--show-capture=no",
+        f"--timeout={_TEST_SECONDS_MAX}",
+        "-p",
+        "no:cacheprovider",
+    ]
+    chosen = [] if place.chosen is None else ["-k", place.chosen]
+    parts = [f"tests/integration/{part}" for part in _PARTS]
+    command = [str(_python(place.sources)), "-m", "pytest", *options, *chosen, *parts]
+    told = output_of(command, place.sources, environment, place.directory / "log", seconds=_SECONDS_MAX)
+    found = {f"{file}::{name}": _WORDS[word] for word, file, name in _OUTCOME.findall(told)}
+    if not found:
+        raise NothingRan(told[-3000:])
+    return found
+
+
+def _python(checkout: Path) -> Path:
+    """Of an environment with the package, and what its tests need, made once for each version."""
+    found = _VERSION.search((checkout / "pyproject.toml").read_text())
+    if found is None:
+        raise NothingRan(f"no version in {checkout}/pyproject.toml")
+    place = kept() / f"confluent-kafka-{found[1]}"
+    python = place / "bin" / "python"
+    if not (place / "complete").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
+        package = f"confluent-kafka[schemaregistry,avro,json,protobuf,rules]=={found[1]}"
+        trivup = [str(path) for path in sorted((checkout / "tests" / "trivup").glob("*.tar.gz"))]
+        subprocess.run([str(python), "-m", "pip", "install", "-q", package, *_NEEDED, *trivup], check=True)
+        (place / "complete").touch()
+    return python
+
+
+SUITE: Final = Suite(name="confluent-kafka", run=_run, needs_checkout=True)
