@@ -40,7 +40,7 @@ kafka-clients: $(STAMP) ## Run programs written for Kafka, unchanged, against a 
 	@sh scripts/kafka_clients.sh install
 	.venv/bin/python -m tests.kafka_clients --beside $(ARGS)
 
-kafka-suites: $(STAMP) ## Run franz-go's own tests against a gateway (needs Go), and kafka-python's with ARGS="--kafka-python CHECKOUT"
+kafka-suites: $(STAMP) ## Run Kafka clients' own tests against a gateway (needs Go), more with ARGS="--kafkajs CHECKOUT --librdkafka CHECKOUT …"
 	.venv/bin/python -m tests.kafka_clients.suites $(ARGS)
 
 simulate: $(STAMP) ## Run SEEDS (default 10000) histories of the log's core and of whole gateways under misfortune, and without any

@@ -13,8 +13,8 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.kafka.administered import NO_ERROR, each, told_error
 from gateway.kafka.call import Answer, KafkaCall
-from gateway.kafka.calls.metadata import brokers_here, cluster_id
-from log_format.access.acls import CLUSTER, Operation
+from gateway.kafka.calls.metadata import brokers_here, cluster_id, cluster_operations
+from log_format.access.acls import CLUSTER
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.topic.state import TopicState
 
@@ -23,11 +23,6 @@ PARTITIONS_TOLD_MAX: Final = 100_000
 _TOPICS_AT_ONCE: Final = 500
 _BROKERS: Final = 1
 """Endpoint type: the other is controllers, which there are none of."""
-_NOT_ASKED: Final = -(2**31)
-_CLUSTER_OPERATIONS: Final[tuple[tuple[int, Operation], ...]] = ((7, "Alter"), (8, "Describe"), (10, "Describe"))
-"""Kafka's bits of operations that a caller may have on the cluster: Alter, Describe, DescribeConfigs."""
-_ALL_OPERATIONS: Final = sum(1 << bit for bit in (5, 7, 8, 9, 10, 11, 12))
-"""What a broker without an authorizer tells."""
 _UNKNOWN_BYTES: Final = -1
 
 
@@ -54,9 +49,7 @@ async def describe_cluster(call: KafkaCall, request: Any) -> Answer:
             }
             for one in (brokers if asks_for_brokers else ())
         ],
-        cluster_authorized_operations=_operations(call)
-        if request.include_cluster_authorized_operations
-        else _NOT_ASKED,
+        cluster_authorized_operations=cluster_operations(call, request),
     )
 
 
@@ -140,9 +133,3 @@ def _sizes(state: TopicState, partitions: Iterable[int]) -> dict[str, Any]:
             if 0 <= partition < state.partition_count
         ],
     }
-
-
-def _operations(call: KafkaCall) -> int:
-    if not call.gateway.rights.enforced:
-        return _ALL_OPERATIONS
-    return sum(1 << bit for bit, operation in _CLUSTER_OPERATIONS if call.allows(operation, "cluster", CLUSTER))

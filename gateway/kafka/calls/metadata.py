@@ -26,7 +26,7 @@ from gateway.kafka.errors import kafka_error
 from gateway.kafka.looking import looked_at
 from gateway.kafka.wire.messages import encoded_body
 from gateway.kafka.wire.splicing import with_field
-from log_format.access.acls import Operation
+from log_format.access.acls import CLUSTER, Operation
 from log_format.errors import BackOff, RequestRefused, TidelogError, UnknownTopic
 from log_format.topic.config import check_topic_name
 from log_format.topic.state import TopicState
@@ -51,6 +51,10 @@ _OPERATIONS: Final[dict[int, tuple[Operation, ...]]] = {
     11: ("Alter",),
 }
 """Kafka's codes of operations on a topic, by the right that allows each here."""
+_CLUSTER_OPERATIONS: Final[tuple[tuple[int, Operation], ...]] = ((7, "Alter"), (8, "Describe"), (10, "Describe"))
+"""Kafka's bits of operations that a caller may have on the cluster: Alter, Describe, DescribeConfigs."""
+_ALL_CLUSTER_OPERATIONS: Final = sum(1 << bit for bit in (5, 7, 8, 9, 10, 11, 12))
+"""What a broker without an authorizer tells."""
 _NOT_ASKED: Final = -(2**31)
 _BEHIND: Final = {8: 4, 9: 4, 10: 4, 13: 2}
 """Bytes of plain fields behind the topics, by version."""
@@ -86,6 +90,7 @@ async def metadata(call: KafkaCall, request: Any) -> Answer:
         controller_id=brokers[0].node_id,
         topics=(),
         error_code=KafkaError.none,
+        cluster_authorized_operations=cluster_operations(call, request),
     )
     topics = await _encoded(call, told)
     return Encoded(tuple(with_field(empty, len(topics), topics, behind=_BEHIND.get(call.version, 0))))
@@ -103,6 +108,15 @@ def cluster_id(call: KafkaCall) -> str:
     """The store's."""
     keys = call.gateway.peers.keys
     return CLUSTER_ID if keys is None else keys.cluster_id
+
+
+def cluster_operations(call: KafkaCall, request: Any) -> int:
+    """What the caller may do with the cluster, where the request asks."""
+    if not getattr(request, "include_cluster_authorized_operations", False):
+        return _NOT_ASKED
+    if not call.gateway.rights.enforced:
+        return _ALL_CLUSTER_OPERATIONS
+    return sum(1 << bit for bit, operation in _CLUSTER_OPERATIONS if call.allows(operation, "cluster", CLUSTER))
 
 
 def _here(call: KafkaCall) -> int:

@@ -102,6 +102,16 @@ def test_without_rights_there_are_no_quotas_and_all_operations(gateway: KafkaGat
     assert (quotas.error_code, quotas.entries) == (ErrorCode.none, ())
     cluster = wire.call("describe_cluster", 0, include_cluster_authorized_operations=True)
     assert cluster.cluster_authorized_operations == CLUSTER_OPERATIONS
+    for version, asks in ((8, True), (10, True), (9, False)):
+        told = wire.call(
+            "metadata",
+            version,
+            topics=(),
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=asks,
+            include_topic_authorized_operations=False,
+        )
+        assert told.cluster_authorized_operations == (CLUSTER_OPERATIONS if asks else -(2**31)), version
     joined(wire, "operated", "operated")
     for asks, expected in ((True, GROUP_OPERATIONS), (False, -(2**31))):
         for name, version in (("describe_groups", 5), ("consumer_group_describe", 1)):

@@ -271,8 +271,8 @@ def test_partitions_join_a_transaction_together_or_not_at_all(gateway: KafkaGate
 
 
 def test_an_epoch_beyond_the_newest_is_fenced_and_an_unknown_producer_is_not(gateway: KafkaGateway) -> None:
-    """As by a broker: an epoch of the transactional id's own producer that never began is ``PRODUCER_FENCED``, which ends a client;
-    another producer id is ``INVALID_PRODUCER_ID_MAPPING``."""
+    """As by a broker: an epoch of the transactional id's own producer that never began is ``PRODUCER_FENCED``, which ends a
+    client; another producer id is ``INVALID_PRODUCER_ID_MAPPING``."""
     name = "beyond"
     with Wire(gateway.kafka) as wire:
         init = {"transactional_id": name, "transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}

@@ -1,5 +1,19 @@
 """Runs clients' own tests of themselves against a gateway, and prints what fails that is not allowed to.
 
+========================  ==================================================================================
+``suite``                 what a suite is, and where it runs
+``reasons``               which tests may fail, and which are left out, each with its reason
+``go_modules``            a Go module in a copy of its own, and what ``go test`` tells
+``franz_go`` …            a file for each suite
+``allowed/``              of each suite a line for each test that fails: ``test | reason``
+``left_out/``             of each suite a line for the tests that are not run: ``pattern | reason``
+========================  ==================================================================================
+
+1. A test that fails and is not allowed to is a failure of the run. So is one that passes and is said to fail, and a line of
+   ``allowed/`` whose test did not run: it is to go.
+2. A reason that begins with ``as Apache Kafka:`` was seen there. With ``--beside`` it is a failure, too, if it is not seen.
+3. Sources are run as they are. Where a suite has an address or a number of brokers written into it, a copy has another one.
+
 Each suite has a gateway of its own. ``--beside`` runs it against a broker of Apache Kafka, too. ``--servers`` names another
 address. Suites of Go are fetched by Go; the others need a checkout of the client's repository (``--kafkajs CHECKOUT``), and are
 left out without one.
@@ -52,7 +66,9 @@ def main() -> int:
 
 
 def _options() -> argparse.ArgumentParser:
-    options = argparse.ArgumentParser(prog="python -m tests.kafka_clients.suites", description=__doc__)
+    options = argparse.ArgumentParser(
+        prog="python -m tests.kafka_clients.suites", description="Clients' own tests of themselves, against a gateway."
+    )
     options.add_argument("--only", help="suites, comma-separated: " + ", ".join(suite.name for suite in SUITES))
     options.add_argument("--servers", help="bootstrap servers; without it each suite has a gateway of its own")
     options.add_argument("--beside", action="store_true", help="run each against a broker of Apache Kafka, too")

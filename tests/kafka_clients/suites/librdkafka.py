@@ -1,4 +1,4 @@
-"""librdkafka: its own tests that talk to a broker, from a checkout, each number in a process of its own.
+"""librdkafka: its own tests that talk to a broker, from a checkout, each number in a process of its own, two of them in parts.
 
 ``librdkafka-noautocreate``: those of them that want no topic made by being named. Tests against librdkafka's mock of a broker are
 left out.
@@ -10,6 +10,7 @@ import json
 import os
 import re
 import subprocess
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,9 @@ from tests.kafka_clients.tried.programs import java
 
 _TEST_SECONDS_MAX: Final = 240
 _ROW: Final = re.compile(r"_TEST\((\w+),\s*([^,)]+)(.*?)\),?\n(?=\s*(?:_TEST|#|/\*|\{NULL))", re.DOTALL)
+_IN_PARTS: Final = ("0081_admin", "0103_transactions")
+"""Tests with many parts, of which a few may fail."""
+_PART: Final = re.compile(r"^(?:static )?void\s+(do_test_\w+)\(", re.MULTILINE)
 _SCENARIO: Final = re.compile(r'\.scenario\s*=\s*"([^"]+)"')
 _WORDS: Final = {"PASSED": "pass", "FAILED": "fail", "SKIPPED": "skip"}
 _TOOLS: Final = {
@@ -47,16 +51,32 @@ def _run(scenario: str, place: Place) -> Outcomes:
     chosen = None if place.chosen is None else place.chosen.split(",")
     for number in sorted({name[:4] for name in names}):
         if chosen is None or number in chosen:
-            report = place.directory / f"{number}.json"
-            numbered = {"TESTS": number, "TEST_REPORT": str(report)}
-            log = place.directory / f"{number}.log"
-            output_of(
-                ["./test-runner", "-p1", "-L", "-Q"], tests, environment | numbered, log, seconds=_TEST_SECONDS_MAX
-            )
-            found |= {name: _outcome(report, name) for name in names if name.startswith(number)}
+            own = [name for name in names if name.startswith(number)]
+            for part in _parts(tests, own):
+                found |= _told(tests, environment, place.directory, own, part)
     if not found:
         raise NothingRan(f"none of {place.chosen}")
     return found
+
+
+def _parts(tests: Path, names: Sequence[str]) -> list[str]:
+    """The functions that a test runs one after the other, or an empty word: it is run as a whole."""
+    if names[0] not in _IN_PARTS:
+        return [""]
+    source = (tests / f"{names[0].replace('_', '-')}.c").read_text()
+    return list(dict.fromkeys(_PART.findall(source)))
+
+
+def _told(tests: Path, environment: Mapping[str, str], directory: Path, names: Sequence[str], part: str) -> Outcomes:
+    """Outcomes of tests of one number, or of a part of the only one; a part that is none of this run has no outcome."""
+    number = names[0][:4]
+    report, log = directory / f"{number}{part}.json", directory / f"{number}{part}.log"
+    chosen = {"TESTS": number, "TEST_REPORT": str(report)} | ({"SUBTESTS": f"{part}:"} if part else {})
+    command = ["./test-runner", "-p1", "-L", "-Q"]
+    told = output_of(command, tests, {**environment, **chosen}, log, seconds=_TEST_SECONDS_MAX)
+    if part:
+        return {f"{names[0]}/{part}": _outcome(report, names[0])} if f"[ {part}:" in told else {}
+    return {name: _outcome(report, name) for name in names}
 
 
 def _outcome(report: Path, name: str) -> str:
