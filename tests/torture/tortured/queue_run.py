@@ -24,6 +24,7 @@ from tests.torture.tortured.queue_clients import (
     work,
 )
 from tests.torture.tortured.queue_history import Found, Place, QueueHistory, contradictions
+from tests.torture.tortured.queue_processes import QueueProcesses
 from tests.torture.tortured.run import Outcome
 from tests.torture.tortured.service import Service, service
 
@@ -66,6 +67,8 @@ def torture_queues(plan: Plan, directory: Path, *, progress: Callable[[str], Non
         ]
         reader = _Reader(client("reader", working))
         watching = clients.start(lambda _client: reader.run(), reader.client, failures=failures)
+        processes = QueueProcesses(client("killer", calm), running.urls, directory, failures)
+        processes.start(client("handled-sender", sending), plan.pace_seconds)
         misfortune = threading.Thread(
             target=Misfortune(running, faults, plan.seed, calm, plan.freeze_seconds).run, daemon=True
         )
@@ -79,6 +82,7 @@ def torture_queues(plan: Plan, directory: Path, *, progress: Callable[[str], Non
             thread.join(SETTLE_SECONDS_MAX)
         calm.set()
         misfortune.join(SETTLE_SECONDS_MAX)
+        failures += processes.settled()
         failures += _settled(operator)
         working.set()
         for thread in (*senders, *workers, watching):
@@ -87,6 +91,7 @@ def torture_queues(plan: Plan, directory: Path, *, progress: Callable[[str], Non
                 failures.append(f"{thread.name} hangs")
         reader.read()
         letters = _letters(running)
+        handled = processes.judged(len(faults.faults))
         failures += [f"gateway {i} ended with {code}" for i, g in enumerate(running.gateways) if (code := g.stop())]
     whole = QueueHistory(
         sent=[one for each in histories for one in each.sent],
@@ -100,9 +105,10 @@ def torture_queues(plan: Plan, directory: Path, *, progress: Callable[[str], Non
             **whole.counts(),
             "dead letters": len(letters),
             "records": len(reader.log),
+            **dict(sorted(processes.counts.items())),
             **dict(sorted(kinds.items())),
         },
-        contradictions=(failures + found)[:20],
+        contradictions=(failures + found + handled)[:20],
         seconds=time.monotonic() - began,
     )
 
