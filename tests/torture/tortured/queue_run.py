@@ -42,6 +42,8 @@ class Plan:
     senders: int = 4
     workers: int = 8
     pace_seconds: float = 0.2
+    handled_pace_seconds: float = 0.5
+    """Between two requests of records that worker processes handle."""
     freeze_seconds: float = 20.0
 
 
@@ -68,7 +70,7 @@ def torture_queues(plan: Plan, directory: Path, *, progress: Callable[[str], Non
         reader = _Reader(client("reader", working))
         watching = clients.start(lambda _client: reader.run(), reader.client, failures=failures)
         processes = QueueProcesses(client("killer", calm), running.urls, directory, failures)
-        processes.start(client("handled-sender", sending), plan.pace_seconds)
+        processes.start(client("handled-sender", sending), plan.handled_pace_seconds)
         misfortune = threading.Thread(
             target=Misfortune(running, faults, plan.seed, calm, plan.freeze_seconds).run, daemon=True
         )

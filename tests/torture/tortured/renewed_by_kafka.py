@@ -5,20 +5,18 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from typing import Any, Final
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from kafka.record.default_records import DefaultRecordBatchBuilder
-from kafka.record.memory_records import MemoryRecords
 from kio.schema.errors import ErrorCode as KafkaError
 
 from tests.support.kafka_frames import Closed, Wire
 from tests.torture.tortured.clients import Client
 from tests.torture.tortured.history import Place, Write
+from tests.torture.tortured.kafka_bytes import asked_for, records, request
 from tests.torture.tortured.kafka_clients import QUICK, messages
 from tests.torture.tortured.renewed_history import Handed, RenewedHistory, Seen
-
-FETCH_BYTES: Final = 1 << 20
 
 
 def work_by_id(client: Client, servers: str, topic: str, history: RenewedHistory) -> None:
@@ -67,16 +65,12 @@ def _produce(client: Client, wire: Wire, topic: str, topic_id: str, value: str) 
 def _fetch(client: Client, wire: Wire, topic_id: str, at: dict[str, int], history: RenewedHistory) -> None:
     """What there is in partition 0 of this incarnation. Another has other offsets, so it goes on where it was in this one."""
     offset, started = at.get(topic_id, 0), time.monotonic()
-    wanted = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": FETCH_BYTES, "current_leader_epoch": -1}
-    wanted |= {"last_fetched_epoch": -1, "log_start_offset": -1}
-    topics = [{"topic_id": uuid.UUID(topic_id), "partitions": [wanted]}]
-    asked: dict[str, Any] = {"max_wait": 100, "min_bytes": 1, "max_bytes": FETCH_BYTES, "isolation_level": 1}
-    asked |= {"session_id": 0, "session_epoch": -1, "forgotten_topics_data": [], "rack_id": "", "topics": topics}
+    topics = [{"topic_id": uuid.UUID(topic_id), "partitions": [asked_for(0, offset)]}]
+    asked = request(wait_ms=100) | {"topics": topics}
     (told,) = wire.call("fetch", 13, **asked).responses or (None,)
     if told is None or told.partitions[0].error_code is not KafkaError.none:
         return
-    found = [one for one in _records(told.partitions[0].records) if one[0] >= offset]
-    following = offset + len(found)
+    found, following = records(told.partitions[0].records, offset)
     history.seen.append(
         Seen(
             reader=f"{client.name} of {topic_id}",
@@ -92,14 +86,6 @@ def _fetch(client: Client, wire: Wire, topic_id: str, at: dict[str, int], histor
         )
     )
     at[topic_id] = following
-
-
-def _records(data: bytes | None) -> list[tuple[int, str]]:
-    batches = MemoryRecords(data or b"")
-    found = []
-    while batches.has_next():
-        found += [(record.offset, (record.value or b"").decode()) for record in batches.next_batch()]
-    return found
 
 
 def _batch(value: str) -> bytes:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
+import msgspec
+
 from log_format.stores import open_store
 from tests.support.server_process import free_port
 from tests.torture.tortured import clients
@@ -20,6 +22,7 @@ from tests.torture.tortured.group_history import unlike_the_table
 from tests.torture.tortured.group_members import GroupMember
 from tests.torture.tortured.group_offsets import OffsetsClient, committed_offsets, ever_committed
 from tests.torture.tortured.history import History
+from tests.torture.tortured.kafka_bytes import read_by_bytes
 from tests.torture.tortured.kafka_clients import by_kafka, produce_by_kafka, read_by_kafka, transact_by_kafka
 from tests.torture.tortured.kafka_members import PROTOCOLS, KafkaMember
 from tests.torture.tortured.misfortune import Misfortune
@@ -129,6 +132,7 @@ def torture(
         ]
     history.save(directory / "history.jsonl")
     renewed.save(directory / "renewed.jsonl")
+    groups.save(directory / "groups.jsonl")
     return Outcome(
         counts=summary(history, log)
         | groups.counts()
@@ -187,7 +191,8 @@ def _start_reading(
 ) -> list[threading.Thread]:
     reading = [clients.start(clients.read, make(f"reader-{i}"), TOPICS, failures=failures) for i in range(plan.readers)]
     return reading + [
-        clients.start(read_by_kafka, make(f"kafka-reader-{i}"), kafka, TOPICS, failures=failures)
+        clients.start(one, make(f"{name}-{i}"), kafka, TOPICS, failures=failures)
+        for one, name in ((read_by_kafka, "kafka-reader"), (read_by_bytes, "kafka-bytes"))
         for i in range(plan.kafka_clients)
     ]
 
@@ -246,11 +251,20 @@ class _Groups:
         for group, histories in groups.items():
             has_any = any(commit.ended is not None for history in histories for commit in history.commits)
             offsets = committed_offsets(self._running.urls[0], group) if has_any else {}
-            found += group_contradictions(histories, offsets)
-            found += unlike_the_table(histories, ever_committed(store, group))
+            lines = group_contradictions(histories, offsets)
+            lines += unlike_the_table(histories, ever_committed(store, group))
+            found += [f"{group}: {line}" for line in lines]
         for committer in self._committers:
             found += unlike_the_table([committer.history], ever_committed(store, committer.group))
         return found
+
+    def save(self, path: Path) -> None:
+        """A line of JSON for each member of each group."""
+        with path.open("wb") as out:
+            named = [(one.name, one.histories) for one in self._members]
+            named += [(one.name, one.histories) for one in self._by_kafka]
+            for name, histories in named:
+                out.writelines(msgspec.json.encode([name, history]) + b"\n" for history in histories)
 
     def counts(self) -> dict[str, int]:
         """How much of it there was."""
