@@ -16,6 +16,7 @@
     system/journals/<n>/                                                  a table: many topics' flushes (``log_format/journal``)
     system/scheduled/<minute, 10 digits>/<topic>/<due>~<topic id>~<name>  delayed records are due (``log_format/scheduled``)
     system/probes/                                                        probes of the store, left behind by a crash
+    system/copying                                                        a copy into this store is under way, or broke off
     topics/<topic>/scheduled/<topic id>/objects/<name>                    delayed records of some requests
     topics/<topic>/scheduled/<topic id>/windows/<number, 20 digits>.json  which of them are published
     topics/<topic>/scheduled/<topic id>/cancelled/<due>~<name>~<row>      a delayed record that is not published
@@ -30,6 +31,7 @@ SYSTEM = "system/"
 CLUSTER_KEY = f"{SYSTEM}cluster.json"
 GATEWAYS = f"{SYSTEM}gateways/"
 PROBES = f"{SYSTEM}probes/"
+COPYING = f"{SYSTEM}copying"
 TRANSACTIONS_ROOT = f"{SYSTEM}transactions/"
 CONSUMER_OFFSETS_ROOT = f"{SYSTEM}consumer_offsets/"
 QUEUES_ROOT = f"{SYSTEM}queues/"

@@ -117,15 +117,19 @@ def written(
     file, add = data_file(state, contents, f"{directory}/{new_id()}.parquet", now_ms, data_change=True)
     actions: list[Action] = [add]
     if state.version == NO_LOG:
-        metadata = MetaData(
-            id=new_id(),
-            name=name,
-            schema_string=schema_string(schema),
-            configuration={"delta.enableExpiredLogCleanup": "false"},
-            created_time=now_ms,
-        )
-        actions = [PROTOCOL, metadata, add]
+        actions = [PROTOCOL, table_metadata(name, schema, new_id(), now_ms), add]
     return Proposal(operation="WRITE", actions=actions, result=result, segment=file)
+
+
+def table_metadata(name: str, schema: pa.Schema, table_id: str, now_ms: int) -> MetaData:
+    """Of a system table that is made."""
+    return MetaData(
+        id=table_id,
+        name=name,
+        schema_string=schema_string(schema),
+        configuration={"delta.enableExpiredLogCleanup": "false"},
+        created_time=now_ms,
+    )
 
 
 class CompactTable(Generic[StateT_contra]):

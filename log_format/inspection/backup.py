@@ -6,9 +6,12 @@
    busy topic for an hour at least. A copy that took longer and lacks some is whole when it is made again, over the first.
 3. Where a journal's copy takes records for drained that a topic's copy does not have yet, further commits of that topic are
    copied, one by one, until it has them, and no more: a topic's table must not be ahead of its journal.
-4. Objects that exist in the target are left as they are, so a copy that broke off goes on. A target that holds another log is
-   refused.
-5. Afterwards every topic is verified as ``tidelog verify`` does.
+4. Objects that exist in the target are left as they are, so a copy that broke off goes on. A target is refused that holds another
+   log, or one that has gone on by itself: commits of both would be mixed.
+5. Topics say up to which decision all transactions have ended, by the version of ``system/transactions``. That table begins anew
+   in the copy, behind all of these versions.
+6. While a copy is made, an object in the target says so. What has it is not copied: topics may be missing.
+7. Afterwards every topic is verified as ``tidelog verify`` does.
 
 Not copied: transactions, heartbeats, delayed records' notices. A transaction under way may be in some topics of the copy and not
 in others; where that matters, drain the gateways first.
@@ -16,21 +19,23 @@ in others; where that matters, drain the gateways first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from log_format import layout
-from log_format.checkpoints.journal_log import JournalLogs
+from log_format.checkpoints.journal_log import JournalLogs, journals_of
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
 from log_format.delta.log import without_gaps
-from log_format.errors import ObjectExists, ObjectMissing, RequestRefused, TidelogError, UnknownTopic
+from log_format.errors import CorruptData, ObjectExists, ObjectMissing, RequestRefused, TidelogError, UnknownTopic
 from log_format.inspection.verify import verify_topic
 from log_format.journal.state import JournalState
 from log_format.store import ObjectStore
 from log_format.topic.state import TopicState
+from log_format.transactions.beginning import skip_versions
 
 COPIES_AT_ONCE: Final = 8
 SYSTEM_TABLES: Final = (layout.CONSUMER_OFFSETS_ROOT, layout.QUEUES_ROOT, layout.ACCESS_ROOT)
@@ -58,11 +63,13 @@ def copy_log(
     """Copy, then yield each topic as it is proved.
 
     ``topics``: only these, without groups' offsets. ``version``: stop the one topic at that version of its table; it fails when
-    clean-up has deleted objects that it needs. Raises ``RequestRefused``, ``StoreUnavailable``, ``CorruptData``.
+    clean-up has deleted objects that it needs. No gateway may run on ``target``. Raises ``RequestRefused``, ``StoreUnavailable``,
+    ``CorruptData``.
     """
     if version is not None and len(topics or ()) != 1:
         raise RequestRefused("A version needs one topic: each table counts its own.")
-    _refuse_another_log(source, target)
+    _refuse_another_log(source, target, _tables_of(target) if topics is None else map(layout.topic_root, topics))
+    target.put(layout.COPYING, b"{}")
     if topics is None:
         # The key that proves producer ids comes first.
         _copy_all(source, target, _keys(source, layout.CLUSTER_KEY))
@@ -71,13 +78,19 @@ def copy_log(
     chosen = list(source.list_directories(layout.TOPICS)) if topics is None else list(topics)
     for topic in chosen:
         copy_table(source, target, layout.topic_root(topic), version)
-    if version is None:
-        numbers = sorted(int(each) for each in source.list_directories(layout.JOURNALS))
-        for number in numbers:
-            copy_table(source, target, layout.journal_root(number), None)
-        journals = {number: JournalLogs(target, clock).get(number).refresh() for number in numbers}
-        for topic in chosen if journals else ():
+    numbers = journals_of(source) if version is None else []
+    for number in numbers:
+        copy_table(source, target, layout.journal_root(number), None)
+    # What can't be read is copied as it is: the verification tells.
+    journals: dict[int, JournalState] = {}
+    for number in numbers:
+        with suppress(CorruptData):
+            journals[number] = JournalLogs(target, clock).get(number).refresh()
+    for topic in chosen if journals else ():
+        with suppress(CorruptData):
             _catch_up(source, target, topic, journals, clock)
+    _begin_transactions(target, chosen, journals, clock)
+    target.delete(layout.COPYING)
     for topic in chosen:
         yield _proved(target, topic)
 
@@ -127,13 +140,54 @@ def _is_behind(own: TopicState, journals: Mapping[int, JournalState]) -> bool:
     return bool((known.drained[:count] > own.next_offsets[:count]).any())
 
 
-def _refuse_another_log(source: ObjectStore, target: ObjectStore) -> None:
+def _begin_transactions(
+    target: ObjectStore, topics: Sequence[str], journals: Mapping[int, JournalState], clock: Clock
+) -> None:
+    """Let the transactions of the copy be decided behind all versions by which its topics know that others have ended."""
+    floors = [known.transactions.floor for state in journals.values() for known in state.topics.by_id.values()]
+    for topic in topics:
+        with suppress(CorruptData):
+            floors.append(TopicLog(target, topic, clock).refresh().transactions.floor)
+    skip_versions(target, max(floors, default=0) - 1, clock)
+
+
+def _tables_of(store: ObjectStore) -> Iterator[str]:
+    """The roots of the tables that may be copied."""
+    yield from SYSTEM_TABLES
+    yield from map(layout.topic_root, store.list_directories(layout.TOPICS))
+    yield from map(layout.journal_root, journals_of(store))
+
+
+def _refuse_another_log(source: ObjectStore, target: ObjectStore, roots: Iterable[str]) -> None:
+    if any(source.list(layout.COPYING)):
+        raise RequestRefused(
+            "The source is a copy that broke off, so topics may be missing: make that copy again. If its source is lost, delete "
+            f"the object {layout.COPYING}: what there is can be copied then."
+        )
     try:
         is_same = target.get(layout.CLUSTER_KEY) == source.get(layout.CLUSTER_KEY)
     except ObjectMissing:
-        return
+        is_same = True
     if not is_same:
         raise RequestRefused("The target holds another log: copy into an empty directory or prefix.")
+    for root in roots:
+        if not _is_beginning(source, target, root):
+            raise RequestRefused(
+                f"The target's {root} has commits that the source's has not: it has gone on by itself. Copy into an empty "
+                "directory or prefix."
+            )
+
+
+def _is_beginning(source: ObjectStore, target: ObjectStore, root: str) -> bool:
+    """Whether the log of the table below ``root`` goes on in the source where the target's ends."""
+    log = layout.table_log_prefix(root)
+    newest = max((key for key in _keys(target, log) if layout.commit_version(key) is not None), default=None)
+    if newest is None:
+        return True
+    try:
+        return source.get(newest) == target.get(newest)
+    except ObjectMissing:  # cleaned away in the source, or never there
+        return any(layout.commit_version(info.key) is not None for info in source.list(log, start_after=newest))
 
 
 def _keys(store: ObjectStore, prefix: str) -> list[str]:

@@ -29,8 +29,9 @@ def backup(
 ) -> None:
     """Copy a log to another store while gateways write to it, and prove every topic of the copy.
 
-    A copy that broke off goes on. What was acknowledged after the copy of its topic began is not in it. Transactions under way
-    and delayed records are not copied. Exit code 1 when a topic of the copy is damaged: run it again, or verify the source.
+    A copy that broke off goes on; until then it can't be restored. A target that has gone on by itself is refused. What was
+    acknowledged after the copy of its topic began is not in it. Transactions under way and delayed records are not copied. Exit
+    code 1 when a topic of the copy is damaged: run it again, or verify the source.
 
     \b
     Examples:
@@ -50,7 +51,7 @@ def restore(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy a backup into an empty store, and prove every topic there. Then start gateways on it.
+    """Copy a backup into an empty store, and prove every topic there. Then start gateways on it, not before.
 
     With --topic and --version a topic is brought to what it had then; the source may also be the log itself.
 

@@ -1,0 +1,46 @@
+"""Where ``system/transactions`` begins in a store whose topics came from another one.
+
+By versions of that table a topic remembers which transactions have ended (``log_format.topic.applied_transactions``). A table
+that began at version 0 would decide its first transactions below them, and no topic would take their records. So it begins
+behind them, with a checkpoint in place of the commits before.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from log_format.checkpoints.checkpoint import (
+    hinted_checkpoint,
+    moved_on_by,
+    open_checkpoint,
+    put_checkpoint,
+    write_table_checkpoint,
+)
+from log_format.clock import Clock
+from log_format.delta.actions import PROTOCOL, CommitInfo, commit_of
+from log_format.delta.log import TableLog
+from log_format.delta.system_table import table_metadata
+from log_format.delta.table import NO_LOG
+from log_format.store import ObjectStore
+from log_format.transactions.row import SCHEMA
+from log_format.transactions.state import NAME, transactions_table
+
+
+def skip_versions(store: ObjectStore, version: int, clock: Clock) -> None:
+    """Let the next decision have a version above ``version``, whatever the table has now. No program may write it meanwhile.
+
+    Raises ``StoreUnavailable``, ``CorruptData``.
+    """
+    table, now_ms = transactions_table(), clock.now_ms()
+    head = TableLog(store, table, clock).refresh().version
+    if head >= version:
+        return
+    commits = []
+    if head == NO_LOG:
+        metadata = table_metadata(NAME, SCHEMA, uuid.uuid4().hex, now_ms)
+        commits.append(commit_of(CommitInfo(timestamp=now_ms), [PROTOCOL, metadata]))
+    else:
+        write_table_checkpoint(store, table.root, head, now_ms)
+    base = None if head == NO_LOG else open_checkpoint(store, table.root, head)
+    found = moved_on_by(base, commits, table.root, now_ms)
+    put_checkpoint(store, table.root, version, hinted_checkpoint(store, table.root), found)
