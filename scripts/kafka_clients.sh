@@ -2,7 +2,7 @@
 # Gets programs that were written for Kafka, for `make kafka-clients`: once, and kept outside the repository.
 #
 #   scripts/kafka_clients.sh path       print where they are kept
-#   scripts/kafka_clients.sh install    fetch what is missing: jars (needs Maven), Go's clients (needs Go), kafkajs (needs npm)
+#   scripts/kafka_clients.sh install    fetch what is missing: jars, Debezium, Flink, Apicurio Registry (needs Maven), Go's clients (needs Go), kafkajs (needs npm)
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -23,6 +23,18 @@ jars() {
     touch "$kept/jars.complete"
 }
 
+# Debezium's connector, a plugin of Connect, and Apicurio Registry.
+archives() {
+    [ -f "$kept/jars.complete" ] || return 0
+    listed="$here/tests/kafka_clients/archives/pom.xml"
+    cmp -s "$listed" "$kept/archives.pom.xml" && return
+    echo "Fetching Debezium and Apicurio Registry into $kept (once)" >&2
+    rm -rf "$kept/archives" "$kept/plugins-debezium" "$kept/apicurio"
+    # Version 2: later ones also need the poms of all parents, some of which were never published.
+    mvn -q -B -f "$listed" "-Dkept=$kept" org.apache.maven.plugins:maven-dependency-plugin:2.10:unpack
+    cp "$listed" "$kept/archives.pom.xml"
+}
+
 java_programs() {
     [ -f "$kept/jars.complete" ] || return 0
     newest=$(ls -t "$here"/tests/kafka_clients/java/*.java | head -1)
@@ -30,6 +42,23 @@ java_programs() {
     mkdir -p "$kept/classes"
     javac -nowarn -cp "$kept/libs/*" -d "$kept/classes" "$here"/tests/kafka_clients/java/*.java
     touch "$kept/java.complete"
+}
+
+# Flink has a Kafka client of its own version: its jars are apart.
+flink() {
+    [ -f "$kept/jars.complete" ] || return 0
+    from="$here/tests/kafka_clients/java/flink"
+    if ! cmp -s "$from/pom.xml" "$kept/flink/pom.xml"; then
+        echo "Fetching Flink and its Kafka connector into $kept (once)" >&2
+        rm -rf "$kept/flink"
+        mvn -q -B -f "$from/pom.xml" org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies \
+            -DincludeScope=runtime -DoutputDirectory="$kept/flink/libs"
+        cp "$from/pom.xml" "$kept/flink/"
+    fi
+    [ -f "$kept/flink/java.complete" ] && [ ! "$from/Ledger.java" -nt "$kept/flink/java.complete" ] && return
+    mkdir -p "$kept/flink/classes"
+    javac -nowarn -cp "$kept/flink/libs/*" -d "$kept/flink/classes" "$from/Ledger.java"
+    touch "$kept/flink/java.complete"
 }
 
 go_programs() {
@@ -63,7 +92,9 @@ path) echo "$kept" ;;
 install)
     mkdir -p "$kept"
     jars
+    archives
     java_programs
+    flink
     go_programs
     javascript
     ;;

@@ -15,11 +15,21 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.kafka_clients.tried import connect, console_tools, java_programs, other_clients, other_languages
+from tests.kafka_clients.tried import (
+    connect,
+    console_tools,
+    debezium,
+    flink,
+    java_programs,
+    other_clients,
+    other_languages,
+    registries,
+)
 from tests.kafka_clients.tried.programs import Failed, Missing
 from tests.support.kafka_gateway import kafka_gateway
 
-Attempt = Callable[[str, Path], None]
+Attempt = Callable[[str, Path], str | None]
+"""Returns figures, where it has some."""
 CLIENTS: Final[Mapping[str, Attempt]] = {
     "kafka-topics": console_tools.topics,
     "kafka-configs": console_tools.configs,
@@ -40,10 +50,14 @@ CLIENTS: Final[Mapping[str, Attempt]] = {
     "kafka-go": other_languages.segmentio,
     "kafkajs": other_languages.kafkajs,
     "Connect standalone: file": connect.standalone,
+    "Debezium, Connect distributed": debezium.changes,
     "MirrorMaker 2": connect.mirror,
     "Kafka Streams: exactly-once v2": java_programs.streams,
+    "Apicurio Registry (kafkasql)": registries.apicurio,
+    "Flink: exactly-once sink": flink.moved,
     "Spark: Kafka source and sink": other_clients.spark,
 }
+LARGE: Final[Mapping[str, Attempt]] = {"Flink: a large transaction": flink.large}
 
 
 class Result(NamedTuple):
@@ -53,9 +67,14 @@ class Result(NamedTuple):
     what: str
     state: str
     reason: str
+    """Why it failed or was not run, or figures."""
     seconds: float
     beside: str = ""
     """What became of it against a broker."""
+
+    def told(self) -> str:
+        """In a word, and with figures."""
+        return f"{self.state} ({self.reason})" if self.state == "ok" and self.reason else self.state
 
 
 def main() -> int:
@@ -64,9 +83,11 @@ def main() -> int:
     options.add_argument("--servers", help="bootstrap servers; without it a gateway is started")
     options.add_argument("--only", default="", help="clients whose name has one of these, comma-separated")
     options.add_argument("--beside", action="store_true", help="run each against a broker of Apache Kafka, too")
+    options.add_argument("--large", action="store_true", help="run what moves hundreds of MiB, too")
     given = options.parse_args()
     parts = given.only.lower().split(",")
-    wanted = {name: attempt for name, attempt in CLIENTS.items() if any(part in name.lower() for part in parts)}
+    clients = {**CLIENTS, **(LARGE if given.large else {})}
+    wanted = {name: attempt for name, attempt in clients.items() if any(part in name.lower() for part in parts)}
     with tempfile.TemporaryDirectory(prefix="kafka-clients-") as kept:
         if given.servers:
             results = _all(wanted, given.servers, Path(kept))
@@ -78,8 +99,8 @@ def main() -> int:
             directory.mkdir()
             with connect.broker(directory) as servers:
                 there = _all(wanted, servers, directory)
-            states = {one.client: one.state for one in there}
-            results = [one._replace(beside=states[one.client]) for one in results]
+            told = {one.client: one for one in there}
+            results = [one._replace(beside=told[one.client].told()) for one in results]
     _print(results)
     return int(any(result.state == "failed" for result in results))
 
@@ -97,9 +118,9 @@ def _all(wanted: Mapping[str, Attempt], servers: str, kept: Path) -> list[Result
 def _tried(client: str, attempt: Attempt, servers: str, directory: Path) -> Result:
     what = (attempt.__doc__ or "").split(":", 1)[-1].strip().rstrip(".")
     started = time.monotonic()
-    state, reason = "ok", ""
+    state, reason, figures = "ok", "", ""
     try:
-        attempt(servers, directory)
+        figures = attempt(servers, directory) or ""
     except Failed as failure:
         state, reason = "failed", str(failure)
     except Missing as missing:
@@ -107,7 +128,7 @@ def _tried(client: str, attempt: Attempt, servers: str, directory: Path) -> Resu
     except Exception as error:  # noqa: BLE001 - of one client: the others are tried all the same
         state, reason = "failed", f"{type(error).__name__}: {error}"[:300]
         traceback.print_exc()
-    return Result(client, what, state, reason, time.monotonic() - started)
+    return Result(client, what, state, reason or figures, time.monotonic() - started)
 
 
 def _print(results: list[Result]) -> None:

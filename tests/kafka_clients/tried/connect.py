@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -18,23 +17,14 @@ from tests.kafka_clients.tried.programs import (
     expect_in,
     java,
     kept,
+    properties,
     run,
     tool,
     until,
 )
+from tests.support.server_process import free_port
 
 _STRING = "org.apache.kafka.connect.storage.StringConverter"
-
-
-def _properties(path: Path, values: dict[str, object]) -> Path:
-    path.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
-    return path
-
-
-def _port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def standalone(servers: str, directory: Path) -> None:
@@ -44,7 +34,7 @@ def standalone(servers: str, directory: Path) -> None:
     tool("TopicCommand", "--bootstrap-server", servers, "--create", "--topic", "connect.file", "--partitions", 1)
     source, sink = directory / "source.txt", directory / "sink.txt"
     source.touch()
-    worker = _properties(
+    worker = properties(
         directory / "worker.properties",
         {
             "bootstrap.servers": servers,
@@ -53,7 +43,7 @@ def standalone(servers: str, directory: Path) -> None:
             "offset.storage.file.filename": directory / "offsets",
             "offset.flush.interval.ms": 500,
             "plugin.path": kept() / "plugins",
-            "listeners": f"http://127.0.0.1:{_port()}",
+            "listeners": f"http://127.0.0.1:{free_port()}",
             "consumer.override.auto.offset.reset": "earliest",
         },
     )
@@ -62,8 +52,8 @@ def standalone(servers: str, directory: Path) -> None:
     reading = {"name": "in", "connector.class": f"{kind}SourceConnector", "file": source, "topic": "connect.file"}
     writing = {"name": "out", "connector.class": f"{kind}SinkConnector", "file": sink, "topics": "connect.file"}
     connectors = [
-        _properties(directory / "in.properties", one | reading),
-        _properties(directory / "out.properties", one | writing),
+        properties(directory / "in.properties", one | reading),
+        properties(directory / "out.properties", one | writing),
     ]
     command = java("org.apache.kafka.connect.cli.ConnectStandalone", worker, *connectors)
     wanted: list[str] = []
@@ -150,7 +140,7 @@ def _has_offsets(servers: str) -> bool:
 @contextlib.contextmanager
 def broker(directory: Path, *, told: str = "127.0.0.1", settings: Mapping[str, object] | None = None) -> Iterator[str]:
     """The address of a broker of Apache Kafka, which runs until the block ends: by the name that it tells clients."""
-    port = _port()
+    port = free_port()
     with _started_broker(directory, port, told, settings or {}) as running:
         until(lambda: "Kafka Server started" in running.log.read_text(), "the broker", running)
         yield f"{told}:{port}"
@@ -158,12 +148,12 @@ def broker(directory: Path, *, told: str = "127.0.0.1", settings: Mapping[str, o
 
 def _started_broker(directory: Path, port: int, told: str, more: Mapping[str, object]) -> Running:
     data = directory / "broker"
-    settings = _properties(
+    settings = properties(
         directory / "server.properties",
         {
             "process.roles": "broker,controller",
             "node.id": 1,
-            "controller.quorum.voters": f"1@127.0.0.1:{(controller := _port())}",
+            "controller.quorum.voters": f"1@127.0.0.1:{(controller := free_port())}",
             "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
             "advertised.listeners": f"PLAINTEXT://{told}:{port}",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",

@@ -6,7 +6,7 @@ import functools
 import os
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -34,11 +34,11 @@ def kept() -> Path:
     return Path(told.stdout.strip())
 
 
-def java(main_class: str, *arguments: object, options: Sequence[str] = ()) -> list[str]:
-    """The command of a Java program among the jars."""
+def java(main_class: str, *arguments: object, options: Sequence[str] = (), jars: str = "") -> list[str]:
+    """The command of a Java program among the jars: Kafka's, unless others are named."""
     if not (kept() / "jars.complete").exists():
         raise Missing("no jars: make kafka-clients gets them by Maven")
-    jars = f"{kept()}/libs/*:{kept()}/classes"
+    jars = jars or f"{kept()}/libs/*:{kept()}/classes"
     return ["java", _HEAP, "-XX:TieredStopAtLevel=1", _LOG, *options, "-cp", jars, main_class, *map(str, arguments)]
 
 
@@ -73,6 +73,12 @@ def consumed(servers: str, topic: str, *more: object) -> list[str]:
     return done.stdout.splitlines()
 
 
+def properties(path: Path, values: Mapping[str, object]) -> Path:
+    """A file of settings, as Java's programs read them."""
+    path.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+    return path
+
+
 class Running:
     """A program that goes on until it is stopped; its output is in a file."""
 
@@ -92,6 +98,13 @@ class Running:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+
+    def is_over(self) -> bool:
+        """Whether it ended. Raises ``Failed`` where it did so with another exit code than 0."""
+        code = self._process.poll()
+        if code:
+            self.check()
+        return code == 0
 
     def check(self) -> None:
         """Raise ``Failed`` where it ended by itself."""
