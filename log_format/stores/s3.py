@@ -43,10 +43,9 @@ from log_format.store import ObjectInfo
 from log_format.stores.keys import check_directory, check_key, check_prefix, check_range
 from log_format.stores.retry import RequestFailed, Retry
 from log_format.stores.s3_client import new_client
-from log_format.stores.s3_wire import S3Wire
+from log_format.stores.s3_wire import Got, S3Wire
 
 if TYPE_CHECKING:
-    from botocore.response import StreamingBody
     from mypy_boto3_s3.type_defs import ListObjectsV2OutputTypeDef
 
 T = TypeVar("T")
@@ -58,6 +57,7 @@ PAGE_KEYS: Final = 1000
 DIRECTORY_BUCKET_SUFFIX: Final = "--x-s3"
 """The end of a directory bucket's name, and of no other's."""
 
+_CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]+)-([0-9]+)/([0-9]+)")
 _NEVER_SENT: Final = (
     botocore.exceptions.EndpointConnectionError,
     botocore.exceptions.ConnectTimeoutError,
@@ -148,11 +148,11 @@ class S3Store:
         full = self._full(key)
 
         def request() -> bytes:
-            size_bytes, body = self._get_object(full, {})
-            if bytes_max is not None and size_bytes > bytes_max:
-                body.close()  # closes the connection, too: no more of the body is read
-                raise ObjectTooLarge(key, size_bytes, bytes_max)
-            return body.read()
+            found = self._get_object(full, {})
+            if bytes_max is not None and (found.size_bytes or 0) > bytes_max:
+                found.body.close()  # closes the connection, too: no more of the body is read
+                raise ObjectTooLarge(key, found.size_bytes or 0, bytes_max)
+            return found.body.read()
 
         return self._read(key, request)
 
@@ -163,7 +163,7 @@ class S3Store:
 
         def request() -> bytes:
             try:
-                return self._get_object(full, {"Range": wanted})[1].read()
+                return _in_range(self._get_object(full, {"Range": wanted}), start, end)
             except botocore.exceptions.ClientError as error:
                 if _status(error) == 416:
                     return b""
@@ -232,13 +232,17 @@ class S3Store:
         """See ``ObjectStore.list_directories``. One request for every 1,000 directories and objects right below."""
         return self._directories(check_directory(prefix))
 
-    def _get_object(self, full: str, headers: Mapping[str, str]) -> tuple[int, StreamingBody]:
-        """The length of the body, and the body to be read or closed."""
-        if self._wire is not None and (found := self._wire.get(full, headers)) is not None:
-            return found
-        with self._learning(full):
-            answer = self._client.get_object(Bucket=self._bucket, Key=full, **_parameters(headers))
-        return answer["ContentLength"], answer["Body"]
+    def _get_object(self, full: str, headers: Mapping[str, str]) -> Got:
+        """Raises ``RequestFailed`` also for a body of unknown length: nobody could tell whether it was cut off."""
+        found = None if self._wire is None else self._wire.get(full, headers)
+        if found is None:
+            with self._learning(full):
+                answer = self._client.get_object(Bucket=self._bucket, Key=full, **_parameters(headers))
+            found = Got(answer.get("ContentLength"), answer["Body"], answer.get("ContentRange"))
+        if found.size_bytes is None:
+            found.body.close()
+            raise RequestFailed("it did not say how long its answer is", may_have_happened=False, may_pass=True)
+        return found
 
     def _put_object(self, full: str, data: bytes, headers: Mapping[str, str]) -> None:
         if self._wire is not None and self._wire.put(full, data, headers):
@@ -313,6 +317,19 @@ class S3Store:
 
     def _change(self, key: str, request: Callable[[], object], *, repeatable: bool) -> None:
         self._retry.run(key, lambda: _translated(request), repeatable=repeatable)
+
+
+def _in_range(found: Got, start: int, end: int) -> bytes:
+    """The bytes of ``[start, end)``: a server may answer with the whole object. Raises ``RequestFailed`` for other bytes."""
+    data = found.body.read()
+    if found.content_range is None:
+        return data[start:end]
+    told = _CONTENT_RANGE.fullmatch(found.content_range)
+    if told is not None:
+        first, last, size = (int(each) for each in told.groups())
+        if (first, last + 1) == (start, min(end, size)) and len(data) == last + 1 - first:
+            return data
+    raise RequestFailed("it answered with other bytes than were asked for", may_have_happened=False, may_pass=True)
 
 
 def _parameters(headers: Mapping[str, str]) -> Any:

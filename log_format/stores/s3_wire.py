@@ -17,7 +17,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
 import boto3
@@ -57,6 +57,17 @@ class _Learned:
     """Kinds of requests (``s3_signature.names``) whose signatures were made both ways, and were the same."""
     exchange: Exchange | None = None
     """None: a proxy is in between."""
+
+
+class Got(NamedTuple):
+    """An answer to GetObject."""
+
+    size_bytes: int | None
+    """Of the body; None: it does not say."""
+    body: botocore.response.StreamingBody
+    """To be read or closed."""
+    content_range: str | None
+    """Which bytes of the object it has; None: all."""
 
 
 class _Headers(dict[str, str]):
@@ -107,13 +118,14 @@ class S3Wire:
                 raise _error("PutObject", 500, answer.headers, answer.body)
         return answer is not None
 
-    def get(self, key: str, headers: Mapping[str, str]) -> tuple[int, botocore.response.StreamingBody] | None:
-        """GetObject with these headers: the body's length, and the body to be read or closed.
-
-        None: boto3 must send it. Raises as ``get_object``.
-        """
+    def get(self, key: str, headers: Mapping[str, str]) -> Got | None:
+        """GetObject with these headers. None: boto3 must send it. Raises as ``get_object``."""
         answer = self._send("GET", key, headers, None, stream_output=True)
-        return None if answer is None else (int(answer.headers["Content-Length"]), _body(answer))
+        if answer is None:
+            return None
+        named: Any = answer.headers
+        size = named.get("Content-Length")
+        return Got(None if size is None else int(size), _body(answer), named.get("Content-Range"))
 
     def _put(self, key: str, data: bytes, headers: Mapping[str, str]) -> Answer | None:
         """None: boto3 must send it."""

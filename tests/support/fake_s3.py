@@ -17,12 +17,14 @@ DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One answer: a status with an S3 error code or a body; or silence, a closed connection, a body that breaks off."""
+    """One answer: a status with an S3 error code or a body; or silence, a closed connection, a body that breaks off, or whose
+    length is not told."""
 
     status: int = 200
     code: str = ""
     body: bytes = b""
     breaks_off: bool = False
+    is_unmeasured: bool = False
     closes: bool = False
     stalls: bool = False
     headers: tuple[tuple[str, str], ...] = ()
@@ -81,13 +83,14 @@ def _handler(server: FakeS3) -> type[BaseHTTPRequestHandler]:
                 content = f"<Error><Code>{answer.code}</Code><Message>at hidden-bucket</Message></Error>".encode()
             self.send_response(answer.status)
             self.send_header("Last-Modified", DATE)
-            self.send_header("Content-Length", str(len(content) + (10 if answer.breaks_off else 0)))
+            if not answer.is_unmeasured:
+                self.send_header("Content-Length", str(len(content) + (10 if answer.breaks_off else 0)))
             for name, value in answer.headers:
                 self.send_header(name, value)
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(content)
-            self.close_connection = self.close_connection or answer.breaks_off
+            self.close_connection = self.close_connection or answer.breaks_off or answer.is_unmeasured
 
         do_GET = do_PUT = do_HEAD = do_DELETE = handle_any
 

@@ -1,0 +1,64 @@
+"""Answers of a server, or of what stands before it, that do not have the bytes that were asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from log_format.errors import StoreUnavailable
+from log_format.stores.s3 import S3Store
+from tests.support.clocks import ManualClock
+from tests.support.fake_s3 import Answer, FakeS3
+
+WHOLE = Answer(body=b"0123456789")
+
+
+def partial(content_range: str, body: bytes) -> Answer:
+    return Answer(status=206, body=body, headers=(("Content-Range", content_range),))
+
+
+@pytest.fixture(params=["by boto3", "by the wire"])
+def store(request: pytest.FixtureRequest, server: FakeS3) -> S3Store:
+    """Its hot requests go by boto3, or by ``s3_wire``."""
+    made = S3Store("bucket", "prefix", retry_ms_max=60_000, clock=ManualClock())
+    if request.param == "by the wire":
+        answers, server.answers = server.answers, [Answer()]
+        made.put("first", b"x")
+        server.answers, server.requests = answers, []
+    return made
+
+
+def test_a_server_that_ignores_ranges_gives_the_range_all_the_same(store: S3Store, server: FakeS3) -> None:
+    """HTTP lets it answer with the whole object; no caller takes that for the range."""
+    server.answers = [WHOLE]
+    assert store.get_range("a", 2, 5) == b"234"
+    assert store.get_range("a", 8, 20) == b"89"
+    assert store.get_range("a", 10, 20) == b""
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        partial("bytes 2-3/10", b"23"),
+        partial("bytes 0-2/10", b"012"),
+        partial("bytes 2-4/10", b"23"),
+        partial("lines 2-4/10", b"234"),
+    ],
+    ids=["shorter", "elsewhere", "not-as-told", "no-bytes"],
+)
+def test_another_range_is_no_answer(store: S3Store, server: FakeS3, answer: Answer) -> None:
+    """It would be taken for damage of the object. It is asked for again, and in the end the store is to blame."""
+    server.answers = [answer, partial("bytes 2-4/10", b"234")]
+    assert store.get_range("a", 2, 5) == b"234"
+    server.answers = [answer]
+    with pytest.raises(StoreUnavailable) as caught:
+        store.get_range("a", 2, 5)
+    assert not caught.value.may_have_happened
+
+
+def test_a_body_of_unknown_length_is_no_answer(store: S3Store, server: FakeS3) -> None:
+    """Nobody could tell whether it was cut off."""
+    server.answers = [Answer(body=b"01234", is_unmeasured=True)]
+    with pytest.raises(StoreUnavailable):
+        store.get("a")
+    with pytest.raises(StoreUnavailable):
+        store.get_range("a", 0, 5)
