@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.torture.tortured.renewed_history import Life
 from tests.torture.tortured.rights_history import (
     STOPPED,
     UNAUTHORIZED,
@@ -189,3 +190,40 @@ def test_a_transaction_that_was_given_up_leaves_nothing() -> None:
     assert not found(asked(50, 200, value="else", undone=True))
     assert found(asked(50, 200, value="there", undone=True))
     assert found(replace(asked(50, 0, value="there", undone=True)), troubled=(49, 51))
+
+
+LIVES = [Life(topic_id="old", born=(0, 1), died=(50, 51)), Life(topic_id="new", born=(50, 60))]
+
+
+def found_while_made_anew(*some: Asked | Followed) -> list[str]:
+    history = RightsHistory(
+        asked=[one for one in some if isinstance(one, Asked)],
+        followed=[one for one in some if isinstance(one, Followed)],
+        renewed="t",
+        lives=LIVES,
+    )
+    return contradictions(history, {("t", 0): ["there"]}, Lateness())
+
+
+def test_a_topic_is_missing_only_while_it_is_made_anew_and_only_for_those_with_the_right() -> None:
+    """What no rule allows is refused, whether the topic is there or not; rights are of the name, so they stay."""
+    missing = asked(55, 404, code="UNKNOWN_TOPIC", topic="t")
+    assert not found_while_made_anew(missing, replace(missing, status=503))
+    assert found_while_made_anew(replace(missing, began=40, ended=41)), "nobody had deleted it"
+    assert found_while_made_anew(replace(missing, topic="other")), "another topic"
+    never = timeline((False, 0))
+    assert found_while_made_anew(replace(missing, rights=(never,))), "who has no right learns nothing"
+    assert not found_while_made_anew(replace(missing, rights=(never,), status=403))
+    assert found_while_made_anew(replace(missing, status=403)), "the right outlives the topic"
+    stream = Followed(
+        user="u", gateway=THERE, secret=HOLDS, right=HOLDS, began=40, ended=55, reason="topic_deleted", topic="t"
+    )
+    assert not found_while_made_anew(stream)
+    assert found_while_made_anew(replace(stream, ended=45))
+
+
+def test_what_was_acknowledged_in_the_last_incarnation_is_there() -> None:
+    """What was in an earlier one went with it."""
+    lost = asked(40, 200, value="lost", place=("t", 0, 0), topic="t")
+    assert not found_while_made_anew(lost, replace(lost, value="there", began=62, ended=63))
+    assert found_while_made_anew(replace(lost, began=62, ended=63))

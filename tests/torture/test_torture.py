@@ -62,8 +62,11 @@ def test_a_short_torture_with_kafkas_clients(tmp_path: Path) -> None:
 def test_a_short_torture_of_rights(tmp_path: Path) -> None:
     """Rights come and go, tokens are rotated and revoked at any of three gateways: each lets in and refuses as it must within
     five seconds, and what was acknowledged stays. ``make torture-rights`` is the long run, with gateways killed."""
-    outcome = torture_rights(RightsPlan(seconds=18, seed=1, users=4, change_seconds=0.7, kill_seconds=None), tmp_path)
+    outcome = torture_rights(
+        RightsPlan(seconds=18, seed=1, users=4, change_seconds=0.7, kill_seconds=None, renew_seconds=3), tmp_path
+    )
     assert outcome.contradictions == []
+    assert outcome.counts["topics made anew"] >= 2
     assert outcome.counts["refused as it had to be"] > 20
     assert outcome.counts["let in as it had to be"] > 20
     assert outcome.counts["stream: unauthorized"] >= 1

@@ -56,13 +56,17 @@ class Reply:
 class Client:
     """One thread's way to the gateways: any of them, another at each try."""
 
-    def __init__(self, name: str, urls: list[str], history: History, stopping: threading.Event, seed: int) -> None:
+    def __init__(
+        self, name: str, urls: list[str], history: History, stopping: threading.Event, seed: int, token: str = ""
+    ) -> None:
+        """``token``: sent with each request."""
         self.name = name
         self.history = history
         self.stopping = stopping
         self.rng = random.Random(f"{seed}-{name}")
         self._urls = urls
         self._next_value = 0
+        self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         self._http = urllib3.PoolManager(retries=False, timeout=urllib3.Timeout(TIMEOUT_SECONDS))
 
     def call(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Reply:
@@ -72,7 +76,7 @@ class Client:
                 method,
                 self.rng.choice(self._urls) + path,
                 body=None if body is None else msgspec.json.encode(body),
-                headers={"Content-Type": "application/json", **(headers or {})},
+                headers={**self._headers, **(headers or {})},
             )
         except (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError):
             return Reply(0, None, sent=False)

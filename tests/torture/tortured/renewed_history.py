@@ -6,7 +6,9 @@ An *incarnation* is named by its topic id. Times are seconds of one monotonic cl
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import inf
 
 
@@ -25,6 +27,12 @@ class Life:
     def is_there(self, since: float, until: float) -> bool:
         """Whether it was there all the time."""
         return self.born[1] <= since and until <= self.died[0]
+
+
+def gaps_of(lives: Sequence[Life]) -> list[tuple[float, float]]:
+    """The spans of time in which there may have been no topic."""
+    between = [(one.died[0], after.born[1]) for one, after in pairwise(lives)]
+    return [(-inf, lives[0].born[1]), *between, (lives[-1].died[0], inf)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,11 +19,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from math import inf
 
 from tests.torture.tortured.history import Write
-from tests.torture.tortured.renewed_history import Life, RenewedHistory, Seen
+from tests.torture.tortured.renewed_history import Life, RenewedHistory, Seen, gaps_of
 
 Log = Mapping[int, Sequence[str]]
 """Of the last incarnation: the values of each partition."""
@@ -243,9 +242,7 @@ class Judge:
                 line.note(offset)
 
     def _missing(self) -> Iterator[str]:
-        lives = self._history.lives
-        gaps = [(one.died[0], after.born[1]) for one, after in pairwise(lives)]
-        gaps += [(-inf, lives[0].born[1]), (self._last.died[0], inf)]
+        gaps = gaps_of(self._history.lives)
         for one in self._history.missing:
             if not any(begin <= one.ended and one.started <= end for begin, end in gaps):
                 yield f"{one.client} was told at {one.started:.2f} that there is no topic, and nobody had deleted it"

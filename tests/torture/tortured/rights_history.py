@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from tests.torture.tortured.renewed_history import Life, gaps_of
+
 BOUND_SECONDS = 5.0
 SLACK_SECONDS = 1.0
 """Between a judgement and the arrival of what was judged, for answers and streams that wait."""
@@ -104,6 +106,8 @@ class Asked:
     value: str | None = None
     place: tuple[str, int, int] | None = None
     undone: bool = False
+    topic: str = ""
+    """The only topic that it is about, where that is known."""
     offset: tuple[str, int] | None = None
 
     @property
@@ -123,6 +127,7 @@ class Followed:
     began: float
     ended: float
     reason: str
+    topic: str = ""
 
 
 @dataclass(slots=True)
@@ -134,6 +139,14 @@ class RightsHistory:
     followed: list[Followed] = field(default_factory=list)
     troubled: list[tuple[float, float]] = field(default_factory=list)
     frozen: list[tuple[float, float]] = field(default_factory=list)
+    renewed: str = ""
+    """A topic that is deleted and made anew meanwhile; empty: there is none."""
+    lives: list[Life] = field(default_factory=list)
+    """Its incarnations."""
+
+    def may_be_missing(self, topic: str, began: float, ended: float) -> bool:
+        """Whether the topic may have been deleted, or not yet made anew, at some moment between."""
+        return topic == self.renewed != "" and _is_troubled(gaps_of(self.lives), began, ended)
 
     def counts(self) -> dict[str, int]:
         """How much of it there was, and how much of it could only be answered so."""
@@ -158,7 +171,7 @@ def contradictions(
     ``committed``: the offsets that each group ever had."""
     found = [text for one in history.asked for text in _of_request(one, history, late.around(one.began, one.ended))]
     found += [text for one in history.followed for text in _of_stream(one, history, late.around(one.ended, one.ended))]
-    return found + list(_of_log(history.asked, log)) + list(_of_offsets(history.asked, committed))
+    return found + list(_of_log(history, log)) + list(_of_offsets(history.asked, committed))
 
 
 def _judged_since(ended: float, history: RightsHistory, late: float) -> float:
@@ -185,6 +198,11 @@ def _of_request(one: Asked, history: RightsHistory, late: float) -> Iterator[str
     elif one.status == 403:
         if all(False not in right.values(one.gateway, one.began, one.ended, bound) for right in one.rights):
             yield f"{whose}: 403 with the right"
+    elif history.may_be_missing(one.topic, one.began, one.ended):
+        if one.status == 404 and any(
+            True not in right.values(one.gateway, one.began, one.ended, bound) for right in one.rights
+        ):
+            yield f"{whose}: told without the right that there is no topic"
     elif one.ended - one.began < BOUND_SECONDS and not _is_troubled(history.troubled, one.began, one.ended):
         # What took longer says that the machine was busy: someone gave up.
         yield f"{whose}: answered {one.status} {one.code}, and no gateway was killed or frozen"
@@ -200,13 +218,19 @@ def _of_stream(one: Followed, history: RightsHistory, late: float) -> Iterator[s
         held = [timeline.values(one.gateway, one.began, one.ended, bound) for timeline in (one.secret, one.right)]
         if all(False not in values for values in held):
             yield f"{whose}: ended as unauthorized, and all held"
-    elif one.reason != STOPPED and not _is_troubled(history.troubled, one.began, one.ended):
+    elif (
+        one.reason != STOPPED
+        and not _is_troubled(history.troubled, one.began, one.ended)
+        and not history.may_be_missing(one.topic, one.began, one.ended)
+    ):
         yield f"{whose}: it ended with {one.reason!r}, and no gateway was killed or frozen"
 
 
-def _of_log(asked: Iterable[Asked], log: Log) -> Iterator[str]:
+def _of_log(history: RightsHistory, log: Log) -> Iterator[str]:
     there = {value for values in log.values() for value in values}
-    for one in asked:
+    for one in history.asked:
+        if one.place is not None and one.topic == history.renewed != "" and one.began < history.lives[-1].born[1]:
+            continue  # it went with its incarnation, or may have
         if one.place is not None:
             topic, partition, offset = one.place
             if log[topic, partition][offset : offset + 1] != [one.value]:

@@ -16,8 +16,11 @@ from log_format.stores import open_store
 from tests.support.access import Client, bootstrap, by, cluster_key
 from tests.support.repeatedly import repeatedly
 from tests.support.server_process import free_port
+from tests.torture.tortured import clients
 from tests.torture.tortured.final_log import by_http
 from tests.torture.tortured.group_offsets import ever_committed
+from tests.torture.tortured.history import History
+from tests.torture.tortured.renewed_history import RenewedHistory
 from tests.torture.tortured.rights_asker import Asker
 from tests.torture.tortured.rights_history import Lateness, RightsHistory, Timeline, contradictions
 from tests.torture.tortured.rights_operator import KINDS, Gateways, Killer, Operator, User
@@ -25,9 +28,12 @@ from tests.torture.tortured.rights_users import Asking, Following
 from tests.torture.tortured.rights_work import members_group, offsets_group, rights_of
 from tests.torture.tortured.run import Outcome
 from tests.torture.tortured.service import STORE, Service, service
+from tests.torture.tortured.topic_maker import TopicMaker
 
 PLANTED = Path(__file__).parents[1] / "planted_rights"
 TOPICS = {"orders": 1, "payments": 1}
+RENEWED = "returns"
+"""A topic that is deleted and made anew. Rights are of its name, so they stay."""
 JOIN_SECONDS_MAX = 60.0
 LATE_EVERY_SECONDS = 0.05
 SHOWN_MAX = 20
@@ -45,6 +51,8 @@ class Plan:
     pace_seconds: float = 0.2
     change_seconds: float = 0.3
     kill_seconds: float | None = 20.0
+    renew_seconds: float = 6.0
+    """How long an incarnation of ``RENEWED`` lives."""
     planted: bool = False
 
 
@@ -66,15 +74,18 @@ def torture_rights(plan: Plan, directory: Path, *, progress: Callable[[str], Non
             for topic, count in TOPICS.items():
                 made = {"name": topic, "partition_count": count, "config": {"flush.ms": 20}}
                 assert first.http.post("/v1/topics", json=made).status_code == 201
+        stopping, calm = threading.Event(), threading.Event()
+        maker = _maker(plan, running, token, history, stopping)
+        maker.begin()
         gateways = Gateways(running, plan.gateways - plan.planted)
         users = [_user(number) for number in range(plan.users)]
         operator = Operator(gateways, token, users, _random(plan, "operator"))
         operator.begin()
-        stopping, calm = threading.Event(), threading.Event()
         killer = Killer(gateways, _random(plan, "killer"), history)
         following = [Following(one, running.urls, history, _random(plan, f"f-{one.name}")) for one in users]
         work: list[tuple[str, Callable[[], None]]] = [
             ("operator", lambda: operator.run(stopping, plan.change_seconds)),
+            ("topic-maker", maker.run),
             *((f"follower {one.name}", follower.run) for one, follower in zip(users, following, strict=True)),
         ]
         for user in users:
@@ -100,11 +111,13 @@ def torture_rights(plan: Plan, directory: Path, *, progress: Callable[[str], Non
             thread.join(JOIN_SECONDS_MAX)
             if thread.is_alive():
                 failures.append(f"{thread.name} hangs")
-        log = by_http(running.urls[0], TOPICS, by(token))
+        failures += maker.failures
+        log = by_http(running.urls[0], {**TOPICS, RENEWED: 1}, by(token))
         committed = _committed(running, users)
         failures += [f"gateway {i} ended with {code}" for i, one in enumerate(running.gateways) if (code := one.stop())]
     found = contradictions(history, log, lateness, committed)
-    counts = history.counts() | dict(sorted(operator.counts.items()))
+    counts = history.counts() | dict(sorted((operator.counts | dict(maker.counts)).items()))
+    counts["topics made anew"] = len(history.lives) - 1
     counts |= {
         "records": sum(map(len, log.values())),
         "milliseconds that this machine was late at most": int(lateness.seconds_max * 1000),
@@ -113,6 +126,15 @@ def torture_rights(plan: Plan, directory: Path, *, progress: Callable[[str], Non
     if len(found) > SHOWN_MAX:
         found = [*found[:SHOWN_MAX], f"and {len(found) - SHOWN_MAX} more"]
     return Outcome(counts=counts, contradictions=failures + found, seconds=time.monotonic() - began)
+
+
+def _maker(plan: Plan, running: Service, token: str, history: RightsHistory, stopping: threading.Event) -> TopicMaker:
+    renewed = RenewedHistory(lives=history.lives)
+    history.renewed = RENEWED
+    client = clients.Client("topic-maker", running.urls, History(), stopping, plan.seed, token)
+    topic = {"name": RENEWED, "partition_count": 1, "config": {"flush.ms": 20}}
+    rest_seconds = 1.0 if plan.kill_seconds is None else 15.0
+    return TopicMaker(client, topic, renewed, pace_seconds=plan.renew_seconds, rest_seconds=rest_seconds, kafka=())
 
 
 def _watched(lateness: Lateness) -> AbstractContextManager[None]:
@@ -130,7 +152,9 @@ def _watched(lateness: Lateness) -> AbstractContextManager[None]:
 
 def _user(number: int) -> User:
     name = f"user-{number}"
-    rights = [(operation, "topic", topic) for topic in TOPICS for operation in ("Write", "Read")] + rights_of(name)
+    rights = [
+        (operation, "topic", topic) for topic in (*TOPICS, RENEWED) for operation in ("Write", "Read")
+    ] + rights_of(name)
     return User(name, KINDS[number % len(KINDS)], {right: Timeline() for right in rights})
 
 

@@ -53,17 +53,17 @@ class Asking:
         place = None
         if told.answer.status == 200:
             place = (topic, 0, int(told.answer.body["partitions"][0]["base_offset"]))
-        self._asker.note(told, "produce", ("Write", "topic", topic), value=value, place=place)
+        self._asker.note(told, "produce", ("Write", "topic", topic), value=value, place=place, topic=topic)
 
     def _fetch(self) -> None:
         topic = self._topic()
         told = self._asker.ask("GET", f"{_records(topic)}?offset=earliest&max_records=3")
-        self._asker.note(told, "fetch", ("Read", "topic", topic))
+        self._asker.note(told, "fetch", ("Read", "topic", topic), topic=topic)
 
     def _wait(self) -> None:
         topic = self._topic()
         told = self._asker.ask("GET", f"{_records(topic)}?offset=latest&max_wait_ms={WAIT_MS}")
-        self._asker.note(told, "wait", ("Read", "topic", topic), waits=True)
+        self._asker.note(told, "wait", ("Read", "topic", topic), waits=True, topic=topic)
 
     def _whoami(self) -> None:
         self._asker.note(self._asker.ask("GET", "/v1/whoami"), "whoami")
@@ -119,7 +119,8 @@ class Following:
             connection.close()
         ended = time.monotonic()
         reason = STOPPED if self._stopping.is_set() and not reason else reason
-        common = {"user": self._user.name, "gateway": gateway, "secret": secret.holds, "began": began, "ended": ended}
+        common: dict[str, object] = {"user": self._user.name, "gateway": gateway, "secret": secret.holds}
+        common |= {"began": began, "ended": ended, "topic": topic}
         if status == 200:
             self._history.followed.append(Followed(**common, right=right, reason=reason))  # type: ignore[arg-type]
         elif reason != STOPPED:

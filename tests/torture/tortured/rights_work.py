@@ -131,7 +131,7 @@ class TransactionWork:
         if told.answer.status == 200:
             (part,) = told.answer.body["topics"][0]["partitions"]
             place = (TOPIC, 0, int(part["base_offset"]))
-        self._asker.note(told, "commit of a transaction", self._right, value=value, place=place)
+        self._asker.note(told, "commit of a transaction", WRITE, self._right, value=value, place=place)
 
 
 class KafkaWork:
