@@ -2,7 +2,7 @@
 # Gets programs that were written for Kafka, for `make kafka-clients`: once, and kept outside the repository.
 #
 #   scripts/kafka_clients.sh path       print where they are kept
-#   scripts/kafka_clients.sh install    fetch what is missing: jars, Debezium, Flink, Apicurio Registry (needs Maven), Go's clients (needs Go), kafkajs (needs npm)
+#   scripts/kafka_clients.sh install    fetch what is missing: jars, Debezium, Flink, Apicurio Registry (needs Maven), Go's clients (needs Go), kafkajs (needs npm), libraries for Python
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -87,6 +87,15 @@ javascript() {
     (cd "$kept/javascript" && npm install --silent --no-audit --no-fund)
 }
 
+python() {
+    listed="$here/tests/kafka_clients/python/requirements.txt"
+    cmp -s "$listed" "$kept/python/requirements.txt" && return
+    echo "Fetching libraries for Python into $kept/python (once)" >&2
+    "$here/.venv/bin/python" -m venv --clear "$kept/python"
+    "$kept/python/bin/pip" install --quiet --disable-pip-version-check -r "$listed"
+    cp "$listed" "$kept/python/"
+}
+
 case "${1:-}" in
 path) echo "$kept" ;;
 install)
@@ -97,6 +106,7 @@ install)
     flink
     go_programs
     javascript
+    python
     ;;
 *)
     echo "usage: $0 path | install" >&2

@@ -23,6 +23,7 @@ from tests.kafka_clients.tried import (
     java_programs,
     other_clients,
     other_languages,
+    python_programs,
     registries,
 )
 from tests.kafka_clients.tried.programs import Failed, Missing
@@ -49,6 +50,14 @@ CLIENTS: Final[Mapping[str, Attempt]] = {
     "sarama": other_languages.sarama,
     "kafka-go": other_languages.segmentio,
     "kafkajs": other_languages.kafkajs,
+    "FastStream, aiokafka": python_programs.faststream,
+    "FastStream, confluent-kafka": python_programs.faststream_confluent,
+    "Quix Streams": python_programs.quix,
+    "Quix Streams: exactly-once": python_programs.quix_exactly_once,
+    "Faust": python_programs.faust,
+    "Faust: exactly-once": python_programs.faust_exactly_once,
+    "kombu": python_programs.kombu,
+    "Celery": python_programs.celery,
     "Connect standalone: file": connect.standalone,
     "Debezium, Connect distributed": debezium.changes,
     "MirrorMaker 2": connect.mirror,
@@ -73,8 +82,9 @@ class Result(NamedTuple):
     """What became of it against a broker."""
 
     def told(self) -> str:
-        """In a word, and with figures."""
-        return f"{self.state} ({self.reason})" if self.state == "ok" and self.reason else self.state
+        """In a word, with seconds and figures."""
+        figures = f" ({self.reason})" if self.state == "ok" and self.reason else ""
+        return f"{self.state}, {self.seconds:.0f} s{figures}"
 
 
 def main() -> int:
@@ -132,10 +142,10 @@ def _tried(client: str, attempt: Attempt, servers: str, directory: Path) -> Resu
 
 
 def _print(results: list[Result]) -> None:
-    print("| client | what | here | Apache Kafka | seconds | reason |\n|---|---|---|---|---|---|")
+    print("| client | what | here | Apache Kafka | reason |\n|---|---|---|---|---|")
     for one in results:
         reason = one.reason.replace("|", "\\|").replace("\n", " ")
-        print(f"| {one.client} | {one.what} | {one.state} | {one.beside} | {one.seconds:.0f} | {reason} |")
+        print(f"| {one.client} | {one.what} | {one.state}, {one.seconds:.0f} s | {one.beside} | {reason} |")
 
 
 if __name__ == "__main__":
