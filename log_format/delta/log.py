@@ -229,16 +229,13 @@ class TableLog(Generic[StateT]):
         """The state at the head, from the checkpoint ``hint`` on without a listing; None where probing can't tell."""
         try:
             data = self._checkpoint_bytes(hint)
-        except ObjectMissing:
-            return None
-        if not is_own_checkpoint(data):
-            return None
-        try:
+            if not is_own_checkpoint(data):
+                return None
             state = self.table.read_checkpoint(data, hint)
         except UnsupportedTable:
             raise
-        except CorruptData:
-            return None  # a listing shows an older one
+        except (CorruptData, ObjectMissing):
+            return None  # a listing shows another one
         for _ in range(self._probed_commits_max // limits.PROBES_AT_ONCE):
             first = state.version + 1
             found = self._probe(range(first, first + limits.PROBES_AT_ONCE))
@@ -281,10 +278,10 @@ class TableLog(Generic[StateT]):
             found = [version for key in keys if (version := layout.checkpoint_version(key)) is not None]
             commits = [version for key in keys if (version := layout.commit_version(key)) is not None]
             for newest in sorted(found, reverse=True):
-                data = self._checkpoint_bytes(newest)
-                if not is_own_checkpoint(data):
-                    continue
                 try:
+                    data = self._checkpoint_bytes(newest)
+                    if not is_own_checkpoint(data):
+                        continue
                     state, after = self._at_checkpoint(data, newest, commits)
                 except UnsupportedTable:
                     raise

@@ -30,6 +30,15 @@ def check_key(key: str) -> str:
     return key
 
 
+def is_key(text: str) -> bool:
+    """Whether an object can have this key."""
+    try:
+        check_key(text)
+    except ValueError:
+        return False
+    return True
+
+
 def check_prefix(prefix: str) -> str:
     """Return the prefix of a listing. It may end anywhere in a key except after ``/.`` or ``/..``, which MinIO refuses.
 

@@ -40,7 +40,7 @@ from log_format.clock import Clock
 from log_format.errors import ObjectExists, ObjectMissing, ObjectTooLarge
 from log_format.limits import S3_CONNECT_TIMEOUT_MS, S3_CONNECTIONS, S3_READ_TIMEOUT_MS, STORE_RETRY_MS_MAX
 from log_format.store import ObjectInfo
-from log_format.stores.keys import check_directory, check_key, check_prefix, check_range
+from log_format.stores.keys import check_directory, check_key, check_prefix, check_range, is_key
 from log_format.stores.retry import RequestFailed, Retry
 from log_format.stores.s3_client import new_client
 from log_format.stores.s3_wire import Got, S3Wire
@@ -276,7 +276,9 @@ class S3Store:
     def _infos(self, page: ListObjectsV2OutputTypeDef) -> Iterator[ObjectInfo]:
         for found in page.get("Contents", []):
             key = found["Key"][len(self._root) :]
-            if not key.endswith("/"):  # consoles write such a key to show an empty directory
+            if is_key(
+                key
+            ):  # not so what other programs put there: consoles show an empty directory by a slash at the end
                 modified_at_ms = int(found["LastModified"].timestamp() * 1000)
                 yield ObjectInfo(key=key, size_bytes=found["Size"], modified_at_ms=modified_at_ms)
 
@@ -284,7 +286,8 @@ class S3Store:
         pages = self._pages(prefix, "", "/")
         found = (each["Prefix"] for page in pages for each in page.get("CommonPrefixes", []))
         for name in sorted(found, key=str.encode) if self._is_directory_bucket else found:
-            yield name[len(self._root) + len(prefix) : -1]
+            if is_key(name[len(self._root) : -1]):
+                yield name[len(self._root) + len(prefix) : -1]
 
     def _pages(self, prefix: str, start_after: str, delimiter: str) -> Iterator[ListObjectsV2OutputTypeDef]:
         request = functools.partial(

@@ -39,7 +39,7 @@ def test_a_huge_commit(bench: TopicBench) -> None:
 
 
 def test_a_huge_checkpoint_and_a_huge_hint(bench: TopicBench) -> None:
-    """A hint that is none is done without; a checkpoint that is none is corrupt."""
+    """A hint that is none is done without, and so is a checkpoint while all commits are there; then it is corrupt."""
     gateway = bench.create(1)
     bench.append(gateway, {0: [b"x"]})
     version = gateway.log.state.version
@@ -47,6 +47,8 @@ def test_a_huge_checkpoint_and_a_huge_hint(bench: TopicBench) -> None:
     replace(bench, layout.last_checkpoint_key(bench.name), limits.CLUSTER_BYTES_MAX + 1)
     assert bench.gateway().log.refresh().version == version
     replace(bench, layout.checkpoint_key(bench.name, version), limits.CHECKPOINT_BYTES_MAX + 1)
+    assert bench.gateway().log.refresh().version == version
+    bench.store.delete(layout.commit_key(bench.name, 0))
     with pytest.raises(CorruptData, match="it was replaced"):
         bench.gateway().log.refresh()
 

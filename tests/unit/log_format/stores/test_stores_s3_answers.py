@@ -62,3 +62,19 @@ def test_a_body_of_unknown_length_is_no_answer(store: S3Store, server: FakeS3) -
         store.get("a")
     with pytest.raises(StoreUnavailable):
         store.get_range("a", 0, 5)
+
+
+@pytest.mark.parametrize("key", ["a//b", "a/%01", "a/../b", "a/" + "x" * 300, ".tmp/a"])
+def test_what_is_no_key_is_not_listed(store: S3Store, server: FakeS3, key: str) -> None:
+    """Other programs put it there. Whoever deletes or reads what is listed would end at it, each time again."""
+    listed = "".join(
+        f"<Contents><Key>prefix/{each}</Key><Size>1</Size><LastModified>2026-10-21T07:28:00.000Z</LastModified></Contents>"
+        for each in (key, "fine/a")
+    )
+    below = "".join(
+        f"<CommonPrefixes><Prefix>prefix/{each}/</Prefix></CommonPrefixes>" for each in (key.partition("/b")[0], "fine")
+    )
+    head = "<ListBucketResult><IsTruncated>false</IsTruncated><EncodingType>url</EncodingType>"
+    server.answers = [Answer(body=f"{head}{listed}{below}</ListBucketResult>".encode())]
+    assert [info.key for info in store.list("")] == ["fine/a"]
+    assert list(store.list_directories("")) == ["fine"]
