@@ -73,14 +73,22 @@ def _cancel(client: Client, sent: Sent, scheduled_id: str) -> None:
         sent.cancelled = "unknown"
 
 
-def work(client: Client, history: QueueHistory, calm: threading.Event) -> None:
-    """Receive and settle. Once ``calm``, accept everything."""
+def work(
+    client: Client,
+    history: QueueHistory,
+    calm: threading.Event,
+    queue: str = QUEUE,
+    topic: str = TOPIC,
+    lock_ms: int = LOCK_MS,
+) -> None:
+    """Receive and settle. Once ``calm``, accept everything. ``topic``: the queue's only one."""
     while not client.stopping.is_set():
         asked = time.monotonic()
         body = {"max_records": client.rng.randrange(1, 2 * _BATCH), "max_wait_ms": 500}
-        reply = client.call("POST", f"/v1/queues/{QUEUE}:receive", body)
+        reply = client.call("POST", f"/v1/queues/{queue}:receive", body)
         got = time.monotonic()
         if reply.status != 200:
+            history.lost += [got] if reply.in_doubt else []
             client.stopping.wait(0.1)
             continue
         deliveries = [
@@ -89,7 +97,7 @@ def work(client: Client, history: QueueHistory, calm: threading.Event) -> None:
                 place=(record["partition"], record["offset"]),
                 count=record["delivery_count"],
                 lease=record["lease"],
-                lock_s=LOCK_MS / 1000,
+                lock_s=lock_ms / 1000,
                 asked=asked,
                 got=got,
             )
@@ -97,19 +105,21 @@ def work(client: Client, history: QueueHistory, calm: threading.Event) -> None:
         ]
         history.deliveries += deliveries
         if calm.is_set():
-            _settle(client, history, deliveries, ["accept"] * len(deliveries))
+            _settle(client, history, deliveries, ["accept"] * len(deliveries), queue, topic)
         elif client.rng.random() < 0.9:  # else its locks end
-            client.stopping.wait(client.rng.choice((0, 0, 0.2, 1.0, 1.5 * LOCK_MS / 1000)))
+            client.stopping.wait(client.rng.choice((0, 0, 0.2, 1.0, 1.5 * lock_ms / 1000)))
             choices = ("accept",) * 8 + ("release", "reject")
-            _settle(client, history, deliveries, [client.rng.choice(choices) for _ in deliveries])
+            _settle(client, history, deliveries, [client.rng.choice(choices) for _ in deliveries], queue, topic)
 
 
-def _settle(client: Client, history: QueueHistory, deliveries: list[Delivery], actions: list[str]) -> None:
+def _settle(
+    client: Client, history: QueueHistory, deliveries: list[Delivery], actions: list[str], queue: str, topic: str
+) -> None:
     if not deliveries:
         return
     wanted = [
         {
-            "topic": TOPIC,
+            "topic": topic,
             "partition": one.place[0],
             "offset": one.place[1],
             "lease": one.lease,
@@ -119,7 +129,7 @@ def _settle(client: Client, history: QueueHistory, deliveries: list[Delivery], a
     ]
     for _ in range(3):
         sent = time.monotonic()
-        reply = client.call("POST", f"/v1/queues/{QUEUE}:settle", {"settlements": wanted})
+        reply = client.call("POST", f"/v1/queues/{queue}:settle", {"settlements": wanted})
         answered = time.monotonic()
         outcomes = [outcome_of(reply)] * len(wanted)
         if reply.status == 200:

@@ -66,6 +66,8 @@ class QueueHistory:
     sent: list[Sent] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
     settlements: list[Settlement] = field(default_factory=list)
+    lost: list[float] = field(default_factory=list)
+    """When a worker gave up waiting for an answer to a request for records: some may be locked for it, and count."""
 
     def counts(self) -> dict[str, int]:
         """What happened, by name."""
@@ -81,8 +83,8 @@ def contradictions(
 ) -> list[str]:
     """``log``: each value's records; ``letters``: the places that dead letters name, by value. Everything was settled before."""
     found = list(_of_the_topic(history, log))
-    found += _of_leases(history, deliveries_max)
-    found += _of_settlements(history, log, letters)
+    found += of_leases(history, deliveries_max)
+    found += of_settlements(history, log, letters)
     return found
 
 
@@ -107,7 +109,7 @@ def _of_the_topic(history: QueueHistory, log: Mapping[str, list[Found]]) -> Iter
             yield f"{delivery.value} was delivered from {delivery.place}, where it is not"
 
 
-def _of_leases(history: QueueHistory, deliveries_max: int) -> Iterable[str]:
+def of_leases(history: QueueHistory, deliveries_max: int) -> Iterable[str]:
     """No two live leases on one record; its count never goes back."""
     first_settled: dict[tuple[str, str], float] = {}
     for one in history.settlements:
@@ -128,7 +130,7 @@ def _of_leases(history: QueueHistory, deliveries_max: int) -> Iterable[str]:
                     yield f"{value} was delivered with count {later.count} after {first.count}"
 
 
-def _of_settlements(
+def of_settlements(
     history: QueueHistory, log: Mapping[str, list[Found]], letters: Mapping[str, list[Place]]
 ) -> Iterable[str]:
     """What is settled stays settled, each record is settled, and each dead letter is there once."""

@@ -155,7 +155,7 @@ class QueueProcesses:
             handling = Handling(
                 noted=self._noted(queue),
                 log=values,
-                letters=_letters(self._urls[0], letters) if letters else [],
+                letters=letters_of(self._urls[0], letters) if letters else [],
                 rejected=frozenset(value for value in values.values() if deed_of(value) == "reject"),
             )
             slack = self.slack[queue] + lost_answers_max * sum(
@@ -183,7 +183,8 @@ class QueueProcesses:
         ]
 
 
-def _letters(url: str, topic: str) -> list[Letter]:
+def letters_of(url: str, topic: str) -> list[Letter]:
+    """What a dead letter topic has."""
     client = Client("letters", [url], History(), threading.Event(), 0)
     found: list[Letter] = []
     offset = 0

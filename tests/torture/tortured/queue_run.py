@@ -25,6 +25,7 @@ from tests.torture.tortured.queue_clients import (
 )
 from tests.torture.tortured.queue_history import Found, Place, QueueHistory, contradictions
 from tests.torture.tortured.queue_processes import QueueProcesses
+from tests.torture.tortured.renewed_queue import RenewedQueue
 from tests.torture.tortured.run import Outcome
 from tests.torture.tortured.service import Service, service
 
@@ -71,6 +72,7 @@ def torture_queues(plan: Plan, directory: Path, *, progress: Callable[[str], Non
         watching = clients.start(lambda _client: reader.run(), reader.client, failures=failures)
         processes = QueueProcesses(client("killer", calm), running.urls, directory, failures)
         processes.start(client("handled-sender", sending), plan.handled_pace_seconds)
+        renewed = RenewedQueue(client, running.urls, sending, calm, failures)
         misfortune = threading.Thread(
             target=Misfortune(running, faults, plan.seed, calm, plan.freeze_seconds).run, daemon=True
         )
@@ -84,7 +86,7 @@ def torture_queues(plan: Plan, directory: Path, *, progress: Callable[[str], Non
             thread.join(SETTLE_SECONDS_MAX)
         calm.set()
         misfortune.join(SETTLE_SECONDS_MAX)
-        failures += processes.settled()
+        failures += processes.settled() + renewed.settled()
         failures += _settled(operator)
         working.set()
         for thread in (*senders, *workers, watching):
@@ -93,7 +95,7 @@ def torture_queues(plan: Plan, directory: Path, *, progress: Callable[[str], Non
                 failures.append(f"{thread.name} hangs")
         reader.read()
         letters = _letters(running)
-        handled = processes.judged(len(faults.faults))
+        handled = processes.judged(len(faults.faults)) + renewed.judged()
         failures += [f"gateway {i} ended with {code}" for i, g in enumerate(running.gateways) if (code := g.stop())]
     whole = QueueHistory(
         sent=[one for each in histories for one in each.sent],
@@ -108,6 +110,7 @@ def torture_queues(plan: Plan, directory: Path, *, progress: Callable[[str], Non
             "dead letters": len(letters),
             "records": len(reader.log),
             **dict(sorted(processes.counts.items())),
+            **renewed.counts(),
             **dict(sorted(kinds.items())),
         },
         contradictions=(failures + found + handled)[:20],
