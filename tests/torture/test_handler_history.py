@@ -21,11 +21,12 @@ def judged(
     noted: tuple[Noted, ...] = (BEGIN, ACCEPT, ACCEPTED),
     letters: tuple[Letter, ...] = (),
     *,
+    settled: int = 2,
     slack: int = 0,
     has_letters: bool = True,
     rejected: frozenset[str] = frozenset(),
 ) -> list[str]:
-    handling = Handling(noted=[*noted, *B], log=LOG, letters=letters, rejected=rejected)
+    handling = Handling(noted=[*noted, *B], log=LOG, settled={0: settled}, letters=letters, rejected=rejected)
     return contradictions(handling, deliveries_max=3, slack=slack, has_letters=has_letters)
 
 
@@ -39,6 +40,7 @@ def test_what_may_happen_contradicts_nothing() -> None:
     assert judged(FAILED, has_letters=False) == []
     assert judged((BEGIN,), (replace(LETTER, deliveries=1, reason="x"),), rejected=frozenset("a")) == []
     assert judged((replace(BEGIN, count=2), ACCEPT), slack=1) == []
+    assert judged((), settled=0) == []
 
 
 WRONG = {

@@ -21,3 +21,4 @@ def test_a_short_torture_of_queues(tmp_path: Path) -> None:
     assert outcome.counts["delayed: yes"] > 10
     assert outcome.counts["handling: handlers accepted"] > 5
     assert outcome.counts["dropping: handlers accepted"] > 5
+    assert outcome.counts["renewed-work: accept: yes"] > 0

@@ -43,13 +43,18 @@ class Letter:
 
 @dataclass(slots=True)
 class Handling:
-    """Of one queue. ``log``: the topic's values by place, all settled."""
+    """Of one queue. ``log``: the topic's values by place. ``settled``: of each partition all below this offset is settled."""
 
     noted: list[Noted]
     log: Mapping[Place, str]
+    settled: Mapping[int, int]
     letters: Sequence[Letter] = field(default_factory=list)
     rejected: frozenset[str] = frozenset()
     """Values that handlers reject."""
+
+    def gone(self) -> list[str]:
+        """The values that the queue will not give away any more."""
+        return [value for (partition, offset), value in self.log.items() if offset < self.settled.get(partition, 0)]
 
     def counts(self, queue: str) -> dict[str, int]:
         """What happened, by name."""
@@ -79,7 +84,7 @@ def _unseen(handling: Handling, deliveries_max: int) -> Counter[str]:
             unseen[one.value] = max(unseen[one.value], one.count - begun[one.value])
     dead = {letter.value: letter.deliveries for letter in handling.letters}
     may_be_accepted = {one.value for one in handling.noted if one.what == "accept"}
-    for value in handling.log.values():
+    for value in handling.gone():
         if value in handling.rejected and begun[value]:
             continue
         if value in dead:
@@ -113,7 +118,7 @@ def _of_values(handling: Handling, *, has_letters: bool) -> Iterator[str]:
             yield f"{letter.value} was accepted and is a dead letter"
         if handling.log.get(letter.place) != letter.value:
             yield f"the dead letter of {letter.value} names {letter.place}"
-    for value in handling.log.values():
+    for value in handling.gone():
         if value in tried or value in letters:
             continue
         if not begun[value]:

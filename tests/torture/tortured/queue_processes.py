@@ -79,6 +79,8 @@ class QueueProcesses:
             for workers in WORKERS
         ]
         self._sent = History()
+        self._settled: dict[str, dict[int, int]] = {}
+        """By queue and partition: all below this offset is settled."""
         self.slack: Counter[str] = Counter()
         """By queue: how many records killed processes can have begun with unseen."""
         self.counts: Counter[str] = Counter()
@@ -144,6 +146,9 @@ class QueueProcesses:
             time.sleep(0.5)
         for process in self._processes:
             self._note(process, process.end(signal.SIGTERM))
+        for queue in QUEUES:
+            reply, _, _ = self._client.insist("GET", f"/v1/queues/{queue}")
+            self._settled[queue] = {part["partition"]: part["start_offset"] for part in reply.body["partitions"]}
         return [] if rest == 3 else [f"not everything was handled in {SETTLE_SECONDS_MAX:.0f} s: {queues}"]
 
     def judged(self, lost_answers_max: int) -> list[str]:
@@ -155,6 +160,7 @@ class QueueProcesses:
             handling = Handling(
                 noted=self._noted(queue),
                 log=values,
+                settled=self._settled[queue],
                 letters=letters_of(self._urls[0], letters) if letters else [],
                 rejected=frozenset(value for value in values.values() if deed_of(value) == "reject"),
             )

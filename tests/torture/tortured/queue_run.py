@@ -43,7 +43,7 @@ class Plan:
     senders: int = 4
     workers: int = 8
     pace_seconds: float = 0.2
-    handled_pace_seconds: float = 0.5
+    handled_pace_seconds: float = 4.0
     """Between two requests of records that worker processes handle."""
     freeze_seconds: float = 20.0
 
