@@ -89,7 +89,8 @@ class DeadLetters:
         target = queue.settings.dead_letter_topic
         now_ms = self._clock.monotonic_ms()
         source = await self._topics.fresh(settled.topic, now_ms)
-        is_gone = source.state.topic_id != key[0]
+        state = source.state
+        is_gone = state.topic_id != key[0]
         if target is None or is_gone:
             await self._settle(queue, key, settled, [(run.first, run.last) for run in dead])
             return True
@@ -100,7 +101,7 @@ class DeadLetters:
         found: list[tuple[Run, pa.Table]] = []
         covered: list[tuple[int, int]] = []
         records_left, bytes_left = PUBLISHED_RECORDS_MAX, PUBLISHED_BYTES_MAX
-        log_start = source.state.log_start(key[1])
+        log_start = state.log_start(key[1])
         for run in dead:
             first = max(run.first, log_start)
             if first > run.last:
@@ -110,7 +111,7 @@ class DeadLetters:
                 records_max=min(records_left, run.last - first + 1), bytes_max=bytes_left, at_least_one=not found
             )
             try:
-                records = await self._reading.read(source, source.state, key[1], first, limits)
+                records = await self._reading.read(source, state, key[1], first, limits)
             except (OffsetOutOfRange, UnknownTopic):
                 return True  # deleted in this moment: looked at again
             read_to = min(records.next_offset, run.last + 1)

@@ -217,13 +217,16 @@ class Publishing:
             gets = [partial(self._objects.get, calendar.object_key(name)) for name in names]
             for name, one in zip(names, await self._side_by_side(gets), strict=True):
                 for parts in () if one is None else cutting.take(name, one):
-                    await self._append(topic, window, parts, (epoch_of(number, count), published))
+                    await self._append(topic, calendar.topic_id, window, parts, (epoch_of(number, count), published))
                     count += 1
         if parts := cutting.rest():
-            await self._append(topic, window, parts, (epoch_of(number, count), published))
+            await self._append(topic, calendar.topic_id, window, parts, (epoch_of(number, count), published))
 
-    async def _append(self, topic: OpenTopic, window: Window, parts: Sequence[Part], epochs: tuple[int, int]) -> None:
-        """Append one publication, unless its epoch, the first of ``epochs``, is published."""
+    async def _append(
+        self, topic: OpenTopic, topic_id: str, window: Window, parts: Sequence[Part], epochs: tuple[int, int]
+    ) -> None:
+        """Append one publication, unless its epoch, the first of ``epochs``, is published. ``topic_id``: of the topic that the
+        records wait for: one that is made anew meanwhile gets none of them."""
         epoch, published = epochs
         if epoch <= published:
             return
@@ -233,8 +236,6 @@ class Publishing:
         try:
             reads = [partial(one.read, self._access.store, block) for _, one, block in parts]
             loaded = list(zip(parts, await self._side_by_side(reads), strict=True))
-            topic_id = topic.existing().topic_id
-            assert topic_id is not None
             made = await self._pool.run(publication_batch, topic_id, window, loaded, epoch, clock.now_ms())
             if made is None:
                 reservation.release()

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from gateway.queues.coordinator import Coordinator
+from gateway.queues.dead_letters import DeadLetters
 from gateway.queues.leases import Leases
 from gateway.queues.live_queue import LiveQueue
 from gateway.queues.outcomes import released
@@ -22,7 +23,7 @@ from log_format.queues.runs import RELEASED, SETTLED, Run, overlaid
 from log_format.queues.state import QueuesState, snapshot
 from tests.simulation.simulated.faults import Profile
 from tests.simulation.simulated.seeds import shows
-from tests.simulation.simulated_queues.world import FAULTY, PASSING, simulate_queues
+from tests.simulation.simulated_queues.world import FAULTY, PASSING, RENEWED, simulate_queues
 from tests.simulation.simulated_service.service import Code
 
 SEEDS_MAX = 40
@@ -111,6 +112,22 @@ def _ends_locks_early(self: Leases, lease: Any, parts: Any, lock_ms: int) -> Non
     _lock(self, lease, parts, lock_ms // 2)
 
 
+def _goes_by_the_name(self: Partitions, topic: str, key: Any, log_start: int) -> Any:
+    """Keeps the state of a topic that was deleted for the one that was made anew."""
+    first = _first_ids.setdefault((self._queue, topic), key[0])
+    return _share(self, topic, (first, key[1]), log_start)
+
+
+async def _forgets_no_topic(*_: Any) -> None:
+    """What was settled of topics that are no more stays."""
+
+
+async def _moves_of_whatever_has_the_name(self: DeadLetters, queue: Any, key: Any, settled: Any, dead: Any) -> bool:
+    state = (await self._topics.fresh(settled.topic, self._clock.monotonic_ms())).state
+    return await _move_of(self, queue, (state.topic_id or key[0], key[1]), settled, dead)
+
+
+_share, _move_of, _first_ids = Partitions.share, DeadLetters._move_of, dict[Any, str]()
 _decide, _conclude, _begin, _live = Settle.decide, Conclude.decide, LiveQueue.__init__, Coordinator.live
 _find, _lock, _write, _publish = Leases.find, Leases.lock, LiveQueue.write, Publishing.publish
 _wait_for, _overlaid = Partitions.wait_for, overlaid
@@ -177,6 +194,18 @@ PLANTED: dict[str, Planted] = {
     "drops settlements at the commit": Planted(
         PASSING, (("log_format.queues.changes.Conclude.decide", _drops_at_the_commit),), first_seed=2
     ),
+    "keeps the state of the topic before": Planted(
+        RENEWED,
+        (
+            ("gateway.queues.partitions.Partitions.share", _goes_by_the_name),
+            ("gateway.queues.watch.Watch._forget_topics", _forgets_no_topic),
+        ),
+    ),
+    "moves dead records of whatever has the name": Planted(
+        RENEWED,
+        (("gateway.queues.dead_letters.DeadLetters._move_of", _moves_of_whatever_has_the_name),),
+        first_seed=1,
+    ),
     "settles one too many": Planted(PASSING, (("log_format.queues.state.overlaid", _settles_one_too_many),)),
 }
 
@@ -185,5 +214,6 @@ PLANTED: dict[str, Planted] = {
 def test_a_planted_fault_is_found(name: str) -> None:
     """The simulation sees every one of these defects."""
     planted = PLANTED[name]
+    _first_ids.clear()
     code = Code(planted=planted.targets)
     assert shows(simulate_queues, planted.first_seed, SEEDS_MAX, profile=planted.profile, code=code)

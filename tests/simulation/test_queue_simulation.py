@@ -29,6 +29,13 @@ def test_queues_keep_what_they_promise(part: int) -> None:
 def test_the_histories_are_eventful() -> None:
     """The simulation is not empty: within a few histories of each profile everything that it is about does happen."""
     callers = ["given", "given again", "accept settled", "accept refused", "release settled", "renew settled"]
-    more = ["reject settled", "held by a transaction", "transaction: commit", "transaction: abort", "dead letter"]
+    more = [
+        "reject settled",
+        "held by a transaction",
+        "transaction: commit",
+        "transaction: abort",
+        "dead letter",
+        "made anew",
+    ]
     expected = {*callers, *more, "pause", "crash", "answer lost"}
     assert unseen(expected, simulate_queues, PROFILES, EVENTFUL_SEEDS) == set()

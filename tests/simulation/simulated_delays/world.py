@@ -6,6 +6,7 @@
    once, and a stamped request that was repeated until it was answered exactly once.
 2. No record is committed before its time, by the clock of a gateway.
 3. A cancelled record never appears. One that could not be cancelled since it was delivered does.
+4. Where the topic is deleted and made anew, what waited in the former one never appears in the new one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -36,17 +37,20 @@ from tests.simulation.simulated.faults import (
 from tests.simulation.simulated.scheduler import EPOCH_MS, Machine
 from tests.simulation.simulated.truth import Violation
 from tests.simulation.simulated.world import History, drawn, ignore
-from tests.simulation.simulated_service.gateways_world import GatewaysWorld, Over
+from tests.simulation.simulated_service.gateways_world import GatewaysWorld, Over, made_by
 from tests.simulation.simulated_service.network import Lost, Reply
 from tests.simulation.simulated_service.service import Code, Service
 
-PROFILES = {CALM: 1, FAULTY: 4, STORMY: 3, CROWDED: 3, HOSTILE: 2}
+RENEWED = replace(FAULTY, name="renewed", recreation=0.4)
+"""The topic is deleted and made anew under its clients."""
+PROFILES = {CALM: 1, FAULTY: 4, STORMY: 3, CROWDED: 3, HOSTILE: 2, RENEWED: 3}
 TOPIC = "t"
 PARTITIONS = 2
 LATE_MS = 5 * MINUTE_MS
 """Behind the last fault, until when all that is late has come and all that is due is published."""
 DELAYS_MS = (0, 50, 300, 1_000, 2_000, 5_000, 20_000)
 CANCELLERS = 3
+_NEVER_MS = 2**62
 TRIES_MAX = 12
 SKEW_MS_MAX = 300
 """How wrong a gateway's clock is at most: so much too early may a record be."""
@@ -59,6 +63,8 @@ class Sent:
     at_least: int = 0
     at_most: int = 0
     scheduled_id: str | None = None
+    tries: list[tuple[int, int]] = field(default_factory=list)
+    """From when to when each try of its request was under way. It may be in no topic that was made later."""
 
 
 def simulate_delays(
@@ -80,6 +86,8 @@ class DelaysWorld(GatewaysWorld):
         self.late_ms: list[int] = []
         """Of each delayed record, when it was committed."""
         self._sent: dict[str, Sent] = {}
+        self._topic_id, self._made_ms = "", _NEVER_MS
+        """The topic that is there, and when it was made."""
 
     def begin(self) -> None:
         """Start gateways and actors."""
@@ -93,9 +101,7 @@ class DelaysWorld(GatewaysWorld):
         return self.service(self.client(machine), machine, with_publishing=True)
 
     def _create(self) -> None:
-        body = {"name": TOPIC, "partition_count": PARTITIONS, "config": {"flush.ms": self.rng.choice((0, 100))}}
-        while not self._is_done(self._call("POST", "/v1/topics", body)):
-            self.scheduler.sleep_ms(500)
+        self._make()
         for index in range(2):
             self.actor(f"plain-{index}", partial(self._turns, self._plain))
         for index in range(2):
@@ -103,6 +109,26 @@ class DelaysWorld(GatewaysWorld):
         for index in range(CANCELLERS):
             self.actor(f"canceller-{index}", partial(self._turns, partial(self._cancel, index), 3))
         self.actor("misfortune", partial(self.misfortune, self.profile.turns))
+        if self.profile.recreation:
+            self.actor("renewer", self._renew)
+
+    def _make(self) -> None:
+        body = {"name": TOPIC, "partition_count": PARTITIONS, "config": {"flush.ms": self.rng.choice((0, 100))}}
+        while not self._is_done(reply := self._call("POST", "/v1/topics", body)):
+            if isinstance(reply, Reply) and reply.error_code == "TOPIC_ALREADY_EXISTS":
+                return
+            self.scheduler.sleep_ms(500)
+
+    def _renew(self) -> None:
+        """Deletes the topic, and makes it anew."""
+        for _ in range(2 * self.profile.turns):
+            self.think()
+            if self.rng.random() < self.profile.recreation:
+                self.delete(TOPIC)
+                if self.rng.random() < 0.5:
+                    self.think()
+                self._make()
+                self.told["made anew"] += 1
 
     def _turns(self, turn: Callable[[], None], times: int = 1) -> None:
         for _ in range(2 * times * self.profile.turns):
@@ -127,7 +153,7 @@ class DelaysWorld(GatewaysWorld):
 
     def _plain(self) -> None:
         records = self._records()
-        reply = self._call("POST", f"/v1/topics/{TOPIC}/records", {"records": records})
+        reply = self._ask(records)
         if isinstance(reply, Reply) and reply.status == 200:
             self._acknowledged(records, reply)
         elif isinstance(reply, Lost) or reply.may_have_happened:
@@ -151,7 +177,7 @@ class DelaysWorld(GatewaysWorld):
             }
             self._may_be_there(records)
             for attempt in range(TRIES_MAX):
-                reply = self._call("POST", f"/v1/topics/{TOPIC}/records", {"records": records}, headers)
+                reply = self._ask(records, headers)
                 if isinstance(reply, Reply) and reply.status == 200:
                     self.told["repeated"] += attempt > 0
                     self.told["duplicate"] += reply.body["duplicate"]
@@ -161,6 +187,17 @@ class DelaysWorld(GatewaysWorld):
             else:
                 return
             self.think()
+
+    def _ask(self, records: list[dict[str, Any]], headers: dict[str, str] | None = None) -> Reply | Lost:
+        """Send them once, for the topic that there is then."""
+        began_ms = self.scheduler.now_ms
+        reply = self._call("POST", f"/v1/topics/{TOPIC}/records", {"records": records}, headers)
+        # A gateway that stands still may do it yet.
+        is_over = isinstance(reply, Reply) and not reply.may_have_happened
+        until_ms = self.scheduler.now_ms if is_over else _NEVER_MS
+        for record in records:
+            self._sent[record["value"]].tries.append((began_ms, until_ms))
+        return reply
 
     def _cancel(self, index: int) -> None:
         """Something that was scheduled lately. No two cancel the same, so what one is told is about its own try."""
@@ -180,7 +217,7 @@ class DelaysWorld(GatewaysWorld):
         elif isinstance(reply, Lost) or (reply.status >= 400 and reply.may_have_happened):
             sent.at_least = 0
             sent.scheduled_id = None
-        elif reply.status == 404 and sent.at_most == 1 and sent.at_least == 1:
+        elif reply.status == 404 and sent.at_most == 1 and sent.at_least == 1 and self._is_of_present(sent):
             raise Violation(f"{sent.scheduled_id} waits or is delivered, and is said to be unknown")
 
     def _acknowledged(self, records: list[dict[str, Any]], reply: Reply) -> None:
@@ -194,6 +231,10 @@ class DelaysWorld(GatewaysWorld):
         count = sum(each["count"] for each in reply.body["partitions"])
         if not reply.body["duplicate"] and count + len(reply.body.get("scheduled", ())) != len(records):
             raise Violation(f"{len(records)} records were sent, and the answer is {reply.body}")
+
+    def _is_of_present(self, sent: Sent) -> bool:
+        """Whether what was acknowledged last is surely in the topic that is there."""
+        return sent.tries[-1][0] >= self._made_ms
 
     def _may_be_there(self, records: list[dict[str, Any]]) -> None:
         for record in records:
@@ -211,6 +252,10 @@ class DelaysWorld(GatewaysWorld):
         """No commit has a delayed record before its time."""
         if layout.commit_version(key) is None or not key.startswith(layout.topic_root(TOPIC)):
             return
+        if (made := made_by(data)) is not None and made.is_deleted:
+            self._topic_id, self._made_ms = "", _NEVER_MS
+        elif made is not None and made.topic_id != self._topic_id:
+            self._topic_id, self._made_ms = made.topic_id, self.scheduler.now_ms
         for line in data.splitlines():
             added = json.loads(line).get("add")
             if added is None:
@@ -229,6 +274,8 @@ class DelaysWorld(GatewaysWorld):
     def at_rest(self) -> None:
         """All that is due is published; then what clients were told is compared with what there is."""
         self.scheduler.sleep_ms(LATE_MS)
+        if self.profile.recreation:
+            self._make()
         found: Counter[str] = Counter()
         for partition in range(PARTITIONS):
             path = f"/v1/topics/{TOPIC}/partitions/{partition}/records?offset=earliest&max_records=10000"
@@ -237,8 +284,10 @@ class DelaysWorld(GatewaysWorld):
                 raise Violation(f"nothing fails any more, and a read was answered {reply}")
             found.update(record["value"] for record in reply.body["records"])
         for value, sent in self._sent.items():
-            if not sent.at_least <= found[value] <= sent.at_most:
-                raise Violation(f"{value} is there {found[value]} times, not {sent.at_least} to {sent.at_most}")
+            least = sent.at_least if sent.at_least and self._is_of_present(sent) else 0
+            most = sent.at_most if any(until_ms >= self._made_ms for _, until_ms in sent.tries) else 0
+            if not least <= found[value] <= most:
+                raise Violation(f"{value} is there {found[value]} times, not {least} to {most}")
         waiting = self._call("GET", f"/v1/topics/{TOPIC}/scheduled")
         self.told["left over"] += len(waiting.body["scheduled"]) if isinstance(waiting, Reply) else 0
 

@@ -8,7 +8,6 @@ with each group must be able to read and commit everything. ``simulate_groups(se
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -25,7 +24,7 @@ from tests.simulation.simulated.truth import Violation
 from tests.simulation.simulated.world import History, drawn, ignore
 from tests.simulation.simulated_groups.ledger import Key, Ledger
 from tests.simulation.simulated_groups.members import Around, Habits, Member
-from tests.simulation.simulated_service.gateways_world import BelievedOwnership, GatewaysWorld
+from tests.simulation.simulated_service.gateways_world import BelievedOwnership, GatewaysWorld, made_by
 from tests.simulation.simulated_service.network import Reply
 from tests.simulation.simulated_service.service import Code, Service
 
@@ -101,7 +100,7 @@ class GroupsWorld(GatewaysWorld):
         self.insist("POST", "/v1/topics", body)
         records = [{"partition": p, "value": "x"} for p in range(TOPICS[topic]) for _ in range(RECORDS)]
         # A deletion that comes late may hit the new topic.
-        while not self.ask_to_produce(topic, records):
+        while not self.ask_to_produce(topic, lambda: records):
             self.insist("POST", "/v1/topics", body)
 
     def _renew(self) -> None:
@@ -260,8 +259,5 @@ class GroupsWorld(GatewaysWorld):
         if version is not None and key.startswith(layout.CONSUMER_OFFSETS_ROOT):
             self.scheduler.note(f"version {version} of the groups stands: {data[:60]!r}")
             self.ledger.landed(data, key)
-        elif version is not None and key.startswith(layout.TOPICS):
-            for action in map(json.loads, data.splitlines()):
-                if (made := action.get("metaData")) is not None:
-                    is_gone = made["configuration"].get("tidelog.deleted") == "true"
-                    self.ledger.topic_is(key.split("/")[1], None if is_gone else made["id"])
+        elif version is not None and key.startswith(layout.TOPICS) and (made := made_by(data)) is not None:
+            self.ledger.topic_is(key.split("/")[1], None if made.is_deleted else made.topic_id)

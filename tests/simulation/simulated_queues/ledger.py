@@ -8,6 +8,7 @@
 5. A dead letter is there once, with what the headers must say.
 6. A record has no more deliveries, dead or not, than receivers began with it. An answer that was lost may have counted some.
 7. At the end every record was accepted or is a dead letter.
+8. All of this is of one incarnation of the topic. One that is made anew has other records, at places of the former one's.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from dataclasses import dataclass, field
 from tests.simulation.simulated.truth import Violation
 
 _NEVER_MS = 2**62
-Place = tuple[str, int, int]
-"""Topic, partition, offset."""
+Place = tuple[str, int, int, str]
+"""Topic, partition, offset, and the record's value, which no other record has: so it tells one incarnation from another."""
 
 
 @dataclass(slots=True)
@@ -136,8 +137,8 @@ class Ledger:
         """The transaction has ended otherwise, or may have."""
         given.back_ms = min(given.back_ms, self._now_ms())
 
-    def finished(self, ends: dict[tuple[str, int], int], dead: list[tuple[Place, int, str]]) -> None:
-        """Nothing is left in the queue."""
+    def finished(self, there: list[Place], dead: list[tuple[Place, int, str]]) -> None:
+        """Nothing is left in the queue. ``there``: what the topic has."""
         places = Counter(place for place, _, _ in dead)
         if twice := [place for place, count in places.items() if count > 1]:
             raise Violation(f"dead letters are there more than once: {twice}")
@@ -148,11 +149,11 @@ class Ledger:
                 raise Violation(f"{place} was accepted under {self._accepted[place][0]}, and is a dead letter")
             if reason == "max_deliveries":
                 self._check_begun(place, deliveries)
+            elif not any("reject" in given.sent for given in self._given[place]):
+                raise Violation(f"{place} is a dead letter ({reason}), which nobody rejected")
             if reason == "max_deliveries" and deliveries != self._max_deliveries:
                 raise Violation(f"{place} is dead after {deliveries} deliveries of {self._max_deliveries}")
-        for (topic, partition), end in ends.items():
-            for offset in range(end):
-                place = (topic, partition, offset)
-                if place not in self._may_be_accepted and place not in places:
-                    raise Violation(f"{place} is lost: it was neither accepted nor is it a dead letter")
+        for place in there:
+            if place not in self._may_be_accepted and place not in places:
+                raise Violation(f"{place} is lost: it was neither accepted nor is it a dead letter")
         self.told["dead letter"] += len(dead)

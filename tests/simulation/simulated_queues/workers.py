@@ -91,7 +91,7 @@ class Worker:
             self._ledger.lost(wish["begun_max"])
             return None
         for at, one in enumerate(reply.body["records"]):
-            place = (one["topic"], one["partition"], one["offset"])
+            place = (one["topic"], one["partition"], one["offset"], one["value"])
             until_ms = one["locked_until_ms"] - around.skew_ms
             given = self._ledger.given(
                 place, one["lease"], one["delivery_count"], until_ms, lock_ms, is_begun=at < wish["begun_max"]
@@ -155,5 +155,5 @@ class Worker:
 
 
 def _settlement(given: Given, action: str) -> dict[str, Any]:
-    topic, partition, offset = given.place
+    topic, partition, offset, _ = given.place
     return {"topic": topic, "partition": partition, "offset": offset, "lease": given.lease, "action": action}

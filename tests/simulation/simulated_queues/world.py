@@ -11,6 +11,8 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import count
+from typing import Any
 
 from tests.simulation.simulated import faults
 from tests.simulation.simulated.faults import SECOND_MS, Faults, Profile
@@ -45,7 +47,10 @@ PASSING = replace(
     pause_ms_max=12 * SECOND_MS,
 )
 """Nothing is lost, but gateways stand still and others take the queue."""
-PROFILES = {CALM: 1, FAULTY: 3, PASSING: 3, HOSTILE: 1}
+RENEWED = replace(PASSING, name="renewed", recreation=0.3)
+RENEWED_FAULTY = replace(FAULTY, name="renewed, faulty", recreation=0.3)
+"""The topic is deleted and made anew under the callers."""
+PROFILES = {CALM: 1, FAULTY: 3, PASSING: 3, HOSTILE: 1, RENEWED: 2, RENEWED_FAULTY: 2}
 
 
 def simulate_queues(
@@ -65,6 +70,7 @@ class QueuesWorld(GatewaysWorld):
         super().__init__(rng, Faults(rng, profile))
         self._clock = MachineClock(self.scheduler, self.outside)
         self.ledger = Ledger(self._clock.now_ms, self.scheduler.note, max_deliveries=MAX_DELIVERIES)
+        self._numbers = count()
         self._coordinator = 0
         self._faithful = rng.choice((0.0, 0.5, 0.95))
         self._lock_ms = rng.choice((1_000, 2_000, 4_000))
@@ -77,8 +83,8 @@ class QueuesWorld(GatewaysWorld):
         self.scheduler.start("begin", self.outside, self._begin)
 
     def _begin(self) -> None:
-        for name, count in ((TOPIC, PARTITIONS), (LETTERS, 1)):
-            self.insist("POST", "/v1/topics", {"name": name, "partition_count": count, "config": {"flush.ms": 0}})
+        self._make(TOPIC, PARTITIONS)
+        self._make(LETTERS, 1)
         settings = {
             "topics": [TOPIC],
             "start": "earliest",
@@ -94,14 +100,33 @@ class QueuesWorld(GatewaysWorld):
             self.actor(f"worker {number}", Worker(self._around(), f"worker-{number}").run)
         self.actor("producer", self._produce)
         self.actor("misfortune", partial(self.misfortune, 2 * self.profile.turns))
+        if self.profile.recreation:
+            self.actor("renewer", self._renew)
+
+    def _make(self, topic: str, partition_count: int) -> None:
+        body = {"name": topic, "partition_count": partition_count, "config": {"flush.ms": 0}}
+        self.insist("POST", "/v1/topics", body)
 
     def _produce(self) -> None:
-        records = [
-            {"partition": p, "value": "x", "key": self.rng.choice((None, "a", "b"))}
-            for p in range(PARTITIONS)
-            for _ in range(RECORDS)
-        ]
-        self.insist("POST", f"/v1/topics/{TOPIC}/records", {"records": records})
+        """Perhaps more than once, each time with other values; to a topic that is not there nothing."""
+        keys = [(p, self.rng.choice((None, "a", "b"))) for p in range(PARTITIONS) for _ in range(RECORDS)]
+
+        def records() -> list[dict[str, Any]]:
+            return [{"partition": p, "value": f"value-{next(self._numbers)}", "key": key} for p, key in keys]
+
+        self.ask_to_produce(TOPIC, records)
+
+    def _renew(self) -> None:
+        """Deletes the topic, and makes it anew."""
+        for _ in range(self.profile.turns):
+            self.think()
+            if self.rng.random() < self.profile.recreation:
+                self.delete(TOPIC)
+                if self.rng.random() < 0.5:
+                    self.think()
+                self._make(TOPIC, PARTITIONS)
+                self._produce()
+                self.ledger.told["made anew"] += 1
 
     def _around(self) -> Around:
         """Each caller has its own view of which gateway is right."""
@@ -129,6 +154,10 @@ class QueuesWorld(GatewaysWorld):
 
     def at_rest(self) -> None:
         """One caller takes and accepts all that is left; then the dead letters are counted."""
+        if self.profile.recreation:
+            # A gateway that stands still may have a deletion yet whose client has asked again elsewhere.
+            self.scheduler.sleep_ms(2 * self.profile.pause_ms_max)
+            self._make(TOPIC, PARTITIONS)
         worker = Worker(self._around(), "the last")
         deadline_ms = self.scheduler.now_ms + SETTLED_MS_MAX
         while True:
@@ -138,8 +167,12 @@ class QueuesWorld(GatewaysWorld):
             if self.scheduler.now_ms > deadline_ms:
                 raise Violation(f"the queue is not empty after {SETTLED_MS_MAX} ms")
             self.scheduler.sleep_ms(200)
-        ends = {(TOPIC, partition): self._end(TOPIC, partition) for partition in range(PARTITIONS)}
-        self.ledger.finished(ends, self._dead())
+        there = [
+            (TOPIC, partition, record["offset"], record["value"])
+            for partition in range(PARTITIONS)
+            for record in self._records(TOPIC, partition)
+        ]
+        self.ledger.finished(there, self._dead())
         self.scheduler.at(0, self.stop)
 
     def _lag(self) -> int:
@@ -148,16 +181,16 @@ class QueuesWorld(GatewaysWorld):
             return -1
         return sum(one["lag"] for one in reply.body["partitions"])
 
-    def _end(self, topic: str, partition: int) -> int:
-        found: int = self.insist("GET", f"/v1/topics/{topic}/partitions/{partition}/offsets").body["high_watermark"]
+    def _records(self, topic: str, partition: int) -> list[dict[str, Any]]:
+        path = f"/v1/topics/{topic}/partitions/{partition}/records?offset=0&max_records=10000"
+        found: list[dict[str, Any]] = self.insist("GET", path).body["records"]
         return found
 
     def _dead(self) -> list[tuple[Place, int, str]]:
-        path = f"/v1/topics/{LETTERS}/partitions/0/records?offset=0&max_records=10000"
         found = []
-        for record in self.insist("GET", path).body["records"]:
+        for record in self._records(LETTERS, 0):
             said = {header["key"].removeprefix("tidelog-dlq-"): header["value"] for header in record["headers"]}
-            place = (said["topic"], int(said["partition"]), int(said["offset"]))
+            place = (said["topic"], int(said["partition"]), int(said["offset"]), record["value"])
             found.append((place, int(said["deliveries"]), said["reason"]))
         return found
 

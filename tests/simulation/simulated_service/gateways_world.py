@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import random
 import uuid
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peers
@@ -38,6 +39,21 @@ class BelievedOwnership(Ownership):
 
 class Over(Exception):
     """The history is over, though work beside requests would go on for ever."""
+
+
+class Made(NamedTuple):
+    """What a commit says of its topic."""
+
+    topic_id: str
+    is_deleted: bool
+
+
+def made_by(data: bytes) -> Made | None:
+    """The topic that a commit makes, changes or deletes."""
+    for action in map(json.loads, data.splitlines()):
+        if (said := action.get("metaData")) is not None:
+            return Made(said["id"], said["configuration"].get("tidelog.deleted") == "true")
+    return None
 
 
 class GatewaysWorld(World):
@@ -106,12 +122,11 @@ class GatewaysWorld(World):
                 return reply
             self.think()
 
-    def ask_to_produce(self, topic: str, records: Sequence[Any]) -> bool:
-        """Append to a topic, perhaps twice; False: there is no such topic."""
+    def ask_to_produce(self, topic: str, records: Callable[[], Sequence[Any]]) -> bool:
+        """Append to a topic, perhaps twice; False: there is no such topic. ``records``: those of one try."""
         while True:
-            reply = self.network.call(
-                self.rng.choice(self.services), "POST", f"/v1/topics/{topic}/records", {"records": records}
-            )
+            body = {"records": records()}
+            reply = self.network.call(self.rng.choice(self.services), "POST", f"/v1/topics/{topic}/records", body)
             if isinstance(reply, Reply) and (reply.status == 200 or reply.error_code == "UNKNOWN_TOPIC"):
                 return reply.status == 200
             self.think()
