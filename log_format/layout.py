@@ -42,6 +42,8 @@ AUDIT_TOPIC = "__audit"
 """The topic of audit events, written by gateways only."""
 SEGMENTS = "segments/"
 COMPACTED = "compacted/"
+SCHEDULED_BELOW = "scheduled/"
+"""Below a topic's root: its delayed records."""
 _COMMIT = re.compile(r"([0-9]{20})\.json")
 _CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
 
@@ -53,7 +55,7 @@ def topic_root(topic: str) -> str:
 
 def scheduled_root(topic: str, topic_id: str) -> str:
     """The key prefix of the delayed records of one incarnation of a topic, ending with a slash."""
-    return f"{topic_root(topic)}scheduled/{topic_id}/"
+    return f"{topic_root(topic)}{SCHEDULED_BELOW}{topic_id}/"
 
 
 def journal_root(journal: int) -> str:

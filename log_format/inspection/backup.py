@@ -11,10 +11,14 @@
 5. Topics say up to which decision all transactions have ended, by the version of ``system/transactions``. That table begins anew
    in the copy, behind all of these versions.
 6. While a copy is made, an object in the target says so. What has it is not copied: topics may be missing.
-7. Afterwards every topic is verified as ``tidelog verify`` does.
+7. Delayed records' objects and notices are copied before the topics, windows behind them and once more at the end. So what
+   waited when the copy began comes from the copy once: where a copied log has it, a copied window says so. With a version none
+   is copied.
+8. Afterwards every topic is verified as ``tidelog verify`` does.
 
-Not copied: transactions, heartbeats, delayed records' notices. A transaction under way may be in some topics of the copy and not
-in others; where that matters, drain the gateways first.
+Not copied: transactions, heartbeats. A transaction under way may be in some topics of the copy and not in others; where that
+matters, drain the gateways first. Windows live for ``WINDOWS_KEPT_MS``: of a longer copy delayed records that came due meanwhile
+may be missing.
 """
 
 from __future__ import annotations
@@ -33,11 +37,15 @@ from log_format.delta.log import without_gaps
 from log_format.errors import CorruptData, ObjectExists, ObjectMissing, RequestRefused, TidelogError, UnknownTopic
 from log_format.inspection.verify import verify_topic
 from log_format.journal.state import JournalState
+from log_format.scheduled.due import list_due
 from log_format.store import ObjectStore
 from log_format.topic.state import TopicState
 from log_format.transactions.beginning import skip_versions
 
 COPIES_AT_ONCE: Final = 8
+_OBJECTS: Final = "objects/"
+_EVER_MS: Final = 10**14
+"""No delayed record is due later."""
 SYSTEM_TABLES: Final = (layout.CONSUMER_OFFSETS_ROOT, layout.QUEUES_ROOT, layout.ACCESS_ROOT)
 
 
@@ -75,9 +83,13 @@ def copy_log(
         _copy_all(source, target, _keys(source, layout.CLUSTER_KEY))
         for root in SYSTEM_TABLES:
             copy_table(source, target, root, None)
+    if version is None:
+        _copy_delayed(source, target, topics)
     chosen = list(source.list_directories(layout.TOPICS)) if topics is None else list(topics)
     for topic in chosen:
         copy_table(source, target, layout.topic_root(topic), version)
+        if version is None:
+            _copy_windows(source, target, topic)
     numbers = journals_of(source) if version is None else []
     for number in numbers:
         copy_table(source, target, layout.journal_root(number), None)
@@ -89,6 +101,8 @@ def copy_log(
     for topic in chosen if journals else ():
         with suppress(CorruptData):
             _catch_up(source, target, topic, journals, clock)
+    for topic in chosen if version is None else ():
+        _copy_windows(source, target, topic)
     _begin_transactions(target, chosen, journals, clock)
     target.delete(layout.COPYING)
     for topic in chosen:
@@ -96,7 +110,10 @@ def copy_log(
 
 
 def copy_table(source: ObjectStore, target: ObjectStore, root: str, version_max: int | None) -> None:
-    """Copy the log up to ``version_max``, then everything else below ``root``, even what only later versions name."""
+    """Copy the log up to ``version_max``, then everything else below ``root``, even what only later versions name.
+
+    Delayed records are none of it.
+    """
     log, hint = layout.table_log_prefix(root), layout.table_last_checkpoint_key(root)
     listed = [key for key in _keys(source, log) if key != hint]
     versions = [version for key in listed if (version := layout.commit_version(key)) is not None]
@@ -105,7 +122,22 @@ def copy_table(source: ObjectStore, target: ObjectStore, root: str, version_max:
     copied = [key for key in sorted({*listed, *between}) if _is_within(key, version_max)]
     # One after another, so that a partial copy has the log's beginning.
     _copy_all(source, target, copied, at_once=1)
-    _copy_all(source, target, [key for key in _keys(source, root) if not key.startswith(log)])
+    apart = (log, f"{root}{layout.SCHEDULED_BELOW}")
+    _copy_all(source, target, [key for key in _keys(source, root) if not key.startswith(apart)])
+
+
+def _copy_delayed(source: ObjectStore, target: ObjectStore, topics: Sequence[str] | None) -> None:
+    """Copy delayed records that wait, each object that has a notice, and then the notices."""
+    notices = [due for due in list_due(source, _EVER_MS) if topics is None or due.topic in topics]
+    objects = {f"{layout.scheduled_root(due.topic, due.topic_id)}{_OBJECTS}{due.name}" for due in notices}
+    _copy_all(source, target, sorted(objects))
+    _copy_all(source, target, [due.key for due in notices])
+
+
+def _copy_windows(source: ObjectStore, target: ObjectStore, topic: str) -> None:
+    """Copy which delayed records of a topic are published, and which are cancelled."""
+    below = f"{layout.topic_root(topic)}{layout.SCHEDULED_BELOW}"
+    _copy_all(source, target, [key for key in _keys(source, below) if f"/{_OBJECTS}" not in key])
 
 
 def _catch_up(

@@ -228,6 +228,30 @@ def test_what_only_a_journal_has_is_in_the_copy(tmp_path: Path) -> None:
             assert read_values(gateway.url, name) == sorted([*copied, b"new"])
 
 
+def test_a_restored_log_commits_transactions_and_delivers_what_was_delayed(tmp_path: Path) -> None:
+    """A transaction after it ends as any does, and a delayed record comes, once, though its gateway is gone."""
+    source, target = tmp_path / "source", tmp_path / "target"
+
+    def transact(url: str, *values: str) -> None:
+        with Producer(url, transactional_id="t") as producer:
+            producer.init_transactions()
+            for value in values:
+                with producer.transaction():
+                    producer.send("orders", value)
+
+    with running_gateway(source, tmp_path / "source.log") as gateway, Admin(gateway.url) as admin:
+        admin.create_topic("orders", 1)
+        transact(gateway.url, "a", "b")
+        with Producer(gateway.url) as producer:
+            producer.send("orders", "delayed", deliver_after=8.0).result()
+        found = list(copy_log(open_store(source.as_uri()), open_store(target.as_uri()), SystemClock()))
+        assert [each.problems for each in found] == [()]
+    with running_gateway(target, tmp_path / "target.log") as gateway:
+        transact(gateway.url, "c")
+        until(lambda: b"delayed" in read_values(gateway.url, "orders"))
+        assert read_values(gateway.url, "orders") == [b"a", b"b", b"c", b"delayed"]
+
+
 def test_another_log_is_not_written_over(store_uris: tuple[str, str]) -> None:
     """A target with another cluster's key is refused, and nothing in it changes."""
     source, target = (open_store(uri) for uri in store_uris)

@@ -30,8 +30,8 @@ def backup(
     """Copy a log to another store while gateways write to it, and prove every topic of the copy.
 
     A copy that broke off goes on; until then it can't be restored. A target that has gone on by itself is refused. What was
-    acknowledged after the copy of its topic began is not in it. Transactions under way and delayed records are not copied. Exit
-    code 1 when a topic of the copy is damaged: run it again, or verify the source.
+    acknowledged after the copy of its topic began is not in it. Transactions under way are not copied. Exit code 1 when a topic
+    of the copy is damaged: run it again, or verify the source.
 
     \b
     Examples:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,12 @@ from log_format.errors import RequestRefused, StoreUnavailable
 from log_format.inspection.backup import copy_log
 from log_format.inspection.verify import verify_topic
 from log_format.records.schema import BATCH_SCHEMA
-from log_format.store import ObjectStore
+from log_format.scheduled.calendar import Calendar
+from log_format.scheduled.delayed_records import DelayedRecords
+from log_format.scheduled.due import list_due
+from log_format.scheduled.filing import put_object
+from log_format.scheduled.lookup import scheduled_id, waiting
+from log_format.store import ObjectInfo, ObjectStore
 from log_format.stores.memory import MemoryStore
 from log_format.topic.append import Append
 from log_format.topic.changes import CreateTopic
@@ -64,6 +70,14 @@ def transact(store: ObjectStore, value: bytes, topic: str = TOPIC) -> None:
     store.put(f"{staged_prefix(transaction_id)}{name}", encode_staged(staged))
     row = finishing.decide(CommitJob(transaction_id=transaction_id, staged=(name,), new_producer_id="p"))
     assert finishing.finish(row).state == "committed"
+
+
+def delayed(value: bytes, due_ms: int) -> DelayedRecords:
+    table = pa.Table.from_pylist([{"timestamp": 0, "key": None, "value": value, "headers": None}], schema=BATCH_SCHEMA)
+    zeros = np.zeros(1, np.int64)
+    return DelayedRecords(
+        records=table, partitions=zeros.astype(np.int32), deliver_at=np.full(1, due_ms, np.int64), indices=zeros
+    )
 
 
 def end(store: ObjectStore, topic: str = TOPIC) -> int:
@@ -152,3 +166,30 @@ def test_what_is_damaged_holds_up_no_other_topic() -> None:
     found = {each.topic: bool(each.problems) for each in copy_log(source, target, CLOCK)}
     assert found == {"broken": True, TOPIC: False, "zero": False}
     assert not any(target.list(layout.COPYING))
+
+
+def test_delayed_records_are_in_the_copy() -> None:
+    """What waits when the copy begins waits in it, and is found when it is due. What comes later is not in it, nor shown as if it
+    waited there; nor is anything where a topic goes back to a version."""
+    source, target, earlier = MemoryStore(), MemoryStore(), MemoryStore()
+    create(source)
+    calendar = Calendar(source, TOPIC, f"id-{TOPIC}", CLOCK, new_id)
+    due_ms = CLOCK.now_ms() + 3_600_000
+    (filed,) = put_object(calendar, "first", [delayed(b"later", due_ms)], is_repeatable=False)
+
+    class Busy(FaultyStore):
+        def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
+            if prefix.startswith(layout.topic_root(TOPIC)) and not any(source.list(calendar.object_key("second"))):
+                put_object(calendar, "second", [delayed(b"late", due_ms)], is_repeatable=False)
+            return super().list(prefix, start_after=start_after)
+
+    assert [each.problems for each in copy_log(Busy(source), target, CLOCK)] == [()]
+    copied = Calendar(target, TOPIC, f"id-{TOPIC}", CLOCK, new_id)
+    assert [each.ids for each in waiting(copied, "", 10)] == [[scheduled_id("first", 0)]]
+    assert [due.name for due in list_due(target, due_ms)] == [filed.name]
+    copied.look()
+    assert copied.plan(list_due(target, due_ms), due_ms)
+    assert (copied.look().closing_ms, copied.plan(list_due(target, due_ms), due_ms)) == (due_ms, True)
+    assert copied.newest.objects == ["first"]
+    list(copy_log(source, earlier, CLOCK, topics=[TOPIC], version=0))
+    assert not any(earlier.list(f"{layout.topic_root(TOPIC)}{layout.SCHEDULED_BELOW}"))
