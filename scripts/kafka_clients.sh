@@ -2,7 +2,7 @@
 # Gets programs that were written for Kafka, for `make kafka-clients`: once, and kept outside the repository.
 #
 #   scripts/kafka_clients.sh path       print where they are kept
-#   scripts/kafka_clients.sh install    fetch what is missing: jars, Debezium, Flink, Apicurio Registry (needs Maven), Go's clients (needs Go), kafkajs (needs npm), libraries for Python
+#   scripts/kafka_clients.sh install    fetch what is missing: jars, Debezium, Flink, Apicurio Registry (needs Maven), Go's clients (needs Go), clients in JavaScript (needs npm), libraries for Python
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -76,12 +76,12 @@ go_programs() {
 
 javascript() {
     if ! npm --version >/dev/null 2>&1; then
-        echo "Without npm there is no kafkajs: sudo apt-get install nodejs npm" >&2
+        echo "Without npm there are no clients in JavaScript: sudo apt-get install nodejs npm" >&2
         return
     fi
     listed="$here/tests/kafka_clients/javascript/package.json"
     cmp -s "$listed" "$kept/javascript/package.json" && [ -d "$kept/javascript/node_modules" ] && return
-    echo "Fetching kafkajs into $kept/javascript (once)" >&2
+    echo "Fetching clients in JavaScript into $kept/javascript (once)" >&2
     mkdir -p "$kept/javascript"
     cp "$listed" "$kept/javascript/"
     (cd "$kept/javascript" && npm install --silent --no-audit --no-fund)

@@ -12,12 +12,21 @@ _DONE = "all is as it should be"
 
 def kafkajs(servers: str, directory: Path) -> None:
     """kafkajs: administration, five codecs, a group that stops and goes on, offsets set and reset, transactions."""
+    _node_program("kafkajs", servers, directory)
+
+
+def platformatic(servers: str, directory: Path) -> None:
+    """@platformatic/kafka: administration, four codecs, groups of both protocols that stop and go on, transactions."""
+    _node_program("platformatic", servers, directory)
+
+
+def _node_program(name: str, servers: str, directory: Path) -> None:
     del directory
     modules = kept() / "javascript" / "node_modules"
     if not modules.exists():
-        raise Missing("no kafkajs: make kafka-clients gets it by npm")
-    script = HERE / "javascript" / "kafkajs.js"
-    expect_in(_DONE, run(["env", f"NODE_PATH={modules}", "node", os.fspath(script), servers, "kafkajs"]))
+        raise Missing(f"no {name}: make kafka-clients gets it by npm")
+    script = HERE / "javascript" / f"{name}.js"
+    expect_in(_DONE, run(["env", f"NODE_PATH={modules}", "node", os.fspath(script), servers, name]))
 
 
 def sarama(servers: str, directory: Path) -> None:
