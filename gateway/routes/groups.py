@@ -209,6 +209,7 @@ class Group(TypedDict):
         *BODY_ERRORS,
         ErrorCode.INCONSISTENT_ASSIGNOR,
         ErrorCode.UNKNOWN_MEMBER,
+        ErrorCode.FENCED_MEMBER,
         ErrorCode.INVALID_TOPIC_NAME,
         ErrorCode.OUTCOME_UNKNOWN,
     ),

@@ -288,6 +288,14 @@ def unknown_member(group: str, member: str) -> TidelogError:
     )
 
 
+def anothers_instance(group: str, instance: str | None) -> TidelogError:
+    """The answer to a new member that would replace another principal's."""
+    return RequestRefused(
+        f"Instance {(instance or '')[:100]!r} of group {group!r} is another principal's member.",
+        code=ErrorCode.FENCED_MEMBER,
+    )
+
+
 def fenced_member(group: str, member: str) -> TidelogError:
     """The answer to a static member that its next instance replaced."""
     return RequestRefused(

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
+from log_format.cluster.proof import NOBODY
 from log_format.delta.packed import packed, unpacked
 from log_format.delta.system_table import data_bytes
 
@@ -57,6 +58,11 @@ class Reader(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     principal: str
     groups: tuple[str, ...] = ()
+
+
+def is_anothers(reader: Reader | None, owner: str) -> bool:
+    """Whether a member of this reader is another owner's; not, where one of the two is without an owner."""
+    return owner != NOBODY and reader is not None and reader.principal != owner
 
 
 class ClassicMember(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):

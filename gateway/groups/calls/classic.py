@@ -14,7 +14,7 @@ from gateway.groups.membership.live_group import LiveGroup
 from gateway.groups.membership.member_ids import MemberIds
 from log_format.errors import TidelogError
 from log_format.groups.changes import fenced_member, unknown_member
-from log_format.groups.row import MemberRow
+from log_format.groups.row import MemberRow, is_anothers
 
 REBALANCE_TIMEOUT_MS_MAX: Final = SESSION_TIMEOUT_MS_MAX
 """Longer ones count as this: some clients ask for the largest integer, and calls that join may wait so long."""
@@ -75,15 +75,20 @@ class ClassicCalls:
     async def leave(
         self, name: str, leaving: Sequence[tuple[str, str | None]], owner: str
     ) -> list[TidelogError | None]:
-        """Take members out, by id or by instance id alone; the refusal of each. Raises ``BackOff``, ``OutcomeUnknown``."""
+        """Take members out, by id or by instance id alone; the refusal of each. ``NOBODY`` may take out each.
+
+        Raises ``BackOff``, ``OutcomeUnknown``.
+        """
         group = await self._coordinator.claimed(name)
         if not isinstance(group, ClassicGroup):
             return await _removed(group, leaving, owner)
         refusals: list[TidelogError | None] = []
-        for member_id, _ in leaving:
+        for member_id, instance_id in leaving:
             try:
                 await self._member_ids.check(name, member_id, owner)
-                refusals.append(None)
+                present = None if member_id else group.members.of_instance(instance_id)
+                is_own = present is None or not is_anothers(present.wish.reader, owner)
+                refusals.append(None if is_own else unknown_member(name, member_id))
             except TidelogError as refusal:
                 refusals.append(refusal)
         allowed = [one for one, refusal in zip(leaving, refusals, strict=True) if refusal is None]
@@ -113,10 +118,11 @@ def _leaving(group: LiveGroup, member_id: str, instance_id: str | None, owner: s
     """The member that is named by id, by instance id, or by both."""
     named = [one for one in group.row.members if instance_id is not None and one.instance_id == instance_id]
     if not member_id:
-        return named[0] if named else unknown_member(group.name, member_id)
+        is_own = named and not is_anothers(named[0].reader, owner)
+        return named[0] if is_own else unknown_member(group.name, member_id)
     if named and named[0].member_id != member_id:
         return fenced_member(group.name, member_id)
     for one in group.row.members if instance_id is None else named:
-        if one.member_id == member_id and (one.reader is None or one.reader.principal == owner):
+        if one.member_id == member_id and not is_anothers(one.reader, owner):
             return one
     return unknown_member(group.name, member_id)

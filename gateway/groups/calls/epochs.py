@@ -18,7 +18,7 @@ from gateway.groups.membership.live_group import LiveGroup
 from gateway.groups.membership.session import Session
 from gateway.groups.subscription.subscribed_topics import SubscribedTopics
 from log_format.errors import ErrorCode, RequestRefused
-from log_format.groups.changes import unknown_member
+from log_format.groups.changes import anothers_instance, unknown_member
 from log_format.groups.holdings import common, keys_of
 from log_format.groups.row import MemberRow, Partitions, Reader
 
@@ -117,7 +117,8 @@ class MemberEpochs:
             if known.member_id == beat.member_id:
                 _check_reader(group, known, beat.reader)
             elif beat.instance_id is not None and known.instance_id == beat.instance_id:
-                _check_reader(group, known, beat.reader)
+                if not _is_of(known, beat.reader):
+                    raise anothers_instance(name, beat.instance_id)
                 if not group.sessions[known.member_id].is_released:
                     raise UnreleasedInstance(
                         f"Instance {beat.instance_id!r} of group {name!r} is still a member.",
@@ -194,8 +195,12 @@ def _tell(session: Session, assigned: Partitions) -> None:
 
 def _check_reader(group: LiveGroup, member: MemberRow, reader: Reader | None) -> None:
     """Clients choose their ids themselves, so an id is no proof. Raises ``RequestRefused`` (``UNKNOWN_MEMBER``)."""
-    if reader is not None and (member.reader is None or member.reader.principal != reader.principal):
+    if not _is_of(member, reader):
         raise unknown_member(group.name, member.member_id)
+
+
+def _is_of(member: MemberRow, reader: Reader | None) -> bool:
+    return reader is None or (member.reader is not None and member.reader.principal == reader.principal)
 
 
 def _assignor_of(group: LiveGroup, wanted: str | None) -> str | None:

@@ -103,8 +103,8 @@ class Groups:
         metrics = GroupMetrics(registry)
         self.ownership = ownership
         clock = access.clock
-        self.member_ids = MemberIds(ids, clock=clock, new_id=access.new_id)
         self.table = table = finishing.groups
+        self.member_ids = MemberIds(ids, table, clock=clock, new_id=access.new_id)
         self._subscribed = SubscribedTopics(topics, administration, rights=rights, clock=clock, pool=access.look_pool)
         parts = GroupParts(
             table=table,

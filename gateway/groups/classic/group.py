@@ -94,6 +94,7 @@ class ClassicGroup:
         """
         self._check_mine()
         self.members.check_protocols(wish, self.protocol_type)
+        self.members.check_instance(wish)
         if not wish.member_id:
             known = self.members.of_instance(wish.instance_id)
             if known is not None:

@@ -9,9 +9,10 @@ from gateway.groups.bounds import CLASSIC_GROUP_BYTES_MAX
 from gateway.groups.classic.member import ClassicJoined, JoinWish, Member
 from gateway.groups.classic.refusal import inconsistent
 from gateway.problem import overloaded
+from log_format.cluster.proof import NOBODY
 from log_format.errors import TidelogError
-from log_format.groups.changes import fenced_member, unknown_member
-from log_format.groups.row import MemberRow
+from log_format.groups.changes import anothers_instance, fenced_member, unknown_member
+from log_format.groups.row import MemberRow, is_anothers
 
 
 class Roster:
@@ -84,6 +85,13 @@ class Roster:
         members = [new if one is old else one for one in self._by_id.values()]
         self._by_id = {one.member_id: one for one in members}
         self._list(new)
+
+    def check_instance(self, wish: JoinWish) -> None:
+        """Raise ``RequestRefused`` (``FENCED_MEMBER``) where the member would replace another principal's."""
+        known = self.of_instance(wish.instance_id)
+        owner = NOBODY if wish.reader is None else wish.reader.principal
+        if known is not None and is_anothers(known.wish.reader, owner):
+            raise anothers_instance(self._group, wish.instance_id)
 
     def check_protocols(self, wish: JoinWish, protocol_type: str) -> None:
         """Raise ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``) where the others do not speak as the member would."""

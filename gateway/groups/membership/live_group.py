@@ -28,11 +28,19 @@ from gateway.groups.subscription.subscribed_topics import SeenTopics, Subscribed
 from gateway.problem import overloaded
 from gateway.tables.groups import GroupsTable
 from log_format.clock import Clock
+from log_format.cluster.proof import NOBODY
 from log_format.errors import BackOff, OutcomeUnknown
-from log_format.groups.changes import CoordinatorFenced, Regroup, fenced_member, stale, unknown_member
+from log_format.groups.changes import (
+    CoordinatorFenced,
+    Regroup,
+    anothers_instance,
+    fenced_member,
+    stale,
+    unknown_member,
+)
 from log_format.groups.holdings import Holdings
 from log_format.groups.memory import member_bytes
-from log_format.groups.row import GroupRow, MemberRow, Partitions
+from log_format.groups.row import GroupRow, MemberRow, Partitions, is_anothers
 
 _log = logging.getLogger("gateway.groups")
 
@@ -130,6 +138,12 @@ class LiveGroup:
         """
         if len(self.row.members) >= MEMBERS_MAX:
             raise overloaded(f"Group {self.name!r} has {MEMBERS_MAX} members already.")
+        owner = NOBODY if member.reader is None else member.reader.principal
+        same = [
+            one for one in self.row.members if member.instance_id is not None and one.instance_id == member.instance_id
+        ]
+        if any(is_anothers(one.reader, owner) for one in same):
+            raise anothers_instance(self.name, member.instance_id)
         is_back = member.member_id in self.sessions
         if is_back:
             # Its client says that it reads nothing any more.

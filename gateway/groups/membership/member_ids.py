@@ -1,6 +1,7 @@
 """Ids of members: in order of joining, and with a proof of the group and the owner that joined.
 
-A member that joined without an owner (authentication was off) has an id without a proof.
+An id without a proof is of a member that joined without an owner (authentication was off), or whose client chose it (KIP-1082).
+Whose it is says the member's row.
 """
 
 from __future__ import annotations
@@ -8,17 +9,20 @@ from __future__ import annotations
 import hmac
 
 from gateway.engine.producer_ids import ProducerIds
+from gateway.tables.groups import GroupsTable
 from log_format.clock import Clock
 from log_format.cluster.proof import NOBODY
 from log_format.groups.changes import unknown_member
+from log_format.groups.row import is_anothers
 from log_format.ids import NewId
 
 
 class MemberIds:
     """Belongs to the event loop."""
 
-    def __init__(self, ids: ProducerIds, *, clock: Clock, new_id: NewId) -> None:
+    def __init__(self, ids: ProducerIds, table: GroupsTable, *, clock: Clock, new_id: NewId) -> None:
         self._ids = ids
+        self._table = table
         self._clock = clock
         self._new_id = new_id
 
@@ -29,11 +33,15 @@ class MemberIds:
 
     async def check(self, group: str, member_id: str, owner: str) -> None:
         """Raise ``RequestRefused`` (``UNKNOWN_MEMBER``) for another owner's member. Raises ``BackOff``."""
-        text, separator, given = member_id.rpartition("_")
-        if owner == NOBODY or not separator:
+        if owner == NOBODY:
             return
-        proof = await self._proof(group, text, owner)
-        if not hmac.compare_digest(given.encode(), proof.encode()):
+        text, separator, given = member_id.rpartition("_")
+        if separator and hmac.compare_digest(given.encode(), (await self._proof(group, text, owner)).encode()):
+            return
+        row = (await self._table.fresh()).group(group).row
+        members = () if row is None else row.members
+        known = next((one for one in members if one.member_id == member_id), None)
+        if (known is None and separator) or (known is not None and is_anothers(known.reader, owner)):
             raise unknown_member(group, member_id)
 
     async def _proof(self, group: str, text: str, owner: str) -> str:

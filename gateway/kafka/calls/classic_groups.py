@@ -5,6 +5,7 @@ Source: KIP-62, KIP-345, KIP-394, KIP-559 (protocol in answers), KIP-800 (reason
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode as KafkaError
@@ -12,9 +13,14 @@ from kio.schema.errors import ErrorCode as KafkaError
 from gateway.groups.bounds import SESSION_TIMEOUT_MS_MAX, SESSION_TIMEOUT_MS_MIN
 from gateway.groups.calls.classic import REBALANCE_TIMEOUT_MS_MAX, Speaker
 from gateway.groups.classic.member import JoinWish
+from gateway.kafka.administered import Right, administered
 from gateway.kafka.call import Answer, KafkaCall, later
 from gateway.kafka.calls.coordinator import check_group, group_error, is_name, milliseconds
-from log_format.errors import RequestRefused, TidelogError
+from log_format.access.acls import CLUSTER
+from log_format.cluster.proof import NOBODY
+from log_format.errors import ErrorCode, RequestRefused, TidelogError
+
+_ANY_MEMBER: Final = Right("Alter", "cluster", CLUSTER)
 
 ID_FIRST_VERSION: Final = 4
 SKIP_VERSION: Final = 9
@@ -132,7 +138,7 @@ async def leave_group(call: KafkaCall, request: Any) -> Answer:
     )
     try:
         check_group(call, request.group_id, "Read")
-        refusals = await call.engine.groups.classic.leave(request.group_id, leaving, call.owner)
+        refusals = await _left(call, request.group_id, leaving)
     except TidelogError as error:
         return call.answer(error_code=group_error(error), members=())
     codes = [KafkaError.none if refusal is None else group_error(refusal) for refusal in refusals]
@@ -143,6 +149,20 @@ async def leave_group(call: KafkaCall, request: Any) -> Answer:
             for (member_id, instance_id), code in zip(leaving, codes, strict=True)
         ],
     )
+
+
+async def _left(
+    call: KafkaCall, group: str, leaving: Sequence[tuple[str, str | None]]
+) -> Sequence[TidelogError | None]:
+    """The refusal of each. Who may alter the cluster takes out others' members, too, and that is recorded."""
+    leave = call.engine.groups.classic.leave
+    refusals = await leave(group, leaving, call.owner)
+    unknown = [at for at, refusal in enumerate(refusals) if refusal and refusal.code is ErrorCode.UNKNOWN_MEMBER]
+    if not unknown or not call.allows(*_ANY_MEMBER):
+        return refusals
+    again = await administered(call, _ANY_MEMBER, lambda: leave(group, [leaving[at] for at in unknown], NOBODY))
+    later_refusals = dict(zip(unknown, again, strict=True))
+    return [later_refusals.get(at, refusal) for at, refusal in enumerate(refusals)]
 
 
 def _speaker(call: KafkaCall, request: Any) -> Speaker:

@@ -16,6 +16,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.kafka.call import Answer, KafkaCall, Later, later
+from gateway.kafka.calls.coordinator import is_name
 from gateway.kafka.errors import COORDINATOR, kafka_error
 from gateway.transactions.of_kafka import NO_PRODUCER, Producing
 from log_format import limits
@@ -52,7 +53,7 @@ async def _init_transactional(call: KafkaCall, request: Any) -> Answer:
     asked = None if number == NO_PRODUCER else Producing(name, number, request.producer_epoch, call.owner)
     error, row = KafkaError.none, None
     try:
-        if not name:
+        if not is_name(name):
             error = KafkaError.invalid_request
         elif not 0 < timeout_ms <= limits.TRANSACTION_TIMEOUT_MS_MAX:
             error = KafkaError.invalid_transaction_timeout
