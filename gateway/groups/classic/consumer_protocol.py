@@ -1,7 +1,8 @@
 """What the bytes of consumers say: topics that a member subscribes to, partitions that its leader assigned to it.
 
-Tidelog only shows it (lag, descriptions): what it can't read counts as nothing. Both begin alike in every version. Big-endian:
-``version int16``, then an array of topic names, or of a topic name and an array of partitions; user data follows.
+Tidelog only shows it (lag, descriptions): what it can't read, and names that no topic can have, count as nothing. Both begin
+alike in every version, big-endian: ``version int16``, then an array of topic names, or of a topic name and an array of
+partitions; user data follows.
 
 Source: Kafka, ``ConsumerProtocolSubscription.json``, ``ConsumerProtocolAssignment.json``.
 """
@@ -12,6 +13,7 @@ import struct
 from collections.abc import Iterable
 from typing import Final
 
+from gateway.engine.registry import is_topic_name
 from log_format.groups.row import Partitions
 
 PROTOCOL_TYPE: Final = "consumer"
@@ -24,7 +26,7 @@ def subscribed_topics(metadata: bytes) -> tuple[str, ...]:
     """The topics in a member's metadata, in order of name."""
     try:
         reader = _Reader(metadata)
-        return tuple(sorted({reader.text() for _ in range(reader.count())}))
+        return tuple(sorted({name for _ in range(reader.count()) if is_topic_name(name := reader.text())}))
     except (struct.error, ValueError):
         return ()
 
@@ -40,7 +42,7 @@ def assigned_partitions(assignment: bytes) -> Partitions:
     except (struct.error, ValueError):
         return {}
     kept = {topic: tuple(sorted(one for one in found[topic] if one >= 0)) for topic in sorted(found)}
-    return {topic: numbers for topic, numbers in kept.items() if numbers}
+    return {topic: numbers for topic, numbers in kept.items() if numbers and is_topic_name(topic)}
 
 
 def subscription_of(topics: Iterable[str]) -> bytes:

@@ -12,7 +12,7 @@ from tidelog.cli.terminal.admin_call import AdminCall, YesOption
 from tidelog.cli.terminal.console import output, print_json
 from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.cli.terminal.help_text import Commands
-from tidelog.cli.terminal.tables import counted, plain, table
+from tidelog.cli.terminal.tables import counted, table
 from tidelog.types.access import AccessDecision, Acl, AclMembers, Operation, Pattern, Permission, ResourceType
 
 app = Commands(help="Add, list, remove and test ACLs: what users, groups and roles may do.")
@@ -213,7 +213,7 @@ def _table() -> Table:
 
 def _row(acl: Acl) -> list[str]:
     name = f"{acl.resource}…" if acl.pattern == "prefix" else acl.resource
-    return [plain(cell) for cell in (acl.principal, acl.permission, acl.operation, acl.resource_type, name)]
+    return [acl.principal, acl.permission, acl.operation, acl.resource_type, name]
 
 
 def _operations(text: str) -> list[Operation]:

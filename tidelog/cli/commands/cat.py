@@ -18,6 +18,7 @@ from tidelog.cli.terminal.console import (
     reporting,
 )
 from tidelog.cli.terminal.names import TopicArgument
+from tidelog.cli.terminal.visible import visible_text
 from tidelog.consumer.consumer import Consumer
 from tidelog.types.record import Record, TopicPartition
 
@@ -76,7 +77,10 @@ def _shown(record: Record, format_: OutputFormat) -> bytes:
         f"place      {record.topic}/{record.partition}@{record.offset}",
         f"timestamp  {time} ({record.timestamp_ms})",
         f"key        {'(null)' if record.key is None else visible(record.key)}",
-        *(f"header     {name}={'(null)' if value is None else visible(value)}" for name, value in record.headers),
+        *(
+            f"header     {visible_text(name)}={'(null)' if value is None else visible(value)}"
+            for name, value in record.headers
+        ),
         f"value      {'(null)' if record.value is None else visible(record.value)}",
     ]
     return "\n".join(lines).encode() + b"\n"

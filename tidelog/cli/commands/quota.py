@@ -9,7 +9,7 @@ import typer
 
 from tidelog.cli.terminal.admin_call import AdminCall
 from tidelog.cli.terminal.help_text import Commands
-from tidelog.cli.terminal.tables import plain, table
+from tidelog.cli.terminal.tables import table
 from tidelog.types.access import Quota
 
 app = Commands(help="Set and list quotas: how much a principal may use.")
@@ -84,7 +84,7 @@ def list_(call: AdminCall) -> None:
 
 def _row(quota: Quota) -> list[str]:
     limits = (getattr(quota, name) for name in _NAMES)
-    return [plain(quota.principal), *("-" if limit is None else f"{limit:,}" for limit in limits)]
+    return [quota.principal, *("-" if limit is None else f"{limit:,}" for limit in limits)]
 
 
 def _number(name: str, text: str) -> int | None:

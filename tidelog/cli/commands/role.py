@@ -8,7 +8,7 @@ import typer
 
 from tidelog.cli.terminal.admin_call import AdminCall
 from tidelog.cli.terminal.help_text import Commands
-from tidelog.cli.terminal.tables import plain, table
+from tidelog.cli.terminal.tables import table
 
 app = Commands(help="Put, list and remove roles: users and groups that have the same rights.")
 
@@ -46,7 +46,7 @@ def list_(call: AdminCall) -> None:
         call.show_list(
             {"roles": admin.list_roles()},
             table("role", "members"),
-            lambda role: (plain(role.role), plain(" ".join(role.members))),
+            lambda role: (role.role, " ".join(role.members)),
             none="There are no roles.",
         )
 

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from rich.table import Table
+from rich.text import Text
 
 from log_format.records.as_sql import COLUMNS, parsed, plain, quoted, topics_named
 from tidelog.admin import Admin
 from tidelog.cli.commands.consume import FromOption, UntilOption
-from tidelog.cli.sinks.record_text import visible
 from tidelog.cli.terminal.console import (
     STREAM_TIMEOUT_S,
     CommandFailed,
@@ -27,6 +26,8 @@ from tidelog.cli.terminal.console import (
     progress,
     reporting,
 )
+from tidelog.cli.terminal.tables import TextTable, text_cell
+from tidelog.cli.terminal.visible import visible_text
 from tidelog.cli.terminal.where import Range, find, parse_where
 from tidelog.consumer.consumer import Consumer
 from tidelog.consumer.whole_topic import tables_between
@@ -147,9 +148,9 @@ def _rows(answer: duckdb.DuckDBPyConnection) -> Iterator[dict[str, Any]]:
 
 
 def _show(answer: duckdb.DuckDBPyConnection) -> None:
-    table = Table(box=None, pad_edge=False)
+    table = TextTable(box=None, pad_edge=False)
     for column in answer.description or ():
-        table.add_column(column[0])
+        table.add_column(text_cell(column[0]))
     found = answer.fetchmany(ROWS_SHOWN_MAX + 1)
     for row in found[:ROWS_SHOWN_MAX]:
         table.add_row(*(_shown(value) for value in row))
@@ -158,8 +159,8 @@ def _show(answer: duckdb.DuckDBPyConnection) -> None:
         note(f"There are more than {ROWS_SHOWN_MAX:,} rows: --json writes all of them.")
 
 
-def _shown(value: Any) -> str:
-    return "" if value is None else visible(str(plain(value)).encode())
+def _shown(value: Any) -> Text:
+    return Text("" if value is None else visible_text(str(plain(value))))
 
 
 def _duckdb() -> Any:

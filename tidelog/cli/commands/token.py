@@ -16,7 +16,7 @@ from tidelog.cli.terminal.admin_call import AdminCall
 from tidelog.cli.terminal.console import note, print_json, reporting
 from tidelog.cli.terminal.durations import span_ms, time_ms
 from tidelog.cli.terminal.help_text import Commands
-from tidelog.cli.terminal.tables import plain, table, time_text
+from tidelog.cli.terminal.tables import table, time_text
 from tidelog.types.access import AccessToken, NewAccessToken
 
 app = Commands(help="Create, list, rotate and revoke tokens.")
@@ -165,5 +165,4 @@ def _hand_over(made: NewAccessToken, write: Callable[[str], None] | None, path: 
 def _row(token: AccessToken) -> list[str]:
     created = time_text(token.created_at)
     expires = ", ".join(time_text(secret.expires_at) for secret in token.secrets) or "-"
-    cells = (token.id, token.principal, " ".join(token.groups), created, expires, token.description)
-    return [plain(cell) for cell in cells]
+    return [token.id, token.principal, " ".join(token.groups), created, expires, token.description]

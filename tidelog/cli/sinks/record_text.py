@@ -9,6 +9,7 @@ from enum import StrEnum
 import msgspec
 
 from tidelog.bodies.json_record import as_json_record
+from tidelog.cli.terminal.visible import visible_text
 from tidelog.types.record import Record
 
 Writer = Callable[[Record], bytes]
@@ -84,14 +85,4 @@ def header_text(record: Record) -> str:
 
 def visible(data: bytes) -> str:
     """Text in which every byte that a terminal might act upon is escaped."""
-    text = data.decode("utf-8", "backslashreplace")
-    if text.isprintable():
-        return text
-    return "".join(
-        each
-        if each.isprintable() or each in "\t\n"
-        else f"\\x{ord(each):02x}"
-        if ord(each) < 256
-        else f"\\u{ord(each):04x}"
-        for each in text
-    )
+    return visible_text(data.decode("utf-8", "backslashreplace"))

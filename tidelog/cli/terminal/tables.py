@@ -4,13 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import Any
 
+from rich.console import RenderableType
 from rich.table import Table
+from rich.text import Text
+
+from tidelog.cli.terminal.visible import visible_text
 
 
-def table(*columns: str, numbers: Iterable[str] = ()) -> Table:
+class TextTable(Table):
+    """Its cells are text, whoever wrote it: nothing in one is markup, breaks its line, or makes a terminal act."""
+
+    def add_row(self, *cells: RenderableType | None, **more: Any) -> None:
+        """As of any table."""
+        super().add_row(*(text_cell(each) if isinstance(each, str) else each for each in cells), **more)
+
+
+def text_cell(text: str) -> Text:
+    """A cell, or a heading."""
+    return Text(visible_text(text, kept=""))
+
+
+def table(*columns: str, numbers: Iterable[str] = ()) -> TextTable:
     """An empty table without lines; ``numbers`` are the last columns, aligned to the right."""
-    made = Table(*columns, box=None, pad_edge=False)
+    made = TextTable(*columns, box=None, pad_edge=False)
     for heading in numbers:
         made.add_column(heading, justify="right")
     return made
@@ -24,8 +42,3 @@ def time_text(ms: int) -> str:
 def counted(number: int, what: str) -> str:
     """The number with its noun, which gets an s unless it is one."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def plain(text: str) -> str:
-    """Text that Rich takes for no markup."""
-    return text.replace("[", r"\[")

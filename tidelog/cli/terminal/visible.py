@@ -1,0 +1,17 @@
+"""Text of others, so that a terminal acts upon nothing in it."""
+
+from __future__ import annotations
+
+
+def visible_text(text: str, *, kept: str = "\t\n") -> str:
+    """The text with every character escaped that is not printed, but for ``kept`` ones."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each
+        if each.isprintable() or each in kept
+        else f"\\x{ord(each):02x}"
+        if ord(each) < 256
+        else f"\\u{ord(each):04x}"
+        for each in text
+    )
