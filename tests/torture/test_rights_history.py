@@ -141,6 +141,9 @@ def test_other_answers_need_a_cause() -> None:
         assert not found(asked(50, status), troubled=(45, 50.2))
     assert not found(replace(asked(50, 504), ended=55.1)), "a machine that is busy makes clients and gateways give up"
     assert found(asked(50, 403, right=None))
+    assert found(asked(50, 0, is_shut=True)), "the secret held"
+    assert found(asked(102, 0, secret=LOST)), "it may not just hang"
+    assert not found(asked(102, 0, secret=LOST, is_shut=True)), "a secret that has ended closes its connections"
 
 
 def test_what_was_acknowledged_is_in_the_log_and_what_was_refused_is_not() -> None:

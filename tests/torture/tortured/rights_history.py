@@ -106,6 +106,8 @@ class Asked:
     value: str | None = None
     place: tuple[str, int, int] | None = None
     undone: bool = False
+    is_shut: bool = False
+    """The connection was closed behind its login, as that of a secret which has ended is with the next request."""
     topic: str = ""
     """The only topic that it is about, where that is known."""
     offset: tuple[str, int] | None = None
@@ -198,6 +200,8 @@ def _of_request(one: Asked, history: RightsHistory, late: float) -> Iterator[str
     elif one.status == 403:
         if all(False not in right.values(one.gateway, one.began, one.ended, bound) for right in one.rights):
             yield f"{whose}: 403 with the right"
+    elif one.is_shut and False in one.secret.values(one.gateway, one.began, one.ended, bound):
+        pass
     elif history.may_be_missing(one.topic, one.began, one.ended):
         if one.status == 404 and any(
             True not in right.values(one.gateway, one.began, one.ended, bound) for right in one.rights

@@ -148,11 +148,12 @@ class KafkaWork:
             chosen(self._asker.user, self._asker.rng),
             f"{self._asker.user.name}.{self._asker.next_number()}",
         )
-        began, status, code, offset = time.monotonic(), 0, "", -1
+        began, status, code, offset, is_in = time.monotonic(), 0, "", -1, False
         with contextlib.suppress(OSError, Closed), Wire(self._addresses[gateway]) as wire:
             if log_in(wire, secret.text).error_code == _LOGIN_FAILED:
                 status = 401
             else:
+                is_in = True
                 data = {"name": TOPIC, "partition_data": [{"index": 0, "records": _batch(value)}]}
                 asked = {"transactional_id": None, "acks": -1, "timeout": 10_000, "topic_data": [data]}
                 part = wire.call("produce", 9, **asked).responses[0].partition_responses[0]
@@ -161,7 +162,7 @@ class KafkaWork:
         answer = Answer(status, {"error_code": code}, began, time.monotonic())
         place = (TOPIC, 0, offset) if status == 200 else None
         told = Told(answer=answer, gateway=gateway, secret=secret)
-        self._asker.note(told, "Kafka's produce", WRITE, value=value, place=place)
+        self._asker.note(told, "Kafka's produce", WRITE, value=value, place=place, is_shut=is_in and not status)
 
 
 def _batch(value: str) -> bytes:
