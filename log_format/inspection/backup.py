@@ -122,7 +122,12 @@ def copy_table(source: ObjectStore, target: ObjectStore, root: str, version_max:
     copied = [key for key in sorted({*listed, *between}) if _is_within(key, version_max)]
     # One after another, so that a partial copy has the log's beginning.
     _copy_all(source, target, copied, at_once=1)
-    apart = (log, f"{root}{layout.SCHEDULED_BELOW}")
+    _copy_files(source, target, root)
+
+
+def _copy_files(source: ObjectStore, target: ObjectStore, root: str) -> None:
+    """Copy all below ``root`` but the log and what belongs to delayed records."""
+    apart = (layout.table_log_prefix(root), f"{root}{layout.SCHEDULED_BELOW}")
     _copy_all(source, target, [key for key in _keys(source, root) if not key.startswith(apart)])
 
 
@@ -157,7 +162,7 @@ def _catch_up(
             pass
         state = log.refresh()
     if state.version > version:
-        _copy_all(source, target, _keys(source, f"{root}{layout.SEGMENTS}"))
+        _copy_files(source, target, root)
 
 
 def _is_behind(own: TopicState, journals: Mapping[int, JournalState]) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,6 +76,7 @@ def put_object(
             filed, first_due = [earlier], int(earlier.records.deliver_at.min())
     except StoreUnavailable as problem:
         # Without a notice the object is never published.
+        _leave_nothing(calendar.store, key, is_repeatable=is_repeatable)
         raise BackOff(f"The store did not take delayed records: {problem.detail}.") from problem
     else:
         first_due = index.first_due
@@ -82,8 +84,18 @@ def put_object(
         put_due(calendar.store, Due(first_due, calendar.topic, calendar.topic_id, name))
     except StoreUnavailable as problem:
         detail = f"The store did not take the notice of delayed records: {problem.detail}."
-        raise (OutcomeUnknown(detail) if problem.may_have_happened else BackOff(detail)) from problem
+        if problem.may_have_happened:
+            raise OutcomeUnknown(detail) from problem
+        _leave_nothing(calendar.store, key, is_repeatable=is_repeatable)
+        raise BackOff(detail) from problem
     return filed
+
+
+def _leave_nothing(store: ObjectStore, key: str, *, is_repeatable: bool) -> None:
+    """Delete an object without a notice, best effort: it would be listed as waiting. A repeat may have answered for its own."""
+    if not is_repeatable:
+        with suppress(StoreUnavailable):
+            store.delete(key)
 
 
 def checked(calendar: Calendar, filed: Sequence[Filed]) -> list[Filed]:

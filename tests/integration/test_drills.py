@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from compaction.job import Job
+from compaction.policy import Policy
+from compaction.workers import InThisProcess
 from log_format import layout
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
@@ -24,6 +27,7 @@ from log_format.inspection.verify import verify_topic
 from log_format.store import ObjectInfo
 from log_format.stores import open_store
 from log_format.stores.local import LocalStore
+from tests.support.collected_events import CollectedEvents
 from tests.support.gateway_process import running_gateway
 from tests.support.topic_writer import TopicWriter
 from tests.support.waiting import until
@@ -185,10 +189,18 @@ def read_values(url: str, topic: str) -> list[bytes]:
         return sorted(record.value for record in consumer)
 
 
+def merge(directory: Path, topic: str) -> None:
+    """Maintenance merges what was flushed."""
+    store, policy = LocalStore(directory), Policy(flushed_min=2)
+    workers, clock = InThisProcess(store), SystemClock()
+    job = Job(store=store, workers=workers, clock=clock, report=CollectedEvents(), policy=policy, only=[topic])
+    assert job.run_round(collect=False).rewrites == 1
+
+
 def test_what_only_a_journal_has_is_in_the_copy(tmp_path: Path) -> None:
     """Topics at a journal: what was acknowledged is read from the copy, with no offset twice, whatever drained meanwhile.
 
-    Meanwhile one topic is drained and gets more, one leaves its journal, and one comes to it.
+    Meanwhile one topic is drained and merged and gets more, one leaves its journal, and one comes to it.
     """
     source, target = tmp_path / "source", tmp_path / "target"
     with running_gateway(source, tmp_path / "source.log") as gateway, Admin(gateway.url) as admin:
@@ -205,6 +217,10 @@ def test_what_only_a_journal_has_is_in_the_copy(tmp_path: Path) -> None:
         def meanwhile() -> None:
             until(lambda: admin.describe_topic("drained").commit.undrained_records == 0)
             send("drained", "late")
+            until(lambda: admin.describe_topic("drained").commit.undrained_records == 0)
+            merge(source, "drained")
+            send("drained", "later")
+            until(lambda: admin.describe_topic("drained").commit.undrained_records == 0)
             admin.alter_topic("leaves", config={"commit.mode": "own"})
             admin.alter_topic("comes", config={"commit.mode": "shared"})
             until(lambda: admin.describe_topic("leaves").commit.mode == "own")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
 
 import numpy as np
@@ -13,7 +14,7 @@ from log_format.records.schema import BATCH_SCHEMA
 from log_format.scheduled.calendar import Calendar
 from log_format.scheduled.delayed_records import DelayedRecords
 from log_format.scheduled.filing import put_object, repeated
-from log_format.scheduled.lookup import UnknownScheduled, cancel, scheduled_id
+from log_format.scheduled.lookup import UnknownScheduled, cancel, scheduled_id, waiting
 from log_format.stores.memory import MemoryStore
 from tests.support.clocks import EPOCH_MS, ManualClock
 from tests.support.faulty_store import FaultyStore
@@ -73,3 +74,22 @@ def test_a_repeat_names_no_ids_while_the_windows_can_not_be_read() -> None:
     found = repeated(calendar, "name")
     assert found is not None
     assert found.missed.tolist() == [False]
+
+
+@pytest.mark.parametrize("lost", ["put_if_absent", "put"])
+def test_nothing_is_left_of_a_refused_request(lost: str) -> None:
+    """Its object would be listed as waiting, and no notice would ever find it (G8). That of a request that may be repeated stays:
+    its repeat may have answered for it."""
+    store = FaultyStore()
+
+    def breaks(real: Callable[[str, bytes], None], key: str, data: bytes) -> None:
+        if lost == "put_if_absent":
+            real(key, data)
+        raise StoreUnavailable(key, "cut", may_have_happened=lost == "put_if_absent")
+
+    for is_repeatable in (False, True):
+        calendar = Calendar(store, "t", "id", ManualClock(), lambda: "id")
+        store.script[lost] = [breaks]
+        with pytest.raises(BackOff):
+            put_object(calendar, "name", [request([b"a"], 9_000_000_000_000)], is_repeatable=is_repeatable)
+        assert len(list(waiting(calendar, "", 10))) == is_repeatable
