@@ -32,7 +32,8 @@ import org.apache.kafka.common.serialization.StringDeserializer;
  *
  * <p>Arguments: bootstrap servers, sink topic, then either "moved", source topic, number of its records, name of the
  * strategy (POOLING or INCREMENTING): all go from one topic to the other, with a checkpoint each 500 ms, and the job fails
- * twice behind a checkpoint. Or "large" and a number of MiB: so much in the transaction of one checkpoint.
+ * twice behind a checkpoint. Or "large", a number of MiB and of sinks: so much in one checkpoint, a
+ * transaction for each sink.
  */
 public final class Ledger {
   private static final int RECORD_BYTES = 1024;
@@ -50,10 +51,10 @@ public final class Ledger {
     } else {
       int mebibytes = Integer.parseInt(arguments[3]);
       int wanted = mebibytes * 1024 * 1024 / RECORD_BYTES;
-      large(servers, topic, wanted);
+      large(servers, topic, wanted, Integer.parseInt(arguments[4]));
       double seconds = (System.nanoTime() - started) / 1e9;
       check(servers, topic, wanted, value -> java.nio.ByteBuffer.wrap(value).getInt());
-      System.out.printf("%d MiB in one transaction, committed after %.1f s, each record once%n", mebibytes, seconds);
+      System.out.printf("%d MiB committed after %.1f s, each record once%n", mebibytes, seconds);
     }
   }
 
@@ -76,9 +77,9 @@ public final class Ledger {
     flink.execute("moved");
   }
 
-  private static void large(String servers, String topic, int wanted) throws Exception {
+  private static void large(String servers, String topic, int wanted, int sinks) throws Exception {
     StreamExecutionEnvironment flink = flink("1 h");
-    flink.setParallelism(1);
+    flink.setParallelism(sinks);
     // The records end before the first checkpoint is due: the last one, at the end, has all of them.
     DataGeneratorSource<byte[]> source =
         new DataGeneratorSource<>(
