@@ -107,7 +107,9 @@ class Coordinator:
         if claim is None:
             claim = self._claims[name] = asyncio.create_task(self._claim(name))
             claim.add_done_callback(lambda done: self._claimed(name, done))
-        return await asyncio.shield(claim)
+        claimed = await asyncio.shield(claim)
+        # Of several that waited the first one may have put a group of the other protocol in its place.
+        return self.known(name) or claimed
 
     async def still(self, group: Coordinated) -> bool:
         """Whether the group is coordinated here, as of at most ``lease_ms`` ago. Raises ``BackOff``."""

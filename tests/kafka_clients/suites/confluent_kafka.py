@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -62,4 +63,9 @@ def _python(checkout: Path) -> Path:
     return python
 
 
-SUITE: Final = Suite(name="confluent-kafka", run=_run, needs_checkout=True)
+def _choosing(tests: Sequence[str]) -> str:
+    """For ``-k``."""
+    return " or ".join(sorted({test.rpartition("::")[2].partition("[")[0] for test in tests}))
+
+
+SUITE: Final = Suite(name="confluent-kafka", run=_run, choosing=_choosing, needs_checkout=True)

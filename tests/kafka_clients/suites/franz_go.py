@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.kafka_clients.suites.go_modules import GO, run_tests
+from tests.kafka_clients.suites.go_modules import GO, choosing, run_tests
 from tests.kafka_clients.suites.suite import Outcomes, Place, Suite
 
 _PACKAGE: Final = "github.com/twmb/franz-go/pkg/kgo"
@@ -23,4 +23,4 @@ def _run(place: Place) -> Outcomes:
     return {test: word for test, word in found.items() if "/" not in test}
 
 
-SUITE: Final = Suite(name="franz-go", run=_run)
+SUITE: Final = Suite(name="franz-go", run=_run, choosing=choosing)

@@ -55,6 +55,11 @@ def run_tests(
     return found
 
 
+def choosing(tests: Sequence[str]) -> str:
+    """Their tests as a whole, for ``-run``."""
+    return "|".join(sorted({f"^{test.partition('/')[0]}$" for test in tests}))
+
+
 def _exactly(pattern: str) -> str:
     """A pattern of the shell's kind as one of Go's."""
     return "^" + ".*".join(re.escape(part) for part in pattern.split("*")) + "$"

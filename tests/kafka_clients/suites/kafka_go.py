@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tests.kafka_clients.suites.go_modules import copied, run_tests
+from tests.kafka_clients.suites.go_modules import choosing, copied, run_tests
 from tests.kafka_clients.suites.suite import Outcomes, Place, Suite
 
 _OF_NO_BROKER: Final = "address_test.go"
@@ -26,4 +26,4 @@ def _run(place: Place) -> Outcomes:
     return run_tests("kafka-go", module, ["-mod=mod", *chosen, "."], environment, place.directory / "log")
 
 
-SUITE: Final = Suite(name="kafka-go", run=_run)
+SUITE: Final = Suite(name="kafka-go", run=_run, choosing=choosing)

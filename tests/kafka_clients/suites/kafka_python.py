@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Sequence
 from typing import Final
 
 from tests.kafka_clients.suites.suite import NothingRan, Outcomes, Place, Suite, output_of
@@ -43,4 +44,9 @@ def _run(place: Place) -> Outcomes:
     return found
 
 
-SUITE: Final = Suite(name="kafka-python", run=_run, needs_checkout=True)
+def _choosing(tests: Sequence[str]) -> str:
+    """For ``-k``."""
+    return " or ".join(sorted({test.rpartition("::")[2].partition("[")[0] for test in tests}))
+
+
+SUITE: Final = Suite(name="kafka-python", run=_run, choosing=_choosing, needs_checkout=True)

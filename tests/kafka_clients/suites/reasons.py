@@ -46,6 +46,16 @@ def is_left_out(test: str, patterns: dict[str, str]) -> bool:
     return any(fnmatchcase(test, pattern) for pattern in patterns)
 
 
+def unforeseen(suite: str, found: Outcomes) -> list[str]:
+    """Tests that failed without a reason, by name."""
+    reasons, patterns = allowed(suite), left_out(suite)
+    return sorted(
+        test
+        for test, word in found.items()
+        if word == "fail" and test not in reasons and not is_left_out(test, patterns)
+    )
+
+
 def judged(suite: str, here: Outcomes, there: Outcomes, *, all_ran: bool) -> list[Row]:
     """A row for each test that ran, and for each allowed one that did not; by name."""
     reasons, patterns = allowed(suite), left_out(suite)

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.kafka_clients.suites.go_modules import GO, copied, run_tests
+from tests.kafka_clients.suites.go_modules import GO, choosing, copied, run_tests
 from tests.kafka_clients.suites.suite import KAFKA_VERSION, Outcomes, Place, Suite
 from tests.kafka_clients.tried.programs import Running, kept, until
 from tests.support.server_process import free_port
@@ -82,4 +82,4 @@ def _asked(url: str, body: bytes | None = None) -> None:
         pass
 
 
-SUITE: Final = Suite(name="sarama", run=_run, partitions=0)
+SUITE: Final = Suite(name="sarama", run=_run, choosing=choosing, partitions=0)

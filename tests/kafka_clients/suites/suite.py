@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 Outcomes = dict[str, str]
-"""Of each test: ``pass``, ``fail`` or ``skip``."""
+"""Of each test: ``pass``, ``fail``, ``skip``, or ``again``: it failed, and passed when it was run once more with few others."""
 KAFKA_VERSION: Final = "4.2.0"
 """As which tests take what they run against."""
 
@@ -48,12 +48,14 @@ class Place:
 class Suite:
     """The tests of one client.
 
-    ``run`` raises ``NothingRan``. ``needs_checkout``: they are not in a package that Go or pip brings. ``partitions``: of topics
-    that tests make by naming them. ``broker_settings``: those of a broker beside that the suite takes for granted.
+    ``run`` raises ``NothingRan``. ``choosing``: a choice of tests in the words of its runner. ``needs_checkout``: they are not
+    in a package that Go or pip brings. ``partitions``: of topics that tests make by naming them. ``broker_settings``: those of a
+    broker beside that the suite takes for granted.
     """
 
     name: str
     run: Callable[[Place], Outcomes]
+    choosing: Callable[[Sequence[str]], str]
     needs_checkout: bool = False
     partitions: int = 4
     gateway_settings: Sequence[str] = ()

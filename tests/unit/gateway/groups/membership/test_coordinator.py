@@ -234,3 +234,19 @@ async def test_a_group_is_this_gateways_only_while_a_recent_look_says_so() -> No
     assert taken_back.row.epoch > group.row.epoch
     assert commits.ages
     assert max(commits.ages) <= GroupBounds().lease_ms
+
+
+@pytest.mark.parametrize("is_classic", [False, True])
+async def test_first_members_that_come_at_once_join_one_group(is_classic: bool) -> None:
+    """Also while the group is still being claimed, of either kind: a second one in memory would never answer its members."""
+    commits = _Commits(GroupsState(version=0), set())
+    coordinator, _ = _coordinator(commits)
+    asked: Any = coordinator.classic if is_classic else coordinator.live
+    commits.may_decide.clear()
+    coming = [asyncio.create_task(asked("g")) for _ in range(3)]
+    await asyncio.sleep(0)
+    commits.may_decide.set()
+    groups = await asyncio.gather(*coming)
+    assert [group is groups[0] for group in groups] == [True, True, True]
+    assert not groups[0].is_lost
+    assert coordinator.known("g") is groups[0]
