@@ -19,7 +19,7 @@ from tests.kafka_clients.tried.programs import kept
 _SECONDS_MAX: Final = 2400
 _TEST_SECONDS_MAX: Final = 180
 _PARTS: Final = ("admin", "consumer", "producer", "share_consumer")
-_OUTCOME: Final = re.compile(r"^(PASSED|FAILED|ERROR|SKIPPED) tests/integration/\S*?(\w+)\.py::(\S+)", re.MULTILINE)
+_OUTCOME: Final = re.compile(r"^tests/integration/\S*?(\w+)\.py::(.+?) (PASSED|FAILED|ERROR|SKIPPED)\b", re.MULTILINE)
 _WORDS: Final = {"PASSED": "pass", "FAILED": "fail", "ERROR": "fail", "SKIPPED": "skip"}
 _NEEDED: Final = ("pytest", "pytest-timeout", "pytest-asyncio", "async-timeout", "psutil", "requests-mock", "respx")
 _VERSION: Final = re.compile(r'^version\s*=\s*"([^"]+)"', re.MULTILINE)
@@ -29,8 +29,7 @@ def _run(place: Place) -> Outcomes:
     environment = {**os.environ, "BROKERS": place.servers}
     environment.pop("PYTHONPATH", None)
     options = [
-        "-q",
-        "-rA",
+        "-v",
         "--tb=short",
         "--show-capture=no",
         f"--timeout={_TEST_SECONDS_MAX}",
@@ -41,7 +40,7 @@ def _run(place: Place) -> Outcomes:
     parts = [f"tests/integration/{part}" for part in _PARTS]
     command = [str(_python(place.sources)), "-m", "pytest", *options, *chosen, *parts]
     told = output_of(command, place.sources, environment, place.directory / "log", seconds=_SECONDS_MAX)
-    found = {f"{file}::{name}": _WORDS[word] for word, file, name in _OUTCOME.findall(told)}
+    found = {f"{file}::{name}": _WORDS[word] for file, name, word in _OUTCOME.findall(told)}
     if not found:
         raise NothingRan(told[-3000:])
     return found
