@@ -26,10 +26,10 @@ LETTERS = "dead-handled"
 QUEUES = {"handling": LETTERS, "dropping": None}
 """With a dead letter topic, and without."""
 DELIVERIES_MAX = 4
-LOCK_MS = 2_000
+LOCK_MS = 4_000
 WORKERS = (0, 3)
 """Of each queue's processes: one iterates, one runs so many threads."""
-SETTLE_SECONDS_MAX = 240.0
+SETTLE_SECONDS_MAX = 480.0
 END_SECONDS_MAX = 60.0
 
 

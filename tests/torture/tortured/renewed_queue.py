@@ -26,11 +26,11 @@ TOPIC = "renewed-jobs"
 PARTITIONS = 2
 QUEUE = "renewed-work"
 LETTERS = "dead-renewed-jobs"
-LOCK_MS = 2_000
+LOCK_MS = 4_000
 WORKERS = 2
 SEEN_SECONDS = 5.0
 """Within so long a queue acts upon the end of what it reads."""
-SETTLE_SECONDS_MAX = 120.0
+SETTLE_SECONDS_MAX = 240.0
 
 
 def contradictions(
