@@ -36,7 +36,7 @@ test: minio-server browser $(STAMP) ## Run every check and every test (needs Go 
 conformance-auth: $(STAMP) ## Run the black-box suite with auth=on, as a caller with the rights that it needs (part of test)
 	.venv/bin/pytest tests/conformance/http_api -k least-rights $(ARGS)
 
-kafka-clients: $(STAMP) ## Run programs written for Kafka, unchanged, against a gateway, and a broker (needs Maven, a JDK, Go, npm; kcat, PostgreSQL)
+kafka-clients: $(STAMP) ## Run programs written for Kafka, unchanged, against a gateway, and a broker (needs Maven, a JDK, Go, Rust, npm; kcat, PostgreSQL)
 	@sh scripts/kafka_clients.sh install
 	.venv/bin/python -m tests.kafka_clients --beside $(ARGS)
 

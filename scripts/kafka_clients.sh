@@ -2,7 +2,7 @@
 # Gets programs that were written for Kafka, for `make kafka-clients`: once, and kept outside the repository.
 #
 #   scripts/kafka_clients.sh path       print where they are kept
-#   scripts/kafka_clients.sh install    fetch what is missing: jars, Debezium, Flink, Apicurio Registry (needs Maven), Go's clients (needs Go), clients in JavaScript (needs npm), libraries for Python
+#   scripts/kafka_clients.sh install    fetch what is missing: jars, Debezium, Flink, Apicurio Registry (needs Maven), Go's clients (needs Go), rskafka (needs Rust), clients in JavaScript (needs npm), libraries for Python
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -74,6 +74,20 @@ go_programs() {
     done
 }
 
+rust_program() {
+    if ! cargo --version >/dev/null 2>&1; then
+        echo "Without Rust there is no rskafka." >&2
+        return
+    fi
+    source="$here/tests/kafka_clients/rust"
+    cmp -s "$source/src/main.rs" "$kept/rust/src/main.rs" && cmp -s "$source/Cargo.toml" "$kept/rust/Cargo.toml" && [ -x "$kept/rskafka" ] && return
+    echo "Building a program of rskafka in $kept/rust (once)" >&2
+    mkdir -p "$kept/rust"
+    cp -r "$source/." "$kept/rust/"
+    cargo build --quiet --manifest-path "$kept/rust/Cargo.toml"
+    cp "$kept/rust/target/debug/rskafka_program" "$kept/rskafka"
+}
+
 javascript() {
     if ! npm --version >/dev/null 2>&1; then
         echo "Without npm there are no clients in JavaScript: sudo apt-get install nodejs npm" >&2
@@ -105,6 +119,7 @@ install)
     java_programs
     flink
     go_programs
+    rust_program
     javascript
     python
     ;;

@@ -50,6 +50,7 @@ CLIENTS: Final[Mapping[str, Attempt]] = {
     "sarama": other_languages.sarama,
     "kafka-go": other_languages.segmentio,
     "kafkajs": other_languages.kafkajs,
+    "rskafka": other_languages.rskafka,
     "@platformatic/kafka": other_languages.platformatic,
     "FastStream, aiokafka": python_programs.faststream,
     "FastStream, confluent-kafka": python_programs.faststream_confluent,

@@ -1,4 +1,4 @@
-"""Clients in JavaScript and Go."""
+"""Clients in JavaScript, Go and Rust."""
 
 from __future__ import annotations
 
@@ -31,17 +31,22 @@ def _node_program(name: str, servers: str, directory: Path) -> None:
 
 def sarama(servers: str, directory: Path) -> None:
     """sarama: administration, five codecs, a group that stops and goes on, transactions, records deleted."""
-    _go_program("sarama", servers, directory)
+    _built_program("sarama", servers, directory)
 
 
 def segmentio(servers: str, directory: Path) -> None:
     """kafka-go: administration, five codecs, a group that stops and goes on, records by offset."""
-    _go_program("segmentio", servers, directory)
+    _built_program("segmentio", servers, directory)
 
 
-def _go_program(name: str, servers: str, directory: Path) -> None:
+def rskafka(servers: str, directory: Path) -> None:
+    """rskafka: topics, five codecs, records from any offset and by time, records deleted."""
+    _built_program("rskafka", servers, directory)
+
+
+def _built_program(name: str, servers: str, directory: Path) -> None:
     del directory
     program = kept() / name
     if not program.exists():
-        raise Missing(f"no {program.name}: make kafka-clients builds it with Go")
+        raise Missing(f"no {program.name}: make kafka-clients builds it")
     expect_in(_DONE, run([str(program), servers, name]))
