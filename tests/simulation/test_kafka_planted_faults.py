@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode as KafkaError
 
+from gateway.engine.administration import Administration
 from gateway.engine.bounds import EngineBounds
 from gateway.kafka.calls import group_offsets, stamps, transactions
 from gateway.kafka.known_topics import KnownTopics
@@ -18,7 +19,7 @@ from log_format.topic.append_uploaded import AppendUploaded, Redo
 from log_format.transactions.staged_index import decode_index
 from tests.simulation.simulated.faults import CALM, FAULTY, HOSTILE, STORMY, Profile
 from tests.simulation.simulated.seeds import shows
-from tests.simulation.simulated_kafka.world import LARGE, simulate_kafka
+from tests.simulation.simulated_kafka.world import LARGE, RENEWED, simulate_kafka
 from tests.simulation.simulated_service.service import EVENTFUL, Code
 
 SEEDS_MAX = 200
@@ -27,6 +28,7 @@ _begin = KafkaTransactions.begin
 _writable = transactions._writable
 _refusal = AppendUploaded._refusal
 _commit_answer = group_offsets._commit_answer
+_delete = Administration.delete
 
 
 def _one_further(batch: memoryview, base_offset: int) -> Any:
@@ -70,6 +72,23 @@ def _not_overtaken(self: AppendUploaded, state: Any) -> Any:
     return None if verdict is Redo.OVERTAKEN else verdict
 
 
+async def _by_what_it_learned(self: KnownTopics, topic_id: Any, *_: Any) -> str | None:
+    """Goes by the name that an id had."""
+    return await self.looked_up(topic_id)
+
+
+async def _deletes_whatever_has_the_name(self: Administration, name: str, *_: Any) -> None:
+    await _delete(self, name)
+
+
+def _commits_whichever_was_meant(decision: Any, *_: Any) -> Any:
+    return decision
+
+
+def _counts_those_of_the_topic_before(group: Any, ids: Any) -> Any:
+    return {key: row for key, row in sorted(group.offsets.items()) if key[0] in ids}
+
+
 @dataclass(frozen=True, slots=True)
 class Planted:
     """A defect, and the histories in which it shows soon: a profile, where to begin, the gateways' bounds."""
@@ -79,6 +98,8 @@ class Planted:
     profile: Profile
     first_seed: int = 0
     bounds: EngineBounds = EVENTFUL
+    more: tuple[tuple[str, Any], ...] = ()
+    """What else it takes."""
 
 
 PLANTED: dict[str, Planted] = {
@@ -99,6 +120,21 @@ PLANTED: dict[str, Planted] = {
     "acknowledges offsets that it does not commit": Planted(
         "gateway.kafka.calls.group_offsets._committed", _answers_before, CALM
     ),
+    "deletes by a former id": Planted(
+        "gateway.kafka.known_topics.KnownTopics.current",
+        _by_what_it_learned,
+        RENEWED,
+        more=(("gateway.engine.administration.Administration.delete", _deletes_whatever_has_the_name),),
+    ),
+    "commits offsets by a former id": Planted(
+        "gateway.kafka.known_topics.KnownTopics.current",
+        _by_what_it_learned,
+        RENEWED,
+        more=(("gateway.kafka.calls.group_offsets._of_those_meant", _commits_whichever_was_meant),),
+    ),
+    "counts offsets of the topic before": Planted(
+        "gateway.groups.offsets.incarnations.of_ids", _counts_those_of_the_topic_before, RENEWED
+    ),
     "leaves out a batch of a large transaction": Planted(
         "gateway.finishing.staging.decode_index", _but_the_last, CALM, bounds=LARGE
     ),
@@ -112,7 +148,7 @@ PLANTED: dict[str, Planted] = {
 def test_a_planted_fault_is_found(name: str) -> None:
     """The simulation sees every one of these defects."""
     planted = PLANTED[name]
-    code = Code(planted=((planted.target, planted.replacement),))
+    code = Code(planted=((planted.target, planted.replacement), *planted.more))
     assert shows(
         simulate_kafka, planted.first_seed, SEEDS_MAX, profile=planted.profile, code=code, bounds=planted.bounds
     )

@@ -49,6 +49,8 @@ def test_the_histories_are_eventful() -> None:
         "offset in doubt",
         "offset read by HTTP",
         "offset read by Kafka",
+        "offset read by id",
+        "made anew",
         "crash",
         "pause",
     ]

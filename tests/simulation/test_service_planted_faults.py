@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from gateway.engine.fetch_answer import FetchFrom
 from gateway.engine.group_commit import GroupCommit
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.tail_cache import TailCache
@@ -25,7 +26,7 @@ from log_format.transactions import finishing
 from tests.simulation.simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, Profile
 from tests.simulation.simulated.seeds import shows
 from tests.simulation.simulated_service.service import Code
-from tests.simulation.simulated_service.world import QUIET, simulate_service
+from tests.simulation.simulated_service.world import QUIET, RENEWED, simulate_service
 
 SEEDS_MAX = 300
 
@@ -101,6 +102,10 @@ def _first_topic_only(row: Any) -> Any:
     return _by_topic(row)[:1]
 
 
+def _reads_whatever_has_the_name(**arguments: Any) -> FetchFrom:
+    return FetchFrom(**{**arguments, "topic_id": None})
+
+
 def _unnamed(**arguments: Any) -> Batch:
     return Batch(**{**arguments, "transaction": None})
 
@@ -146,6 +151,9 @@ PLANTED: dict[str, Planted] = {
     ),
     "applies a decided transaction in part": Planted(
         "G6", "log_format.transactions.finishing._by_topic", _first_topic_only, CALM
+    ),
+    "fetches whatever has the name": Planted(
+        "G4", "gateway.routes.fetch.FetchFrom", _reads_whatever_has_the_name, RENEWED
     ),
     "leaves a batch lying as a run ends": Planted(
         "quiet", "gateway.engine.group_commit.GroupCommit._way_made", _sleeps_in, QUIET

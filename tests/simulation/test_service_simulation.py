@@ -42,7 +42,7 @@ def test_the_histories_are_eventful() -> None:
     """The simulation is not empty: within a few histories of each profile every fault and every outcome does happen."""
     faults = [fault.value for fault in Fault if fault is not Fault.NONE]
     faults += ["down", "outage", "pause", "crash", "never arrives", "answer lost", "no answer in time"]
-    outcomes = ["acknowledged", "duplicate", "known after doubt", "read", "own object exists"]
+    outcomes = ["acknowledged", "duplicate", "known after doubt", "read", "read anew", "own object exists"]
     outcomes += ["transaction committed", "transaction aborted", "at once", "at once, repeated", "forwarded"]
     refusals = ["UNAVAILABLE", "UNKNOWN_TOPIC", "refused after doubt"]
     seen: Counter[str] = Counter()

@@ -139,10 +139,18 @@ class KafkaClient:
                 self.forget_ids()
         return {one.index: one for one in topic.partition_responses}
 
-    def acknowledged(self, name: str, topic: str, index: int, values: list[bytes], base_offset: int) -> None:
+    def acknowledged(
+        self,
+        name: str,
+        topic: str,
+        index: int,
+        values: list[bytes],
+        base_offset: int,
+        during: tuple[int, int] | None = None,
+    ) -> None:
         """Have the judge look at the place of one batch."""
         place = {"partition": index, "count": len(values), "base_offset": base_offset}
-        self.judge.acknowledged(name, topic, {index: values}, {"duplicate": False, "partitions": [place]})
+        self.judge.acknowledged(name, topic, {index: values}, {"duplicate": False, "partitions": [place]}, during)
         self.judge.told["acknowledged by Kafka"] += 1
 
 

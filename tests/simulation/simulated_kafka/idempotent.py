@@ -22,6 +22,8 @@ class _Batch:
     is_in_doubt: bool = False
     base_offset: int | None = None
     """Once it is acknowledged, which the judge hears in the order of sequences."""
+    during: tuple[int, int] | None = None
+    """From when to when the request was under way that was acknowledged."""
 
 
 class IdempotentProducer:
@@ -71,6 +73,7 @@ class IdempotentProducer:
         """Send what waits, one batch of each partition a request, all at once; then hear the answers."""
         line = self._client.line()
         rounds: list[tuple[Asked | None, dict[int, _Batch]]] = []
+        began_ms = self._client.around.scheduler.now_ms
         open_ones = {index: [one for one in some if one.base_offset is None] for index, some in self._waiting.items()}
         for number in range(max(map(len, open_ones.values()), default=0)):
             sent = {index: some[number] for index, some in open_ones.items() if number < len(some)}
@@ -84,12 +87,13 @@ class IdempotentProducer:
                 if told is None:
                     one.is_in_doubt = True
                 elif one in self._waiting.get(index, ()):
-                    self._known(index, one, told[index])
+                    self._known(index, one, told[index], began_ms)
 
-    def _known(self, index: int, one: _Batch, told: Any) -> None:
+    def _known(self, index: int, one: _Batch, told: Any, began_ms: int) -> None:
         error, judge = told.error_code, self._client.judge
         if error is KafkaError.none:
             one.base_offset = told.base_offset
+            one.during = (began_ms, self._client.around.scheduler.now_ms)
             if one.is_in_doubt:
                 judge.unknown("known to Kafka's client after doubt")
             some = self._waiting[index]
@@ -104,7 +108,7 @@ class IdempotentProducer:
     def _judged(self, index: int, one: _Batch) -> None:
         name = f"{self._client.name}.{self._identity.producer_id}"
         assert one.base_offset is not None
-        self._client.acknowledged(name, self._topic, index, one.values, one.base_offset)
+        self._client.acknowledged(name, self._topic, index, one.values, one.base_offset, one.during)
 
     def _give_up(self) -> None:
         """Go on under another id. What is not known never will be."""

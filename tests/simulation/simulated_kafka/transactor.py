@@ -111,6 +111,7 @@ class Transactor:
             sequence = self._sequences.get((topic, index), 0)
             self._sequences[topic, index] = sequence + len(some)
             batches[index] = batch(some, self._identity, sequence, transactional=True)
+        began_ms = client.around.scheduler.now_ms
         for _ in range(TRIES_MAX):
             line = client.line()
             told = client.outcomes(line, client.produce(line, topic, batches, transactional_id=client.name))
@@ -118,6 +119,7 @@ class Transactor:
             if errors == {KafkaError.none}:
                 if told is not None and any(one.base_offset >= 0 for one in told.values()):
                     raise Violation(f"{client.name} was told offsets before the commit")
+                client.judge.staged(topic, values, (began_ms, client.around.scheduler.now_ms))
                 return True
             if not errors <= PASSING | {KafkaError.none}:
                 return False

@@ -20,12 +20,15 @@ from tests.simulation.simulated_kafka.committer import Committer
 from tests.simulation.simulated_kafka.idempotent import IdempotentProducer
 from tests.simulation.simulated_kafka.judge import KafkaJudge
 from tests.simulation.simulated_kafka.line import Line
+from tests.simulation.simulated_kafka.renewer import renewer
 from tests.simulation.simulated_kafka.transactor import Transactor
 from tests.simulation.simulated_service import clients as by_http
 from tests.simulation.simulated_service.service import EVENTFUL, Code, Service
 from tests.simulation.simulated_service.world import TOPICS, ServiceWorld
 
-PROFILES = {CALM: 1, FAULTY: 4, STORMY: 3, CROWDED: 3, HOSTILE: 2}
+RENEWED = replace(FAULTY, name="renewed", administration=0.0, recreation=0.6)
+"""Topics are deleted by their ids, and made anew."""
+PROFILES = {CALM: 1, FAULTY: 4, STORMY: 3, CROWDED: 3, HOSTILE: 2, RENEWED: 3}
 GROUP = "readers"
 TRANSACTORS_GROUP = "transactor's"
 LAST_POLLS_MAX = 200
@@ -76,6 +79,9 @@ class KafkaWorld(ServiceWorld):
         self.actor("kafka-transactor", Transactor(self._kafka("kafka-transactor"), TRANSACTORS_GROUP).run)
         self.committer = Committer(self._kafka("kafka-committer"), GROUP)
         self.actor("kafka-committer", self.committer.run)
+        if self.profile.recreation:
+            self.judge.is_deleted_by_id = True
+            self.actor("kafka-renewer", partial(renewer, self._kafka("kafka-renewer")))
         for topic in TOPICS:
             client = self._kafka(f"kafka-reader of {topic}")
             body = partial(reader, client, topic, lambda: self.busy > 0)

@@ -35,9 +35,16 @@ class ModesJudge(Judge):
             self.journals[number] = JournalTruth(number, self.topics, lambda path: get(number, path))
         self.journals[number].landed(version, data, now_ms)
 
-    def acknowledged(self, producer: str, topic: str, sent: dict[int, list[bytes]], body: Any) -> None:
+    def acknowledged(
+        self,
+        producer: str,
+        topic: str,
+        sent: dict[int, list[bytes]],
+        body: Any,
+        during: tuple[int, int] | None = None,
+    ) -> None:
         """As ``Judge``; and no record is above what the topic allowed when it got its offset."""
-        super().acknowledged(producer, topic, sent, body)
+        super().acknowledged(producer, topic, sent, body, during)
         for value in (value for held in sent.values() for value in held):
             limit = self.truth(topic).limits[value]
             if not self._is_decided and len(value) > limit:

@@ -45,6 +45,8 @@ class Surroundings:
     """Where clients run."""
     is_quiet: Callable[[], bool]
     """Whether nothing is wrong, nor was lately."""
+    says_ids: bool = False
+    """Readers say which topic their positions belong to."""
 
     def call(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Reply | Lost:
         """A request to any gateway."""
@@ -134,11 +136,13 @@ class IdempotentProducer:
         headers = {**self._identity, "Tidelog-Producer-Sequence": str(self._sequence)}
         in_doubt = False
         for _ in range(RETRIES_MAX):
+            began_ms = around.scheduler.now_ms
             reply = around.call("POST", f"/v1/topics/{self._topic}/records", _records(values), headers)
             if isinstance(reply, Lost):
                 in_doubt |= reply is Lost.NO_ANSWER
             elif reply.status == 200:
-                around.judge.acknowledged(f"{self._name}.{self._life}", self._topic, values, reply.body)
+                name, during = f"{self._name}.{self._life}", (began_ms, around.scheduler.now_ms)
+                around.judge.acknowledged(name, self._topic, values, reply.body, during)
                 if in_doubt:
                     around.judge.unknown("known after doubt")
                 self._sequence += 1
@@ -261,13 +265,14 @@ class TransactionalLoop:
         }
         sent: dict[str, dict[int, list[bytes]]] = {}
         for topic in around.rng.sample(around.topics, around.rng.randrange(1, len(around.topics) + 1)):
-            values = values_of_turn(around)
+            values, began_ms = values_of_turn(around), around.scheduler.now_ms
             reply = self._insist(f"/v1/topics/{topic}/records", _records(values), headers)
             sent[topic] = values
             if reply is None or reply.status != 202:
                 # Not all of it is staged: it is not committed, so nothing of it may ever appear.
                 around.judge.aborted(sent)
                 return
+            around.judge.staged(topic, values, (began_ms, around.scheduler.now_ms))
         action = around.rng.choice(("commit", "commit", "commit", "abort"))
         if action == "commit" and around.rng.random() < 0.1:
             around.scheduler.sleep_ms(31 * SECOND_MS)
@@ -312,24 +317,30 @@ def last_words(around: Surroundings, service: Service, rounds: int) -> None:
 def reader(around: Surroundings, topic: str, busy: Callable[[], bool]) -> None:
     """Polls every partition from where it is."""
     positions: dict[int, int] = {}
+    ids: dict[int, str] = {}
     while busy():
         around.think()
         for partition in range(around.partitions_max):
             offset = positions.get(partition, 0)
             wait_ms = around.rng.choice((0, 0, 300, 2 * SECOND_MS))
             started_ms = around.scheduler.now_ms
-            reply = around.call(
-                "GET",
-                f"/v1/topics/{topic}/partitions/{partition}/records?offset={offset}&max_records=5&max_wait_ms={wait_ms}",
+            path = (
+                f"/v1/topics/{topic}/partitions/{partition}/records?offset={offset}&max_records=5&max_wait_ms={wait_ms}"
             )
+            if partition in ids:
+                path += f"&topic_id={ids[partition]}"
+            reply = around.call("GET", path)
             if isinstance(reply, Lost):
                 continue
             if reply.status == 200:
+                if around.says_ids:
+                    offset = around.judge.fetched_of(topic, partition, offset, ids.get(partition), reply.body)
+                    ids[partition] = reply.body["topic_id"]
                 around.judge.fetched(topic, partition, offset, reply.body, started_ms, around.scheduler.now_ms)
                 positions[partition] = reply.body["next_offset"]
             elif reply.error_code == "OFFSET_OUT_OF_RANGE":
                 positions[partition] = reply.body["log_start_offset"]
-            elif reply.error_code == "UNKNOWN_TOPIC":
+            elif reply.error_code == "UNKNOWN_TOPIC" and not around.says_ids:
                 positions.clear()
 
 

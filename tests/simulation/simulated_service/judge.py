@@ -28,6 +28,7 @@ class Judge:
         self._refused: dict[bytes, str] = {}
         self._atomic: list[dict[str, dict[int, list[bytes]]]] = []
         self._last_offset: dict[tuple[str, str, int], int] = defaultdict(lambda: -1)
+        self._staged: dict[bytes, set[str | None]] = {}
 
     def truth(self, topic: str) -> Truth:
         """The truth about one topic."""
@@ -40,8 +41,16 @@ class Judge:
         """A commit appeared in the store."""
         self.truth(topic).landed(version, data, now_ms)
 
-    def acknowledged(self, producer: str, topic: str, sent: dict[int, list[bytes]], body: Any) -> None:
-        """A producer is told where its values are (G1, G2, G5)."""
+    def acknowledged(
+        self,
+        producer: str,
+        topic: str,
+        sent: dict[int, list[bytes]],
+        body: Any,
+        during: tuple[int, int] | None = None,
+    ) -> None:
+        """A producer is told where its values are (G1, G2, G5). ``during``: from when to when the request was under way, in
+        milliseconds: they are in a topic that was there then. What a former one has of an earlier try counts for nothing."""
         self.told["duplicate" if body["duplicate"] else "acknowledged"] += 1
         truth = self.truth(topic)
         places = {place["partition"]: place for place in body["partitions"]}
@@ -59,6 +68,8 @@ class Judge:
                 if self._acknowledged.setdefault(value, place) != place:
                     raise Violation(f"{value!r} was acknowledged at {place}, and before at {self._acknowledged[value]}")
                 incarnation = place[0]
+                if during is not None and incarnation not in self.incarnations(topic, during):
+                    raise Violation(f"{value!r} was acknowledged, and is in a topic {incarnation} that was no more")
             line = (producer, incarnation, partition)
             if base <= self._last_offset[line]:
                 raise Violation(f"{producer} got offset {base} after {self._last_offset[line]} in {topic}")
@@ -75,6 +86,16 @@ class Judge:
             elif not self._was_deleted(topic):
                 raise Violation(f"{name} committed {values} to {topic}, and the answer has no place for them")
         self._atomic.append(sent)
+
+    def incarnations(self, topic: str, during: tuple[int, int]) -> set[str | None]:
+        """The ids that the topic had then; None: there was none."""
+        return {state.topic_id for state in self.truth(topic).between(*during)}
+
+    def staged(self, topic: str, sent: dict[int, list[bytes]], during: tuple[int, int]) -> None:
+        """A transaction has these since then: they may appear in the topic that was there then, and in no other one."""
+        ids = self.incarnations(topic, during)
+        for value in (value for held in sent.values() for value in held):
+            self._staged.setdefault(value, set()).update(ids)
 
     def aborted(self, sent: dict[str, dict[int, list[bytes]]]) -> None:
         """A transaction ended without a decision to commit: nothing of it may ever appear."""
@@ -127,6 +148,29 @@ class Judge:
                 f"a poll of {topic}/{partition} from {offset} gave nothing, it ends at {sorted(watermarks)}"
             )
 
+    def fetched_by_id(self, topic: str, topic_id: str, partition: int, records: Sequence[tuple[int, bytes]]) -> None:
+        """A reader was told that these are of one incarnation of a topic."""
+        for offset, value in records:
+            found = self.truth(topic).values.get((topic_id, partition, offset))
+            if found != value:
+                raise Violation(f"{value!r} was read at {topic_id}/{partition}/{offset} of {topic}, where {found!r} is")
+
+    def fetched_of(self, topic: str, partition: int, asked: int, asked_id: str | None, body: Any) -> int:
+        """A reader whose position is of a topic by its id was answered; returns where the answer begins. One that was made anew
+        is read from its start (G4)."""
+        topic_id, records = body["topic_id"], body["records"]
+        self.fetched_by_id(topic, topic_id, partition, [(one["offset"], one["value"].encode()) for one in records])
+        if asked_id in (None, topic_id):
+            return asked
+        self.told["read anew"] += 1
+        begin: int = records[0]["offset"] if records else body["next_offset"]
+        states = [one for one in self.truth(topic).states if one.topic_id == topic_id]
+        if not any(partition < one.partition_count and one.log_starts[partition] == begin for one in states):
+            raise Violation(
+                f"{topic}/{partition} was made anew as {topic_id}, and read from {begin}, not from its start"
+            )
+        return begin
+
     def answered_in_quiet(self, request: str, reply: Reply | Lost) -> None:
         """What came of a request while nothing was wrong: it may be refused for what it asks, never put off or lost."""
         self.told["asked in quiet"] += 1
@@ -140,6 +184,9 @@ class Judge:
                 raise Violation(f"{value!r} was acknowledged at {place} and is not there")
         for sent in self._atomic:
             self._whole_or_nothing(sent)
+        for place, value in (item for truth in self.truths.values() for item in truth.values.items()):
+            if place[0] not in self._staged.get(value, {place[0]}):
+                raise Violation(f"{value!r} is at {place}, and was staged for {self._staged[value]}")
         for value, why in self._refused.items():
             for topic, truth in self.truths.items():
                 if value in truth.places:

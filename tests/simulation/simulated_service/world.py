@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -30,7 +31,9 @@ from tests.simulation.simulated_service.judge import Judge
 from tests.simulation.simulated_service.peers import Cluster
 from tests.simulation.simulated_service.service import Code, Service
 
-PROFILES = {CALM: 1, FAULTY: 4, STORMY: 3, CROWDED: 3, HOSTILE: 2}
+RENEWED = replace(FAULTY, name="renewed", administration=0.8, recreation=1.0)
+"""Topics are deleted and made anew all the time, and readers say which one they read."""
+PROFILES = {CALM: 1, FAULTY: 4, STORMY: 3, CROWDED: 3, HOSTILE: 2, RENEWED: 2}
 QUIET = Profile(name="quiet", slow=0.0, think_ms_max=25, administration=0.0, turns=2)
 """Nothing goes wrong, so that whatever is put off is the gateways' own doing."""
 QUIET_ROUNDS = 10
@@ -94,6 +97,7 @@ class ServiceWorld(GatewaysWorld):
             turns=self.profile.turns,
             outside=self.outside,
             is_quiet=lambda: self._is_quiet,
+            says_ids=self.profile.recreation > 0,
         )
         self.around = around
         self.actor("administrator", partial(administrator, around, self.profile.administration))
