@@ -153,7 +153,7 @@ PLANTED: dict[str, Planted] = {
         "G6", "log_format.transactions.finishing._by_topic", _first_topic_only, CALM
     ),
     "fetches whatever has the name": Planted(
-        "G4", "gateway.routes.fetch.FetchFrom", _reads_whatever_has_the_name, RENEWED
+        "G4", "gateway.routes.fetch.FetchFrom", _reads_whatever_has_the_name, RENEWED, first_seed=5
     ),
     "leaves a batch lying as a run ends": Planted(
         "quiet", "gateway.engine.group_commit.GroupCommit._way_made", _sleeps_in, QUIET
