@@ -60,6 +60,7 @@ CLIENTS: Final[Mapping[str, Attempt]] = {
     "Faust: exactly-once": python_programs.faust_exactly_once,
     "kombu": python_programs.kombu,
     "Celery": python_programs.celery,
+    "Bytewax": python_programs.bytewax,
     "Connect standalone: file": connect.standalone,
     "Debezium, Connect distributed": debezium.changes,
     "MirrorMaker 2": connect.mirror,

@@ -1,4 +1,4 @@
-"""Programs on Python's frameworks for Kafka: FastStream, Quix Streams, Faust, kombu, Celery."""
+"""Programs on Python's frameworks for Kafka: FastStream, Quix Streams, Faust, kombu, Celery, Bytewax."""
 
 from __future__ import annotations
 
@@ -134,6 +134,20 @@ def celery(servers: str, directory: Path) -> None:
             until(partial(_has_lines, done, end), "all tasks", worker)
             time.sleep(3)  # none comes twice
     expect(sorted(map(int, done.read_text().split())), [*range(45)], "tasks")
+
+
+def bytewax(servers: str, directory: Path) -> None:
+    """Bytewax: records are numbered by key; a second run goes on where the first one ended."""
+    if not list(kept().glob("python/lib/*/site-packages/bytewax")):
+        raise Missing("Bytewax has no wheel for this Python")
+    given, taken = "bytewax.in", "bytewax.counts"
+    topics.create(servers, given, taken)
+    for start, end in ((0, 100), (100, 150)):
+        topics.produce(servers, given, _records(start, end))
+        run(_python("bytewax_flow", servers, "bytewax", directory / "recovery"))
+    rows = [(key, json.loads(value)) for key, value in topics.read(servers, taken)]
+    wanted = [(key, value, 1 + number // _KEYS) for number, (key, value) in enumerate(_records(0, 150))]
+    expect(sorted((key, row["value"], row["count"]) for key, row in rows), sorted(wanted), "counts")
 
 
 def _has_lines(path: Path, count: int) -> bool:
