@@ -72,6 +72,11 @@ def test_what_may_happen_contradicts_nothing() -> None:
     assert judged(seen=(seen("old", 0, ("a0",), 5), replace(READ[1], asked=(1, "old")))) == []
     crossing = written("c0", 2, 9, attempts=2)
     assert judged((*WRITES, replace(crossing, ended=15)), log={0: ["a2", "b0", "c0"]}) == []
+    both = replace(
+        WRITES[1], attempts=2, ended=15, places=[Place(topic="t", partition=0, base_offset=2, values=["a1"])]
+    )
+    twice = (WRITES[0], both, *WRITES[2:])
+    assert judged(twice, (READ[1],), log={0: ["a2", "b0", "a1"]}) == []
     assert judged(missing=[Missing(client="r", started=9, ended=10.5)]) == []
     assert judged(committed=list(COMMITTED), looked=list(LOOKED)) == []
     assert judged(handed=(replace(HANDED[1], from_latest=True, records=[(0, 1, "b0")]),)) == []

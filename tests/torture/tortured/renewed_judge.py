@@ -103,8 +103,7 @@ class Judge:
             if write.outcome in {"refused", "aborted"}:
                 yield f"{value} of {write.client} was {write.outcome} ({write.why}) and is at {sorted(places)}"
             ids = {place[0] for place in places}
-            may_be_twice = write.kind in REPEATED and (write.attempts > 1 or write.kind.startswith("Kafka"))
-            if len(places) > (len(ids) if may_be_twice else 1):
+            if len(places) > (len(ids) if _may_be_twice(write) else 1):
                 yield f"{value} of {write.client} is in several places: {sorted(places)}"
             for topic_id in ids & self._lives.keys():
                 _, life = self._lives[topic_id]
@@ -182,11 +181,10 @@ class Judge:
                     yield f"{seen.reader} was told that {line} ends at {seen.high_watermark}; {least} was acknowledged"
 
     def _ids(self, value: str) -> set[str]:
-        """The incarnations in which a value may be."""
-        places = self._of.get(value)
-        if places:
+        """The incarnations in which a value may be. One that was sent again may be in others than those where it was seen."""
+        places, write = self._of.get(value), self._writes.get(value)
+        if places and (write is None or not _may_be_twice(write)):
             return {place[0] for place in places}
-        write = self._writes.get(value)
         return set(self._lives) if write is None else {life.topic_id for life in self._candidates(write)}
 
     def _runs(self) -> Iterator[str]:
@@ -299,6 +297,11 @@ def left_behind(history: RenewedHistory, log: Log, readers: Iterable[str]) -> li
     for handed in history.handed:
         got[handed.group or handed.reader].update((partition, value) for partition, _, value in handed.records)
     return [f"{name} did not come to the end, {wanted - got[name]}" for name in readers if wanted - got[name]]
+
+
+def _may_be_twice(write: Write) -> bool:
+    """Whether its request may have reached two incarnations. librdkafka sends requests again by itself."""
+    return write.kind in REPEATED and (write.attempts > 1 or write.kind.startswith("Kafka"))
 
 
 def _flat(write: Write) -> list[str]:
