@@ -12,6 +12,9 @@ SESSION_TIMEOUT_MS_MIN: Final = limits.SESSION_TIMEOUT_MS_MIN
 SESSION_TIMEOUT_MS_MAX: Final = limits.SESSION_TIMEOUT_MS_MAX
 SESSION_TIMEOUT_MS_DEFAULT: Final = limits.SESSION_TIMEOUT_MS_DEFAULT
 
+REBALANCE_TIMEOUT_MS_MAX: Final = SESSION_TIMEOUT_MS_MAX
+"""Longer ones count as this: some clients ask for the largest integer, and calls that join may wait so long."""
+
 HEARTBEAT_MS_MAX: Final = 3_000
 """Kafka's ``heartbeat.interval.ms``; less where the session is short."""
 

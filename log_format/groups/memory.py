@@ -47,7 +47,8 @@ def member_bytes(member: MemberRow) -> int:
     targets = _partitions_bytes(member.target, _TARGET_BYTES)
     reader = () if member.reader is None else (member.reader.principal, *member.reader.groups)
     names += sum(_NAME_BYTES + 2 * _text_bytes(name) for name in reader)
-    opaque = 0 if member.classic is None else len(member.classic.metadata) + len(member.classic.assignment)
+    classic = member.classic
+    opaque = 0 if classic is None else sum(map(len, (classic.metadata, classic.assignment, *classic.protocols)))
     return _MEMBER_BYTES + names + targets + _partitions_bytes(member.held, _HELD_BYTES) + opaque
 
 

@@ -73,6 +73,9 @@ class ClassicMember(msgspec.Struct, frozen=True, array_like=True, kw_only=True, 
     """For the protocol that the members chose."""
     assignment: bytes
     """The leader's, for this generation."""
+    protocols: tuple[str, ...] = ()
+    """The names of those that it knows, the preferred one first, where the gateway assigned partitions to it. Then both bytes are
+    empty: its topics and its target say what they would."""
 
 
 class MemberRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
@@ -98,7 +101,7 @@ class MemberRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=F
     rebalance_timeout_ms: int | None = None
     """How long it may take to release partitions, or to join again; None: as long as its session."""
     classic: ClassicMember | None = None
-    """None: the gateway assigns partitions to it."""
+    """None: it speaks another protocol, by which the gateway assigns partitions to it."""
 
 
 class ClassicProtocol(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
@@ -124,7 +127,12 @@ class GroupRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fa
     members: tuple[MemberRow, ...]
     changed_at_ms: int
     classic: ClassicProtocol | None = None
-    """Of a group whose members assign partitions among themselves; None: the gateway does."""
+    """Of a generation that the members assigned among themselves; None: the gateway did."""
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether the next generation is the members' own affair: all of them speak Kafka's classic protocol."""
+        return all(one.classic is not None for one in self.members) if self.members else self.classic is not None
 
 
 class PendingOffsets(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):

@@ -72,9 +72,11 @@ class GroupsInMemory:
             raise failure
         return self.state.group(decision.group)
 
-    async def commit(self, member: str | None, generation: int | None, offset: int) -> TidelogError | None:
-        """Commit an offset of partition 0, as any gateway may; its refusal."""
-        row = OffsetRow(group="g", topic="t", partition=0, topic_id="i", offset=offset, committed_at_ms=0)
+    async def commit(
+        self, member: str | None, generation: int | None, offset: int, partition: int = 0
+    ) -> TidelogError | None:
+        """Commit an offset, as any gateway may; its refusal."""
+        row = OffsetRow(group="g", topic="t", partition=partition, topic_id="i", offset=offset, committed_at_ms=0)
         try:
             await self.decide(CommitOffsets(group="g", offsets=(row,), member=member, generation=generation))
         except TidelogError as refusal:

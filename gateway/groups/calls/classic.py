@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
-from gateway.groups.bounds import SESSION_TIMEOUT_MS_MAX
+from gateway.groups.calls import beside_others
 from gateway.groups.classic.group import ClassicGroup
 from gateway.groups.classic.member import ClassicJoined, JoinWish
-from gateway.groups.membership.coordinator import Coordinator
+from gateway.groups.membership.coordinator import Coordinated, Coordinator
 from gateway.groups.membership.live_group import LiveGroup
 from gateway.groups.membership.member_ids import MemberIds
 from log_format.errors import TidelogError
 from log_format.groups.changes import fenced_member, unknown_member
 from log_format.groups.row import MemberRow, is_anothers
-
-REBALANCE_TIMEOUT_MS_MAX: Final = SESSION_TIMEOUT_MS_MAX
-"""Longer ones count as this: some clients ask for the largest integer, and calls that join may wait so long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +42,10 @@ class ClassicCalls:
         new_id = "" if wish.member_id else await self._member_ids.issue(name, owner)
 
         async def joined() -> ClassicJoined | None:
-            return await (await self._coordinator.classic(name)).join(wish, new_id)
+            group = await self._coordinator.for_classic(name)
+            if isinstance(group, ClassicGroup):
+                return await group.join(wish, new_id)
+            return await beside_others.join(group, wish, new_id)
 
         return await self._coordinator.unless_deleted(name, joined) or new_id
 
@@ -60,16 +59,25 @@ class ClassicCalls:
     ) -> bytes:
         """The member's assignment. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
         group = await self._of(name, speaker)
+        if isinstance(group, LiveGroup):
+            return beside_others.sync(group, speaker.member_id, speaker.instance_id, generation, protocol)
         return await group.sync(speaker.member_id, speaker.instance_id, generation, protocol, assignments)
 
     async def heartbeat(self, name: str, speaker: Speaker, generation: int) -> None:
         """The member is alive. Raises as ``sync``."""
-        (await self._of(name, speaker)).heartbeat(speaker.member_id, speaker.instance_id, generation)
+        group = await self._of(name, speaker)
+        if isinstance(group, LiveGroup):
+            await beside_others.heartbeat(group, speaker.member_id, speaker.instance_id, generation)
+        else:
+            group.heartbeat(speaker.member_id, speaker.instance_id, generation)
 
     async def check(self, name: str, speaker: Speaker, generation: int) -> None:
         """Raise as ``sync`` where the member may not commit."""
         group = await self._of(name, speaker)
-        group.member(speaker.member_id, speaker.instance_id)
+        if isinstance(group, LiveGroup):
+            beside_others.member_of(group, speaker.member_id, speaker.instance_id)
+        else:
+            group.member(speaker.member_id, speaker.instance_id)
         group.check_commit(speaker.member_id, generation)
 
     async def leave(
@@ -95,10 +103,8 @@ class ClassicCalls:
         left = iter(await group.leave(allowed))
         return [next(left) if refusal is None else refusal for refusal in refusals]
 
-    async def _of(self, name: str, speaker: Speaker) -> ClassicGroup:
+    async def _of(self, name: str, speaker: Speaker) -> Coordinated:
         group = await self._coordinator.claimed(name)
-        if not isinstance(group, ClassicGroup):
-            raise unknown_member(name, speaker.member_id)
         await self._member_ids.check(name, speaker.member_id, speaker.owner)
         return group
 

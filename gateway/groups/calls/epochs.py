@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.groups.bounds import SESSION_TIMEOUT_MS_DEFAULT
-from gateway.groups.calls.classic import REBALANCE_TIMEOUT_MS_MAX
-from gateway.groups.membership.coordinator import Coordinator
+from gateway.groups.bounds import REBALANCE_TIMEOUT_MS_MAX, SESSION_TIMEOUT_MS_DEFAULT
+from gateway.groups.membership.coordinator import Coordinated, Coordinator
 from gateway.groups.membership.live_group import LiveGroup
+from gateway.groups.membership.regrouping import Asked
 from gateway.groups.membership.session import Session
 from gateway.groups.subscription.subscribed_topics import SubscribedTopics
 from log_format.errors import ErrorCode, RequestRefused
@@ -101,30 +101,34 @@ class MemberEpochs:
         group = await self._coordinator.claimed(name)
         if not isinstance(group, LiveGroup):
             raise unknown_member(name, member_id)
-        _check_reader(group, group.member(member_id), reader)
+        check_reader(group, group.member(member_id), reader)
         group.check_commit(member_id, epoch)
 
     def _member(self, group: LiveGroup, beat: Beat) -> MemberRow:
         member = group.member(beat.member_id)
-        if beat.instance_id is not None and member.instance_id != beat.instance_id:
+        if member.classic is not None or beat.instance_id not in (None, member.instance_id):
             raise unknown_member(group.name, beat.member_id)
-        _check_reader(group, member, beat.reader)
+        check_reader(group, member, beat.reader)
         return member
 
     async def _join(self, name: str, beat: Beat) -> Beaten:
-        group = await self._coordinator.live(name)
-        for known in group.row.members:
+        before = await self._coordinator.claimed(name)
+        for known in before.row.members:
             if known.member_id == beat.member_id:
-                _check_reader(group, known, beat.reader)
+                check_reader(before, known, beat.reader)
             elif beat.instance_id is not None and known.instance_id == beat.instance_id:
                 if not _is_of(known, beat.reader):
                     raise anothers_instance(name, beat.instance_id)
-                if not group.sessions[known.member_id].is_released:
+                # A client of the classic protocol does not say that it will come back.
+                is_released = known.classic is not None or (
+                    isinstance(before, LiveGroup) and before.sessions[known.member_id].is_released
+                )
+                if not is_released:
                     raise UnreleasedInstance(
                         f"Instance {beat.instance_id!r} of group {name!r} is still a member.",
                         code=ErrorCode.FENCED_MEMBER,
                     )
-        assignor = _assignor_of(group, beat.assignor) or "sticky"
+        assignor = _assignor_of(before, beat.assignor) or "sticky"
         member = MemberRow(
             member_id=beat.member_id,
             client_id=beat.client_id,
@@ -138,6 +142,7 @@ class MemberEpochs:
             reader=beat.reader,
             rebalance_timeout_ms=min(max(1, beat.rebalance_timeout_ms or 1), REBALANCE_TIMEOUT_MS_MAX),
         )
+        group = await self._coordinator.live(name, Asked(join=member, assignor=assignor))
         joined = await group.join(member, assignor)
         session = group.sessions.get(beat.member_id)
         if session is not None:
@@ -163,16 +168,23 @@ class MemberEpochs:
         if (topics, pattern) != (member.topics, member.pattern):
             await group.subscribe(beat.member_id, topics, pattern)
             member = group.member(beat.member_id)
-        if session.acknowledged < group.row.generation and not _has_let_go(group, member, session):
-            heard = await group.heartbeat(beat.member_id, None)
-            group.told(beat.member_id, heard.generation)
-            epoch, assigned = session.acknowledged, common(group.holdings.held(beat.member_id), member.target)
-        else:
-            heard = await group.heartbeat(beat.member_id, group.row.generation)
-            epoch, assigned = heard.generation, heard.readable
+        epoch, assigned = await caught_up(group, member, session)
         is_told = beat.owned is None and session.assigned == assigned
         _tell(session, assigned)
         return Beaten(epoch=epoch, assigned=None if is_told else assigned)
+
+
+async def caught_up(group: LiveGroup, member: MemberRow, session: Session) -> tuple[int, Partitions]:
+    """The member's epoch and what it may read, after the acknowledgement that its client gives by what it still reads. Raises as
+    ``LiveGroup.join``."""
+    lets_go = _has_let_go(group, member, session)
+    await group.heartbeat(member.member_id, group.row.generation if lets_go else None)
+    if session.acknowledged == group.row.generation:
+        return session.acknowledged, group.holdings.readable(member.member_id)
+    # It holds something yet that it has lost, or others came in the moment in which it let go.
+    member = group.member(member.member_id)
+    group.told(member.member_id, group.row.generation)
+    return session.acknowledged, common(group.holdings.held(member.member_id), member.target)
 
 
 def _has_let_go(group: LiveGroup, member: MemberRow, session: Session) -> bool:
@@ -193,7 +205,7 @@ def _tell(session: Session, assigned: Partitions) -> None:
     session.assigned = assigned
 
 
-def _check_reader(group: LiveGroup, member: MemberRow, reader: Reader | None) -> None:
+def check_reader(group: Coordinated, member: MemberRow, reader: Reader | None) -> None:
     """Clients choose their ids themselves, so an id is no proof. Raises ``RequestRefused`` (``UNKNOWN_MEMBER``)."""
     if not _is_of(member, reader):
         raise unknown_member(group.name, member.member_id)
@@ -203,9 +215,9 @@ def _is_of(member: MemberRow, reader: Reader | None) -> bool:
     return reader is None or (member.reader is not None and member.reader.principal == reader.principal)
 
 
-def _assignor_of(group: LiveGroup, wanted: str | None) -> str | None:
+def _assignor_of(group: Coordinated, wanted: str | None) -> str | None:
     """Tidelog's assignor for the one wanted, or the group's. Raises ``UnknownAssignor``."""
-    present = group.row.assignor if group.row.members else None
+    present = group.row.assignor if group.row.members and isinstance(group, LiveGroup) else None
     if wanted is None:
         return present
     assignor = ASSIGNORS.get(wanted)

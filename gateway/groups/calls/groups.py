@@ -27,7 +27,7 @@ from gateway.groups.classic.group import ClassicGroup
 from gateway.groups.membership.coordinator import Coordinated, Coordinator
 from gateway.groups.membership.live_group import GroupParts, Joined, LiveGroup
 from gateway.groups.membership.member_ids import MemberIds
-from gateway.groups.membership.regrouping import Regrouping
+from gateway.groups.membership.regrouping import Asked, Regrouping
 from gateway.groups.membership.upkeep import Upkeep
 from gateway.groups.metrics import GroupMetrics
 from gateway.groups.offsets.committed import Committed, unknown_group
@@ -158,7 +158,7 @@ class Groups:
         )
 
         async def joined() -> tuple[LiveGroup, Joined]:
-            group = await self.coordinator.live(name)
+            group = await self.coordinator.live(name, Asked(join=member, assignor=joining.assignor))
             return group, await group.join(member, joining.assignor)
 
         return await self.coordinator.unless_deleted(name, joined)
@@ -174,12 +174,12 @@ class Groups:
         await group.leave([member_id])
 
     async def of_member(self, name: str, member_id: str) -> LiveGroup:
-        """An existing group that assigns partitions to its members. Raises ``RequestRefused`` (``UNKNOWN_MEMBER``), and as
-        ``existing``."""
+        """An existing group that assigns partitions to its members, for one that does not speak Kafka's classic protocol. Raises
+        ``RequestRefused`` (``UNKNOWN_MEMBER``), and as ``existing``."""
         group = await self.existing(name)
-        if isinstance(group, LiveGroup):
-            return group
-        raise unknown_member(name, member_id)
+        if isinstance(group, ClassicGroup) or group.speaks_classic(member_id):
+            raise unknown_member(name, member_id)
+        return group
 
     def topics_of_member(self, name: str, member_id: str) -> list[str]:
         """The topics of which a member here has, or had, partitions."""
@@ -214,16 +214,13 @@ class Groups:
         found = await self.committed.group(name)
         if found.row is None or not found.row.members:
             return GroupDescription(row=found.row, state="Empty", members=())
-        if found.row.classic is not None:
-            known = self.coordinator.known(name)
-            is_mine = known is not None and known.row.epoch == found.epoch
-            state = known.state if is_mine and known is not None else _state_by_the_log(found.row)
-            return GroupDescription(
-                row=found.row, state=state, members=[(one, one.target) for one in found.row.members]
-            )
-        group = await self.coordinator.live(name)
-        members = [(one, group.holdings.readable(one.member_id)) for one in group.row.members]
-        return GroupDescription(row=group.row, state=group.state, members=members)
+        known = self.coordinator.known(name) if found.row.is_classic else await self.coordinator.claimed(name)
+        if isinstance(known, LiveGroup):
+            members = [(one, known.holdings.readable(one.member_id)) for one in known.row.members]
+            return GroupDescription(row=known.row, state=known.state, members=members)
+        is_mine = known is not None and known.row.epoch == found.epoch
+        state = known.state if is_mine and known is not None else _state_by_the_log(found.row)
+        return GroupDescription(row=found.row, state=state, members=[(one, one.target) for one in found.row.members])
 
     async def delete(self, name: str) -> None:
         """Delete a group, with offsets. Raises ``RequestRefused`` (``UNKNOWN_GROUP``, ``GROUP_NOT_EMPTY``), and as ``join``."""

@@ -1,8 +1,9 @@
 """What the bytes of consumers say: topics that a member subscribes to, partitions that its leader assigned to it.
 
-Tidelog only shows it (lag, descriptions): what it can't read, and names that no topic can have, count as nothing. Both begin
-alike in every version, big-endian: ``version int16``, then an array of topic names, or of a topic name and an array of
-partitions; user data follows.
+While members assign partitions among themselves Tidelog only shows it (lag, descriptions): what it can't read, and names that
+no topic can have, count as nothing. Both begin alike in every version, big-endian: ``version int16``, then an array of topic
+names, or of a topic name and an array of partitions; user data follows. Behind that a subscription has the partitions that its
+member reads, from version 1 on.
 
 Source: Kafka, ``ConsumerProtocolSubscription.json``, ``ConsumerProtocolAssignment.json``.
 """
@@ -33,16 +34,39 @@ def subscribed_topics(metadata: bytes) -> tuple[str, ...]:
 
 def assigned_partitions(assignment: bytes) -> Partitions:
     """The partitions in a member's assignment."""
-    found: dict[str, set[int]] = {}
     try:
-        reader = _Reader(assignment)
-        for _ in range(reader.count()):
-            topic = reader.text()
-            found.setdefault(topic, set()).update(reader.integer() for _ in range(reader.count()))
+        return _Reader(assignment).partitions()
     except (struct.error, ValueError):
         return {}
-    kept = {topic: tuple(sorted(one for one in found[topic] if one >= 0)) for topic in sorted(found)}
-    return {topic: numbers for topic, numbers in kept.items() if numbers and is_topic_name(topic)}
+
+
+def owned_partitions(metadata: bytes) -> Partitions:
+    """The partitions that a member reads while it joins. By version 0 there are none: its clients give up all of them before.
+
+    Raises ``ValueError`` for bytes that are no subscription.
+    """
+    try:
+        reader = _Reader(metadata)
+        for _ in range(reader.count()):
+            reader.text()
+        if not reader.version:
+            return {}
+        reader.data()
+        return reader.partitions()
+    except struct.error as problem:
+        raise ValueError("no subscription") from problem
+
+
+def has_user_data(assignment: bytes) -> bool:
+    """Whether an assignment says more than partitions, as that of Kafka Streams does, or can't be read."""
+    if not assignment:
+        return False
+    try:
+        reader = _Reader(assignment)
+        reader.partitions()
+        return bool(reader.data())
+    except (struct.error, ValueError):
+        return True
 
 
 def subscription_of(topics: Iterable[str]) -> bytes:
@@ -66,6 +90,10 @@ class _Reader:
         self._data = data
         self._at = _SHORT.size
 
+    @property
+    def version(self) -> int:
+        return int(_SHORT.unpack_from(self._data)[0])
+
     def integer(self) -> int:
         (value,) = _INT.unpack_from(self._data, self._at)
         self._at += _INT.size
@@ -84,6 +112,22 @@ class _Reader:
         if size < 0 or self._at > len(self._data):
             raise ValueError("no text is so long")
         return self._data[start : self._at].decode()
+
+    def data(self) -> bytes:
+        size = max(0, self.integer())  # -1 is none
+        start = self._at
+        self._at = start + size
+        if self._at > len(self._data):
+            raise ValueError("no data are so long")
+        return self._data[start : self._at]
+
+    def partitions(self) -> Partitions:
+        found: dict[str, set[int]] = {}
+        for _ in range(self.count()):
+            topic = self.text()
+            found.setdefault(topic, set()).update(self.integer() for _ in range(self.count()))
+        kept = {topic: tuple(sorted(one for one in found[topic] if one >= 0)) for topic in sorted(found)}
+        return {topic: numbers for topic, numbers in kept.items() if numbers and is_topic_name(topic)}
 
 
 def _text(text: str) -> bytes:

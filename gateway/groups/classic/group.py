@@ -3,7 +3,8 @@
 1. A generation is in the table before any member hears its assignment. So no commit of an older one succeeds after a member
    has begun to read under a newer one, whichever gateway judges it.
 2. The row is written once a generation, with the leader's assignment; without members, when the last has gone. A gateway that
-   takes over reads the members from it and goes on: no rebalance. What was under way begins anew, since clients join again.
+   takes over reads the members from it and goes on: no rebalance, unless the gateway assigned that generation. What was under
+   way begins anew, since clients join again.
 3. Of rebalances and sessions only deadlines are kept. ``end_sessions`` does what is due.
 
 Source: Kafka's classic group protocol, KIP-62, KIP-345 (static members), KIP-394 (a new member gets its id first), KIP-814.
@@ -16,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import msgspec
 
@@ -27,7 +27,7 @@ from gateway.groups.classic.phase import Phase
 from gateway.groups.classic.promised import Promised
 from gateway.groups.classic.refusal import GroupFull, Rebalancing, inconsistent
 from gateway.groups.classic.roster import Roster
-from gateway.groups.classic.stored import ClassicParts, StoredRow
+from gateway.groups.classic.stored import ClassicParts, StoredRow, agreed_on
 from log_format.errors import OutcomeUnknown, TidelogError
 from log_format.groups.changes import CoordinatorFenced, fenced_member, stale, unknown_member
 from log_format.groups.row import ClassicProtocol, GroupRow
@@ -39,10 +39,10 @@ class ClassicGroup:
     """A classic group that this gateway coordinates. ``is_lost``: it does so no more, or can't tell."""
 
     def __init__(self, row: GroupRow, parts: ClassicParts) -> None:
-        self._stored = StoredRow(row, parts.table)
+        self.stored = StoredRow(row, parts.table)
         self.is_lost = False
         self.generation = row.generation
-        known = row.classic or ClassicProtocol(protocol_type="", protocol=None, leader=None)
+        known = agreed_on(row)
         self.protocol_type, self.protocol, self.leader = known.protocol_type, known.protocol, known.leader
         self._parts = parts
         self._clock = parts.clock
@@ -59,21 +59,23 @@ class ClassicGroup:
         self._is_behind = False
         """The table does not say yet that the group is empty."""
         self._tasks: set[asyncio.Task[None]] = set()
+        if row.members and row.classic is None:
+            self._prepare()
 
     @property
     def name(self) -> str:
         """The group's name."""
-        return self._stored.row.group
+        return self.stored.row.group
 
     @property
     def is_idle(self) -> bool:
         """Whether forgetting it loses nothing."""
-        return self._stored.is_idle and not (self.members or self._promised or self._tasks or self._is_behind)
+        return self.stored.is_idle and not (self.members or self._promised or self._tasks or self._is_behind)
 
     @property
     def row(self) -> GroupRow:
         """As the table has it."""
-        return self._stored.row
+        return self.stored.row
 
     @property
     def state(self) -> str:
@@ -92,7 +94,7 @@ class ClassicGroup:
 
         Raises ``RequestRefused``, ``GroupFull``, ``BackOff``, ``OutcomeUnknown``.
         """
-        self._check_mine()
+        self.check_mine()
         self.members.check_protocols(wish, self.protocol_type)
         self.members.check_instance(wish)
         if not wish.member_id:
@@ -128,13 +130,13 @@ class ClassicGroup:
 
         Raises ``RequestRefused`` (also ``Rebalancing``), ``BackOff``, ``OutcomeUnknown``.
         """
-        self._check_mine()
+        self.check_mine()
         member = self.member(member_id, instance_id)
         self._check_generation(generation)
-        if protocol is not None and protocol != (self.protocol_type, self.protocol):
-            raise inconsistent(self.name, f"its protocol is {self.protocol_type}/{self.protocol}")
         if self.phase is Phase.PREPARING:
             raise Rebalancing(self.name)
+        if protocol is not None and protocol != (self.protocol_type, self.protocol):
+            raise inconsistent(self.name, f"its protocol is {self.protocol_type}/{self.protocol}")
         if self.phase is Phase.STABLE:
             return member.assignment
         waiting = member.await_sync(Rebalancing(self.name))
@@ -146,7 +148,7 @@ class ClassicGroup:
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
         """The member is alive. Raises ``RequestRefused`` (also ``Rebalancing``), ``CoordinatorFenced``."""
-        self._check_mine()
+        self.check_mine()
         self.member(member_id, instance_id)
         self._check_generation(generation)
         if self.phase is Phase.PREPARING:
@@ -154,7 +156,7 @@ class ClassicGroup:
 
     async def leave(self, leaving: Sequence[tuple[str, str | None]]) -> list[TidelogError | None]:
         """Take members out, by id or by instance id; the refusal of each. Raises ``BackOff``, ``OutcomeUnknown``."""
-        self._check_mine()
+        self.check_mine()
         refusals: list[TidelogError | None] = []
         for member_id, instance_id in leaving:
             present = None if member_id else self.members.of_instance(instance_id)
@@ -346,10 +348,7 @@ class ClassicGroup:
                 self._maybe_complete()
             raise
         joined = self._joined(member)
-        if is_leader and not wish.can_skip_assignment:
-            # Its client would assign anew. So it must not take itself for the leader.
-            return replace(joined, leader=former_leader or "", members=())
-        return replace(joined, skip_assignment=is_leader)
+        return joined.that_stands(wish, former_leader or "") if is_leader else joined
 
     def _remove(self, member: Member) -> None:
         self._forget(member)
@@ -361,7 +360,8 @@ class ClassicGroup:
         member.release(None)
         member.fail(unknown_member(self.name, member.member_id))
 
-    def _check_mine(self) -> None:
+    def check_mine(self) -> None:
+        """Raise ``CoordinatorFenced`` where another took its place."""
         if self.is_lost:
             raise CoordinatorFenced(self.name)
 
@@ -379,7 +379,7 @@ class ClassicGroup:
         """Write the members. Raises ``Rebalancing`` where generation or phase have changed; ``BackOff``, ``OutcomeUnknown``."""
 
         def next_row() -> GroupRow | None:
-            self._check_mine()
+            self.check_mine()
             if generation != self.generation or phase is not self.phase:
                 raise Rebalancing(self.name)
             if phase is Phase.EMPTY and not self._is_behind:
@@ -392,7 +392,7 @@ class ClassicGroup:
             )
 
         try:
-            await self._stored.write(next_row)
+            await self.stored.write(next_row)
         except (CoordinatorFenced, OutcomeUnknown):
             self.is_lost = True
             self.wake_all()

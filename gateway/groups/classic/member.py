@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import msgspec
 
 from gateway.engine.outcome import settle
 from gateway.groups.bounds import FORMER_IDS_MAX
-from gateway.groups.classic.consumer_protocol import PROTOCOL_TYPE, assigned_partitions, subscribed_topics
+from gateway.groups.classic.consumer_protocol import (
+    PROTOCOL_TYPE,
+    assigned_partitions,
+    subscribed_topics,
+    subscription_of,
+)
 from log_format.errors import TidelogError
 from log_format.groups.memory import member_bytes
 from log_format.groups.row import ClassicMember, MemberRow, Reader
@@ -45,6 +52,12 @@ class ClassicJoined:
     leader: str
     members: Sequence[tuple[str, str | None, bytes]] = ()
     skip_assignment: bool = False
+
+    def that_stands(self, wish: JoinWish, former_leader: str) -> ClassicJoined:
+        """The same for a leader that is not to assign anew."""
+        if wish.can_skip_assignment:
+            return replace(self, skip_assignment=True)
+        return replace(self, leader=former_leader, members=())  # it must not take itself for the leader
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -166,6 +179,7 @@ class Member:
 def member_of(row: MemberRow, protocol_type: str, protocol: str, seen_ms: int) -> Member:
     """The member in a row of the table, which another gateway may have written."""
     classic = row.classic or ClassicMember(client_host="", metadata=b"", assignment=b"")
+    metadata = subscription_of(row.topics) if classic.protocols else classic.metadata
     wish = JoinWish(
         member_id=row.member_id,
         instance_id=row.instance_id,
@@ -174,7 +188,7 @@ def member_of(row: MemberRow, protocol_type: str, protocol: str, seen_ms: int) -
         session_timeout_ms=row.session_timeout_ms,
         rebalance_timeout_ms=row.rebalance_timeout_ms or row.session_timeout_ms,
         protocol_type=protocol_type,
-        protocols=((protocol, classic.metadata),),
+        protocols=tuple((name, metadata) for name in classic.protocols or (protocol,)),
         reader=row.reader,
     )
     return Member(
@@ -184,6 +198,15 @@ def member_of(row: MemberRow, protocol_type: str, protocol: str, seen_ms: int) -
         assignment=classic.assignment,
         former_ids=row.former_ids,
         has_synced=True,
+    )
+
+
+def assigned_by_gateway(member_id: str, wish: JoinWish) -> MemberRow:
+    """The member's row in a group to whose members the gateway assigns partitions, before it has any."""
+    host, names = wish.client_host, tuple(name for name, _ in wish.protocols)
+    row = Member(member_id=member_id, wish=wish, seen_ms=0).row(-1, names[0], b"")
+    return msgspec.structs.replace(
+        row, classic=ClassicMember(client_host=host, metadata=b"", assignment=b"", protocols=names)
     )
 
 

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from gateway.call import unasked
 from gateway.deadlines import Deadlines
 from gateway.groups.bounds import GroupBounds
+from gateway.groups.classic.consumer_protocol import PROTOCOL_TYPE
 from gateway.groups.metrics import GroupMetrics
 from gateway.tables.groups import GroupsTable
 from log_format.clock import Clock
 from log_format.groups.changes import Regroup
 from log_format.groups.memory import row_bytes
-from log_format.groups.row import GroupRow
+from log_format.groups.row import ClassicProtocol, GroupRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,12 @@ class ClassicParts:
     clock: Clock
     metrics: GroupMetrics
     bounds: GroupBounds
+
+
+def agreed_on(row: GroupRow) -> ClassicProtocol:
+    """What its members agreed on; nothing yet where the gateway assigned partitions to them."""
+    kind = PROTOCOL_TYPE if row.members else ""
+    return row.classic or ClassicProtocol(protocol_type=kind, protocol=None, leader=None)
 
 
 class StoredRow:
@@ -40,6 +47,11 @@ class StoredRow:
     def is_idle(self) -> bool:
         """Whether no write is under way."""
         return not self._writing.locked()
+
+    async def settled(self) -> None:
+        """Wait for the writes that are under way."""
+        async with self._writing:
+            pass
 
     async def write(self, next_row: Callable[[], GroupRow | None]) -> None:
         """Write what ``next_row`` gives once earlier writes have ended; None: nothing. Raises as it does, ``CoordinatorFenced``,

@@ -3,6 +3,7 @@
 1. A claim raises the group's epoch, so the coordinator before can write nothing about the group any more.
 2. A coordinator answers from memory only if it saw the table's head within ``lease_ms``. A gateway that claims a group adds that
    time to its members' sessions, so that two coordinators never both decide about one member.
+3. Of which kind a group is its members decide: see ``Coordinated``.
 
 Belongs to the event loop.
 """
@@ -16,9 +17,10 @@ from typing import TypeVar
 from gateway.call import unasked
 from gateway.groups.bounds import DELETED_TIMES_MAX, GROUPS_MAX
 from gateway.groups.classic.group import ClassicGroup
-from gateway.groups.classic.refusal import inconsistent
+from gateway.groups.classic.handing_over import hand_over, row_to_hand_over
 from gateway.groups.classic.stored import ClassicParts
 from gateway.groups.membership.live_group import GroupParts, LiveGroup
+from gateway.groups.membership.regrouping import Asked
 from gateway.problem import overloaded
 from log_format.errors import BackOff
 from log_format.groups.changes import Claim, CoordinatorFenced, Delete
@@ -27,7 +29,8 @@ T = TypeVar("T")
 GroupT = TypeVar("GroupT", bound="LiveGroup | ClassicGroup")
 
 Coordinated = LiveGroup | ClassicGroup
-"""A group whose members are assigned partitions by the gateway, or one whose members assign them among themselves."""
+"""A group to whose members the gateway assigns partitions, those of Kafka's classic protocol among them; or one of the latter
+alone, who assign partitions among themselves. It becomes the other kind with its members (KIP-848, online migration)."""
 
 
 class Coordinator:
@@ -75,32 +78,36 @@ class Coordinator:
         group = self._groups.get(name)
         return None if group is None or group.is_lost else group
 
-    async def live(self, name: str) -> LiveGroup:
-        """The group for members whose partitions the gateway assigns. Raises ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``) where
-        it has classic members, and as ``claimed``."""
+    async def live(self, name: str, asked: Asked | None = None) -> LiveGroup:
+        """The group for a member that joins as ``asked``, and to which the gateway is to assign partitions. What can't be done
+        changes nothing: classic members are not disturbed.
+
+        Raises ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``) where its classic members are no plain consumers, as the join would,
+        and as ``claimed``.
+        """
         group = await self.claimed(name)
         if isinstance(group, LiveGroup):
             return group
-        if not group.is_idle:
-            raise inconsistent(name, "its members assign partitions among themselves, by Kafka's classic protocol")
-        return self._in_place_of(group, LiveGroup(group.row, self._parts))
+        if group.is_idle:
+            row = group.row
+        else:
+            await self._parts.regrouping.next_row(row_to_hand_over(group), [asked or Asked()], {})
+            row = await hand_over(group)
+        return self._in_place_of(group, LiveGroup(row, self._parts))
 
-    async def classic(self, name: str) -> ClassicGroup:
-        """The group for classic members. Raises ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``) where it has others, and as
-        ``claimed``."""
+    async def for_classic(self, name: str) -> Coordinated:
+        """The group for a classic member. Raises as ``claimed``."""
         group = await self.claimed(name)
-        if isinstance(group, ClassicGroup):
-            return group
-        if not group.is_idle:
-            raise inconsistent(name, "the gateway assigns partitions to its members; classic ones can't join it")
-        return self._in_place_of(group, ClassicGroup(group.row, self._classic_parts))
+        if isinstance(group, LiveGroup) and group.is_idle:
+            return self._in_place_of(group, ClassicGroup(group.row, self._classic_parts))
+        return group
 
     async def claimed(self, name: str) -> Coordinated:
         """The group, claimed if need be. Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``."""
         state = await self._table.recent(self._parts.bounds.lease_ms)
         group = self._groups.get(name)
         if group is not None and not group.is_lost and state.group(name).epoch == group.row.epoch:
-            return group
+            return self._of_its_kind(group)
         if name not in state.groups and len(state.groups) >= GROUPS_MAX:
             raise overloaded(f"There are {GROUPS_MAX} consumer groups already.")
         claim = self._claims.get(name)
@@ -108,8 +115,8 @@ class Coordinator:
             claim = self._claims[name] = asyncio.create_task(self._claim(name))
             claim.add_done_callback(lambda done: self._claimed(name, done))
         claimed = await asyncio.shield(claim)
-        # Of several that waited the first one may have put a group of the other protocol in its place.
-        return self.known(name) or claimed
+        # Another call that waited for the claim may have put a group of the other kind in its place.
+        return self._of_its_kind(self.known(name) or claimed)
 
     async def still(self, group: Coordinated) -> bool:
         """Whether the group is coordinated here, as of at most ``lease_ms`` ago. Raises ``BackOff``."""
@@ -151,10 +158,18 @@ class Coordinator:
         group.is_lost = True
         group.wake_all()
 
-    def _in_place_of(self, idle: Coordinated, group: GroupT) -> GroupT:
-        self.forget(idle)
+    def _of_its_kind(self, group: Coordinated) -> Coordinated:
+        """A group whose last member by another protocol has gone is a classic one, once the rest reads what it was assigned:
+        cooperative assignors leave out what a member has by an older generation. Its members are told to join again."""
+        if isinstance(group, LiveGroup) and group.row.is_classic and group.is_quiet and group.state == "Stable":
+            return self._in_place_of(group, ClassicGroup(group.row, self._classic_parts))
+        return group
+
+    def _in_place_of(self, before: Coordinated, group: GroupT) -> GroupT:
+        self.forget(before)
         self._groups[group.name] = group
         self._taken.set()
+        group.expect_end()
         return group
 
     async def _claim(self, name: str) -> Coordinated:

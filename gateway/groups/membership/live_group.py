@@ -101,7 +101,12 @@ class LiveGroup:
     @property
     def is_idle(self) -> bool:
         """Whether forgetting it loses nothing."""
-        return not self.sessions and self._changes.is_idle
+        return not self.sessions and self.is_quiet
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no change is under way."""
+        return self._changes.is_idle
 
     @property
     def member_count(self) -> int:
@@ -130,6 +135,10 @@ class LiveGroup:
             if member_id in row.former_ids:
                 raise fenced_member(self.name, member_id)
         raise unknown_member(self.name, member_id)
+
+    def speaks_classic(self, member_id: str) -> bool:
+        """Whether it is a member by Kafka's classic protocol."""
+        return any(one.member_id == member_id and one.classic is not None for one in self.row.members)
 
     async def join(self, member: MemberRow, assignor: str) -> Joined:
         """The member at the generation that took it in; one whose id is known begins anew.
@@ -205,7 +214,12 @@ class LiveGroup:
     def told(self, member_id: str, generation: int) -> None:
         """The member is about to hear of the generation. From now on it has a session's time to acknowledge it."""
         session = self.sessions.get(member_id)
-        if session is not None and session.acknowledged < generation and session.learned_ms is None:
+        if session is not None and session.acknowledged < generation:
+            self.called(session)
+
+    def called(self, session: Session) -> None:
+        """A member is told to come with an acknowledgement, or to join again."""
+        if session.learned_ms is None:
             session.learned_ms = self._clock.monotonic_ms()
 
     def check_commit(self, member_id: str, generation: int) -> None:

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode as KafkaError
 
-from gateway.groups.bounds import SESSION_TIMEOUT_MS_MAX, SESSION_TIMEOUT_MS_MIN
-from gateway.groups.calls.classic import REBALANCE_TIMEOUT_MS_MAX, Speaker
+from gateway.groups.bounds import REBALANCE_TIMEOUT_MS_MAX, SESSION_TIMEOUT_MS_MAX, SESSION_TIMEOUT_MS_MIN
+from gateway.groups.calls.classic import Speaker
 from gateway.groups.classic.member import JoinWish
 from gateway.kafka.administered import Right, administered
 from gateway.kafka.call import Answer, KafkaCall, later

@@ -33,7 +33,7 @@ from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.groups.row import MemberRow, Partitions
 from log_format.topic.config import check_topic_name
 
-CONSUMER_MEMBER: Final = 1
+CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 _NAMES: Final = {ours: theirs for theirs, ours in ASSIGNORS.items()} | {
     name: name for name in TIDELOG_ASSIGNORS if name not in ASSIGNORS.values()
 }
@@ -137,7 +137,7 @@ async def _one(call: KafkaCall, name: str) -> dict[str, Any]:
     try:
         check_group(call, name, "Describe")
         found = await call.engine.groups.describe(name)
-        if found.row is not None and found.row.classic is not None and found.row.members:
+        if found.row is not None and found.row.is_classic and found.row.members:
             raise InvalidGroup(f"Group {name!r} is of the classic protocol.")
         return await _consumer_group(call, name, found)
     except TidelogError as error:
@@ -163,10 +163,10 @@ async def _member(call: KafkaCall, ids: TopicIds, member: MemberRow, readable: P
         "rack_id": None,
         "member_epoch": member.acknowledged,
         "client_id": member.client_id or "",
-        "client_host": "",
+        "client_host": "" if member.classic is None else member.classic.client_host,
         "subscribed_topic_names": described_topics(call, member.topics),
         "subscribed_topic_regex": member.pattern,
         "assignment": {"topic_partitions": await ids.by_id_and_name(described_of(call, readable))},
         "target_assignment": {"topic_partitions": await ids.by_id_and_name(described_of(call, member.target))},
-        "member_type": CONSUMER_MEMBER,
+        "member_type": CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
     }

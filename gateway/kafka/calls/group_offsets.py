@@ -157,15 +157,16 @@ async def _partition_count(call: KafkaCall, topic: str) -> int | KafkaError:
 def _commit_error(call: KafkaCall, request: Any, error: TidelogError) -> KafkaError:
     if getattr(request, "generation_id_or_member_epoch", -1) < 0:
         special = {ErrorCode.STALE_GENERATION: KafkaError.unknown_member_id}
-    elif call.version >= EPOCH_VERSION and not _is_classic(call, request.group_id):
+    elif call.version >= EPOCH_VERSION and not _is_classic(call, request.group_id, request.member_id):
         special = {ErrorCode.STALE_GENERATION: KafkaError.stale_member_epoch}
     else:
         special = {}
     return group_error(error, special)
 
 
-def _is_classic(call: KafkaCall, group: str) -> bool:
-    return isinstance(call.engine.groups.coordinator.known(group), ClassicGroup)
+def _is_classic(call: KafkaCall, group: str, member_id: str) -> bool:
+    known = call.engine.groups.coordinator.known(group)
+    return isinstance(known, ClassicGroup) or (known is not None and known.speaks_classic(member_id))
 
 
 def _commit_answer(call: KafkaCall, request: Any, codes: Mapping[int, KafkaError]) -> Answer:
@@ -223,7 +224,7 @@ async def _of_group(call: KafkaCall, asked: Any, *, is_stable: bool) -> dict[str
     try:
         check_group(call, name, "Describe")
         epoch, member_id = getattr(asked, "member_epoch", -1), getattr(asked, "member_id", None)
-        if member_id and epoch >= 0 and not _is_classic(call, name):
+        if member_id and epoch >= 0 and not _is_classic(call, name, member_id):
             await call.engine.groups.epochs.check(name, member_id, epoch, call.reader)
         known = await _known(call, name, asked, is_stable=is_stable)
         topics = await (_all_topics(call, known) if asked.topics is None else _named_topics(call, known, asked.topics))

@@ -104,7 +104,7 @@ async def _share_groups(call: KafkaCall) -> list[dict[str, Any]]:
 
 def is_classic(row: GroupRow | None) -> bool:
     """Whether clients take it for a classic group: one with offsets only is, as in Kafka."""
-    return row is None or row.generation == 0 or row.classic is not None
+    return row is None or row.generation == 0 or row.is_classic
 
 
 def protocol_type_of(row: GroupRow | None) -> str:
@@ -158,6 +158,7 @@ def _group(call: KafkaCall, name: str, found: GroupDescription) -> dict[str, Any
 
 def _member(call: KafkaCall, member: MemberRow, readable: Partitions) -> dict[str, Any]:
     classic = member.classic
+    opaque = None if classic is None or classic.protocols else classic
     topics = described_topics(
         call, member.topics if member.pattern is None else sorted({*member.topics, *member.target})
     )
@@ -166,8 +167,8 @@ def _member(call: KafkaCall, member: MemberRow, readable: Partitions) -> dict[st
         "group_instance_id": member.instance_id,
         "client_id": member.client_id or "",
         "client_host": "" if classic is None else classic.client_host,
-        "member_metadata": subscription_of(topics) if classic is None else classic.metadata,
-        "member_assignment": assignment_of(described_of(call, readable)) if classic is None else classic.assignment,
+        "member_metadata": subscription_of(topics) if opaque is None else opaque.metadata,
+        "member_assignment": assignment_of(described_of(call, readable)) if opaque is None else opaque.assignment,
     }
 
 

@@ -238,7 +238,7 @@ def test_offset_delete(gateway: KafkaGateway, topic: tuple[str, UUID]) -> None:
 
 @pytest.mark.parametrize("version", _versions(CONSUMER_HEARTBEAT))
 def test_a_member_of_the_consumer_protocol(gateway: KafkaGateway, topic: tuple[str, UUID], version: int) -> None:
-    """It joins, is described, is fenced with another epoch, and leaves. A classic member can't join beside it."""
+    """It joins, is described, is fenced with another epoch, and leaves. No classic member but a consumer can join beside it."""
     name, topic_id = topic
     group = _group()
     beat: dict[str, Any] = {
@@ -262,7 +262,7 @@ def test_a_member_of_the_consumer_protocol(gateway: KafkaGateway, topic: tuple[s
         assert (again.error_code, again.assignment) == (KafkaError.none, None)
         fenced = wire.call(CONSUMER_HEARTBEAT, version, **later, member_epoch=5)
         assert fenced.error_code is KafkaError.fenced_member_epoch
-        classic = wire.call(JOIN, 9, **_joining(group))
+        classic = wire.call(JOIN, 9, **_joining(group, protocol_type="connect"))
         assert classic.error_code is KafkaError.inconsistent_group_protocol
         stale = wire.call(
             COMMIT,

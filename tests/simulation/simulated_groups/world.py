@@ -1,4 +1,5 @@
-"""One history of consumer groups from one seed: gateways as they are, members by HTTP, one store, and misfortune.
+"""One history of consumer groups from one seed: gateways as they are, members by HTTP and by Kafka's classic protocol, one store,
+and misfortune.
 
 Members join, leave, die, freeze longer than their session and come back. Gateways crash, stand still and lose sight of each
 other, so that several believe that they coordinate a group. At the end nothing fails any more, and a member that is left alone
@@ -22,8 +23,10 @@ from tests.simulation.simulated.faults import SECOND_MS, Faults, Profile
 from tests.simulation.simulated.scheduler import Machine, MachineClock
 from tests.simulation.simulated.truth import Violation
 from tests.simulation.simulated.world import History, drawn, ignore
+from tests.simulation.simulated_groups.classic_members import COOPERATIVE, EAGER, ClassicMember
 from tests.simulation.simulated_groups.ledger import Key, Ledger
 from tests.simulation.simulated_groups.members import Around, Habits, Member
+from tests.simulation.simulated_kafka.line import Line
 from tests.simulation.simulated_service.gateways_world import BelievedOwnership, GatewaysWorld, made_by
 from tests.simulation.simulated_service.network import Reply
 from tests.simulation.simulated_service.service import Code, Service
@@ -55,26 +58,33 @@ RENEWED_FAULTY = replace(FAULTY, name="renewed, faulty", recreation=0.3)
 PROFILES = {CALM: 1, FAULTY: 3, STORMY: 2, PASSING: 3, HOSTILE: 1, RENEWED: 2, RENEWED_FAULTY: 2}
 
 
+CLASSIC = {1: EAGER, 3: COOPERATIVE}
+"""Of eight seeds those whose histories have members by the classic protocol."""
+
+
 def simulate_groups(
     seed: int, *, profile: Profile | None = None, code: Code | None = None, on_note: Callable[[str], None] = ignore
 ) -> History:
     """Run the history of ``seed``."""
     rng = random.Random(seed)
-    world = GroupsWorld(rng, drawn(rng, PROFILES, profile))
+    classic = CLASSIC.get(seed % 8, "")
+    world = GroupsWorld(rng, drawn(rng, PROFILES, profile), classic)
     world.run(seed, code=code, on_note=on_note)
     return world.history(seed, world.ledger.told)
 
 
 class GroupsWorld(GatewaysWorld):
-    """Two groups, their members, and an operator of each."""
+    """Two groups, their members, and an operator of each. ``classic``: the assignor of those that speak Kafka's classic protocol,
+    half of the members; empty: all are members by HTTP."""
 
-    def __init__(self, rng: random.Random, profile: Profile) -> None:
+    def __init__(self, rng: random.Random, profile: Profile, classic: str) -> None:
         super().__init__(rng, Faults(rng, profile))
         self.ledger = Ledger(lambda: self.scheduler.now_ms, self.scheduler.note)
         self._coordinators = dict.fromkeys(GROUPS, 0)
         """Where requests about a group go, as far as its clients know."""
         self._faithful = rng.choice((0.0, 0.5, 0.95))
         """How probably a client goes where it went before, whatever there is to know."""
+        self._classic = classic
 
     def begin(self) -> None:
         """Start gateways, and what begins with the topics."""
@@ -136,6 +146,8 @@ class GroupsWorld(GatewaysWorld):
         )
 
     def _member(self, group: str, assignor: str, index: int) -> Member:
+        if self._classic and self.rng.random() < 0.5:
+            return self._classic_member(group)
         rng = self.rng
         joining: dict[str, Any] = {"assignor": assignor}
         topics = rng.choice((["t"], ["t", "u"], ["t", "u"], None))
@@ -149,6 +161,25 @@ class GroupsWorld(GatewaysWorld):
         )
         instance_id = f"instance-{index}" if rng.random() < 0.3 else None
         return Member(self._around(), group, joining, habits, instance_id)
+
+    def _classic_member(self, group: str) -> Member:
+        rng = self.rng
+        habits = Habits(
+            freeze=rng.choice((0.0, 0.1, 0.2)),
+            leave=0.1,
+            die=rng.choice((0.0, 0.1)),
+            polls=False,
+            says_ids=self.profile.recreation > 0,
+        )
+        return ClassicMember(
+            self._around(),
+            group,
+            rng.choice((["t"], ["t", "u"])),
+            habits,
+            protocol=self._classic,
+            counts=TOPICS,
+            connect=lambda service: Line(self.scheduler, rng, self.faults, service),
+        )
 
     def _operate(self, group: str) -> None:
         """Looks at a group and now and then sets it back to its beginning, or ends it."""
@@ -218,7 +249,8 @@ class GroupsWorld(GatewaysWorld):
         while True:
             reply = self._around().call(group, "GET", f"/v1/groups/{group}")
             if isinstance(reply, Reply) and reply.status in {200, 404}:
-                return (reply.body.get("assignor") if reply.status == 200 else None) or "range"
+                known = str(reply.body.get("assignor"))
+                return known if known in ASSIGNORS else "range"
             self.scheduler.sleep_ms(200)
 
     def _ends(self) -> dict[Key, int]:
@@ -235,7 +267,7 @@ class GroupsWorld(GatewaysWorld):
         """One more gateway."""
         machine = self.next_machine()
         ownership = BelievedOwnership(machine, MachineClock(self.scheduler, machine), self._coordinator_of)
-        return self.service(self.client(machine), machine, with_groups=True, ownership=ownership)
+        return self.service(self.client(machine), machine, with_groups=True, with_kafka=True, ownership=ownership)
 
     def _coordinator_of(self, group: str) -> Machine:
         return self.services[self._coordinators[group] % len(self.services)].machine

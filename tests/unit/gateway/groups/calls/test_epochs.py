@@ -3,113 +3,19 @@ assignors are checked."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+import asyncio
 
 import pytest
-from prometheus_client import CollectorRegistry
 
-from gateway.deadlines import Deadlines
-from gateway.groups.assignment.next_row import Subscriptions
-from gateway.groups.bounds import GroupBounds
 from gateway.groups.calls.epochs import (
-    Beat,
-    Beaten,
     FencedEpoch,
-    MemberEpochs,
     UnknownAssignor,
     UnreleasedInstance,
 )
-from gateway.groups.membership.coordinator import Coordinator
-from gateway.groups.membership.live_group import GroupParts, LiveGroup
-from gateway.groups.membership.regrouping import Regrouping
-from gateway.groups.metrics import GroupMetrics
 from log_format.errors import ErrorCode, RequestRefused
-from log_format.groups.row import MemberRow, Partitions, Reader
-from log_format.groups.state import GroupsState
-from tests.support.classic_groups import GroupsInMemory, wish_of
-from tests.support.clocks import ManualClock
-
-PARTITIONS = 4
-SESSION_MS = 45_000
-REBALANCE_MS = 300_000
-
-
-class _Table(GroupsInMemory):
-    """Every look is at its head."""
-
-    async def recent(self, _age_ms_max: int) -> GroupsState:
-        return self.state
-
-    async def fresh(self) -> GroupsState:
-        return self.state
-
-
-class _Topics:
-    """``t`` and ``u``, of four partitions each."""
-
-    async def resolve(self, members: Any) -> Subscriptions:
-        topics = {one.member_id: frozenset({*one.topics, *({"u"} if one.pattern else ())}) for one in members}
-        used = {name for names in topics.values() for name in names}
-        return Subscriptions(topics=topics, counts=dict.fromkeys(sorted(used), PARTITIONS))
-
-    async def check(self, _pattern: str) -> None:
-        return
-
-
-class _World:
-    """One gateway's coordinator."""
-
-    def __init__(self, table_of_others: _Table | None = None) -> None:
-        self.clock = ManualClock()
-        self.table = table_of_others or _Table()
-        table: Any = self.table
-        topics: Any = _Topics()
-        parts = GroupParts(
-            table=table,
-            subscribed=topics,
-            regrouping=Regrouping(topics, table.budget),
-            deadlines=Deadlines(),
-            clock=self.clock,
-            metrics=GroupMetrics(CollectorRegistry()),
-            bounds=GroupBounds(),
-        )
-        self.coordinator = Coordinator(parts, coordinator_id="me" if table_of_others is None else "next")
-        self.epochs = MemberEpochs(self.coordinator, topics)
-
-    def taken_over(self) -> _World:
-        """The next gateway's coordinator: it knows the table, and nothing that only this one's memory has."""
-        return _World(self.table)
-
-    async def beat(self, member: str, epoch: int, **more: Any) -> Beaten:
-        """A heartbeat that says nothing new, or what is given."""
-        beat = Beat(
-            member_id=member,
-            epoch=epoch,
-            instance_id=None,
-            client_id=None,
-            rebalance_timeout_ms=None,
-            topics=None,
-            pattern=None,
-            assignor=None,
-            owned=None,
-            reader=None,
-        )
-        return await self.epochs.heartbeat("g", replace(beat, **more))
-
-    async def join(self, member: str, **more: Any) -> Beaten:
-        """Of topic ``t`` unless told otherwise."""
-        return await self.beat(
-            member, 0, **({"topics": ("t",), "owned": {}, "rebalance_timeout_ms": REBALANCE_MS} | more)
-        )
-
-    async def group(self) -> LiveGroup:
-        """As it is now."""
-        return await self.coordinator.live("g")
-
-    async def row(self, member: str) -> MemberRow:
-        """Of the table."""
-        return next(one for one in (await self.group()).row.members if one.member_id == member)
+from log_format.groups.row import Partitions, Reader
+from tests.support.classic_groups import settled
+from tests.support.group_world import PARTITIONS, REBALANCE_MS, GroupWorld
 
 
 def _size(partitions: Partitions | None) -> int:
@@ -118,7 +24,7 @@ def _size(partitions: Partitions | None) -> int:
 
 async def test_a_partition_moves_once_its_holder_has_let_it_go() -> None:
     """The holder keeps its epoch and is told what is left. Only when it owns no more does the other get the rest."""
-    world = _World()
+    world = GroupWorld()
     first = await world.join("a")
     assert (first.epoch, _size(first.assigned)) == (1, PARTITIONS)
     second = await world.join("b")
@@ -140,7 +46,7 @@ async def test_a_partition_moves_once_its_holder_has_let_it_go() -> None:
 
 async def test_what_was_given_counts_as_read_before_the_client_says_so() -> None:
     """It may be about to begin: that it reads nothing yet does not free what it was given."""
-    world = _World()
+    world = GroupWorld()
     await world.join("a")
     await world.join("b")
     told = await world.beat("a", 1, owned={})
@@ -151,7 +57,7 @@ async def test_what_was_given_counts_as_read_before_the_client_says_so() -> None
 
 async def test_an_answer_that_was_lost_is_given_again() -> None:
     """A member with the epoch before, which owns nothing that it was not given, hears the same once more. Others are fenced."""
-    world = _World()
+    world = GroupWorld()
     await world.join("a")
     await world.join("b")
     left = (await world.beat("a", 1)).assigned
@@ -165,7 +71,7 @@ async def test_an_answer_that_was_lost_is_given_again() -> None:
 
 async def test_a_member_that_was_fenced_joins_again_with_its_id() -> None:
     """It owns nothing, so what it had is free at once, and it is assigned as a new one."""
-    world = _World()
+    world = GroupWorld()
     await world.join("a")
     again = await world.join("a")
     assert (again.epoch, _size(again.assigned)) == (2, PARTITIONS)
@@ -175,7 +81,7 @@ async def test_a_member_that_was_fenced_joins_again_with_its_id() -> None:
 
 async def test_a_member_may_take_its_rebalance_time_out() -> None:
     """It has as long as it asked for to let go, as long as it is heard of; then it is out."""
-    world = _World()
+    world = GroupWorld()
     await world.join("a")
     await world.join("b")
     group = await world.group()
@@ -192,7 +98,7 @@ async def test_a_member_may_take_its_rebalance_time_out() -> None:
 
 async def test_a_static_member_that_goes_comes_back_to_what_it_had() -> None:
     """Its next instance takes its place once it has said so; before that it is refused."""
-    world = _World()
+    world = GroupWorld()
     first = await world.join("a", instance_id="i")
     with pytest.raises(UnreleasedInstance):
         await world.join("b", instance_id="i")
@@ -204,7 +110,7 @@ async def test_a_static_member_that_goes_comes_back_to_what_it_had() -> None:
     assert refused.value.code is ErrorCode.FENCED_MEMBER
 
 
-async def _settled_pair(world: _World) -> Partitions:
+async def _settled_pair(world: GroupWorld) -> Partitions:
     """``a`` and ``b`` share ``t``, then ``b`` goes: ``a`` acknowledges generation 3, which takes nothing from it. Of ``a``'s
     epochs the table has 2."""
     await world.join("a")
@@ -223,7 +129,7 @@ async def _settled_pair(world: _World) -> Partitions:
 
 async def test_a_member_goes_on_at_the_next_coordinator() -> None:
     """Its epoch is newer than the table's, since only memory had it. It may commit under it, goes on, and is told all anew."""
-    world = _World()
+    world = GroupWorld()
     assigned = await _settled_pair(world)
     later = world.taken_over()
     await later.epochs.check("g", "a", 3, None)
@@ -235,7 +141,7 @@ async def test_a_member_goes_on_at_the_next_coordinator() -> None:
 
 async def test_a_member_goes_on_though_the_group_changed_first() -> None:
     """The next coordinator takes another in before it hears of the member, whose epoch then is between table and generation."""
-    world = _World()
+    world = GroupWorld()
     assigned = await _settled_pair(world)
     later = world.taken_over()
     assert (await later.join("c")).epoch == 4
@@ -249,7 +155,7 @@ async def test_a_member_goes_on_though_the_group_changed_first() -> None:
 
 async def test_epochs_that_no_coordinator_gave_are_fenced() -> None:
     """Above the generation; the present one while the member has not let go; and each but its own once it was heard of."""
-    world = _World()
+    world = GroupWorld()
     assigned = await _settled_pair(world)
     later = world.taken_over()
     await later.join("c")
@@ -266,7 +172,7 @@ async def test_epochs_that_no_coordinator_gave_are_fenced() -> None:
 
 async def test_a_member_that_leaves_frees_what_it_had() -> None:
     """Over HTTP it is gone as well."""
-    world = _World()
+    world = GroupWorld()
     await world.join("a")
     assert (await world.beat("a", -1)).epoch == -1
     assert (await world.group()).state == "Empty"
@@ -276,7 +182,7 @@ async def test_a_member_that_leaves_frees_what_it_had() -> None:
 
 async def test_a_member_wants_other_topics() -> None:
     """Names, a pattern, or both; nothing that it keeps is taken from it."""
-    world = _World()
+    world = GroupWorld()
     await world.join("a")
     more = await world.beat("a", 1, topics=("t", "u"))
     assert (more.epoch, _size(more.assigned)) == (2, 2 * PARTITIONS)
@@ -290,7 +196,7 @@ async def test_a_member_wants_other_topics() -> None:
 
 async def test_assignors() -> None:
     """Kafka's names. A member that names none takes the group's; one that names another is refused."""
-    world = _World()
+    world = GroupWorld()
     await world.join("a", assignor="range")
     assert (await world.group()).row.assignor == "range"
     await world.join("b")
@@ -299,26 +205,29 @@ async def test_assignors() -> None:
             await world.join("c", assignor=assignor)
 
 
-async def test_members_of_one_protocol_refuse_the_other() -> None:
-    """Whichever came first. An empty group takes either."""
-    world = _World()
+async def test_a_member_lets_go_in_the_moment_in_which_another_joins() -> None:
+    """One row may take in both. Then the member's epoch is the one that it acknowledged, and it goes on with that."""
+    world = GroupWorld()
     await world.join("a")
-    with pytest.raises(RequestRefused) as refused:
-        await world.coordinator.classic("g")
-    assert refused.value.code is ErrorCode.INCONSISTENT_ASSIGNOR
-    await world.beat("a", -1)
-    classic = await world.coordinator.classic("g")
-    assert await classic.join(wish_of(requires_id=True), "m1") is None
-    with pytest.raises(RequestRefused) as refused:
-        await world.join("a")
-    assert refused.value.code is ErrorCode.INCONSISTENT_ASSIGNOR
-    await classic.leave([("m1", None)])
-    assert (await world.join("a")).epoch == 3
+    await world.join("b")
+    left = (await world.beat("a", 1)).assigned
+    assert left is not None
+    world.table.may_decide.clear()
+    busy = asyncio.create_task(world.join("c"))
+    await settled()
+    letting_go = asyncio.create_task(world.beat("a", 1, owned={"t": left["t"][:1]}))
+    joining = asyncio.create_task(world.join("d"))
+    await settled()
+    world.table.may_decide.set()
+    told = await letting_go
+    await asyncio.gather(busy, joining)
+    again = await world.beat("a", told.epoch, owned=told.assigned)
+    assert again.epoch in (told.epoch, (await world.group()).row.generation)
 
 
 async def test_anothers_member_is_unknown() -> None:
     """Clients choose their ids, so the principal that joined is compared."""
-    world = _World()
+    world = GroupWorld()
     await world.join("a", reader=Reader("User:one"))
     for epoch in (0, 1, -1):
         with pytest.raises(RequestRefused) as refused:

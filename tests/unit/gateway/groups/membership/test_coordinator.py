@@ -241,7 +241,7 @@ async def test_first_members_that_come_at_once_join_one_group(is_classic: bool) 
     """Also while the group is still being claimed, of either kind: a second one in memory would never answer its members."""
     commits = _Commits(GroupsState(version=0), set())
     coordinator, _ = _coordinator(commits)
-    asked: Any = coordinator.classic if is_classic else coordinator.live
+    asked: Any = coordinator.for_classic if is_classic else coordinator.live
     commits.may_decide.clear()
     coming = [asyncio.create_task(asked("g")) for _ in range(3)]
     await asyncio.sleep(0)
