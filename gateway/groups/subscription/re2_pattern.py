@@ -2,7 +2,8 @@
 
 1. What RE2 refuses is refused: looking around, references, possessive repeats, unknown escapes.
 2. Topics' names are ASCII. So a class of Unicode stands for its ASCII characters.
-3. A flag behind the pattern's start is refused, which RE2 takes: Python knows it only for a group, ``(?i:…)``.
+3. A flag counts until its group ends, in the alternatives that follow, too. Python knows it only for a group of its own,
+   ``(?i:…)``, so each alternative has one.
 
 Source: RE2's "Syntax", as RE2J reads it.
 """
@@ -40,7 +41,8 @@ _POSIX: Final = MappingProxyType(
 _NOTHING, _ANYTHING = r"\x00", r"[\s\S]"
 """No name has the first."""
 _REPEAT: Final = re.compile(r"(?:[*+?]|\{(\d+)(?:,(\d*))?\})\??")
-_GROUP: Final = re.compile(r"\((?:\?(?:P?<([A-Za-z_]\w*)>|([imsU]*(?:-[imsU]+)?)([:)])))?", re.ASCII)
+_GROUP: Final = re.compile(r"\((?:\?(?:P?<([A-Za-z_]\w*)>|([imsU]*(?:-[imsU]+)?):))?", re.ASCII)
+_FLAGS: Final = re.compile(r"\(\?([imsU]*(?:-[imsU]+)?)\)")
 _POSIX_CLASS: Final = re.compile(r"\[:(\^?)([a-z]+):\]")
 _PROPERTY: Final = re.compile(r"([pP])(?:\{(\^?)([A-Za-z_]+)\}|([A-Z]))")
 _HEX: Final = re.compile(r"x(?:\{([0-9A-Fa-f]{1,6})\}|([0-9A-Fa-f]{2}))")
@@ -51,10 +53,29 @@ _QUOTED: Final = re.compile(r"\\Q(.*?)(?:\\E|\Z)", re.DOTALL)
 def in_python(pattern: str) -> str:
     """The pattern in Python's syntax. Raises ``ValueError`` saying what RE2 does not take."""
     found, at = [], 0
+    flags: list[list[str]] = [[]]
+    """What begins the groups for the flags that count, by the group of the pattern that they are in."""
     while at < len(pattern):
+        if one := _FLAGS.match(pattern, at):
+            at = one.end()
+            if repeat := _REPEAT.match(pattern, at):  # of what comes before the flag
+                piece, at = _repeat(pattern, repeat)
+                found.append(piece)
+            flags[-1].append(_flagged(one[1]))
+            found.append(flags[-1][-1])
+            continue
+        first = pattern[at]
         piece, at = _piece(pattern, at)
+        if first == "(":
+            flags.append([])
+        elif first == "|":
+            piece = ")" * len(flags[-1]) + piece + "".join(flags[-1])
+        elif first == ")":
+            piece += ")" * len(flags.pop())
+            if not flags:
+                raise ValueError("is no regular expression: unexpected )")
         found.append(piece)
-    return "".join(found)
+    return "".join(found) + ")" * len(flags[-1])
 
 
 def _piece(pattern: str, at: int) -> tuple[str, int]:
@@ -81,16 +102,19 @@ def _piece(pattern: str, at: int) -> tuple[str, int]:
 
 def _group(pattern: str, at: int) -> tuple[str, int]:
     found = _GROUP.match(pattern, at)
-    name, flags, ending = found.groups() if found else (None, None, None)
-    if found is None or (ending is None and name is None and pattern.startswith("(?", at)):
+    name, flags = found.groups() if found else (None, None)
+    if found is None or (flags is None and name is None and pattern.startswith("(?", at)):
         raise ValueError(f"is no regular expression: {pattern[at : at + 4]!r} is not in RE2's syntax")
     if name is not None:
         return f"(?P<{name}>", found.end()
-    if ending is None:
-        return "(", found.end()
-    on, _, off = (flags or "").replace("U", "").partition("-")  # which match comes first means nothing to a whole match
-    kept = on + (f"-{off}" if off else "")
-    return ("" if ending == ")" and not kept else f"(?{kept}{ending}"), found.end()
+    return ("(" if flags is None else _flagged(flags)), found.end()
+
+
+def _flagged(flags: str) -> str:
+    """What begins a group in which these flags count."""
+    on, _, off = flags.replace("U", "").partition("-")  # which match comes first means nothing to a whole match
+    kept = "".join(sorted({*on} - {*off})) + (f"-{off}" if off else "")
+    return f"(?{kept}:"
 
 
 def _repeat(pattern: str, found: re.Match[str]) -> tuple[str, int]:
