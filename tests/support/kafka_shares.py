@@ -26,6 +26,9 @@ class Shared(NamedTuple):
     offset: int
     value: bytes
     deliveries: int
+    timestamp: int
+    is_append_time: bool
+    """Whether the batch says that the gateway set the time, as aiokafka reads it."""
 
 
 class Fetched(NamedTuple):
@@ -172,7 +175,14 @@ def _records(partition: int, data: bytes, counts: Mapping[int, int]) -> list[Sha
     while (batch := batches.next_batch()) is not None:
         assert batch.validate_crc()
         found += [
-            Shared(partition, record.offset, record.value, counts[record.offset])
+            Shared(
+                partition,
+                record.offset,
+                record.value,
+                counts[record.offset],
+                record.timestamp,
+                record.timestamp_type == 1,
+            )
             for record in batch
             if record.offset in counts
         ]

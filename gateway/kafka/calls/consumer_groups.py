@@ -6,7 +6,6 @@ Source: KIP-848, KIP-1082 (from version 1 on clients choose their ids).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode as KafkaError
@@ -21,11 +20,10 @@ from gateway.kafka.calls.classic_groups import client_name
 from gateway.kafka.calls.coordinator import (
     InvalidGroup,
     check_group,
+    descriptions,
     group_error,
-    group_operations,
     is_name,
     milliseconds,
-    of_each,
     told_nothing,
 )
 from gateway.kafka.calls.group_topics import TopicIds, described_of, described_topics
@@ -127,10 +125,7 @@ async def _owned(call: KafkaCall, group: str, member_id: str, owned: Iterable[An
 @later
 async def describe(call: KafkaCall, request: Any) -> Answer:
     """Groups and their members, with what each may read and is to read, of topics that the caller may describe."""
-    groups = await of_each(request.group_ids, partial(_one, call))
-    for one in groups:
-        one["authorized_operations"] = group_operations(call, request, one["group_id"], one["error_code"])
-    return call.answer(groups=groups)
+    return call.answer(groups=await descriptions(call, request, request.group_ids, _one))
 
 
 async def _one(call: KafkaCall, name: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
@@ -120,11 +121,20 @@ def told_nothing(name: str, error: TidelogError | None = None) -> dict[str, Any]
     }
 
 
-def group_operations(call: KafkaCall, request: Any, name: str, error: KafkaError) -> int:
-    """What the caller may do with a group, where the request asks and the group is described."""
-    if not getattr(request, "include_authorized_operations", False) or error is not KafkaError.none:
-        return NO_OPERATIONS
-    return sum(1 << bit for bit, needed in _GROUP_OPERATIONS if call.allows(needed, "group", name))
+async def descriptions(
+    call: KafkaCall,
+    request: Any,
+    names: Sequence[str],
+    described: Callable[[KafkaCall, str], Awaitable[dict[str, Any]]],
+) -> list[dict[str, Any]]:
+    """The description of each group, with what the caller may do with it where the request asks that."""
+    groups = await of_each(names, partial(described, call))
+    for one in groups if getattr(request, "include_authorized_operations", False) else ():
+        if one["error_code"] is KafkaError.none:
+            name = one["group_id"]
+            allowed = [bit for bit, needed in _GROUP_OPERATIONS if call.allows(needed, "group", name)]
+            one["authorized_operations"] = sum(1 << bit for bit in allowed)
+    return groups
 
 
 def milliseconds(duration: timedelta) -> int:

@@ -23,8 +23,8 @@ from gateway.kafka.calls.coordinator import (
     NO_OPERATIONS,
     check_group,
     coordinates,
+    descriptions,
     group_error,
-    group_operations,
     of_each,
 )
 from gateway.kafka.calls.group_topics import described_of, described_topics
@@ -125,10 +125,7 @@ def _state(call: KafkaCall, name: str, row: GroupRow | None, state: str) -> str:
 @later
 async def describe_groups(call: KafkaCall, request: Any) -> Answer:
     """Groups and their members."""
-    groups = await of_each(request.groups, partial(_one, call))
-    for one in groups:
-        one["authorized_operations"] = group_operations(call, request, one["group_id"], one["error_code"])
-    return call.answer(groups=groups)
+    return call.answer(groups=await descriptions(call, request, request.groups, _one))
 
 
 async def _one(call: KafkaCall, name: str) -> dict[str, Any]:

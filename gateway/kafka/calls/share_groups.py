@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -24,7 +23,7 @@ from gateway.groups.calls.groups import heartbeat_interval_ms
 from gateway.kafka.administered import Right, administered
 from gateway.kafka.call import Answer, KafkaCall, later
 from gateway.kafka.calls.classic_groups import client_name
-from gateway.kafka.calls.coordinator import check_group, group_error, is_name, of_each, told_nothing
+from gateway.kafka.calls.coordinator import check_group, descriptions, group_error, is_name, told_nothing
 from gateway.kafka.calls.group_topics import described_topics
 from gateway.kafka.shares.members import (
     Assigned,
@@ -205,7 +204,7 @@ def _partitions(assigned: Assigned) -> list[dict[str, Any]]:
 @later
 async def describe(call: KafkaCall, request: Any) -> Answer:
     """Share groups, and their members with what each was told to read."""
-    return call.answer(groups=await of_each(request.group_ids, partial(_one, call)))
+    return call.answer(groups=await descriptions(call, request, request.group_ids, _one))
 
 
 async def _one(call: KafkaCall, name: str) -> dict[str, Any]:

@@ -223,15 +223,16 @@ def test_tools_see_share_groups(gateway: KafkaGateway, topic: str, group: str) -
             answer = wire.call("list_groups", 5, states_filter=(), types_filter=("share",))
             return [one for one in answer.groups if one.group_id == group]
 
-        def shown(name: str) -> Any:
-            return wire.call("share_group_describe", 1, group_ids=(name,), include_authorized_operations=False).groups[
-                0
-            ]
+        def shown(name: str, *, with_operations: bool = False) -> Any:
+            asked = {"group_ids": (name,), "include_authorized_operations": with_operations}
+            return wire.call("share_group_describe", 1, **asked).groups[0]
 
         assert [(one.group_state, one.group_type, one.protocol_type) for one in listed()] == [
             ("Empty", "share", "share")
         ]
         assert (shown(group).group_state, shown("nowhere").error_code) == ("Empty", GROUP_ID_NOT_FOUND)
+        assert shown(group).authorized_operations == shown("nowhere", with_operations=True).authorized_operations < 0
+        assert shown(group, with_operations=True).authorized_operations == sum(1 << bit for bit in (3, 6, 8, 10, 11))
         epoch = member.beat(0, [topic]).member_epoch
         found = shown(group)
         assert (found.group_state, found.members[0].member_id) == ("Stable", member.member_id)
@@ -242,6 +243,21 @@ def test_tools_see_share_groups(gateway: KafkaGateway, topic: str, group: str) -
         assert wire.call("delete_groups", 2, groups_names=(group,)).results[0].error_code == 0
         assert listed() == []
         assert gateway.http.get(f"/v1/queues/{group}").status_code == 404
+
+
+@pytest.mark.parametrize("kind", ["LogAppendTime", "CreateTime"])
+def test_times_that_the_gateway_set_are_told_as_such(gateway: KafkaGateway, group: str, kind: str) -> None:
+    """Records of several times come at once, each with its own, and with the topic's type."""
+    topic = gateway.topic(f"t-{group}", message_timestamp_type=kind)
+    _put(gateway, group, topic)
+    for number in range(3):
+        gateway.produce(topic, f"{number}-a", f"{number}-b")
+    stored = gateway.http.get(f"/v1/topics/{topic}/partitions/0/records?offset=earliest").json()["records"]
+    with ShareMember(gateway.kafka, group, topic_id(gateway, topic)) as member:
+        assert member.beat(0, [topic]).error_code == 0
+        found = until(lambda: member.fetch(max_wait_ms=500), count=6).records
+    assert [(one.offset, one.timestamp) for one in found] == [(one["offset"], one["timestamp"]) for one in stored]
+    assert {one.is_append_time for one in found} == {kind == "LogAppendTime"}
 
 
 def test_offsets_and_lag_are_told(gateway: KafkaGateway, topic: str, group: str, member: ShareMember) -> None:

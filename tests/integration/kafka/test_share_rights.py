@@ -15,6 +15,7 @@ from tests.support.kafka_shares import ACCEPT, ShareMember, until
 
 GROUP_DENIED, TOPIC_DENIED = KafkaError.group_authorization_failed, KafkaError.topic_authorization_failed
 NONE = KafkaError.none
+_NOT_TOLD = -(2**31)
 _PLAIN: dict[str, Any] = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
 
 
@@ -66,6 +67,30 @@ def test_each_call_needs_its_right_on_the_group(service: Service, topic: str, me
     assert set(codes.values()) == {NONE}
     service.secured.allow(principal, "Delete", "group", member.group)
     assert _codes(member, topic)["delete"] is KafkaError.non_empty_group
+
+
+def test_a_group_s_description_says_what_the_caller_may_do(service: Service, topic: str, member: ShareMember) -> None:
+    """Where it is asked, by the caller's rights; nothing of a group that it may not see."""
+    principal, token = service.user(("Describe", "topic", topic))
+    made = service.secured.admin.http.put(f"/v1/queues/{member.group}", json={"topics": [topic]})
+    assert made.status_code == 201, made.text
+    assert log_in(member.wire, token).error_code == 0
+
+    def told() -> int:
+        (one,) = member.wire.call(
+            "share_group_describe", 1, group_ids=(member.group,), include_authorized_operations=True
+        ).groups
+        return int(one.authorized_operations)
+
+    assert told() == _NOT_TOLD
+    for right, bits in (
+        ("Describe", (8, 10)),
+        ("Read", (3, 8, 10)),
+        ("Delete", (3, 6, 8, 10)),
+        ("Alter", (3, 6, 8, 10, 11)),
+    ):
+        service.secured.allow(principal, right, "group", member.group)
+        assert told() == sum(1 << bit for bit in bits)
 
 
 def test_altering_offsets_needs_read_of_the_topic(service: Service, topic: str, member: ShareMember) -> None:
