@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gateway.engine.fetch_answer import FetchFrom
 from gateway.engine.journal_writer import JournalWriter, placed_flush
 from gateway.engine.moving import Moving
 from gateway.engine.open_journal import OpenJournal
@@ -27,7 +28,7 @@ from log_format.topic.attachment import Attachment
 from log_format.topic.state import TopicState
 from tests.simulation.simulated.faults import CROWDED, FAULTY, Profile
 from tests.simulation.simulated.seeds import shows
-from tests.simulation.simulated_modes.world import DOZING, simulate_modes
+from tests.simulation.simulated_modes.world import DOZING, RENEWED, simulate_modes
 from tests.simulation.simulated_service.service import Code
 
 SEEDS_MAX = 100
@@ -131,6 +132,10 @@ def _appends_wherever_it_is(self: Append, state: TopicState, *rest: Any, **more:
     return _judge_own(self, replace(state, attachment=None), *rest, **more)
 
 
+def _reads_whatever_has_the_name(**arguments: Any) -> FetchFrom:
+    return FetchFrom(**{**arguments, "topic_id": None})
+
+
 @dataclass(frozen=True, slots=True)
 class Planted:
     """A defect, and the histories in which it shows soon: a profile, and where to begin."""
@@ -167,6 +172,9 @@ PLANTED: dict[str, Planted] = {
         "gateway.journals.upkeep.JournalUpkeep._release", _releases_the_closed, DOZING, first_seed=60
     ),
     "keeps the number": Planted("log_format.topic.attachment.Attachment.following", _keeps_the_number, first_seed=8),
+    "fetches whatever has the name": Planted(
+        "gateway.routes.fetch.FetchFrom", _reads_whatever_has_the_name, RENEWED, first_seed=9
+    ),
     "appends beside a journal": Planted(
         "log_format.topic.append.Append._judge", _appends_wherever_it_is, first_seed=17
     ),

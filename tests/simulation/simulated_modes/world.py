@@ -22,13 +22,13 @@ from tests.simulation.simulated_modes.judge import ModesJudge
 from tests.simulation.simulated_service.clients import Surroundings
 from tests.simulation.simulated_service.network import Lost, Reply
 from tests.simulation.simulated_service.service import Code, Service
-from tests.simulation.simulated_service.world import QUIET_AFTER_MS, ServiceWorld
+from tests.simulation.simulated_service.world import QUIET_AFTER_MS, RENEWED, ServiceWorld
 
 DOZING = replace(
     FAULTY, name="dozing", fault=0.08, pause=0.2, pause_at_request=0.04, pause_ms_max=15 * SECOND_MS, administration=0.4
 )
 """Falls asleep in the middle of everything, for longer than others wait for it."""
-PROFILES = {CALM: 1, FAULTY: 3, STORMY: 3, CROWDED: 3, HOSTILE: 2, DOZING: 4}
+PROFILES = {CALM: 1, FAULTY: 3, STORMY: 3, CROWDED: 3, HOSTILE: 2, DOZING: 4, RENEWED: 2}
 PARTITIONS_MAX = 3
 EAGER = {
     "gateway.journals.upkeep._FOUND_EVERY_ROUNDS": 2,
