@@ -28,8 +28,9 @@ from log_format.topic.attachment import Attachment
 from log_format.topic.state import TopicState
 from tests.simulation.simulated.faults import CROWDED, FAULTY, Profile
 from tests.simulation.simulated.seeds import shows
-from tests.simulation.simulated_modes.world import DOZING, RENEWED, simulate_modes
+from tests.simulation.simulated_modes.world import DOZING, simulate_modes
 from tests.simulation.simulated_service.service import Code
+from tests.simulation.simulated_service.world import RENEWED
 
 SEEDS_MAX = 100
 
