@@ -34,7 +34,7 @@ def test_a_gateway_that_counts_what_no_handler_began_is_found(tmp_path: Path) ->
         processes.start(sender, pace_seconds=0.05)
         until(lambda: sum(processes.slack.values()) >= KILLED_MIN, 120, what="no worker is killed")
         calm.set()
-        failures += processes.settled()
+        processes.settled(seconds_max=12)
         found = processes.judged(lost_answers_max=0)
     assert failures == []
     assert any("deliveries counted that no handler began" in line for line in found), (found, processes.counts)

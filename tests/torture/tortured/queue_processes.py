@@ -129,11 +129,11 @@ class QueueProcesses:
                 f"a worker of {process.queue} ended with {status}: {process.notes.with_suffix('.log')}"
             )
 
-    def settled(self) -> list[str]:
+    def settled(self, seconds_max: float = SETTLE_SECONDS_MAX) -> list[str]:
         """Wait until both queues have nothing left, with processes that live on; then end them. Calm has to be."""
         self._killing.join(END_SECONDS_MAX)
         self._sending.join(SETTLE_SECONDS_MAX)
-        deadline, rest = time.monotonic() + SETTLE_SECONDS_MAX, 0
+        deadline, rest = time.monotonic() + seconds_max, 0
         queues: list[Any] = []
         while time.monotonic() < deadline and rest < 3:
             for process in self._processes:
@@ -149,7 +149,7 @@ class QueueProcesses:
         for queue in QUEUES:
             reply, _, _ = self._client.insist("GET", f"/v1/queues/{queue}")
             self._settled[queue] = {part["partition"]: part["start_offset"] for part in reply.body["partitions"]}
-        return [] if rest == 3 else [f"not everything was handled in {SETTLE_SECONDS_MAX:.0f} s: {queues}"]
+        return [] if rest == 3 else [f"not everything was handled in {seconds_max:.0f} s: {queues}"]
 
     def judged(self, lost_answers_max: int) -> list[str]:
         """``lost_answers_max``: how often each process may have lost the answer to a request for records."""
