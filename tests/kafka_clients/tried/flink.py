@@ -28,7 +28,7 @@ def moved(servers: str, directory: Path) -> str:
 
 
 def large(servers: str, directory: Path) -> str:
-    """256 MiB in one checkpoint: in one transaction, and in two at once to the same partitions."""
+    """256 MiB in one checkpoint, by one transaction, and by two at once to the same partitions."""
     del directory
     said = []
     for sinks in (1, 2):

@@ -133,7 +133,7 @@ public final class Ledger {
         .setProperty("transaction.timeout.ms", "600000");
   }
 
-  /** Takes a millisecond for each record, and fails twice, each time behind two more checkpoints. */
+  /** Takes 5 ms for each record, so that there are checkpoints enough, and fails twice, each time behind two more. */
   private static final class Failing extends RichMapFunction<String, String> implements CheckpointListener {
     static final int TIMES = 2;
     static final AtomicInteger FAILED = new AtomicInteger();
@@ -141,7 +141,7 @@ public final class Ledger {
 
     @Override
     public String map(String value) throws Exception {
-      Thread.sleep(1);
+      Thread.sleep(5);
       int failed = FAILED.get();
       if (failed < TIMES && COMPLETED.get() >= 4 && FAILED.compareAndSet(failed, failed + 1)) {
         COMPLETED.set(0);
