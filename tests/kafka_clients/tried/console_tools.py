@@ -105,7 +105,8 @@ def share_groups(servers: str, directory: Path) -> None:
     del directory
     at = ("--bootstrap-server", servers)
     topic, group = "tool.shares", "tool.shares.group"
-    tool("TopicCommand", *at, "--create", "--topic", topic, "--partitions", 1)
+    times = ("--config", "message.timestamp.type=LogAppendTime")
+    tool("TopicCommand", *at, "--create", "--topic", topic, "--partitions", 1, *times)
     run(java("org.apache.kafka.tools.ConsoleProducer", *at, "--topic", topic), given="a\nb\nc\n")
     entity = ("--entity-type", "groups", "--entity-name", group)
     run(java("kafka.admin.ConfigCommand", *at, "--alter", *entity, "--add-config", "share.auto.offset.reset=earliest"))
@@ -120,8 +121,9 @@ def share_groups(servers: str, directory: Path) -> None:
         raise Failed(f"described as {described.strip()[-200:]!r}")
     expect_in("Empty", run(java(command, *at, "--describe", "--state", "--group", group)))
     run(java(command, *at, "--reset-offsets", "--group", group, "--topic", topic, "--to-earliest", "--execute"))
-    found = run(java(consumer, *at, "--topic", topic, "--group", group, "--max-messages", 3, "--timeout-ms", 30000))
-    expect(found.split(), ["a", "b", "c"], "consumed again")
+    again = ("--formatter-property", "print.timestamp=true", "--max-messages", 3, "--timeout-ms", 30000)
+    found = run(java(consumer, *at, "--topic", topic, "--group", group, *again))
+    expect(re.findall(r"(\w+):\d+\s(\w)", found), [("LogAppendTime", one) for one in "abc"], "consumed again")
     expect_in(topic, run(java(command, *at, "--delete-offsets", "--group", group, "--topic", topic)))
     described = run(java(command, *at, "--describe", "--group", group))
     if re.search(rf"{re.escape(group)}\s+tool\.shares\s+0\s", described):
