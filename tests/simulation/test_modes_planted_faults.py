@@ -157,7 +157,7 @@ PLANTED: dict[str, Planted] = {
     "looks at the table alone": Planted(
         f"{_ENGINE}.open_topic.OpenTopic.fresh", _looks_at_the_table_alone, first_seed=12
     ),
-    "believes a topic open": Planted(f"{_ENGINE}.open_topic.is_open", _believes_it_open, first_seed=233),
+    "believes a topic open": Planted(f"{_ENGINE}.open_topic.is_open", _believes_it_open, first_seed=12),
     "shows records in another place": Planted(f"{_ENGINE}.journal_writer.placed_flush", _shifts_a_flush),
     "acknowledges when the object is up": Planted(
         f"{_ENGINE}.journal_writer.JournalWriter._commit", _settles_before_the_commit, first_seed=30

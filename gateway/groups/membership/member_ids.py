@@ -41,7 +41,8 @@ class MemberIds:
         row = (await self._table.fresh()).group(group).row
         members = () if row is None else row.members
         known = next((one for one in members if one.member_id == member_id), None)
-        if (known is None and separator) or (known is not None and is_anothers(known.reader, owner)):
+        reader = None if known is None else known.reader
+        if separator if reader is None else is_anothers(reader, owner):
             raise unknown_member(group, member_id)
 
     async def _proof(self, group: str, text: str, owner: str) -> str:

@@ -81,7 +81,7 @@ async def test_nothing_is_staged_without_an_open_transaction() -> None:
     await gateway.engine.kafka_transactions.end(producing, all_allowed, is_committed=True)
     for who, code in (
         (producing, ErrorCode.TRANSACTION_NOT_OPEN),
-        (producing._replace(epoch=7), ErrorCode.UNKNOWN_PRODUCER),
+        (producing._replace(epoch=7), ErrorCode.FENCED_PRODUCER),
         (producing._replace(producer_id=7), ErrorCode.UNKNOWN_PRODUCER),
     ):
         with pytest.raises(TidelogError) as caught:
