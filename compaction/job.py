@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from compaction.collection import Deletion, plan_probes, plan_staged, transaction_of
 from compaction.deletions import delete_all
@@ -116,10 +116,13 @@ class Job:
         rest goes on."""
         self._guarded("staged records", totals, lambda: self._collect_staged(totals))
         self._guarded("probes", totals, lambda: self._collect_probes(totals))
+        rest = (self.clock, self.new_id)
         for table, folders in TABLES:
-            self._guarded(table.label, totals, partial(self._collect_table, plan_table, (table, folders), totals))
+            plan = partial(plan_table, self.store, table, folders, *rest, is_dry_run=self.is_dry_run)
+            self._guarded(table.label, totals, partial(self._collect, plan, totals))
         for number in self._journals:
-            self._guarded(f"journal {number}", totals, partial(self._collect_table, plan_journal, (number,), totals))
+            plan = partial(plan_journal, self.store, number, *rest, is_dry_run=self.is_dry_run)
+            self._guarded(f"journal {number}", totals, partial(self._collect, plan, totals))
 
     def _collect_staged(self, totals: Totals) -> None:
         now_ms = self.clock.now_ms()
@@ -141,10 +144,9 @@ class Job:
     def _collect_probes(self, totals: Totals) -> None:
         self._delete(plan_probes(self.store.list(layout.PROBES), now_ms=self.clock.now_ms()), totals)
 
-    def _collect_table(self, plan: Callable[..., Sequence[Deletion]], of: tuple[Any, ...], totals: Totals) -> None:
-        """``plan``: ``plan_table`` or ``plan_journal``; ``of``: what it plans for."""
-        rest = (self.store, *of, self.clock, self.new_id)
-        self._delete(plan(*rest, is_dry_run=self.is_dry_run), totals)
+    def _collect(self, plan: Callable[[], Sequence[Deletion]], totals: Totals) -> None:
+        """Delete what is planned."""
+        self._delete(plan(), totals)
 
     def _delete(self, deletions: Sequence[Deletion], totals: Totals) -> None:
         delete_all(

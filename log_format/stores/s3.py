@@ -276,9 +276,8 @@ class S3Store:
     def _infos(self, page: ListObjectsV2OutputTypeDef) -> Iterator[ObjectInfo]:
         for found in page.get("Contents", []):
             key = found["Key"][len(self._root) :]
-            if is_key(
-                key
-            ):  # not so what other programs put there: consoles show an empty directory by a slash at the end
+            # Other programs put other keys there: consoles show an empty directory by one with a slash at the end.
+            if is_key(key):
                 modified_at_ms = int(found["LastModified"].timestamp() * 1000)
                 yield ObjectInfo(key=key, size_bytes=found["Size"], modified_at_ms=modified_at_ms)
 

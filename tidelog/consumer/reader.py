@@ -245,10 +245,9 @@ class Reader:
         _logger.warning("%s Going on at the %s offset.", error.detail, self._reset)
         self._assignment[place].lose()
 
-    def _look_again(self, topic: str) -> None:
-        """Let the next ``refresh_topics`` ask for the partitions of a topic that is read whole."""
-        if topic in self._topics:
-            self._topics[topic] = -math.inf
+    def _look_again(self, topics: Iterable[str]) -> None:
+        """Let the next ``refresh_topics`` ask for the partitions of these topics, if they are read whole."""
+        self._topics |= dict.fromkeys(self._topics.keys() & set(topics), -math.inf)
 
     def _made_anew(self, place: TopicPartition, progress: Progress) -> None:
         """Drop a position that belongs to a deleted topic, and what is known of its group and its segments."""
@@ -258,7 +257,7 @@ class Reader:
         )
         progress.lose()
         progress.is_looked_up = False
-        self._look_again(place.topic)
+        self._look_again([place.topic])
         if self._group is not None:
             self._group.committing.forget()
         if self._history is not None:
@@ -277,7 +276,7 @@ class Reader:
         if isinstance(error, UnknownPartition) and (self._group is not None or self._topics):
             # A topic was made anew with fewer partitions: it is described, or the group deals them out, once more.
             is_passing = True
-            self._topics = dict.fromkeys(self._topics, -math.inf)
+            self._look_again(self._topics)
         if not is_passing or (now - self._failing_since) * 1000 >= self._api_timeout_ms:
             self._failing_since = None
             raise error
