@@ -98,7 +98,7 @@ class History:
         """Up to ``bytes_max`` stored bytes, one segment at least where the table has one. Records that only a journal has are in
         none: the plan ends before them.
 
-        Raises ``OffsetOutOfRange``, ``UnknownTopic``, ``BackOff``.
+        Raises ``OffsetOutOfRange``, ``UnknownTopic``, ``BackOff``, ``CorruptData`` where the table lost records.
         """
         state, partition = start.state(), start.partition
         found = state.manifest.following(partition, start.offset, count_max=PLANNED_SEGMENTS_MAX, bytes_max=bytes_max)
@@ -106,6 +106,10 @@ class History:
         state = start.state()
         end = state.high_watermark(partition)
         runs = [(run, size) for run, size in found if run.base_offset < end]
+        behind = start.offset
+        for run, _ in runs:
+            state.check_gap(partition, behind, run.base_offset)
+            behind = run.end_offset
         now_ms = self._clock.now_ms()
         keys = [f"{topic_root(start.topic.name)}{run.segment.path}" for run, _ in runs]
         planned = tuple(

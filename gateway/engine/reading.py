@@ -1,10 +1,10 @@
 """Reads a partition from an offset on: from the tail in memory where it covers the offset, else from the store.
 
 1. Records read lie below the high watermark of one state: all are committed, and none is skipped. A state's manifest is shared
-   with newer states. So where it shows nothing at an offset, the newest log start decides: an offset below it is refused (410),
-   and only gaps left by key compaction are passed over. Records in memory are served only where the table still has them. Below
-   the offset up to which keys were compacted the tail is not used. Records read ahead are used while their segment is in the
-   table.
+   with newer states. So where it shows nothing at an offset, the newest log start decides: an offset below it is refused (410).
+   Only gaps left by key compaction and repairs are passed over; any other is an error. Records in memory are served only where
+   the table still has them. Below the offset up to which keys were compacted the tail is not used. Records read ahead are used
+   while their segment is in the table.
 2. Limits are exact and count whole records: at most ``records_max`` and ``bytes_max`` (keys, values, headers). With
    ``at_least_one`` the first record comes whatever its size.
 3. Records read from the store do not enter the tail.
@@ -217,6 +217,7 @@ class Reading:
             await topic.fresh(self._clock.monotonic_ms())
             _check_not_deleted(topic, state, partition, offset)
             located = topic.state.manifest.find(partition, offset)  # what was drained meanwhile is there
+            topic.state.check_gap(partition, offset, end if located is None else min(end, located.base_offset))
         if located is None or located.base_offset >= end:
             found.next_offset = end  # key compaction left nothing up to there
             return True

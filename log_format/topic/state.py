@@ -133,6 +133,23 @@ class TopicState:
         """The first readable offset."""
         return int(self.log_starts[partition])
 
+    def check_gap(self, partition: int, offset: int, end: int) -> None:
+        """Raise ``CorruptData`` where a reader that finds no run for ``[offset, end)`` would pass over acknowledged records.
+
+        Retention says where the log starts; key compaction, and repairs, up to where they may have left gaps.
+        """
+        if offset >= end:
+            return
+        first = max(offset, int(self.log_starts[partition]), int(self.keys_compacted[partition]))
+        if first < end:
+            raise CorruptData(
+                f"The table of topic {self.topic!r} has no records at offsets [{first}, {end}) of partition {partition}, and "
+                f"nothing removed them: 'tidelog verify {self.topic}' tells more.",
+                topic=self.topic,
+                partition=partition,
+                table_version=self.version,
+            )
+
     def has_dead_segments(self) -> bool:
         """Whether the table has removable segments without readable records. O(segments)."""
         return bool(self.manifest.segments_below({}, count_max=1))

@@ -62,6 +62,8 @@ def parts_of(
             offset = each.end_offset if late is None else max(offset, late.base_offset)
         while offset < each.end_offset:
             located = state.manifest.find(each.partition, offset)
+            found_at = each.end_offset if located is None else min(located.base_offset, each.end_offset)
+            state.check_gap(each.partition, offset, found_at)
             if located is None or located.base_offset >= each.end_offset:
                 break
             path = located.segment.path

@@ -73,7 +73,7 @@ def test_what_may_happen_contradicts_nothing() -> None:
     crossing = written("c0", 2, 9, attempts=2)
     assert judged((*WRITES, replace(crossing, ended=15)), log={0: ["a2", "b0", "c0"]}) == []
     both = replace(
-        WRITES[1], attempts=2, ended=15, places=[Place(topic="t", partition=0, base_offset=2, values=["a1"])]
+        WRITES[1], attempts=1, ended=15, places=[Place(topic="t", partition=0, base_offset=2, values=["a1"])]
     )
     twice = (WRITES[0], both, *WRITES[2:])
     assert judged(twice, (READ[1],), log={0: ["a2", "b0", "a1"]}) == []

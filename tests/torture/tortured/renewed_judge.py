@@ -300,8 +300,9 @@ def left_behind(history: RenewedHistory, log: Log, readers: Iterable[str]) -> li
 
 
 def _may_be_twice(write: Write) -> bool:
-    """Whether its request may have reached two incarnations. librdkafka sends requests again by itself."""
-    return write.kind in REPEATED and (write.attempts > 1 or write.kind.startswith("Kafka"))
+    """Whether its request may have reached two incarnations. librdkafka, and a gateway that passes one on, send it again by
+    themselves."""
+    return write.kind in REPEATED
 
 
 def _flat(write: Write) -> list[str]:

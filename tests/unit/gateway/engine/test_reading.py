@@ -244,3 +244,17 @@ async def test_the_time_for_old_records_is_the_fetchs_not_each_partitions() -> N
             positions[part.partition] = part.records.next_offset
             found += values_of(part)
     assert found == [b"%d" % partition for partition in partitions]
+
+
+async def test_a_hole_that_nobody_made_is_not_passed_over(gateway: Gateway) -> None:
+    """Acknowledged records that the manifest lost, in the middle and at the end: the reader is told, not taken behind them."""
+    topic = await gateway.topic(flush_ms=0)
+    for value in (b"a", b"b", b"c"):
+        await gateway.append(topic, [value])
+    gateway.forget_tail()
+    _, middle, last = [segment.path for segment in topic.state.manifest]
+    for lost, offset in ((middle, 1), (last, 2)):
+        topic.state.manifest.remove(lost)
+        with pytest.raises(CorruptData, match=rf"no records at offsets \[{offset}, "):
+            await gateway.fetch(offset)
+    assert values_of(await gateway.fetch(0)) == [b"a"]

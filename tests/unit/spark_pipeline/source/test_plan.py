@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from log_format.errors import CorruptData
 from log_format.manifest.manifest import Manifest
 from log_format.segments.reader import OffsetRange
 from log_format.segments.run import Run, SegmentRef
@@ -107,6 +110,22 @@ def test_a_timestamp_leaves_out_what_is_too_early() -> None:
     ]
     assert sorted(paths) == list(range(40, 50))
     assert parts_of(state, 0, ranges, first_timestamp_ms=50) == []
+
+
+def test_a_hole_that_nobody_made_fails_the_batch() -> None:
+    """Offsets that were acknowledged and that no segment has: the batch says so, where key compaction did not leave them out."""
+    manifest = Manifest()
+    for index, first in enumerate((0, 20)):
+        manifest.add(SegmentRef(f"segments/{index}", 100, 50, 0), [Run(0, first, first + 10, 10, 1, 0, 0)])
+    state = replace(with_manifest(manifest), keys_compacted=np.zeros(1, np.int64), log_starts=np.zeros(1, np.int64))
+    for end, lost in ((30, r"\[10, 20\)"), (40, r"\[30, 40\)")):
+        with pytest.raises(CorruptData, match=lost):
+            parts_of(state, 0, [OffsetRange(0, 0 if end == 30 else 20, end)])
+    compacted = replace(state, keys_compacted=np.full(1, 20, np.int64))
+    assert [part.segment.path for part in parts_of(compacted, 0, [OffsetRange(0, 0, 30)])] == [
+        "segments/0",
+        "segments/1",
+    ]
 
 
 @pytest.mark.parametrize("seed", range(20))
