@@ -13,18 +13,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 
 class Call:
-    """What is known of one call. ``stands``: its change is in the store. ``missing_count``: its looks at names of topics that are
-    not there; ``listed``: the names that are there, once these are many (``gateway.engine.registry``)."""
+    """What is known of one call. ``sender``: the connection that it came by. ``stands``: its change is in the store.
+    ``missing_count``: its looks at names of topics that are not there; ``listed``: the names that are there, once these are many
+    (``gateway.engine.registry``)."""
 
-    __slots__ = ("has_second_part", "listed", "missing_count", "stands", "task")
+    __slots__ = ("has_second_part", "listed", "missing_count", "sender", "stands", "task")
 
-    def __init__(self) -> None:
+    def __init__(self, sender: Hashable) -> None:
+        self.sender = sender
         self.task: asyncio.Task[object] | None = asyncio.current_task()
         self.stands = False
         self.has_second_part = False
@@ -39,9 +41,9 @@ class Call:
 _call: ContextVar[Call | None] = ContextVar("call", default=None)
 
 
-def begin_call() -> Call:
-    """The call that this task serves from now on."""
-    call = Call()
+def begin_call(sender: Hashable = None) -> Call:
+    """The call that this task serves from now on. ``sender``: see ``Call``."""
+    call = Call(sender)
     _call.set(call)
     return call
 

@@ -46,6 +46,7 @@ from gateway.access.settings import AccessSettings
 from gateway.audit.trail import AUDIT_BYTES_MAX
 from gateway.console.settings import ConsoleSettings
 from gateway.engine import bounds
+from gateway.flush_settings import FlushSettings
 from gateway.history.settings import HELD_BYTES, HistorySettings
 from gateway.hosts import HOST_NAMES_PATTERN, URL_PATTERN, is_loopback
 from gateway.kafka_settings import KAFKA_KEPT_BYTES, KafkaSettings
@@ -96,6 +97,7 @@ class Settings(
     ConsoleSettings,
     HistorySettings,
     KafkaSettings,
+    FlushSettings,
     LogSettings,
     SqlSettings,
     TlsSettings,

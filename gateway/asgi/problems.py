@@ -30,7 +30,7 @@ class ProblemMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
         begun = False
-        call = begin_call()
+        call = begin_call(scope.get("client"))
 
         def watching_send(message: Message) -> Awaitable[None]:
             nonlocal begun

@@ -9,14 +9,14 @@ Belongs to the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final, Protocol, TypeVar
 
-from gateway.call import stands, unasked
+from gateway.call import present_call, stands, unasked
 from gateway.engine.group_commit import Entry, GroupCommit
 from gateway.engine.moving import Moving
 from gateway.engine.open_journal import Journals
@@ -50,6 +50,8 @@ class PendingBatch:
     size_bytes: int
     settled: asyncio.Future[Acknowledgement]
     reservation: Reservation | None
+    sender: Hashable = None
+    """The connection of the call that submitted it."""
     moves: int = 0
     at: _Submitted[Any] | None = None
     """Where it waits or is written; None: it came too late, and waits to be submitted again."""
@@ -130,7 +132,11 @@ class Appending:
         """
         size = batch.nbytes + batch.record_count * _ROW_OVERHEAD_BYTES
         self._count += 1
-        pending = PendingBatch(self._count, batch, size, asyncio.get_running_loop().create_future(), reservation)
+        call = present_call()
+        sender = None if call is None else call.sender
+        pending = PendingBatch(
+            self._count, batch, size, asyncio.get_running_loop().create_future(), reservation, sender
+        )
         if self._following is None and self._held is None:
             self._submit(pending)
         else:
@@ -210,6 +216,7 @@ class Appending:
 
     def _submit_to(self, commits: GroupCommit[ItemT, Acknowledgement], item: ItemT, pending: PendingBatch) -> None:
         submitted = _Submitted(item, pending.size_bytes, commits, pending, self._settled)
+        submitted.sender = pending.sender
         commits.enter(submitted)
         pending.at = submitted
 

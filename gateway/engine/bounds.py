@@ -174,6 +174,10 @@ class EngineBounds:
     request_bytes_max: int = limits.REQUEST_BYTES_MAX
     flush_requests: int = 500
     """So many requests do not wait any longer for ``flush.ms``: half of the connections. The other half can send meanwhile."""
+    flush_savings_first_ms: int = 3_600_000
+    """What a topic or journal that is opened may spend at once on flushes that begin before ``flush.ms`` is over: an hour's."""
+    flush_savings_max_ms: int = 86_400_000
+    """The most that it saves: a day's."""
     large_bodies_bytes_max: int = IN_FLIGHT_BYTES * 3 // 4
 
     store_wait_ms_max: int = 10_000

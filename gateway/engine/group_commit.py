@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -37,11 +37,13 @@ AT_ONCE: Final = -inf
 
 @dataclass(slots=True, eq=False)
 class Entry(ABC, Generic[ItemT, OutcomeT]):
-    """An item under way. ``arrived``: in the loop's time, once it is submitted."""
+    """An item under way. ``arrived``: in the loop's time, once it is submitted. ``sender``: whose it is, where somebody waits for
+    the answer."""
 
     item: ItemT
     size_bytes: int
     arrived: float = field(init=False)
+    sender: Hashable = field(init=False, default=None)
 
     @abstractmethod
     def settle(self, outcome: OutcomeT | TidelogError) -> None:
@@ -65,6 +67,8 @@ class Waiting(Generic[ItemT]):
 
     entries: list[Entry[ItemT, Any]] = field(default_factory=list)
     size_bytes: int = 0
+    removals: int = 0
+    """How often one was taken out by its caller."""
 
     def __bool__(self) -> bool:
         return bool(self.entries)
@@ -81,6 +85,7 @@ class Waiting(Generic[ItemT]):
         except ValueError:
             return False
         self.size_bytes -= entry.size_bytes
+        self.removals += 1
         return True
 
     def take(self, count: int) -> list[Entry[ItemT, Any]]:
@@ -239,6 +244,11 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
         return not self._waiting and not self._under_way
 
     @property
+    def waiting(self) -> Waiting[ItemT]:
+        """What no group has taken."""
+        return self._waiting
+
+    @property
     def waiting_count(self) -> int:
         """Items that no group has taken."""
         return len(self._waiting.entries)
@@ -312,8 +322,8 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
             _log.error("the commits of %s met a defect", self._label, exc_info=error)
             self._refuse()
             return
-        if not self._is_due and self._alarm is not None and self._alarm[0] == due:
-            return
+        if not self._is_due and self._alarm is not None and self._alarm[0] <= due:
+            return  # it is looked at again then
         if self._alarm is not None:
             self._alarm[1].cancel()
             self._alarm = None
@@ -327,7 +337,6 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
     def _ring(self) -> None:
         self._alarm = None
         if self._waiting:
-            self._is_due = True
             self._look(asyncio.get_running_loop().time())
 
     def _take(self) -> None:

@@ -29,6 +29,7 @@ from gateway.engine.bounds import (
     FLUSH_BYTES_CAP,
     JOURNAL_FLUSH_BYTES,
 )
+from gateway.engine.early_flush import EarlyFlush
 from gateway.engine.group_commit import AT_ONCE, Group, GroupCommit, Pending, Waiting
 from gateway.engine.journal_peers import JournalPeers, OfferLost
 from gateway.engine.journal_takes import JournalTakes
@@ -64,8 +65,16 @@ class JournalSchedule:
     """
 
     def __init__(
-        self, table: OpenTable[JournalState], ahead: list[Group[Routed, Acknowledgement]], *, requests: int
+        self,
+        table: OpenTable[JournalState],
+        ahead: list[Group[Routed, Acknowledgement]],
+        *,
+        requests: int,
+        early: EarlyFlush,
     ) -> None:
+        self._early = early
+        self._flush_seconds = inf
+        """The least ``flush.ms`` of the first ``_seen`` batches that wait."""
         self._table = table
         self._ahead = ahead
         self._requests = requests
@@ -74,19 +83,20 @@ class JournalSchedule:
         """The deadline of the first ``_seen`` batches that wait."""
 
     def due(self, waiting: Waiting[Any], now: float) -> float:
-        """``flush.ms`` of its topic after a batch came, for the first of them. O(batches that came since)."""
-        del now
+        """``flush.ms`` of its topic after a batch came, for the first of them, or earlier. O(batches that came since)."""
         if len(waiting.entries) >= self._requests or waiting.size_bytes >= JOURNAL_FLUSH_BYTES:
             return AT_ONCE
         if len(waiting.entries) < self._seen:
-            self._seen, self._earliest = 0, inf
+            self._seen, self._earliest, self._flush_seconds = 0, inf, inf
         for pending in waiting.entries[self._seen :]:
             config = pending.item.state.config
             is_full = pending.size_bytes >= config.integer("flush.bytes") or pending.item.batch.is_publication
-            deadline = AT_ONCE if is_full else pending.arrived + config.integer("flush.ms") / 1000
-            self._earliest = min(self._earliest, deadline)
+            flush_seconds = config.integer("flush.ms") / 1000
+            self._flush_seconds = min(self._flush_seconds, flush_seconds)
+            self._earliest = min(self._earliest, AT_ONCE if is_full else pending.arrived + flush_seconds)
         self._seen = len(waiting.entries)
-        return self._earliest
+        early = self._early.due(waiting, now, flush_seconds=self._flush_seconds, is_under_way=bool(self._ahead))
+        return min(early, self._earliest)
 
     def has_room(self, waiting: Waiting[Any]) -> bool:
         """Whether another flush may be encoded beside those that have not ended."""
@@ -95,7 +105,6 @@ class JournalSchedule:
 
     def take(self, waiting: Waiting[Any], now: float) -> int:
         """As many batches as a flush may have, also of topics that it attaches."""
-        del now
         size = count = runs = attached_bytes = 0
         known = self._table.state.topics.by_id
         attached: set[str] = set()
@@ -111,7 +120,8 @@ class JournalSchedule:
             if count and (is_full or count == FLUSH_BATCHES_CAP or runs > JOURNAL_RUNS_MAX):
                 break
             count += 1
-        self._seen, self._earliest = 0, inf
+        self._early.taken(waiting, count, now, 0.0 if self._flush_seconds == inf else self._flush_seconds)
+        self._seen, self._earliest, self._flush_seconds = 0, inf, inf
         return count
 
 
@@ -133,9 +143,11 @@ class JournalWriter:
         self._tail = tail
         self._ahead: list[Group[Routed, Acknowledgement]] = []
         self._notes: list[Entry] = []
+        bounds = access.bounds
+        self._early = EarlyFlush(bounds.flush_savings_first_ms / 1000, bounds.flush_savings_max_ms / 1000)
         self.commits: GroupCommit[Routed, Acknowledgement] = GroupCommit(
             self._flush,
-            schedule=JournalSchedule(table, self._ahead, requests=access.bounds.flush_requests),
+            schedule=JournalSchedule(table, self._ahead, requests=bounds.flush_requests, early=self._early),
             label=table.label,
             waiting_max=BATCHES_WAITING_MAX,
         )
@@ -189,6 +201,7 @@ class JournalWriter:
         finally:
             if group in self._ahead:
                 self._ahead.remove(group)
+            self._early.ended(self.commits.waiting, group.pending)
         group.settle(result)
         self._remember(group, append)
 

@@ -2,7 +2,8 @@
 
 1. A batch is acknowledged only after its commit stands in the store.
 2. A flush begins ``flush.ms`` after its first batch came, or when ``flush.bytes`` are there, or ``flush_requests`` batches, or at
-   once while draining. Batches that arrive while it is encoded and uploaded share the next one (``group_commit``).
+   once while draining; or early, paid from savings (``early_flush``). Batches that arrive while it is encoded and uploaded share
+   the next one (``group_commit``).
 3. Commits go one after another, so each flush is uploaded before its turn, beside those before it, and a large one is also
    encoded beside them. It assumes the offsets that it gets if these all succeed. When one does not, the committer encodes the
    flush anew. A small flush that finds none before it is encoded, uploaded and committed by one thread at one go: changing
@@ -30,6 +31,7 @@ from gateway.engine.bounds import (
     FLUSHES_AHEAD_MAX,
 )
 from gateway.engine.contention import Contention
+from gateway.engine.early_flush import EarlyFlush
 from gateway.engine.group_commit import AT_ONCE, Group, GroupCommit, Waiting
 from gateway.engine.open_table import OpenTable, TableAccess
 from gateway.engine.tail_cache import Original, Originals, TailCache
@@ -71,8 +73,9 @@ class FlushSchedule:
     ``requests``: so many batches do not wait any longer.
     """
 
-    def __init__(self, log: TableLog[TopicState], ahead: list[Flush], *, requests: int) -> None:
+    def __init__(self, log: TableLog[TopicState], ahead: list[Flush], *, requests: int, early: EarlyFlush) -> None:
         self._log = log
+        self._early = early
         self._ahead = ahead
         self._requests = requests
         self._seen = 0
@@ -80,15 +83,16 @@ class FlushSchedule:
         """Whether one of the first ``_seen`` batches that wait is a publication, which waits for none."""
 
     def due(self, waiting: Waiting[Any], now: float) -> float:
-        """``flush.ms`` after the first batch came."""
-        del now
+        """``flush.ms`` after the first batch came, or earlier."""
         is_full = len(waiting.entries) >= self._requests or waiting.size_bytes >= self._flush_bytes()
         if is_full or self._has_publication(waiting):
             return AT_ONCE
         state, first = self._log.state, waiting.entries[0]
         if not state.exists or state.topic_id != first.item.topic_id:
             return AT_ONCE  # it will be refused: no reason to wait for more
-        return first.arrived + state.config.integer("flush.ms") / 1000
+        flush_seconds = self._flush_seconds()
+        early = self._early.due(waiting, now, flush_seconds=flush_seconds, is_under_way=bool(self._ahead))
+        return min(early, first.arrived + flush_seconds)
 
     def has_room(self, waiting: Waiting[Any]) -> bool:
         """Whether another flush may be encoded beside those that have not ended."""
@@ -104,7 +108,6 @@ class FlushSchedule:
 
     def take(self, waiting: Waiting[Any], now: float) -> int:
         """As many batches as a flush may have."""
-        del now
         size = count = 0
         for pending in waiting.entries:
             size += pending.size_bytes
@@ -112,6 +115,7 @@ class FlushSchedule:
                 break
             count += 1
         self._seen, self._is_publishing = 0, False
+        self._early.taken(waiting, count, now, self._flush_seconds())
         return count
 
     def _has_publication(self, waiting: Waiting[Any]) -> bool:
@@ -120,6 +124,9 @@ class FlushSchedule:
         new, self._seen = waiting.entries[self._seen :], len(waiting.entries)
         self._is_publishing = self._is_publishing or any(pending.item.is_publication for pending in new)
         return self._is_publishing
+
+    def _flush_seconds(self) -> float:
+        return self._log.state.config.integer("flush.ms") / 1000
 
     def _flush_bytes(self) -> int:
         return min(self._log.state.config.integer("flush.bytes"), FLUSH_BYTES_CAP)
@@ -143,9 +150,11 @@ class Writer:
         self._flush_count = 0
         self._ahead: list[Flush] = []
         """Flushes that are under way, in the order of their commits."""
+        bounds = access.bounds
+        self._early = EarlyFlush(bounds.flush_savings_first_ms / 1000, bounds.flush_savings_max_ms / 1000)
         self.commits: GroupCommit[Batch, Acknowledgement] = GroupCommit(
             self._flush,
-            schedule=FlushSchedule(table.log, self._ahead, requests=access.bounds.flush_requests),
+            schedule=FlushSchedule(table.log, self._ahead, requests=bounds.flush_requests, early=self._early),
             label=table.label,
             waiting_max=BATCHES_WAITING_MAX,
         )
@@ -192,6 +201,7 @@ class Writer:
         finally:
             if flush in self._ahead:
                 self._ahead.remove(flush)
+            self._early.ended(self.commits.waiting, group.pending)
         group.settle(committed.result)
         self._remember(flush, committed)
 

@@ -306,6 +306,8 @@ def _bounds(settings: Settings) -> EngineBounds:
         waiting_polls_max=settings.waiting_polls_max,
         request_bytes_max=settings.request_bytes_max,
         flush_requests=max(FLUSH_REQUESTS_MIN, settings.connections_max // 2),
+        flush_savings_first_ms=settings.flush_savings_first_ms,
+        flush_savings_max_ms=settings.flush_savings_max_ms,
         journals=settings.journals == "on",
         # The rest is for small requests, which get through beside any number of large ones.
         large_bodies_bytes_max=max(settings.request_bytes_max, settings.in_flight_bytes_max * 3 // 4),

@@ -150,35 +150,33 @@ class Planted:
 _ENGINE = "gateway.engine"
 
 PLANTED: dict[str, Planted] = {
-    "changes what is open": Planted(f"{_ENGINE}.open_journal.OpenJournal.say", _closes_nothing),
-    "leaves without a drain": Planted(f"{_ENGINE}.moving.Moving.drain_whole", _drains_nothing, first_seed=19),
+    "changes what is open": Planted(f"{_ENGINE}.open_journal.OpenJournal.say", _closes_nothing, first_seed=2),
+    "leaves without a drain": Planted(f"{_ENGINE}.moving.Moving.drain_whole", _drains_nothing, first_seed=10),
     "says that it drained": Planted("log_format.journal.drain.Drain.propose", _says_it_drained),
     "shows the table alone": Planted(f"{_ENGINE}.open_topic.OpenTopic.state", property(_sees_the_table_alone)),
     "looks at the table alone": Planted(
-        f"{_ENGINE}.open_topic.OpenTopic.fresh", _looks_at_the_table_alone, first_seed=12
+        f"{_ENGINE}.open_topic.OpenTopic.fresh", _looks_at_the_table_alone, first_seed=0
     ),
-    "believes a topic open": Planted(f"{_ENGINE}.open_topic.is_open", _believes_it_open, first_seed=12),
+    "believes a topic open": Planted(f"{_ENGINE}.open_topic.is_open", _believes_it_open, first_seed=101),
     "shows records in another place": Planted(f"{_ENGINE}.journal_writer.placed_flush", _shifts_a_flush),
     "acknowledges when the object is up": Planted(
-        f"{_ENGINE}.journal_writer.JournalWriter._commit", _settles_before_the_commit, first_seed=30
+        f"{_ENGINE}.journal_writer.JournalWriter._commit", _settles_before_the_commit, first_seed=13
     ),
-    "skips re-validation": Planted("log_format.journal.append.JournalAppend.propose", _proposes_once, first_seed=31),
+    "skips re-validation": Planted("log_format.journal.append.JournalAppend.propose", _proposes_once, first_seed=3),
     "drains no transactions": Planted(
-        "log_format.journal.drain.Drain._applied", _drains_no_transactions, FAULTY, first_seed=74
+        "log_format.journal.drain.Drain._applied", _drains_no_transactions, FAULTY, first_seed=30
     ),
-    "drains no producers": Planted("log_format.journal.drain.Drain._stamped", _drains_no_producers, first_seed=204),
-    "overtakes never": Planted(f"{_ENGINE}.moving.Moving._overtake", _overtakes_never, FAULTY, first_seed=73),
-    "begins at number one": Planted(f"{_ENGINE}.moving.Moving._new_place", _begins_at_one, DOZING, first_seed=33),
+    "drains no producers": Planted("log_format.journal.drain.Drain._stamped", _drains_no_producers, first_seed=24),
+    "overtakes never": Planted(f"{_ENGINE}.moving.Moving._overtake", _overtakes_never, FAULTY, first_seed=8),
+    "begins at number one": Planted(f"{_ENGINE}.moving.Moving._new_place", _begins_at_one, DOZING, first_seed=401),
     "releases what is closed": Planted(
-        "gateway.journals.upkeep.JournalUpkeep._release", _releases_the_closed, DOZING, first_seed=60
+        "gateway.journals.upkeep.JournalUpkeep._release", _releases_the_closed, DOZING, first_seed=159
     ),
-    "keeps the number": Planted("log_format.topic.attachment.Attachment.following", _keeps_the_number, first_seed=8),
+    "keeps the number": Planted("log_format.topic.attachment.Attachment.following", _keeps_the_number, first_seed=0),
     "fetches whatever has the name": Planted(
         "gateway.routes.fetch.FetchFrom", _reads_whatever_has_the_name, RENEWED, first_seed=9
     ),
-    "appends beside a journal": Planted(
-        "log_format.topic.append.Append._judge", _appends_wherever_it_is, first_seed=17
-    ),
+    "appends beside a journal": Planted("log_format.topic.append.Append._judge", _appends_wherever_it_is, first_seed=3),
 }
 
 

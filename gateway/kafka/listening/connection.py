@@ -15,6 +15,7 @@ import logging
 import time
 from collections import deque
 from dataclasses import dataclass
+from itertools import count
 from typing import Final
 
 from kio.schema.errors import ErrorCode as KafkaError
@@ -61,6 +62,8 @@ PRODUCE: Final = 0
 ADMINISTERING_ACCESS: Final = frozenset({29, 30, 31, 48, 49})
 """ACLs and quotas are not counted, so that a quota that is too small can be mended."""
 _log = logging.getLogger("gateway.kafka")
+_numbers: Final = count(1)
+"""One for each connection."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -89,6 +92,7 @@ class KafkaConnection:
         calls: Calls,
         metrics: KafkaMetrics,
     ) -> None:
+        self._number = next(_numbers)
         self._frames = frames
         self._gateway = gateway
         self._session = session
@@ -245,7 +249,7 @@ class KafkaConnection:
             self._remembered.prepared.add((head.key, head.version))
         request = read_request(head, frame, self._last_header)
         call = self._call(head, request.client_id, reservation)
-        begin_call()
+        begin_call(self._number)
         size, body = len(frame), request.body
         del frame, request  # a handler lets the bytes go as early as it can
         outcome = await served.handle(call, body)

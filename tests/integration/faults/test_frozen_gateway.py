@@ -43,7 +43,8 @@ def forwarded(gateway: GatewayProcess, outcome: str) -> float:
 @pytest.fixture
 def three(tmp_path: Path, start_gateway: StartGateway) -> list[GatewayProcess]:
     """The first is the one that will stand still."""
-    gateways = [start_gateway(str(tmp_path / "store")) for _ in range(3)]
+    # Flushes that always wait for flush.ms: a request's time is then the test's to choose.
+    gateways = [start_gateway(str(tmp_path / "store"), "--flush-savings-max-ms", "0") for _ in range(3)]
     assert know_each_other(gateways)
     return gateways
 

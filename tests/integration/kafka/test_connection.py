@@ -106,7 +106,8 @@ def test_two_thousand_batches_of_a_connection_wait_side_by_side(tmp_path: Path) 
     """One librdkafka producer of many topics sends each alone: a window of fewer would be its records for each flush."""
     frame = framed(PRODUCE, 9, 1, **produced("window", batch_of(b"x" * 1000)))
     # Half of its connections' requests begin a flush: of fewer connections these would not wait.
-    with kafka_gateway("memory://window", tmp_path / "log", "--connections-max", "8000") as gateway:
+    settings = ("--connections-max", "8000", "--flush-savings-max-ms", "0")
+    with kafka_gateway("memory://window", tmp_path / "log", *settings) as gateway:
         gateway.topic("window", 1, flush_ms=60_000)
         ends = time.monotonic() + 30
         with Wire(gateway.kafka) as wire:

@@ -38,7 +38,7 @@ def test_a_principal_that_fills_its_share_holds_up_no_other(tmp_path: Path) -> N
     principal's batch is answered before that flush."""
     path, first = bootstrap_file(tmp_path)
     bounds = ("--in-flight-bytes-max", str(4 * MEBIBYTE), "--request-bytes-max", str(2 * MEBIBYTE))
-    settings = ("--auth", "on", "--bootstrap-token-file", str(path), *bounds)
+    settings = ("--auth", "on", "--bootstrap-token-file", str(path), "--flush-savings-max-ms", "0", *bounds)
     with kafka_gateway("memory://memory", tmp_path / "log", *settings) as gateway:
         secured = Secured(gateway.url, first)
         late, soon = secured.admin.topic(flush_ms=FLUSH_MS, flush_bytes=64 * MEBIBYTE), secured.admin.topic()

@@ -1,0 +1,157 @@
+"""When a flush may begin before ``flush.ms`` is over.
+
+A flush costs ``flush.ms`` of time. A queue earns time as it goes by, saves what it does not spend, and pays an early flush from
+that. So in the long run it has no more flushes than one each ``flush.ms``.
+
+An early flush helps a sender that waits for an answer. It helps nobody beside senders that go on sending. So it begins when no
+flush is under way, and
+
+1. every sender of the last ``flush.ms`` has as many batches waiting as it had when it last waited for an answer. Of one that sent
+   more while its batches were committed, twice as many are expected: a sender that streams soon waits for the timer;
+2. or nothing has come for ``QUIET_SECONDS_MIN``, and for ``QUIET_GAPS`` times as long as between two batches.
+
+A sender is a connection. Batches without one (the audit, the publisher of delayed records) never begin a flush early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Final
+
+from gateway.engine.group_commit import AT_ONCE, Entry, Waiting
+
+QUIET_SECONDS_MIN: Final = 0.02
+"""Longer than a client takes to send its next request behind an answer, as a rule."""
+QUIET_GAPS: Final = 6
+SENDERS_MAX: Final = 256
+"""Of one queue. Among more of them there is always one that sends: the timer gathers."""
+_OLD_GAPS: Final = 7 / 8
+"""What the gaps so far count in their mean, beside the newest."""
+
+
+@dataclass(slots=True)
+class _Sender:
+    """``window``: batches that it has under way when it waits for an answer."""
+
+    arrived: float = 0.0
+    window: int = 1
+    waiting: int = 0
+    under_way: int = 0
+
+    @property
+    def lacks(self) -> bool:
+        """Whether it may send more before it waits for an answer."""
+        return self.waiting < self.window
+
+
+class EarlyFlush:
+    """For one queue. ``first_seconds``: its savings at first; ``seconds_max``: the most that it saves.
+
+    Times are the event loop's, in seconds.
+    """
+
+    __slots__ = (
+        "_arrived",
+        "_crowded_at",
+        "_gap",
+        "_lacking",
+        "_removals",
+        "_saved",
+        "_saved_at",
+        "_seconds_max",
+        "_seen",
+        "_senders",
+    )
+
+    def __init__(self, first_seconds: float, seconds_max: float) -> None:
+        self._saved = min(first_seconds, seconds_max)
+        self._saved_at = inf
+        self._seconds_max = seconds_max
+        self._senders: dict[Hashable, _Sender] = {}
+        """Least recently heard of first."""
+        self._lacking = 0
+        self._crowded_at = -inf
+        """When a sender came that found no room here."""
+        self._seen = self._removals = 0
+        self._arrived = -inf
+        self._gap = 0.0
+
+    def saved_seconds(self, now: float) -> float:
+        """What is left, and what was earned since the last flush."""
+        return min(self._seconds_max, self._saved + max(0.0, now - self._saved_at))
+
+    def due(self, waiting: Waiting[Any], now: float, *, flush_seconds: float, is_under_way: bool) -> float:
+        """When a flush of what waits may begin early; infinity where it may not."""
+        self._notice(waiting, now - flush_seconds)
+        is_crowded = self._crowded_at > now - flush_seconds
+        if is_under_way or is_crowded or not self._senders or self.saved_seconds(now) < flush_seconds:
+            return inf
+        if not self._lacking:
+            return AT_ONCE
+        return self._arrived + max(QUIET_SECONDS_MIN, QUIET_GAPS * self._gap)
+
+    def taken(self, waiting: Waiting[Any], count: int, now: float, flush_seconds: float) -> None:
+        """Pay for a flush of the first ``count``, early or not. Nothing is owed."""
+        self._notice(waiting, -inf)
+        self._saved = max(0.0, self.saved_seconds(now) - flush_seconds)
+        self._saved_at = now
+        self._seen -= count
+        for entry in waiting.entries[:count]:
+            if (sender := self._senders.get(entry.sender)) is not None:
+                self._lacking -= sender.lacks
+                sender.waiting -= 1
+                sender.under_way += 1
+                self._lacking += sender.lacks
+
+    def ended(self, waiting: Waiting[Any], entries: Sequence[Entry[Any, Any]]) -> None:
+        """Learn from a flush of these that has ended how much their senders have under way when they wait. ``waiting``: what came
+        since it was taken."""
+        self._notice(waiting, -inf)
+        counts: dict[Hashable, int] = {}
+        for entry in entries:
+            counts[entry.sender] = counts.get(entry.sender, 0) + 1
+        for key, count in counts.items():
+            if (sender := self._senders.get(key)) is not None:
+                self._lacking -= sender.lacks
+                sender.under_way -= count
+                more = sender.waiting + sender.under_way
+                sender.window = 2 * (count + more) if more else count
+                self._lacking += sender.lacks
+
+    def _notice(self, waiting: Waiting[Any], oldest: float) -> None:
+        """Take in the entries that came since, and forget the senders that were not heard of since ``oldest``."""
+        if waiting.removals != self._removals:
+            self._removals, self._seen = waiting.removals, 0
+            for sender in self._senders.values():
+                sender.waiting = 0
+            self._lacking = len(self._senders)
+        for number, entry in enumerate(waiting.entries[self._seen :], self._seen):
+            if entry.sender is not None:
+                self._arrive(entry, is_first=not number)
+        self._seen = len(waiting.entries)
+        while self._senders:
+            key, sender = next(iter(self._senders.items()))
+            if sender.arrived >= oldest or sender.waiting or sender.under_way:
+                break
+            self._lacking -= sender.lacks
+            del self._senders[key]
+
+    def _arrive(self, entry: Entry[Any, Any], *, is_first: bool) -> None:
+        """Take in an entry. ``is_first``: no other waits, so it came as soon as its sender had an answer, or anew."""
+        if not is_first:
+            self._gap = _OLD_GAPS * self._gap + (1 - _OLD_GAPS) * max(0.0, entry.arrived - self._arrived)
+        self._arrived = entry.arrived
+        sender = self._senders.pop(entry.sender, None)
+        if sender is None:
+            if len(self._senders) >= SENDERS_MAX:
+                self._crowded_at = entry.arrived
+                return
+            sender = _Sender()
+            self._lacking += 1
+        self._senders[entry.sender] = sender
+        self._lacking -= sender.lacks
+        sender.arrived = entry.arrived
+        sender.waiting += 1
+        self._lacking += sender.lacks

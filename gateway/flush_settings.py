@@ -1,0 +1,25 @@
+"""The settings of flushes that begin before ``flush.ms`` is over; part of ``gateway.settings``."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field
+
+_HOUR_MS = 3_600_000
+
+
+class FlushSettings(BaseModel):
+    """Each field says what changing it does."""
+
+    flush_savings_first_ms: int = Field(
+        default=_HOUR_MS,
+        ge=0,
+        le=366 * 24 * _HOUR_MS,
+        description="What a topic or journal that is opened may spend on flushes that begin before its flush.ms is over, where"
+        " senders wait for an answer. Each flush costs flush.ms; what is not spent is saved.",
+    )
+    flush_savings_max_ms: int = Field(
+        default=24 * _HOUR_MS,
+        ge=0,
+        le=366 * 24 * _HOUR_MS,
+        description="The most that it saves. 0: every flush waits for flush.ms.",
+    )
