@@ -21,6 +21,7 @@ from math import inf
 from typing import Any, Final
 
 from gateway.engine.group_commit import AT_ONCE, Entry, Waiting
+from gateway.engine.savings_watch import SAID_AGAIN_SECONDS, FlushReason, tell_spent
 
 QUIET_SECONDS_MIN: Final = 0.02
 """Longer than a client takes to send its next request behind an answer, as a rule."""
@@ -47,15 +48,20 @@ class _Sender:
 
 
 class EarlyFlush:
-    """For one queue. ``first_seconds``: its savings at first; ``seconds_max``: the most that it saves.
+    """For one queue. ``first_seconds``: its savings at first; ``seconds_max``: the most that it saves; ``label`` names it in the
+    log.
 
     Times are the event loop's, in seconds.
     """
 
     __slots__ = (
+        "__weakref__",
         "_arrived",
         "_crowded_at",
+        "_flush_seconds",
         "_gap",
+        "_is_short",
+        "_label",
         "_lacking",
         "_removals",
         "_saved",
@@ -63,9 +69,10 @@ class EarlyFlush:
         "_seconds_max",
         "_seen",
         "_senders",
+        "_told_at",
     )
 
-    def __init__(self, first_seconds: float, seconds_max: float) -> None:
+    def __init__(self, first_seconds: float, seconds_max: float, label: str) -> None:
         self._saved = min(first_seconds, seconds_max)
         self._saved_at = inf
         self._seconds_max = seconds_max
@@ -77,24 +84,51 @@ class EarlyFlush:
         self._seen = self._removals = 0
         self._arrived = -inf
         self._gap = 0.0
+        self._label = label
+        self._told_at = -inf
+        self._flush_seconds = 0.0
+        """What the last flush cost."""
+        self._is_short = False
+        """Whether what waits would have begun a flush, but for the savings."""
 
     def saved_seconds(self, now: float) -> float:
         """What is left, and what was earned since the last flush."""
         return min(self._seconds_max, self._saved + max(0.0, now - self._saved_at))
 
+    def is_spent(self, now: float) -> bool:
+        """Whether the timer is back: not even two flushes are saved, about what comes in while one waits for it."""
+        return self.saved_seconds(now) < 2 * self._flush_seconds
+
     def due(self, waiting: Waiting[Any], now: float, *, flush_seconds: float, is_under_way: bool) -> float:
         """When a flush of what waits may begin early; infinity where it may not."""
         self._notice(waiting, now - flush_seconds)
         is_crowded = self._crowded_at > now - flush_seconds
-        if is_under_way or is_crowded or not self._senders or self.saved_seconds(now) < flush_seconds:
+        if is_under_way or is_crowded or not self._senders:
+            return inf
+        if self.saved_seconds(now) < flush_seconds:
+            self._is_short = True
             return inf
         if not self._lacking:
             return AT_ONCE
         return self._arrived + max(QUIET_SECONDS_MIN, QUIET_GAPS * self._gap)
 
+    def reason(self, timer_at: float, now: float) -> FlushReason:
+        """Why a flush begins now that is not full. ``timer_at``: when it would have begun at the latest."""
+        if timer_at <= now:
+            return "timer"
+        if not self._senders:
+            return "drain"
+        return "quiet" if self._lacking else "senders_wait"
+
     def taken(self, waiting: Waiting[Any], count: int, now: float, flush_seconds: float) -> None:
         """Pay for a flush of the first ``count``, early or not. Nothing is owed."""
         self._notice(waiting, -inf)
+        is_told = now - self._told_at < SAID_AGAIN_SECONDS or not self._seconds_max
+        if self._is_short and not is_told and now >= waiting.entries[0].arrived + flush_seconds:
+            self._told_at = now
+            tell_spent(self._label, flush_seconds)
+        self._is_short = False
+        self._flush_seconds = flush_seconds
         self._saved = max(0.0, self.saved_seconds(now) - flush_seconds)
         self._saved_at = now
         self._seen -= count

@@ -34,6 +34,7 @@ from gateway.engine.group_commit import AT_ONCE, Group, GroupCommit, Pending, Wa
 from gateway.engine.journal_peers import JournalPeers, OfferLost
 from gateway.engine.journal_takes import JournalTakes
 from gateway.engine.open_table import OpenTable, ResultT, TableAccess
+from gateway.engine.savings_watch import FlushReason, SavingsWatch
 from gateway.engine.tail_cache import TailCache
 from gateway.engine.writer import Acknowledgement
 from log_format.delta.change import TableChange
@@ -71,8 +72,10 @@ class JournalSchedule:
         *,
         requests: int,
         early: EarlyFlush,
+        watch: SavingsWatch,
     ) -> None:
         self._early = early
+        self._watch = watch
         self._flush_seconds = inf
         """The least ``flush.ms`` of the first ``_seen`` batches that wait."""
         self._table = table
@@ -81,20 +84,27 @@ class JournalSchedule:
         self._seen = 0
         self._earliest = inf
         """The deadline of the first ``_seen`` batches that wait."""
+        self._at_once: FlushReason | None = None
+        """Why one of them does not wait."""
 
     def due(self, waiting: Waiting[Any], now: float) -> float:
         """``flush.ms`` of its topic after a batch came, for the first of them, or earlier. O(batches that came since)."""
         if len(waiting.entries) >= self._requests or waiting.size_bytes >= JOURNAL_FLUSH_BYTES:
             return AT_ONCE
         if len(waiting.entries) < self._seen:
-            self._seen, self._earliest, self._flush_seconds = 0, inf, inf
+            self._forget()
         for pending in waiting.entries[self._seen :]:
             config = pending.item.state.config
-            is_full = pending.size_bytes >= config.integer("flush.bytes") or pending.item.batch.is_publication
+            if pending.item.batch.is_publication:
+                self._at_once = "publication"
+            elif pending.size_bytes >= config.integer("flush.bytes"):
+                self._at_once = "size"
             flush_seconds = config.integer("flush.ms") / 1000
             self._flush_seconds = min(self._flush_seconds, flush_seconds)
-            self._earliest = min(self._earliest, AT_ONCE if is_full else pending.arrived + flush_seconds)
+            self._earliest = min(self._earliest, pending.arrived + flush_seconds)
         self._seen = len(waiting.entries)
+        if self._at_once is not None:
+            return AT_ONCE
         early = self._early.due(waiting, now, flush_seconds=self._flush_seconds, is_under_way=bool(self._ahead))
         return min(early, self._earliest)
 
@@ -105,6 +115,8 @@ class JournalSchedule:
 
     def take(self, waiting: Waiting[Any], now: float) -> int:
         """As many batches as a flush may have, also of topics that it attaches."""
+        is_full = len(waiting.entries) >= self._requests or waiting.size_bytes >= JOURNAL_FLUSH_BYTES
+        self._watch.began("size" if is_full else self._at_once or self._early.reason(self._earliest, now))
         size = count = runs = attached_bytes = 0
         known = self._table.state.topics.by_id
         attached: set[str] = set()
@@ -121,8 +133,11 @@ class JournalSchedule:
                 break
             count += 1
         self._early.taken(waiting, count, now, 0.0 if self._flush_seconds == inf else self._flush_seconds)
-        self._seen, self._earliest, self._flush_seconds = 0, inf, inf
+        self._forget()
         return count
+
+    def _forget(self) -> None:
+        self._seen, self._earliest, self._flush_seconds, self._at_once = 0, inf, inf, None
 
 
 class JournalWriter:
@@ -144,10 +159,18 @@ class JournalWriter:
         self._ahead: list[Group[Routed, Acknowledgement]] = []
         self._notes: list[Entry] = []
         bounds = access.bounds
-        self._early = EarlyFlush(bounds.flush_savings_first_ms / 1000, bounds.flush_savings_max_ms / 1000)
+        self.early = EarlyFlush(
+            bounds.flush_savings_first_ms / 1000, bounds.flush_savings_max_ms / 1000, label=table.label
+        )
+        access.metrics.savings.opened("journals", self.early)
         self.commits: GroupCommit[Routed, Acknowledgement] = GroupCommit(
             self._flush,
-            schedule=JournalSchedule(table, self._ahead, requests=bounds.flush_requests, early=self._early),
+            schedule=JournalSchedule(
+                *(table, self._ahead),
+                requests=bounds.flush_requests,
+                early=self.early,
+                watch=access.metrics.savings,
+            ),
             label=table.label,
             waiting_max=BATCHES_WAITING_MAX,
         )
@@ -201,7 +224,7 @@ class JournalWriter:
         finally:
             if group in self._ahead:
                 self._ahead.remove(group)
-            self._early.ended(self.commits.waiting, group.pending)
+            self.early.ended(self.commits.waiting, group.pending)
         group.settle(result)
         self._remember(group, append)
 

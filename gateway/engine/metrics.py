@@ -6,6 +6,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from gateway.engine.savings_watch import SavingsWatch
 from gateway.seconds import ObservedOfMany
 
 _BYTES: Final = tuple(float(1 << power) for power in range(8, 27, 2))
@@ -32,6 +33,7 @@ class EngineMetrics:
             *(self.commit_seconds, self.commit_attempts, self.acknowledgement_seconds),
         ):
             registry.register(each)
+        self.savings = SavingsWatch(registry)
         self.flush_failures = Counter(
             "tidelog_flush_failures", "Flushes that were not acknowledged.", ("error_code",), registry=registry
         )

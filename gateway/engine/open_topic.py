@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from gateway.engine.appending import Appending, PendingBatch
 from gateway.engine.bounds import PARTITION_STATE_BYTES, TOPIC_BYTES
+from gateway.engine.early_flush import EarlyFlush
 from gateway.engine.expired import ExpiredOnArrival
 from gateway.engine.foreign_watch import ForeignWatch
 from gateway.engine.maintenance_watch import MaintenanceWatch
@@ -116,6 +117,13 @@ class OpenTopic(OpenTable[TopicState]):
         if self._writer is None:
             self._writer = Writer(self, self._access, tail=self._parts.tail, contended=self._parts.contended)
         return self._writer
+
+    @property
+    def savings(self) -> EarlyFlush | None:
+        """What it, or its journal, has saved for early flushes; None: this gateway has written nothing to it."""
+        if (journal := self.journal) is not None:
+            return journal.writer.early
+        return None if self._writer is None else self._writer.early
 
     def take_counts(self) -> tuple[int, int]:
         """Bytes of the batches that came, and flushes of its own begun, since this was last called."""

@@ -34,6 +34,7 @@ from gateway.engine.contention import Contention
 from gateway.engine.early_flush import EarlyFlush
 from gateway.engine.group_commit import AT_ONCE, Group, GroupCommit, Waiting
 from gateway.engine.open_table import OpenTable, TableAccess
+from gateway.engine.savings_watch import FlushReason, SavingsWatch
 from gateway.engine.tail_cache import Original, Originals, TailCache
 from log_format.delta.committer import Committed, Committer
 from log_format.delta.log import TableLog
@@ -73,8 +74,17 @@ class FlushSchedule:
     ``requests``: so many batches do not wait any longer.
     """
 
-    def __init__(self, log: TableLog[TopicState], ahead: list[Flush], *, requests: int, early: EarlyFlush) -> None:
+    def __init__(
+        self,
+        log: TableLog[TopicState],
+        ahead: list[Flush],
+        *,
+        requests: int,
+        early: EarlyFlush,
+        watch: SavingsWatch,
+    ) -> None:
         self._log = log
+        self._watch = watch
         self._early = early
         self._ahead = ahead
         self._requests = requests
@@ -84,15 +94,11 @@ class FlushSchedule:
 
     def due(self, waiting: Waiting[Any], now: float) -> float:
         """``flush.ms`` after the first batch came, or earlier."""
-        is_full = len(waiting.entries) >= self._requests or waiting.size_bytes >= self._flush_bytes()
-        if is_full or self._has_publication(waiting):
+        if self._at_once(waiting) is not None:
             return AT_ONCE
-        state, first = self._log.state, waiting.entries[0]
-        if not state.exists or state.topic_id != first.item.topic_id:
-            return AT_ONCE  # it will be refused: no reason to wait for more
         flush_seconds = self._flush_seconds()
         early = self._early.due(waiting, now, flush_seconds=flush_seconds, is_under_way=bool(self._ahead))
-        return min(early, first.arrived + flush_seconds)
+        return min(early, waiting.entries[0].arrived + flush_seconds)
 
     def has_room(self, waiting: Waiting[Any]) -> bool:
         """Whether another flush may be encoded beside those that have not ended."""
@@ -108,6 +114,8 @@ class FlushSchedule:
 
     def take(self, waiting: Waiting[Any], now: float) -> int:
         """As many batches as a flush may have."""
+        timer_at = waiting.entries[0].arrived + self._flush_seconds()
+        self._watch.began(self._at_once(waiting) or self._early.reason(timer_at, now))
         size = count = 0
         for pending in waiting.entries:
             size += pending.size_bytes
@@ -117,6 +125,17 @@ class FlushSchedule:
         self._seen, self._is_publishing = 0, False
         self._early.taken(waiting, count, now, self._flush_seconds())
         return count
+
+    def _at_once(self, waiting: Waiting[Any]) -> FlushReason | None:
+        """Why what waits is flushed at once, whoever sent it; None: it is not."""
+        if len(waiting.entries) >= self._requests or waiting.size_bytes >= self._flush_bytes():
+            return "size"
+        if self._has_publication(waiting):
+            return "publication"
+        state = self._log.state
+        if not state.exists or state.topic_id != waiting.entries[0].item.topic_id:
+            return "refused"  # no reason to wait for more
+        return None
 
     def _has_publication(self, waiting: Waiting[Any]) -> bool:
         if len(waiting.entries) < self._seen:
@@ -151,10 +170,18 @@ class Writer:
         self._ahead: list[Flush] = []
         """Flushes that are under way, in the order of their commits."""
         bounds = access.bounds
-        self._early = EarlyFlush(bounds.flush_savings_first_ms / 1000, bounds.flush_savings_max_ms / 1000)
+        self.early = EarlyFlush(
+            bounds.flush_savings_first_ms / 1000, bounds.flush_savings_max_ms / 1000, label=table.label
+        )
+        access.metrics.savings.opened("topics", self.early)
         self.commits: GroupCommit[Batch, Acknowledgement] = GroupCommit(
             self._flush,
-            schedule=FlushSchedule(table.log, self._ahead, requests=bounds.flush_requests, early=self._early),
+            schedule=FlushSchedule(
+                *(table.log, self._ahead),
+                requests=bounds.flush_requests,
+                early=self.early,
+                watch=access.metrics.savings,
+            ),
             label=table.label,
             waiting_max=BATCHES_WAITING_MAX,
         )
@@ -201,7 +228,7 @@ class Writer:
         finally:
             if flush in self._ahead:
                 self._ahead.remove(flush)
-            self._early.ended(self.commits.waiting, group.pending)
+            self.early.ended(self.commits.waiting, group.pending)
         group.settle(committed.result)
         self._remember(flush, committed)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Final, Literal, NotRequired, cast
 
@@ -125,7 +126,11 @@ class TopicPartition(TypedDict):
 
 
 class CommitPlace(TypedDict):
-    """Whether the topic has its own commits or goes by a journal, since when and why; how far its table is behind that."""
+    """Whether the topic has its own commits or goes by a journal, since when and why; how far its table is behind that.
+
+    Where one topic was asked for, and this gateway has written to it: what is saved here for flushes that begin before `flush.ms`
+    is over, and whether that is spent, so that flushes wait for it.
+    """
 
     mode: Literal["own", "shared"]
     journal: int | None
@@ -133,6 +138,8 @@ class CommitPlace(TypedDict):
     reason: str
     undrained_records: fields.Count
     drained_until_ms: fields.Timestamp
+    flush_savings_ms: NotRequired[fields.Count]
+    savings_spent: NotRequired[bool]
 
 
 class Foreign(TypedDict):
@@ -242,8 +249,17 @@ async def list_topics(request: Request, query: Annotated[TopicListQuery, Query()
 async def describe_topic(request: Request, topic: fields.TopicPath) -> ASGIApp:
     """Describe a topic: its partitions, its settings, its table."""
     state = await engine_of(request).administration.describe(topic)
-    size_bytes = _described_bytes(state.partition_count)
-    return await held_json(request, lambda: _described(request, state), size_bytes=size_bytes)
+    known = engine_of(request).topics.known(topic)
+    savings, now = None if known is None else known.savings, time.monotonic()
+
+    def made() -> Topic:
+        described = _described(request, state)
+        if savings is not None:
+            described["commit"]["flush_savings_ms"] = int(savings.saved_seconds(now) * 1000)
+            described["commit"]["savings_spent"] = savings.is_spent(now)
+        return described
+
+    return await held_json(request, made, size_bytes=_described_bytes(state.partition_count))
 
 
 @router.patch(

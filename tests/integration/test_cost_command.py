@@ -42,6 +42,8 @@ def test_a_topic_and_all_topics(tmp_path: Path, start_gateway: StartGateway) -> 
         assert one["dollars"] == pytest.approx(one["requests_dollars"] + one["storage_dollars"], abs=0.02)
         assert one["stored_bytes"] > 0
         assert one["prices_checked"]
+    assert topic["flushes_per_second_max"] == 50
+    assert topic["flushes_dollars_max"] == pytest.approx(2 * 50 * 730 * 3.6 * 0.005, rel=0.01)
     assert {row["of"] for row in topic["requests"]} <= {"segment", "commit", "checkpoint"}
     assert "heartbeat" in {row["of"] for row in everything["requests"]}
     program = [sys.executable, "-m", "tidelog", "cost", "--url", gateway.url]

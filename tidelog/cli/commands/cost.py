@@ -12,7 +12,7 @@ import typer
 
 from tidelog.admin import Admin
 from tidelog.calls.metrics import metrics_page
-from tidelog.cli.cost.estimate import Counts, Estimate, counts_of, estimated, of_topic
+from tidelog.cli.cost.estimate import Counts, Estimate, FlushBound, counts_of, estimated, flush_bound, of_topic
 from tidelog.cli.cost.prices import CHECKED, PRICES, SOURCE
 from tidelog.cli.terminal.admin_call import AdminCall
 from tidelog.cli.terminal.console import CommandFailed, output, print_json
@@ -59,7 +59,8 @@ def cost(
         else:
             commits = after[0].table_version - before[0].table_version
             found = of_topic(requests, commits, passed_s, stored_bytes)
-        _show(found, call.as_json, shares_journal=topic is not None and after[0].commit.journal is not None)
+        bound = flush_bound(after, len(urls))
+        _show(found, bound, call.as_json, shares_journal=topic is not None and after[0].commit.journal is not None)
 
 
 def _topics(admin: Admin, topic: str | None) -> Sequence[Topic]:
@@ -88,7 +89,7 @@ def _counted(urls: Sequence[str], token_file: Path | None, timeout_ms: float, se
     return after - before, ended - began
 
 
-def _show(found: Estimate, as_json: bool, *, shares_journal: bool) -> None:
+def _show(found: Estimate, bound: FlushBound | None, as_json: bool, *, shares_journal: bool) -> None:
     if as_json:
         print_json(
             {
@@ -107,6 +108,8 @@ def _show(found: Estimate, as_json: bool, *, shares_journal: bool) -> None:
                 "storage_dollars": round(found.storage_dollars, 2),
                 "dollars": round(found.dollars, 2),
                 "shares_journal": shares_journal,
+                "flushes_per_second_max": None if bound is None else round(bound.per_second, 4),
+                "flushes_dollars_max": None if bound is None else round(bound.dollars, 2),
                 "prices": PRICES,
                 "prices_checked": CHECKED,
             }
@@ -121,4 +124,11 @@ def _show(found: Estimate, as_json: bool, *, shares_journal: bool) -> None:
     console.print(rows)
     if shares_journal:
         console.print("\nIts records go to a journal, which it shares: --all has that. Here are its drains only.")
+    if bound is not None:
+        console.print(
+            f"\nFlushes that begin early add nothing to what flush.ms allows: {bound.per_second:,.2f} flushes a second on"
+            f" average, ${bound.dollars:,.2f} a month for their two PUTs. What is saved, a day's at most, may come on top once."
+            " Flushes of flush.bytes are begun whatever flush.ms is.",
+            markup=False,
+        )
     console.print(f"\nS3 Standard in us-east-1, prices of {CHECKED} ({SOURCE}).", markup=False)

@@ -215,6 +215,8 @@ def _show(topic: Topic, as_json: bool) -> None:
     console.print(f"created  {time_text(topic.created_at)}", markup=False)
     console.print(f"table    {topic.table_uri} (version {topic.table_version})", markup=False)
     console.print(f"commits  {_commits(topic.commit)}", markup=False)
+    if topic.commit.flush_savings_ms is not None:
+        console.print(f"flushes  {_flushes(topic.commit)}", markup=False)
     settings = table("setting", "value", "default")
     for name, value in {**{each: SETTINGS[each].default for each in SETTINGS}, **topic.config}.items():
         default = SETTINGS[name].default if name in SETTINGS else None
@@ -238,6 +240,15 @@ def _commits(commit: TopicCommit) -> str:
         return said
     behind = counted(commit.undrained_records, "record")
     return f"{said}; {behind} not in the table yet, since {time_text(commit.drained_until_ms)}"
+
+
+def _flushes(commit: TopicCommit) -> str:
+    """When they begin, and what is saved for that."""
+    saved_ms = (commit.flush_savings_ms or 0) // 1000 * 1000
+    saved = f"saved: {in_words('flush.ms', saved_ms)} ms, at the gateway that was asked"
+    if commit.savings_spent:
+        return f"wait for flush.ms: what was saved for early ones is spent until senders pause ({saved})"
+    return f"begin at once where all who send wait ({saved})"
 
 
 def _differences(topic: Topic, partitions: int, settings: Mapping[str, int | str]) -> str:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from log_format.topic.config import SETTINGS
 from tidelog.cli.cost.prices import PRICES, SECONDS, request_dollars
+from tidelog.types.topic import Topic
 
 Counts = Counter[tuple[str, str]]
 """Requests by kind (PUT, GET, …) and by what the object is."""
@@ -59,6 +61,36 @@ class Estimate:
 def counts_of(page: str) -> Counts:
     """The counts on a gateway's page of metrics."""
     return Counter({(kind, of): int(float(count)) for kind, of, count in _SAMPLE.findall(page)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlushBound:
+    """How many flushes ``flush.ms`` allows on average, early ones included, and what their PUTs cost a month."""
+
+    per_second: float
+
+    @property
+    def dollars(self) -> float:
+        """A segment and a commit for each."""
+        return 2 * self.per_second * SECONDS * request_dollars("PUT")
+
+
+def flush_bound(topics: Iterable[Topic], gateways: int) -> FlushBound | None:
+    """The bound of these topics and of the journals that they are at; None where one has none (``flush.ms`` 0).
+
+    Each gateway flushes to a journal by itself, and each of a topic's ``owners`` to the topic.
+    """
+    own, journals = 0.0, dict[int, float]()
+    for topic in topics:
+        flush_ms = int(topic.config.get("flush.ms", SETTINGS["flush.ms"].default))
+        if not flush_ms:
+            return None
+        per_second, journal = 1000 / flush_ms, topic.commit.journal
+        if journal is None:
+            own += per_second * min(gateways, int(topic.config.get("owners", 1)))
+        else:
+            journals[journal] = max(per_second, journals.get(journal, 0.0))
+    return FlushBound(per_second=own + gateways * sum(journals.values()))
 
 
 def estimated(requests: Counts, seconds: float, stored_bytes: int) -> Estimate:

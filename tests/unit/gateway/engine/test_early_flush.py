@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
+import time
 from collections.abc import Awaitable, Callable
 from statistics import median
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from gateway.engine.early_flush import QUIET_SECONDS_MIN, EarlyFlush
-from gateway.engine.group_commit import Group, GroupCommit, Pending
+from gateway.engine.group_commit import Group, GroupCommit, Pending, Waiting
+from gateway.engine.savings_watch import SAID_AGAIN_SECONDS, SavingsWatch
 from gateway.engine.writer import FlushSchedule
 from tests.support.virtual_loop import run_virtually
 
@@ -29,14 +33,17 @@ class Topic:
     def __init__(self, *, saved: float = HOUR, commit_seconds: float = COMMIT_SECONDS, requests: int = 10_000) -> None:
         settings = {"flush.ms": FLUSH_MS, "flush.bytes": 1 << 30, "owners": 1}
         state = SimpleNamespace(exists=True, topic_id="t", config=SimpleNamespace(integer=settings.__getitem__))
-        self.early = EarlyFlush(saved, DAY)
+        self.early = EarlyFlush(saved, DAY, label="topic 't'")
+        self.registry = CollectorRegistry()
+        watch = SavingsWatch(self.registry)
+        watch.opened("topics", self.early)
         self.flushes: list[tuple[float, int]] = []
         self._ahead: list[Any] = []
         self._commit_seconds = commit_seconds
         log: Any = SimpleNamespace(state=state)
         self.commits: GroupCommit[Any, None] = GroupCommit(
             self._commit,
-            schedule=FlushSchedule(log, self._ahead, requests=requests, early=self.early),
+            schedule=FlushSchedule(log, self._ahead, requests=requests, early=self.early, watch=watch),
             label="t",
             waiting_max=100_000,
         )
@@ -50,6 +57,10 @@ class Topic:
         self.commits.enter(pending)
         await pending.settled
         return loop.time() - began
+
+    def told(self, reason: str) -> float | None:
+        """How many flushes the metrics count for a reason."""
+        return self.registry.get_sample_value("tidelog_flushes_total", {"reason": reason})
 
     async def _commit(self, group: Group[Any, None]) -> None:
         self.flushes.append((asyncio.get_running_loop().time(), len(group.pending)))
@@ -217,11 +228,11 @@ def test_a_day_of_the_worst_load_costs_a_day_of_timers() -> None:
 
 def test_savings_end_at_a_day() -> None:
     """However long nothing came."""
-    early = EarlyFlush(HOUR, DAY)
+    early = EarlyFlush(HOUR, DAY, label="")
     early.taken(GroupCommit(Any, schedule=Any, label="", waiting_max=1).waiting, 0, 0.0, 0.25)  # type: ignore[arg-type]
     assert early.saved_seconds(10 * HOUR) == pytest.approx(11 * HOUR, abs=1)
     assert early.saved_seconds(100 * DAY) == DAY
-    assert EarlyFlush(2 * DAY, DAY).saved_seconds(0) == DAY
+    assert EarlyFlush(2 * DAY, DAY, label="").saved_seconds(0) == DAY
 
 
 def test_batches_without_a_sender_wait_for_the_timer() -> None:
@@ -248,3 +259,67 @@ def test_a_batch_that_is_taken_back_holds_nobody_up() -> None:
 
     _, took = ran(work)
     assert took == pytest.approx(COMMIT_SECONDS)
+
+
+def test_flushes_are_counted_by_why_they_began() -> None:
+    """Each once: early ones, whose senders wait or are silent, those of the timer, and those that are full."""
+
+    async def work(topic: Topic) -> None:
+        await topic.send("a")
+        await asyncio.gather(*(topic.send("b") for _ in range(3)))  # the first answer's sender is gone
+        await asyncio.sleep(1)
+        await topic.send(None)
+        await asyncio.gather(*(topic.send("c") for _ in range(5)))
+
+    topic, _ = ran(work, requests=5)
+    assert [count for _, count in topic.flushes] == [1, 3, 1, 5]
+    counts = {reason: topic.told(reason) for reason in ("senders_wait", "quiet", "timer", "size", "drain")}
+    assert counts == {"senders_wait": 1, "quiet": 1, "timer": 1, "size": 1, "drain": None}
+
+
+@pytest.mark.parametrize(("saved", "hours", "times"), [(20.0, 2.1, 3), (HOUR, 0.1, 0)])
+def test_who_has_spent_the_savings_is_told_once_an_hour(
+    saved: float, hours: float, times: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With what it means and what to do; nobody else is."""
+    with caplog.at_level("WARNING", "gateway.flushes"):
+        topic, _ = ran(
+            lambda topic: one_by_one(topic, "a", hours * SAID_AGAIN_SECONDS, lambda: 0.0),
+            saved=saved,
+            commit_seconds=0.1,
+        )
+    assert len(caplog.messages) == times
+    assert topic.early.is_spent(hours * SAID_AGAIN_SECONDS) is bool(times)
+    for said in caplog.messages:
+        assert said.startswith(
+            "topic 't' has spent what it saved for early flushes: acknowledgements wait for flush.ms (250 ms)"
+        )
+        assert "set a lower flush.ms" in said
+
+
+def test_who_streams_is_not_told_of_savings(caplog: pytest.LogCaptureFixture) -> None:
+    """Its flushes wait for the timer because more is on the way, whatever is saved."""
+    with caplog.at_level("WARNING", "gateway.flushes"):
+        ran(lambda topic: stream(topic, 3, 200, 20), saved=0.0)
+    assert len(caplog.messages) <= 1  # before it is known as a stream
+
+
+def test_metrics_tell_of_the_queue_with_least_savings() -> None:
+    """And how many have none: by kind, whatever the number of topics."""
+    registry = CollectorRegistry()
+    watch = SavingsWatch(registry)
+    queues = [EarlyFlush(saved, DAY, label="") for saved in (7.0, 0.0, HOUR)]
+    for queue in queues:
+        watch.opened("topics", queue)
+        queue.taken(Waiting(), 0, time.monotonic(), 0.25)
+
+    def sample(name: str, of: str) -> float | None:
+        return registry.get_sample_value(f"tidelog_flush_savings_{name}", {"of": of})
+
+    assert sample("seconds", "topics") == pytest.approx(0, abs=1)
+    assert sample("spent", "topics") == 1
+    assert sample("spent", "journals") == 0
+    del queues[1], queue
+    gc.collect()
+    assert sample("seconds", "topics") == pytest.approx(6.75, abs=1)
+    assert sample("spent", "topics") == 0

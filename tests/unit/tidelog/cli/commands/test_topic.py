@@ -52,10 +52,22 @@ def test_a_description_says_where_a_topics_commits_go(run: Run, gateway: FakeGat
     shown = run("topic", "describe", "orders").stdout
     assert "commits  by journal 0 since 2025-11-21T00:00:00+00:00 (commit.mode is shared); " in shown
     assert "1,200 records not in the table yet, since 2025-11-21T00:01:00+00:00" in shown.replace("\n", " ")
+    assert "flushes " not in shown
     told = json.loads(run("topic", "describe", "orders", "--json").stdout)["commit"]
-    assert told == gateway.topics["orders"].commit
+    assert told == {**gateway.topics["orders"].commit, "flush_savings_ms": None, "savings_spent": None}
     assert run("topic", "alter", "orders", "--config", "commit.mode=own").exit_code == 0
     assert gateway.topics["orders"].config == {"commit.mode": "own"}
+
+
+def test_a_description_says_what_is_saved_for_early_flushes(run: Run, gateway: FakeGateway) -> None:
+    """How long, by the gateway that was asked, and whether the timer is back; without a word where it does not know."""
+    run("topic", "create", "orders")
+    gateway.topics["orders"].commit = {"mode": "own", "flush_savings_ms": 3_599_876, "savings_spent": False}
+    shown = " ".join(run("topic", "describe", "orders").stdout.split())
+    assert "flushes begin at once where all who send wait (saved: 3599000 (59m59s) ms, at the gateway that was" in shown
+    gateway.topics["orders"].commit = {"mode": "own", "flush_savings_ms": 120, "savings_spent": True}
+    shown = " ".join(run("topic", "describe", "orders").stdout.split())
+    assert "flushes wait for flush.ms: what was saved for early ones is spent until senders pause" in shown
 
 
 def test_a_gateway_before_journals_is_understood(run: Run, gateway: FakeGateway) -> None:

@@ -1,0 +1,91 @@
+"""What is told of flushes: why they began, what their queues have saved, and who has spent it.
+
+No label names a topic: the savings told are those of the queue that has least. ``of`` is the kind of a queue: ``topics``,
+``journals``.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from functools import partial
+from typing import Final, Literal, Protocol
+from weakref import WeakSet
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+FlushReason = Literal["senders_wait", "quiet", "timer", "size", "publication", "refused", "drain"]
+"""Why a flush began. Early: every sender waits for an answer, or nothing has come for a little."""
+QueueKind = Literal["topics", "journals"]
+
+SAID_AGAIN_SECONDS: Final = 3_600.0
+"""How often the log repeats it for one queue."""
+
+_log = logging.getLogger("gateway.flushes")
+
+
+class Savings(Protocol):
+    """What a queue has saved, at a time (the loop's, in seconds)."""
+
+    def saved_seconds(self, now: float) -> float:
+        """What is left."""
+        ...
+
+    def is_spent(self, now: float) -> bool:
+        """Whether so little is left that flushes wait for their timer."""
+        ...
+
+
+class SavingsWatch:
+    """One for a gateway. It forgets a queue when the gateway does. The loop's time is ``time.monotonic``."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._open: dict[QueueKind, WeakSet[Savings]] = {"topics": WeakSet(), "journals": WeakSet()}
+        self._flushes = Counter(
+            "tidelog_flushes",
+            "Flushes by why they began; senders_wait and quiet are early ones, paid from savings.",
+            ("reason",),
+            registry=registry,
+        )
+        least = Gauge(
+            "tidelog_flush_savings_seconds",
+            "What is saved for early flushes by the queue that has least: each costs its topic's flush.ms.",
+            ("of",),
+            registry=registry,
+        )
+        spent = Gauge(
+            "tidelog_flush_savings_spent",
+            "Queues whose savings are spent: their flushes wait for flush.ms.",
+            ("of",),
+            registry=registry,
+        )
+        for kind in self._open:
+            least.labels(kind).set_function(partial(self._least, kind))
+            spent.labels(kind).set_function(partial(self._spent, kind))
+
+    def opened(self, kind: QueueKind, savings: Savings) -> None:
+        """From now on the queue counts."""
+        self._open[kind].add(savings)
+
+    def began(self, reason: FlushReason) -> None:
+        """Count a flush."""
+        self._flushes.labels(reason).inc()
+
+    def _least(self, kind: QueueKind) -> float:
+        now = time.monotonic()
+        return min((each.saved_seconds(now) for each in self._open[kind]), default=0.0)
+
+    def _spent(self, kind: QueueKind) -> int:
+        now = time.monotonic()
+        return sum(each.is_spent(now) for each in self._open[kind])
+
+
+def tell_spent(label: str, flush_seconds: float) -> None:
+    """Say in the log that a queue's savings are spent, and what can be done."""
+    _log.warning(
+        "%s has spent what it saved for early flushes: acknowledgements wait for flush.ms (%d ms) again until its senders"
+        " pause. To have them sooner, send more before waiting for an answer, or set a lower flush.ms: each flush is two"
+        " PUTs (docs/operations.md, Flushes that begin early)",
+        label,
+        round(flush_seconds * 1000),
+    )

@@ -1,0 +1,44 @@
+"""What a gateway tells of savings for early flushes, over a real one: a topic's description, the metrics, the log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.gateway_process import StartGateway
+
+
+def test_savings_are_told_and_the_timer_that_is_back(tmp_path: Path, start_gateway: StartGateway) -> None:
+    """A lone sender's flushes begin at once until its savings are spent; a topic that was never written to is described without
+    them."""
+    gateway = start_gateway(str(tmp_path / "store"), "--flush-savings-first-ms", "2000")
+    for topic in ("orders", "quiet"):
+        gateway.topic(topic, flush_ms=400, commit_mode="own")
+    assert "flush_savings_ms" not in gateway.http.get("/v1/topics/quiet").json()["commit"]
+    gateway.produce("orders", "x")
+    told = gateway.http.get("/v1/topics/orders").json()["commit"]
+    assert told["flush_savings_ms"] == pytest.approx(1_600, abs=350)
+    assert told["savings_spent"] is False
+    for _ in range(20):
+        gateway.produce("orders", "x")
+    told = gateway.http.get("/v1/topics/orders").json()["commit"]
+    assert told["flush_savings_ms"] < 800
+    assert told["savings_spent"] is True
+    metrics = gateway.http.get("/metrics").text
+    assert 'tidelog_flush_savings_spent{of="topics"} 1.0' in metrics
+    flushes = {reason: _counted(metrics, reason) for reason in ("senders_wait", "timer")}
+    assert flushes["senders_wait"] >= 4
+    assert flushes["timer"] >= 3
+    assert gateway.log().count("topic 'orders' has spent what it saved for early flushes") == 1
+    assert "flush_savings_ms" not in _listed(gateway.http)["orders"]["commit"]
+
+
+def _counted(metrics: str, reason: str) -> float:
+    start = f'tidelog_flushes_total{{reason="{reason}"}} '
+    return next((float(line.removeprefix(start)) for line in metrics.splitlines() if line.startswith(start)), 0.0)
+
+
+def _listed(http: httpx.Client) -> dict[str, dict[str, dict[str, object]]]:
+    return {topic["name"]: topic for topic in http.get("/v1/topics").json()["topics"]}
