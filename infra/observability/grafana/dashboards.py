@@ -51,6 +51,12 @@ ROWS: Final = {
             {f"p{rank}": quantile(rank / 100, "tidelog_acknowledgement_seconds") for rank in (50, 99)},
         ),
         Panel("Records acknowledged", "cps", {"records": rate("tidelog_appended_records_total")}),
+        Panel("Flushes, by why they began", "cps", {"{{reason}}": rate("tidelog_flushes_total", "reason")}),
+        Panel(
+            "Queues that have spent their savings for early flushes",
+            "short",
+            {"{{of}}": "sum by (of) (tidelog_flush_savings_spent)"},
+        ),
         Panel("Flushes that failed", "cps", {"{{error_code}}": rate("tidelog_flush_failures_total", "error_code")}),
         Panel(
             "Segment and commit, p99",
