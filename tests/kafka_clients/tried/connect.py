@@ -174,7 +174,9 @@ def _started_broker(directory: Path, port: int, told: str, more: Mapping[str, ob
     uuid = run(java("kafka.tools.StorageTool", "random-uuid")).split()[-1]
     run(java("kafka.tools.StorageTool", "format", "-t", uuid, "-c", settings))
     info = "-Dlog4j2.level=INFO"
-    command = java("kafka.Kafka", settings, options=("-Dlog4j2.configurationFile=" + str(_info_log(directory)), info))
+    # The shipped scripts give a broker 1 GiB; some suites make thousands of topics.
+    options = ("-Xmx1536m", "-Dlog4j2.configurationFile=" + str(_info_log(directory)), info)
+    command = java("kafka.Kafka", settings, options=options)
     return Running(command, directory / "broker.log")
 
 
