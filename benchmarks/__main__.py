@@ -1,6 +1,6 @@
 """``python -m benchmarks [NAME …]``: measure and print; with ``--write`` also replace the results in benchmarks/README.md.
 
-``python -m benchmarks topics`` has options of its own (``benchmarks.topics``).
+``python -m benchmarks pace`` and ``python -m benchmarks topics`` have options of their own (``--help``).
 """
 
 from __future__ import annotations
@@ -206,9 +206,9 @@ def _measured(arguments: argparse.Namespace) -> Iterator[Table]:
 
 def main() -> int:
     """Run the chosen benchmarks."""
-    if sys.argv[1:2] == ["topics"]:
-        # A program of its own: the processes that it starts need not import what all other benchmarks need.
-        os.execv(sys.executable, [sys.executable, "-m", "benchmarks.topics", *sys.argv[2:]])
+    if sys.argv[1:2] in (["pace"], ["topics"]):
+        # Programs of their own: the processes that they start need not import what all other benchmarks need.
+        os.execv(sys.executable, [sys.executable, "-m", f"benchmarks.{sys.argv[1]}", *sys.argv[2:]])
     arguments = _asked()
     tables = list(_measured(arguments))
     if arguments.write:

@@ -32,6 +32,17 @@ def free_port() -> int:
         return port
 
 
+def await_port(port: int) -> None:
+    """Return once it takes connections. Raises ``RuntimeError`` where it does not in ``START_SECONDS_MAX``."""
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", port), timeout=2).close()
+            return
+        time.sleep(0.05)
+    raise RuntimeError(f"nothing listens on port {port}")
+
+
 class Server:
     """One process that listens on 127.0.0.1."""
 

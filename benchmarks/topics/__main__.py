@@ -14,10 +14,11 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Final
 
+from benchmarks.stores import STORES
 from benchmarks.topics import drain, fan_out, loads, readers, several, spark, takeover
 from benchmarks.topics.outcome import Options, Outcome, ratios, tables
 from benchmarks.topics.picture import draw
-from benchmarks.topics.site import DEFAULT_MODE, HERE, MODES, STORES, Run, opened
+from benchmarks.topics.site import DEFAULT_MODE, HERE, MODES, Run, opened
 
 Measure = Callable[[str, Run, Options], Outcome]
 CASES: Final[dict[str, Measure]] = {

@@ -35,7 +35,7 @@ def measure(case: str, run: Run, options: Options) -> Outcome:
     streams = LOADS[case]
     if options.topics is not None and len(streams) == 1:
         streams = (replace(streams[0], topics=options.topics),)
-    with opened(run) as site:
+    with opened(run, settings=options.settings) as site:
         began = time.monotonic()
         names = site.make_topics(topic_count(streams))
         made = time.monotonic() - began

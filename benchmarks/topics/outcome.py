@@ -26,6 +26,8 @@ class Options:
     topics: int | None
     """In place of a case's own number of topics."""
     drain_ms: int
+    settings: Sequence[str] = ()
+    """Of the gateway, beside its defaults, where a load is measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from unittest import mock
 from benchmarks import counted_gateway, processes
 from benchmarks.gateways import meet
 from benchmarks.load import ask_all, request
+from benchmarks.stores import store
 from benchmarks.topics import trace
 from benchmarks.topics.answers import Array
 from benchmarks.topics.relay import Relay, relay
@@ -26,7 +27,6 @@ from log_format.store import ObjectStore
 from log_format.stores import open_store
 
 HERE: Final = Path(__file__).resolve().parents[2]
-STORES: Final = ("directory", "minio")
 DEFAULT_MODE: Final = "default"
 """No ``commit.mode`` is set: what a topic gets by itself."""
 MODES: Final = (DEFAULT_MODE, "own", "shared", "auto")
@@ -147,15 +147,11 @@ def opened(run: Run, count: int = 1, settings: Sequence[str] = (), *, is_relayed
     """``count`` gateways with default settings but ``settings``, on an empty store; ``is_relayed``: with a relay between them."""
     with ExitStack() as running:
         scratch = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="tidelog-bench-topics-")))
-        minio: processes.Server | None = None
-        environment: dict[str, str] = {}
-        if run.store == "minio":
-            uri, environment, minio = running.enter_context(processes.minio())
-        else:
-            uri = running.enter_context(processes.directory())
+        place = running.enter_context(store(run.store))
+        uri, environment = place.uri, dict(place.environment)
         ports = [processes.free_port() for _ in range(count)]
         between = running.enter_context(relay(ports)) if is_relayed else None
-        site = Site(run, uri, [], minio, between)
+        site = Site(run, uri, [], place.minio, between)
         for number, port in enumerate(ports):
             told = list(settings)
             if between is not None:

@@ -20,7 +20,8 @@ from tests.support.server_process import free_port
 
 _ROWS: Final = 300
 _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
-_TOPIC: Final = "dbz.shop.orders"
+TOPIC: Final = "dbz.shop.orders"
+"""In which the changes of the table shop.orders come."""
 _QUIET_SECONDS: Final = 3
 Change = tuple[str | None, ...]
 """Operation (r: snapshot, c, u, d, or none: the tombstone behind a deletion), id, amount, note."""
@@ -37,16 +38,16 @@ def changes(servers: str, directory: Path) -> str:
             "alter table shop.orders replica identity full",
             f"insert into shop.orders select n, 0 from generate_series(1, {_ROWS}) n",
         )
-        worker = _Worker(servers, directory)
+        worker = Worker(servers, directory)
         return _followed(servers, directory, database, worker)
 
 
-def _followed(servers: str, directory: Path, database: Postgres, worker: _Worker) -> str:
+def _followed(servers: str, directory: Path, database: Postgres, worker: Worker) -> str:
     reader = _Reader(servers)
     wanted: list[Change] = [("r", str(number), "0", None) for number in range(1, _ROWS + 1)]
     with worker.running() as running:
         started = time.monotonic()
-        worker.make(_connector(database), running)
+        worker.make(connector(database), running)
         snapshot = reader.reads(wanted, running) - started
         started = time.monotonic()
         database.do("update shop.orders set amount = 1")
@@ -73,11 +74,12 @@ def _followed(servers: str, directory: Path, database: Postgres, worker: _Worker
     return f"{_ROWS} rows: {snapshot:.1f} s after the connector was made; updated: {updates:.1f} s after the commit"
 
 
-def _connector(database: Postgres) -> dict[str, object]:
-    return {
+def connector(database: Postgres, *, is_exactly_once: bool = True) -> dict[str, object]:
+    """Its settings."""
+    exactly_once = {"exactly.once.support": "required"} if is_exactly_once else {}
+    return exactly_once | {
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
         "tasks.max": 1,
-        "exactly.once.support": "required",
         "database.hostname": "127.0.0.1",
         "database.port": database.port,
         "database.user": "postgres",
@@ -92,10 +94,10 @@ def _connector(database: Postgres) -> dict[str, object]:
     }
 
 
-class _Worker:
+class Worker:
     """Of distributed Connect. It is started any number of times."""
 
-    def __init__(self, servers: str, directory: Path) -> None:
+    def __init__(self, servers: str, directory: Path, *, is_exactly_once: bool = True) -> None:
         self._address = f"http://127.0.0.1:{(port := free_port())}"
         self._log = directory / "connect.log"
         storage = {f"{kind}.storage.topic": f"connect-{kind}" for kind in ("config", "offset", "status")}
@@ -107,7 +109,7 @@ class _Worker:
                 "group.id": "connect",
                 **storage,
                 **copies,
-                "exactly.once.source.support": "enabled",
+                "exactly.once.source.support": "enabled" if is_exactly_once else "disabled",
                 "key.converter": _JSON,
                 "value.converter": _JSON,
                 "key.converter.schemas.enable": "false",
@@ -156,7 +158,7 @@ class _Reader:
 
     def __init__(self, servers: str) -> None:
         self._consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", "enable.auto.commit": False})
-        self._consumer.assign([TopicPartition(_TOPIC, 0, 0)])
+        self._consumer.assign([TopicPartition(TOPIC, 0, 0)])
         self._found: list[Change] = []
 
     def reads(self, wanted: list[Change], running: Running) -> float:

@@ -20,29 +20,30 @@ _SCHEMAS: Final = "/apis/ccompat/v7"
 
 def apicurio(servers: str, directory: Path) -> str:
     """Schemas and their rules by one registry, read by another; both killed, a third one has all."""
-    with _registry(servers, directory, 1) as one, _registry(servers, directory, 2) as other:
+    with registry(servers, directory, 1) as one, registry(servers, directory, 2) as other:
         started = time.monotonic()
         for number in range(_SUBJECTS):
-            one.done(f"/subjects/orders-{number}/versions", {"schema": _schema("id", f"field_{number}")})
+            one.done(f"/subjects/orders-{number}/versions", {"schema": schema("id", f"field_{number}")})
         seconds = time.monotonic() - started
         one.done("/config/orders-0", {"compatibility": "BACKWARD"}, method="PUT")
-        longer = [*json.loads(_schema("id", "field_0"))["fields"], {"name": "note", "type": "string", "default": ""}]
+        longer = [*json.loads(schema("id", "field_0"))["fields"], {"name": "note", "type": "string", "default": ""}]
         one.done("/subjects/orders-0/versions", {"schema": _record(longer)})
-        refused = one.answer("/subjects/orders-0/versions", {"schema": _schema("id", "without_default")})
+        refused = one.answer("/subjects/orders-0/versions", {"schema": schema("id", "without_default")})
         expect(refused[0], 409, "the code of an incompatible schema")
         wanted = one.all()
         expect(len(wanted), _SUBJECTS + 1, "versions at the registry that took them")
         until(lambda: other.all() == wanted, "the same at the other registry", other.running)
         one.running.stop(kill=True)
         other.running.stop(kill=True)
-    with _registry(servers, directory, 3) as third:
+    with registry(servers, directory, 3) as third:
         until(lambda: third.all() == wanted, "the same behind a kill", third.running)
-        third.done("/subjects/late/versions", {"schema": _schema("id")})
-        expect(third.all().get("late 1"), _schema("id"), "a schema that came behind the kill")
+        third.done("/subjects/late/versions", {"schema": schema("id")})
+        expect(third.all().get("late 1"), schema("id"), "a schema that came behind the kill")
     return f"{_SUBJECTS / seconds:.1f} schemas/s, one after the other"
 
 
-def _schema(*names: str) -> str:
+def schema(*names: str) -> str:
+    """A record of strings."""
     return _record([{"name": name, "type": "string"} for name in names])
 
 
@@ -50,7 +51,7 @@ def _record(fields: list[dict[str, str]]) -> str:
     return json.dumps({"type": "record", "name": "Order", "fields": fields})
 
 
-class _Registry:
+class Registry:
     """One that runs."""
 
     def __init__(self, port: int, running: Running) -> None:
@@ -99,7 +100,8 @@ class _Registry:
 
 
 @contextlib.contextmanager
-def _registry(servers: str, directory: Path, number: int) -> Iterator[_Registry]:
+def registry(servers: str, directory: Path, number: int) -> Iterator[Registry]:
+    """One that has read its topic, and ends with the block."""
     program = next((kept() / "apicurio").glob("*-runner.jar"), None)
     if program is None:
         raise Missing("no Apicurio Registry: make kafka-clients gets it by Maven")
@@ -114,6 +116,6 @@ def _registry(servers: str, directory: Path, number: int) -> Iterator[_Registry]
     home.mkdir()
     command = ["java", "-Xmx384m", "-XX:TieredStopAtLevel=1", *settings, "-jar", str(program)]
     with Running(command, home / "log") as running:
-        made = _Registry(port, running)
+        made = Registry(port, running)
         until(made.is_up, "the registry", running)
         yield made

@@ -1,0 +1,110 @@
+"""Loads of one client that has one record under way."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from benchmarks.bodies import json_requests
+from benchmarks.load import run_load
+from benchmarks.pace.done import Done, done
+from benchmarks.pace.places import Place
+from tests.kafka_clients.tried.programs import Failed, Missing, java, kept
+
+FAST_STREAM_RECORDS: Final = 100
+RARE_RECORDS_MIN: Final = 5
+_HERE: Final = Path(__file__).parent
+_ROOT: Final = _HERE.parents[1]
+_MORE_SECONDS_MAX: Final = 90
+"""How much longer than its load a client may run: its start, and its last answers."""
+
+
+def http(place: Place, load: str, seconds: float) -> Iterator[Done]:
+    """One connection, a record a request."""
+    yield _http(place, load, seconds, 0.0)
+
+
+def each_100_ms(place: Place, load: str, seconds: float) -> Iterator[Done]:
+    """A record each 100 ms."""
+    yield _http(place, load, seconds, 0.1)
+
+
+def each_2_s(place: Place, load: str, seconds: float) -> Iterator[Done]:
+    """A record each 2 s."""
+    yield _http(place, load, max(seconds, 2.0 * RARE_RECORDS_MIN), 2.0)
+
+
+def _http(place: Place, load: str, seconds: float, pause: float) -> Done:
+    if place.http is None:
+        # A broker has no HTTP: beside it stands the client that waits for each answer, too.
+        return _paced(place, load, _client("librdkafka", place.kafka, load, seconds, pause), seconds)
+    place.make_topic(load)
+    requests = json_requests(1, 100, topics=[load])
+    run_load(place.http, requests, connections=1, seconds=0.01)
+    with place.counting() as counted:
+        answers = run_load(place.http, requests, connections=1, seconds=seconds, pause_s=pause)
+    if answers.answers != len(answers.latencies_ms):
+        raise Failed(f"answers by status: {answers.statuses}")
+    return done(load, answers.answers, answers.seconds, counted, answers.latencies_ms)
+
+
+def sdk(place: Place, load: str, seconds: float) -> Iterator[Done]:
+    """``producer.send(...).result()`` in a loop."""
+    client, address = ("librdkafka", place.kafka) if place.http is None else ("sdk", f"http://127.0.0.1:{place.http}")
+    yield _paced(place, load, _client(client, address, load, seconds, 0.0), seconds)
+
+
+def librdkafka(place: Place, load: str, seconds: float) -> Iterator[Done]:
+    """``produce()`` and ``flush()`` in a loop."""
+    yield _paced(place, load, _client("librdkafka", place.kafka, load, seconds, 0.0), seconds)
+
+
+def java_waits(place: Place, load: str, seconds: float) -> Iterator[Done]:
+    """Java's ``send().get()`` in a loop."""
+    yield _paced(place, load, java(str(_HERE / "Paced.java"), place.kafka, load, seconds), seconds)
+
+
+def fast_stream(place: Place, load: str, seconds: float) -> Iterator[Done]:
+    """FastStream publishes 100 records one by one; its rate ends when the last one is handled by its subscriber."""
+    del seconds
+    python = kept() / "python"
+    if not (python / "requirements.txt").exists():
+        raise Missing("no FastStream: make kafka-clients gets it by pip")
+    program = [str(python / "bin" / "python"), str(_HERE / "fast_stream.py")]
+    yield _paced(place, load, [*program, place.kafka, load, str(FAST_STREAM_RECORDS)], 0.0)
+
+
+def _client(name: str, address: str, topic: str, seconds: float, pause: float) -> list[str]:
+    command = [sys.executable, "-m", "benchmarks.pace.paced_client", name, address, topic]
+    return [*command, str(seconds), str(pause)]
+
+
+def _paced(place: Place, load: str, command: Sequence[str], seconds: float) -> Done:
+    """Run a client on a new topic. Raises ``Failed`` where it fails, or goes on for too long."""
+    place.make_topic(load)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=_ROOT) as client:
+        assert client.stdin is not None
+        assert client.stdout is not None
+        assert client.stderr is not None
+        ending = threading.Timer(seconds + _MORE_SECONDS_MAX, client.kill)
+        ending.start()
+        try:
+            ready = client.stdout.readline()
+            with place.counting() as counted:
+                if ready:
+                    client.stdin.write("go\n")
+                    client.stdin.flush()
+                answer = client.stdout.readline()
+            complaint = "" if answer else client.stderr.read()[-500:]
+        finally:
+            ending.cancel()
+    if not answer:
+        raise Failed(f"{command[-4:]} ended: {complaint}")
+    told = json.loads(answer)
+    return done(load, len(told["latencies_ms"]), told["seconds"], counted, told["latencies_ms"])

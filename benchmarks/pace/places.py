@@ -1,0 +1,94 @@
+"""Where a load runs: at a gateway on a store, with default settings, or at a broker of Apache Kafka."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from benchmarks import processes
+from benchmarks.stores import store
+from tests.kafka_clients.tried import connect
+from tests.kafka_clients.tried.programs import Missing
+
+BROKER: Final = "Kafka"
+_ASKED: Final = re.compile(r'^tidelog_store_requests_total\{kind="(\w+)",of="(\w+)"\} ([0-9.e+]+)', re.MULTILINE)
+_CREATE_SECONDS: Final = 30
+
+Requests = Mapping[tuple[str, str], int]
+"""By kind, and by what the object is: those of ``gateway.counted_store``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """``name``: of a store, or ``BROKER``. ``kafka``: ``host:port``. ``http``: the gateway's port; None: a broker has none."""
+
+    name: str
+    kafka: str
+    http: int | None
+
+    def make_topic(self, name: str) -> None:
+        """Create a topic of one partition, with defaults."""
+        administrator = AdminClient({"bootstrap.servers": self.kafka})
+        administrator.create_topics([NewTopic(name, 1, 1)])[name].result(_CREATE_SECONDS)
+
+    def asked(self) -> Counter[tuple[str, str]]:
+        """The gateway's requests to its store so far, by its own count."""
+        if self.http is None:
+            return Counter()
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/metrics", timeout=60) as answer:
+            text = answer.read().decode()
+        return Counter({(kind, of): int(float(count)) for kind, of, count in _ASKED.findall(text)})
+
+    @contextmanager
+    def counting(self) -> Iterator[Counted]:
+        """Count requests and seconds of the block."""
+        counted, before, started = Counted(), self.asked(), time.monotonic()
+        try:
+            yield counted
+        finally:
+            counted.seconds = time.monotonic() - started
+            counted.requests = self.asked() - before
+
+
+class Counted:
+    """What was asked of the store, and in how many seconds."""
+
+    def __init__(self) -> None:
+        self.requests: Requests = {}
+        self.seconds = 0.0
+
+
+@contextmanager
+def gateway(name: str) -> Iterator[Place]:
+    """At a gateway on an empty store of ``benchmarks.stores``."""
+    with ExitStack() as running:
+        on = running.enter_context(store(name))
+        address = f"127.0.0.1:{processes.free_port()}"
+        listening = ["--kafka-listen", address]
+        server = running.enter_context(processes.gateway(on.uri, dict(on.environment), listening))
+        yield Place(name, address, server.port)
+
+
+@contextmanager
+def broker() -> Iterator[Place | None]:
+    """At a broker of Apache Kafka; None where its programs, or Java, are missing."""
+    with ExitStack() as running:
+        directory = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="tidelog-bench-pace-")))
+        try:
+            address = running.enter_context(connect.broker(directory))
+        except Missing as missing:
+            print(f"no {BROKER}: {missing}", flush=True)
+            yield None
+            return
+        yield Place(BROKER, address, None)
