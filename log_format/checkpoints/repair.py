@@ -190,6 +190,9 @@ class _Plan:
         if parts is None:
             raise UnknownTopic(topic)
         self._parts = parts
+        lost_by_ms = self._now_ms if parts.lost_by_ms is None else min(parts.lost_by_ms, self._now_ms)
+        self._forgotten_ms = lost_by_ms + _CLOCKS_DIFFER_MS_MAX
+        """A producer's id that was issued up to then may have been used in what is lost."""
         self._remains = remains = Remains(topic, parts)
         gone: list[str] = []
         if looks_at_files and not remains.is_deleted:
@@ -220,7 +223,7 @@ class _Plan:
             operation_parameters={},
             engine_info=f"{_ENGINE}/{__version__}",
             txn_id=self._new_id(),
-            tags={TAG_REPAIRED: "true", TAG_FORGOTTEN: str(self._now_ms + _CLOCKS_DIFFER_MS_MAX)},
+            tags={TAG_REPAIRED: "true", TAG_FORGOTTEN: str(self._forgotten_ms)},
         )
         removes = [
             remove_segment(segment, deletion_timestamp_ms=self._now_ms, data_change=False)

@@ -50,6 +50,8 @@ class LogParts:
     base: OpenedCheckpoint | None
     commits: tuple[tuple[int, Commit], ...]
     lost: tuple[str, ...]
+    lost_by_ms: int | None
+    """When every lost commit had been made: the next one says, or the damaged object's own time; None: nothing does."""
 
 
 def read_parts(store: ObjectStore, topic: str) -> LogParts | None:
@@ -58,9 +60,9 @@ def read_parts(store: ObjectStore, topic: str) -> LogParts | None:
     Raises ``StoreUnavailable``; ``UnsupportedTable`` where a later release wrote a part of it.
     """
     root = layout.topic_root(topic)
-    keys = [info.key for info in store.list(layout.table_log_prefix(root))]
-    checkpoints = sorted({version for key in keys if (version := layout.checkpoint_version(key)) is not None})
-    versions = {version for key in keys if (version := layout.commit_version(key)) is not None}
+    written_ms = {info.key: info.modified_at_ms for info in store.list(layout.table_log_prefix(root))}
+    checkpoints = sorted({version for key in written_ms if (version := layout.checkpoint_version(key)) is not None})
+    versions = {version for key in written_ms if (version := layout.commit_version(key)) is not None}
     if not versions and not checkpoints:
         return None
     head = max(max(versions, default=NO_LOG), max(checkpoints, default=NO_LOG))
@@ -69,6 +71,7 @@ def read_parts(store: ObjectStore, topic: str) -> LogParts | None:
     begun = NO_LOG if base is None else base.version
     commits: list[tuple[int, Commit]] = []
     first = begun + 1 if base is not None or 0 in versions else min(versions, default=head + 1)
+    last_lost = first - 1
     if first > begun + 1:
         lost.append(layout.table_commit_key(root, begun + 1))
     for version in range(first, head + 1):
@@ -76,9 +79,13 @@ def read_parts(store: ObjectStore, topic: str) -> LogParts | None:
         commit = _readable(store, key) if version in versions else None
         if commit is not None and commit.foreign is None:
             commits.append((version, commit))
-        elif commit is None and len(lost) < _COMMITS_MISSING_MAX:
-            lost.append(key)
-    return LogParts(head, base, tuple(commits), tuple(lost))
+        elif commit is None:
+            last_lost = version
+            lost += [key] if len(lost) < _COMMITS_MISSING_MAX else []
+    at_last = (layout.table_commit_key(root, last_lost), layout.table_checkpoint_key(root, last_lost))
+    times = [commit.timestamp for version, commit in commits if version > last_lost][:1]
+    lost_by_ms = [time for time in [*times, *map(written_ms.get, at_last)] if time is not None]
+    return LogParts(head, base, tuple(commits), tuple(lost), min(lost_by_ms, default=None))
 
 
 def _newest_readable(
