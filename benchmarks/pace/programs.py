@@ -89,9 +89,7 @@ class _Changes:
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._consumer = Consumer(
-            {"bootstrap.servers": place.kafka, "group.id": "pace", "enable.auto.commit": False, "fetch.wait.max.ms": 10}
-        )
+        self._consumer = Consumer({"bootstrap.servers": place.kafka, "group.id": "pace", "enable.auto.commit": False})
         self._consumer.assign([TopicPartition(debezium.TOPIC, 0, 0)])
 
     def come(self, what: str, count: int, running: Running) -> Done:
