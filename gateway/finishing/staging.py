@@ -306,9 +306,10 @@ class Staging:
 def _check_size(size_bytes: int, count: int, bytes_max: int, count_max: int) -> None:
     if size_bytes > bytes_max or count > count_max:
         raise RequestRefused(
-            f"A transaction holds at most {bytes_max} bytes in {count_max} requests.",
+            f"A transaction holds at most {bytes_max} bytes in {count_max} requests: commit sooner.",
             code=ErrorCode.REQUEST_TOO_LARGE,
             limit_bytes=bytes_max,
+            limit_of="transaction",
         )
 
 

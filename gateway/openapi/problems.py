@@ -45,6 +45,7 @@ class Problem(TypedDict):
     request_id: NotRequired[str]
     errors: NotRequired[Annotated[list[Fault], Field(max_length=REPORTED_ERRORS_MAX)]]
     limit_bytes: NotRequired[fields.Count]
+    limit_of: NotRequired[Annotated[str, fields.OneOf("transaction")]]
     quota: NotRequired[Annotated[str, fields.OneOf(*QUOTAS)]]
     retry_after_ms: NotRequired[Annotated[int, fields.Between(1)]]
 

@@ -210,7 +210,9 @@ class Sender:
             raise RequestTooLarge(f"The request has {body_bytes} bytes, the limit is {limit}.", limit_bytes=limit)
 
     def _smaller(self, error: RequestTooLarge, record_count: int) -> bool:
-        """Remember the limit that the gateway names; returns whether the request can be cut."""
+        """Remember the limit that the gateway names; returns whether cutting the request can help."""
+        if error.fields.get("limit_of") == "transaction":
+            return False
         limit = error.fields.get("limit_bytes")
         if isinstance(limit, int) and limit > 0:
             self._request_bytes_max = min(self._request_bytes_max, limit)

@@ -37,7 +37,7 @@ class Transaction:
         """Under which producer id the topic's requests are numbered. Raises ``TransactionAborted`` when one has failed."""
         with self._lock:
             if topic in self._topics:
-                raise self._not_sent()
+                raise self.not_sent()
             self._topics.add(topic)
         return self.producer
 
@@ -45,7 +45,7 @@ class Transaction:
         """Raise ``TransactionAborted`` when a request has failed: what follows is not worth sending."""
         with self._lock:
             if self.failure is not None:
-                raise self._not_sent()
+                raise self.not_sent()
 
     def fail(self, error: TidelogError) -> None:
         """Note that a record is missing in it. The first error is kept."""
@@ -76,7 +76,8 @@ class Transaction:
             held, self._held = self._held, []
         return held
 
-    def _not_sent(self) -> TransactionAborted:
+    def not_sent(self) -> TransactionAborted:
+        """Of what was sent too late."""
         cause = "." if self.failure is None else f": {self.failure.detail}"
         error = TransactionAborted(f"This was not sent, since the transaction can't be committed any more{cause}")
         error.__cause__ = self.failure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from log_format.errors import TidelogError
+from log_format.errors import ErrorCode, TidelogError
 from tidelog.bodies.encode import Compression
 from tidelog.bodies.record_columns import CHOOSE, RecordColumns
 from tidelog.bodies.table_chunk import TableChunk
@@ -50,6 +50,9 @@ class TransactionalSender(Sender):
         if isinstance(transaction.failure, TransactionAborted):  # it was aborted while this was on its way
             return [transaction.failure] * len(outcomes)
         failure = next((outcome for outcome in outcomes if isinstance(outcome, TidelogError)), None)
+        if transaction.failure is not None and failure is not None and failure.code is ErrorCode.SEQUENCE_OUT_OF_ORDER:
+            # It only waited for one that was refused, and that one says why.
+            return [transaction.not_sent()] * len(outcomes)
         if failure is None:
             transaction.hold(batch)
             return None

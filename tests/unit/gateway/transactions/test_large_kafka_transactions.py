@@ -25,6 +25,7 @@ async def test_what_was_acknowledged_can_be_committed() -> None:
         staged += 1
         assert staged < 20, "the bound was never met"
     assert outcome.code is ErrorCode.REQUEST_TOO_LARGE
+    assert outcome.fields["limit_of"] == "transaction"
     assert staging_error(outcome) is KafkaError.policy_violation
     assert staged > 10
     await gateway.engine.kafka_transactions.end(producing, all_allowed, is_committed=True)

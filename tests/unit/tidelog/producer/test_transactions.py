@@ -10,13 +10,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.support.fake_gateway import FakeGateway
+from tests.support.fake_gateway import Exchange, FakeGateway
+from tests.support.waiting import eventually
 from tidelog import GroupMetadata, Producer, TopicPartition
 from tidelog.errors import (
     DeliveryFailed,
     FencedProducer,
     GatewayUnreachable,
     OutcomeUnknown,
+    RequestTooLarge,
     StaleGeneration,
     TransactionAborted,
     TransactionNotOpen,
@@ -165,6 +167,39 @@ def test_a_failed_record_fails_its_transaction(gateway: FakeGateway) -> None:
         with producer.transaction():
             producer.send("t", "d")
     assert read(gateway, "t") == [b"d"]
+
+
+def test_a_transaction_that_is_too_large_says_so(gateway: FakeGateway) -> None:
+    """Smaller requests would not help: what is refused is told as it is, and what waited behind it is no error of its own. The
+    next transaction stages requests as large as ever."""
+    gateway.create("t")
+    refuse = gateway.refuse(413, "REQUEST_TOO_LARGE", limit_bytes=100, limit_of="transaction")
+    behind = gateway.refuse(409, "SEQUENCE_OUT_OF_ORDER", retryable=True, expected_sequence=0)
+    is_asked, goes_on = threading.Event(), threading.Event()
+
+    def slowly(exchange: Exchange) -> None:
+        is_asked.set()
+        goes_on.wait(10)
+        refuse(exchange)
+
+    gateway.misbehave("POST .*/records", slowly, behind)
+    with transactional(gateway, linger_ms=100) as producer:
+        producer.begin_transaction()
+        refused = [producer.send("t", "x" * 200) for _ in range(2)]
+        assert is_asked.wait(10)
+        late = producer.send("t", "behind")
+        refused.append(late)
+        assert eventually(lambda: gateway.count("POST .*/records") == 2)
+        goes_on.set()
+        with pytest.raises(DeliveryFailed, match="REQUEST_TOO_LARGE") as caught:
+            producer.commit_transaction()
+        assert isinstance(caught.value.__cause__, RequestTooLarge)
+        assert [type(future.exception(0)) for future in refused] == [RequestTooLarge] * 2 + [TransactionAborted]
+        assert "REQUEST_TOO_LARGE" in str(late.exception(0))
+        with producer.transaction():
+            last = [producer.send("t", "y" * 200) for _ in range(2)]
+        assert [future.result(0).offset for future in last] == [0, 1]
+    assert len(read(gateway, "t")) == 2
 
 
 def test_the_newest_holder_goes_on(gateway: FakeGateway) -> None:
