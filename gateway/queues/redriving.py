@@ -110,7 +110,10 @@ class Redriving:
         name = queue.settings.dead_letter_topic
         topic = None if name is None else await self.topics.fresh(name, self.parts.clock.monotonic_ms())
         if topic is None or not topic.state.exists:
-            raise RequestRefused(f"Queue {queue.name!r} has no dead letter topic.", code=ErrorCode.NO_DEAD_LETTER_TOPIC)
+            what = (
+                "has no dead letter topic." if name is None else f"has no dead letter topic: {name!r} does not exist."
+            )
+            raise RequestRefused(f"Queue {queue.name!r} {what}", code=ErrorCode.NO_DEAD_LETTER_TOPIC)
         return topic
 
     async def _target(self, name: str, wanted: RedriveWish) -> OpenTopic:

@@ -71,6 +71,7 @@ class Address:
         self._idle: list[tuple[HTTPConnection, float]] = []
         self._busy: set[HTTPConnection] = set()
         self._closed = False
+        self._has_answered = False
         self._aborted = threading.Event()
 
     def exchange(
@@ -99,6 +100,7 @@ class Address:
             response = connection.getresponse()
             if wait is not None:
                 wait.end()
+            self._has_answered = True
             received = _read(response, connection, deadline, answer_bytes_max)
             reusable = sent and connection.sock is not None
             lowered = {name.lower(): value for name, value in response.headers.items()}
@@ -112,14 +114,19 @@ class Address:
             reusable = False
             if wait is not None and wait.is_cut:
                 raise GatewaySilent(f"{self.url}: it takes requests and answers none") from error
-            reason = (
-                "no answer in time" if isinstance(error, TimeoutError | urllib3.exceptions.TimeoutError) else str(error)
-            )
-            raise AnswerLost(f"{self.url}: {reason or type(error).__name__}") from error
+            raise AnswerLost(f"{self.url}: {self._why_lost(error)}") from error
         finally:
             if wait is not None:
                 wait.end()
             self._give_back(connection, reusable)
+
+    def _why_lost(self, error: BaseException) -> str:
+        if isinstance(error, TimeoutError | urllib3.exceptions.TimeoutError):
+            return "no answer in time"
+        reason = str(error) or type(error).__name__
+        if self._tls is None and not self._has_answered and isinstance(error, http.client.BadStatusLine):
+            return f"{reason} (where a gateway speaks TLS, its address begins with https://)"
+        return reason
 
     def abort(self) -> None:
         """Cut every exchange short, now and from now on."""
@@ -191,6 +198,9 @@ class _TooLarge(Exception):
     """More than the bound."""
 
 
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
+"""OpenSSL's words for an answer that is no TLS; the second since its version 3.2."""
+
 _EXCHANGE_ERRORS = (OSError, urllib3.exceptions.HTTPError, http.client.HTTPException, zlib.error)
 
 
@@ -228,6 +238,8 @@ def _reason(error: BaseException) -> str:
         if isinstance(cause, ssl.SSLCertVerificationError):
             what = f"its certificate is not trusted: {cause.verify_message}"
             return f"{what} (the authority's file is given as ca_file, or TIDELOG_CA_FILE)"
+        if isinstance(cause, ssl.SSLError) and cause.reason in _NO_TLS:
+            return "what listens there speaks no TLS: is an address that begins with http:// meant?"
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror
         cause = cause.__cause__ or cause.__context__

@@ -49,6 +49,8 @@ def test_it_is_listed_repaired_and_read(gateway: KafkaGateway, run: Run) -> None
     assert "tidelog doctor --store STORE --repair TOPIC" in listed.stderr
     assert any(line.split() == ["damaged", "damaged"] for line in listed.stdout.splitlines())
     assert {topic["name"] for topic in json.loads(run("topic", "list", "--json").stdout)["damaged"]} == set(TOPICS[:3])
+    for command in ("topic describe damaged", "consume damaged", "tail damaged --until latest"):
+        assert "tidelog doctor --store STORE --repair damaged'" in run(*command.split()).stderr
     doctor = run("doctor", "--store", gateway.store)
     assert doctor.exit_code == 1
     assert "--repair damaged" in doctor.stdout

@@ -22,7 +22,7 @@ from tests.support.gateway_process import GatewayProcess, StartGateway
 from tests.support.history_readers import COUNT, NO_TAIL, TYPES, answered, fetched, fill, wait_for_readers
 from tests.support.waiting import eventually
 from tidelog import Admin, Consumer, Producer
-from tidelog.errors import GatewayUnreachable
+from tidelog.errors import GatewayError, GatewayUnreachable
 
 ENTRY_POINT = Path(__file__).parents[3] / "infra/docker/gateway-entrypoint.sh"
 HEAD_MS = 3_000
@@ -105,6 +105,9 @@ def test_the_sdk_trusts_whom_it_is_told_to(
         pytest.raises(GatewayUnreachable, match=r"certificate is not trusted.*TIDELOG_CA_FILE"),
         Admin(gateway.url, timeout_ms=1_000) as admin,
     ):
+        admin.list_topics()
+    plain = gateway.url.replace("https://", "http://")
+    with pytest.raises(GatewayError, match=r"TLS.* https://"), Admin(plain, timeout_ms=1_000) as admin:
         admin.list_topics()
     with pytest.raises(ValueError, match="ca_file"):
         Admin(gateway.url, ca_file=str(tmp_path / "absent"))

@@ -13,6 +13,7 @@ from tidelog.admin import END
 from tidelog.cli.commands import scheduled
 from tidelog.cli.terminal.admin_call import AdminCall, YesOption
 from tidelog.cli.terminal.console import CommandFailed, note, note_json, output, print_json
+from tidelog.cli.terminal.error_words import repair_of
 from tidelog.cli.terminal.expiry import removed_at_once
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import TopicArgument, complete_setting_names, complete_settings
@@ -96,10 +97,7 @@ def list_(
         for topic in found.damaged:
             note(f"Topic {topic.name} is damaged: {topic.detail}")
         if any(topic.error_code == "CORRUPT_SEGMENT" for topic in found.damaged):
-            note(
-                "Bring the object back from a backup, or do without what is lost: "
-                "tidelog doctor --store STORE --repair TOPIC (docs/operations.md, Restoring)."
-            )
+            note(repair_of("TOPIC"))
 
 
 @app.command()

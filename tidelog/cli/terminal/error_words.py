@@ -24,6 +24,8 @@ def sentence(error: TidelogError) -> str:
         return (
             f"Topic {topic!r} does not exist. 'tidelog topic create {topic}' makes it, 'tidelog topic list' shows all."
         )
+    if error.code is ErrorCode.CORRUPT_SEGMENT:
+        return f"{error.detail} {repair_of(topic or 'TOPIC')}"
     if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
         return error.detail.replace("Use PATCH to change it.", "'tidelog topic alter' changes it.")
     if error.code is ErrorCode.UNAUTHENTICATED:
@@ -34,6 +36,14 @@ def sentence(error: TidelogError) -> str:
         kind = "" if error.resource_type == "cluster" else f"{error.resource_type} "
         return f"You may not {error.operation} {kind}{error.resource!r}. 'tidelog whoami' says who you are."
     return _in_options(error)
+
+
+def repair_of(topic: str) -> str:
+    """What to do about a topic of which something is lost or damaged."""
+    return (
+        "Bring the object back from a backup, or do without what is lost: "
+        f"'tidelog doctor --store STORE --repair {topic}' (docs/operations.md, Restoring)."
+    )
 
 
 def places(error: TidelogError) -> list[str]:

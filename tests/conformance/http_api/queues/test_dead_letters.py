@@ -57,6 +57,15 @@ def test_after_max_deliveries_a_record_is_dead_without_a_receiver(api: Api) -> N
     assert queue.receive() == []
 
 
+def test_a_dead_letter_topic_that_is_gone_is_named(api: Api) -> None:
+    """A redrive says which topic does not exist: the settings name one."""
+    letters = api.topic()
+    queue = Queue(api, dead_letter_topic=letters)
+    assert api.http.delete(f"/v1/topics/{letters}").status_code == 204
+    problem = api.refused(queue.call("redrive", {}), 409, "NO_DEAD_LETTER_TOPIC")
+    assert f"{letters!r} does not exist" in problem["detail"]
+
+
 def test_redrive_produces_each_dead_letter_once(api: Api) -> None:
     """Redrive produces each dead letter once."""
     letters, other = api.topic(), api.topic()

@@ -12,6 +12,7 @@ import pytest
 
 from log_format.errors import ANSWERS, ErrorCode
 from tests.support.fake_gateway import FakeGateway
+from tidelog import Admin
 from tidelog.deadline import Deadline
 from tidelog.errors import (
     CLASSES,
@@ -254,3 +255,10 @@ def test_a_refused_connection_is_never_a_doubt(dead_url: str) -> None:
     """Nothing left this machine."""
     with pytest.raises(NeverSent):
         Address(dead_url).exchange("POST", "/", body=b"x", headers={}, timeout_ms=500)
+
+
+def test_an_https_address_of_plain_http_is_named(gateway: FakeGateway) -> None:
+    """Which address is meant, and not OpenSSL's words for an answer that is no TLS."""
+    secure = gateway.url.replace("http://", "https://")
+    with pytest.raises(GatewayUnreachable, match=r"no TLS.* http://"), Admin(secure, timeout_ms=500) as admin:
+        admin.list_topics()
