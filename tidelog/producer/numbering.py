@@ -33,6 +33,8 @@ _T = TypeVar("_T")
 TIMES_NUMBERED_MAX = 8
 """How often one request gets a new number: after a refusal, a forgotten producer or a deleted topic voids the old one."""
 
+_PAUSE_S, _PAUSE_S_MAX = 0.01, 5.0
+
 _FORGOTTEN = (ErrorCode.UNKNOWN_PRODUCER, ErrorCode.SEQUENCE_OUT_OF_ORDER, ErrorCode.FENCED_PRODUCER)
 
 
@@ -126,13 +128,20 @@ class Numbering:
         Raises ``OutcomeUnknown`` when it may be in the log; any other ``TidelogError`` says that it is not.
         """
         lane = self._lanes[topic]
-        for _ in range(TIMES_NUMBERED_MAX):
+        times, pause_s = 0, _PAUSE_S
+        while times < TIMES_NUMBERED_MAX and not (times and deadline.near):
             number = self._take(topic, batch, deadline, is_last=is_last)
             try:
                 result = post(number.stamp(), number.is_final)
             except TidelogError as error:
                 if not self._is_to_be_repeated(lane, batch, number, error):
                     raise
+                if times and error.code is ErrorCode.UNKNOWN_PRODUCER and not number.identity.acknowledged:
+                    # An id of this moment is refused: of a topic that was repaired just now (docs/operations.md).
+                    threading.Event().wait(min(pause_s, deadline.remaining_ms() / 1000))
+                    pause_s = min(2 * pause_s, _PAUSE_S_MAX)
+                else:
+                    times += 1
             else:
                 with self._changed:
                     number.identity.acknowledged = max(number.identity.acknowledged, number.sequence + 1)
@@ -140,9 +149,7 @@ class Numbering:
                         del lane.numbers[batch]
                     self._changed.notify_all()
                 return result
-        raise DeliveryTimeout(
-            f"Topic {topic!r} forgot its producers {TIMES_NUMBERED_MAX} times. The records are not stored."
-        )
+        raise DeliveryTimeout(f"Topic {topic!r} forgot its producers again and again. The records are not stored.")
 
     def _take(self, topic: str, batch: int, deadline: Deadline, *, is_last: bool) -> _Number:
         """The batch's next number. Waits until the batches before it have theirs."""

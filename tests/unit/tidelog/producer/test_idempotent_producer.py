@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.fake_gateway import Exchange, FakeGateway
 from tidelog import Producer
-from tidelog.errors import DeliveryTimeout, OutcomeUnknown, RecordTooLarge, UnknownTopic
+from tidelog.errors import DeliveryFailed, DeliveryTimeout, OutcomeUnknown, RecordTooLarge, UnknownTopic
 
 
 @pytest.mark.parametrize("done", [True, False])
@@ -42,6 +42,26 @@ def test_whatever_is_answered_the_outcome_is_found_out(gateway: FakeGateway, fau
     with Producer(gateway.url) as producer:
         assert producer.send("t", b"x").result(timeout=10).offset == 0
     assert gateway.values("t") == [[b"x"]]
+
+
+def test_a_topic_that_takes_no_id_of_now_is_waited_for(gateway: FakeGateway) -> None:
+    """A topic that was repaired within the last minute refuses ids that are issued meanwhile; the records are there in the end,
+    once and in order. Where it lasts, they are refused when their time is over, and are nowhere."""
+    gateway.create("t")
+    gateway.misbehave("POST .*/t/records", *[gateway.refuse(404, "UNKNOWN_PRODUCER")] * 9)
+    with Producer(gateway.url, linger_ms=0) as producer:
+        assert producer.send("t", "0").result(timeout=30).offset == 0
+        for number in (1, 2):
+            producer.send("t", f"{number}")
+    assert gateway.values("t") == [[b"0", b"1", b"2"]]
+    gateway.misbehave("POST .*/t/records", *[gateway.refuse(404, "UNKNOWN_PRODUCER")] * 1_000)
+    producer = Producer(gateway.url, delivery_timeout_ms=1_500)
+    error = producer.send("t", "late").exception(timeout=10)
+    assert isinstance(error, DeliveryTimeout)
+    assert not error.may_have_happened
+    with pytest.raises(DeliveryFailed):
+        producer.close()
+    assert gateway.values("t") == [[b"0", b"1", b"2"]]
 
 
 def test_requests_that_change_places_keep_their_order(gateway: FakeGateway) -> None:
