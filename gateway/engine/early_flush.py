@@ -1,4 +1,4 @@
-"""When a flush may begin before ``flush.ms`` is over.
+"""When a flush, or a commit to a system table, may begin before its timer: ``flush.ms``, or the pace of the table.
 
 A flush costs ``flush.ms`` of time. A queue earns time as it goes by, saves what it does not spend, and pays an early flush from
 that. So in the long run it has no more flushes than one each ``flush.ms``.
@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Final
 
-from gateway.engine.group_commit import AT_ONCE, Entry, Waiting
-from gateway.engine.savings_watch import SAID_AGAIN_SECONDS, FlushReason, tell_spent
+from gateway.engine.group_commit import AT_ONCE, AtOnce, Entry, Waiting
+from gateway.engine.savings_watch import FLUSH_ADVICE, SAID_AGAIN_SECONDS, FlushReason, tell_spent
 
 QUIET_SECONDS_MIN: Final = 0.02
 """Longer than a client takes to send its next request behind an answer, as a rule."""
@@ -49,13 +49,14 @@ class _Sender:
 
 class EarlyFlush:
     """For one queue. ``first_seconds``: its savings at first; ``seconds_max``: the most that it saves; ``label`` names it in the
-    log.
+    log, ``advice`` says there what can be done once they are spent.
 
     Times are the event loop's, in seconds.
     """
 
     __slots__ = (
         "__weakref__",
+        "_advice",
         "_arrived",
         "_crowded_at",
         "_flush_seconds",
@@ -72,7 +73,7 @@ class EarlyFlush:
         "_told_at",
     )
 
-    def __init__(self, first_seconds: float, seconds_max: float, label: str) -> None:
+    def __init__(self, first_seconds: float, seconds_max: float, label: str, advice: str = FLUSH_ADVICE) -> None:
         self._saved = min(first_seconds, seconds_max)
         self._saved_at = inf
         self._seconds_max = seconds_max
@@ -84,7 +85,7 @@ class EarlyFlush:
         self._seen = self._removals = 0
         self._arrived = -inf
         self._gap = 0.0
-        self._label = label
+        self._label, self._advice = label, advice
         self._told_at = -inf
         self._flush_seconds = 0.0
         """What the last flush cost."""
@@ -120,13 +121,14 @@ class EarlyFlush:
             return "drain"
         return "quiet" if self._lacking else "senders_wait"
 
-    def taken(self, waiting: Waiting[Any], count: int, now: float, flush_seconds: float) -> None:
-        """Pay for a flush of the first ``count``, early or not. Nothing is owed."""
+    def taken(
+        self, waiting: Waiting[Any], count: int, now: float, flush_seconds: float, *, is_late: bool = False
+    ) -> None:
+        """Pay for a flush of the first ``count``, early or not. Nothing is owed. ``is_late``: the timer has begun it."""
         self._notice(waiting, -inf)
-        is_told = now - self._told_at < SAID_AGAIN_SECONDS or not self._seconds_max
-        if self._is_short and not is_told and now >= waiting.entries[0].arrived + flush_seconds:
+        if is_late and self._is_short and self._seconds_max and now - self._told_at >= SAID_AGAIN_SECONDS:
             self._told_at = now
-            tell_spent(self._label, flush_seconds)
+            tell_spent(self._label, flush_seconds, self._advice)
         self._is_short = False
         self._flush_seconds = flush_seconds
         self._saved = max(0.0, self.saved_seconds(now) - flush_seconds)
@@ -189,3 +191,31 @@ class EarlyFlush:
         sender.arrived = entry.arrived
         sender.waiting += 1
         self._lacking += sender.lacks
+
+
+PACED_SAVINGS_SECONDS_MAX: Final = 3_600.0
+_DAY_SECONDS: Final = 86_400.0
+
+
+class Paced(AtOnce):
+    """All waiting items: early while savings pay for that, else ``seconds`` after the last group was taken.
+
+    ``per_second`` of the long run is for whole days: in no day are there more groups, those paid from savings included.
+    """
+
+    def __init__(self, early: EarlyFlush, per_second: float) -> None:
+        self._early = early
+        self._seconds = (_DAY_SECONDS + PACED_SAVINGS_SECONDS_MAX) / _DAY_SECONDS / per_second
+        self._taken_at = -inf
+
+    def due(self, waiting: Waiting[Any], now: float) -> float:
+        """At once for who comes alone."""
+        paced = self._taken_at + self._seconds
+        return min(paced, self._early.due(waiting, now, flush_seconds=self._seconds, is_under_way=False))
+
+    def take(self, waiting: Waiting[Any], now: float) -> int:
+        """All of them."""
+        is_late = now >= self._taken_at + self._seconds
+        self._taken_at = now
+        self._early.taken(waiting, len(waiting.entries), now, self._seconds, is_late=is_late)
+        return len(waiting.entries)

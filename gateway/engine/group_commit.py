@@ -21,7 +21,7 @@ from functools import partial
 from math import inf
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from gateway.call import unasked
+from gateway.call import present_call, unasked
 from gateway.engine.outcome import TimeLimits, settle
 from gateway.problem import overloaded
 from log_format.errors import BackOff, OutcomeUnknown, TidelogError
@@ -130,38 +130,6 @@ class AtOnce:
         return len(waiting.entries)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """At most ``burst`` commits at once and ``per_second`` in the long run."""
-
-    burst: int
-    per_second: float
-
-
-class TokenBucket(AtOnce):
-    """All waiting items, as soon as the pace allows a commit."""
-
-    def __init__(self, pace: Pace) -> None:
-        self._burst = float(pace.burst)
-        self._per_second = pace.per_second
-        self._tokens = self._burst
-        self._counted = AT_ONCE
-
-    def due(self, waiting: Waiting[Any], now: float) -> float:
-        """When the next token is there."""
-        del waiting
-        tokens = self._gained(now)
-        return now if tokens >= 1 else now + (1 - tokens) / self._per_second
-
-    def take(self, waiting: Waiting[Any], now: float) -> int:
-        """All of them, for one token."""
-        self._tokens, self._counted = self._gained(now) - 1, now
-        return len(waiting.entries)
-
-    def _gained(self, now: float) -> float:
-        return min(self._burst, self._tokens + (now - self._counted) * self._per_second)
-
-
 class Group(Generic[ItemT, OutcomeT]):
     """The items of one commit."""
 
@@ -253,9 +221,14 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
         """Items that no group has taken."""
         return len(self._waiting.entries)
 
-    def submit(self, item: ItemT, size_bytes: int = 0) -> Pending[ItemT, OutcomeT]:
-        """Put an item at the end of the queue. Raises ``BackOff`` (``OVERLOADED``) when the queue is full."""
+    def submit(self, item: ItemT, size_bytes: int = 0, sender: Hashable = None) -> Pending[ItemT, OutcomeT]:
+        """Put an item of the present call at the end of the queue. ``sender``: whose it is where there is no call.
+
+        Raises ``BackOff`` (``OVERLOADED``) when the queue is full.
+        """
         pending: Pending[ItemT, OutcomeT] = Pending(item, size_bytes, asyncio.get_running_loop().create_future())
+        call = present_call()
+        pending.sender = sender if call is None or call.sender is None else call.sender
         self.enter(pending)
         return pending
 

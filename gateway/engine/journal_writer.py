@@ -116,7 +116,8 @@ class JournalSchedule:
     def take(self, waiting: Waiting[Any], now: float) -> int:
         """As many batches as a flush may have, also of topics that it attaches."""
         is_full = len(waiting.entries) >= self._requests or waiting.size_bytes >= JOURNAL_FLUSH_BYTES
-        self._watch.began("size" if is_full else self._at_once or self._early.reason(self._earliest, now))
+        reason = "size" if is_full else self._at_once or self._early.reason(self._earliest, now)
+        self._watch.began(reason)
         size = count = runs = attached_bytes = 0
         known = self._table.state.topics.by_id
         attached: set[str] = set()
@@ -132,7 +133,8 @@ class JournalSchedule:
             if count and (is_full or count == FLUSH_BATCHES_CAP or runs > JOURNAL_RUNS_MAX):
                 break
             count += 1
-        self._early.taken(waiting, count, now, 0.0 if self._flush_seconds == inf else self._flush_seconds)
+        flush_seconds = 0.0 if self._flush_seconds == inf else self._flush_seconds
+        self._early.taken(waiting, count, now, flush_seconds, is_late=reason == "timer")
         self._forget()
         return count
 

@@ -1,7 +1,6 @@
 """What is told of flushes: why they began, what their queues have saved, and who has spent it.
 
-No label names a topic: the savings told are those of the queue that has least. ``of`` is the kind of a queue: ``topics``,
-``journals``.
+No label names a topic: the savings told are those of the queue that has least. ``of`` is the kind of a queue.
 """
 
 from __future__ import annotations
@@ -9,14 +8,14 @@ from __future__ import annotations
 import logging
 import time
 from functools import partial
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, get_args
 from weakref import WeakSet
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 FlushReason = Literal["senders_wait", "quiet", "timer", "size", "publication", "refused", "drain"]
 """Why a flush began. Early: every sender waits for an answer, or nothing has come for a little."""
-QueueKind = Literal["topics", "journals"]
+QueueKind = Literal["topics", "journals", "delayed", "groups", "queues"]
 
 SAID_AGAIN_SECONDS: Final = 3_600.0
 """How often the log repeats it for one queue."""
@@ -40,7 +39,7 @@ class SavingsWatch:
     """One for a gateway. It forgets a queue when the gateway does. The loop's time is ``time.monotonic``."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._open: dict[QueueKind, WeakSet[Savings]] = {"topics": WeakSet(), "journals": WeakSet()}
+        self._open: dict[QueueKind, WeakSet[Savings]] = {kind: WeakSet() for kind in get_args(QueueKind)}
         self._flushes = Counter(
             "tidelog_flushes",
             "Flushes by why they began; senders_wait and quiet are early ones, paid from savings.",
@@ -49,13 +48,13 @@ class SavingsWatch:
         )
         least = Gauge(
             "tidelog_flush_savings_seconds",
-            "What is saved for early flushes by the queue that has least: each costs its topic's flush.ms.",
+            "What is saved for commits that begin early by the queue that has least.",
             ("of",),
             registry=registry,
         )
         spent = Gauge(
             "tidelog_flush_savings_spent",
-            "Queues whose savings are spent: their flushes wait for flush.ms.",
+            "Queues whose savings are spent: their commits wait for a timer.",
             ("of",),
             registry=registry,
         )
@@ -80,12 +79,18 @@ class SavingsWatch:
         return sum(each.is_spent(now) for each in self._open[kind])
 
 
-def tell_spent(label: str, flush_seconds: float) -> None:
+FLUSH_ADVICE: Final = (
+    "send more before waiting for an answer, or set a lower flush.ms: each flush is two PUTs (docs/operations.md, Flushes that"
+    " begin early)"
+)
+
+
+def tell_spent(label: str, seconds: float, advice: str) -> None:
     """Say in the log that a queue's savings are spent, and what can be done."""
     _log.warning(
-        "%s has spent what it saved for early flushes: acknowledgements wait for flush.ms (%d ms) again until its senders"
-        " pause. To have them sooner, send more before waiting for an answer, or set a lower flush.ms: each flush is two"
-        " PUTs (docs/operations.md, Flushes that begin early)",
+        "%s: what was saved for commits that begin early is spent, so acknowledgements wait up to %d ms again until callers"
+        " pause. To have them sooner, %s",
         label,
-        round(flush_seconds * 1000),
+        round(seconds * 1000),
+        advice,
     )

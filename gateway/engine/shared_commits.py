@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from gateway.call import check_way_back, stands
-from gateway.engine.group_commit import AtOnce, Group, GroupCommit, Pace, TokenBucket
+from gateway.engine.early_flush import PACED_SAVINGS_SECONDS_MAX, EarlyFlush, Paced
+from gateway.engine.group_commit import AtOnce, Group, GroupCommit
 from gateway.engine.open_table import OpenTable, TableAccess
+from gateway.engine.savings_watch import QueueKind
 from gateway.engine.state_budget import StateBudget
 from log_format.delta.change import TableChange
 from log_format.delta.system_table import CompactTable, SystemTableState
@@ -28,11 +31,20 @@ DecisionT = TypeVar("DecisionT")
 OutcomeT = TypeVar("OutcomeT")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Commits a second on average over any day, early ones included. ``kind`` and ``advice``: what is told of its savings."""
+
+    per_second: float
+    kind: QueueKind
+    advice: str
+
+
 class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
     """``change`` turns decisions that share a commit into one change; its result has each one's outcome or refusal.
 
     ``compact`` makes the change that rewrites the table as one file. ``budgets``: what the table may take in memory, and how
-    much a decision adds to that.
+    much a decision adds to that. ``pace`` None: each commit follows the last one.
     """
 
     def __init__(
@@ -49,9 +61,15 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
         super().__init__(access, table, files=files)
         self._budgets = budgets
         self._change, self._compact = change, compact
+        self._savings: EarlyFlush | None = None
+        if pace is not None:
+            first_ms, ms_max = access.bounds.flush_savings_first_ms, access.bounds.flush_savings_max_ms
+            seconds_max = min(ms_max / 1000, PACED_SAVINGS_SECONDS_MAX)
+            self._savings = EarlyFlush(first_ms / 1000, seconds_max, label=self.label, advice=pace.advice)
+            access.metrics.savings.opened(pace.kind, self._savings)
         self._decisions: GroupCommit[DecisionT, OutcomeT] = GroupCommit(
             self._commit_group,
-            schedule=AtOnce() if pace is None else TokenBucket(pace),
+            schedule=AtOnce() if self._savings is None or pace is None else Paced(self._savings, pace.per_second),
             label=self.label,
             waiting_max=DECISIONS_WAITING_MAX,
         )
@@ -63,7 +81,7 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
         Raises the decision's refusal; ``BackOff`` (nothing happened), ``OutcomeUnknown``.
         """
         check_way_back()
-        pending = self._decisions.submit(decision)
+        pending = self._decisions.submit(decision, sender=self)
         try:
             for budget, growth_bytes in self._budgets:
                 pending.settled.add_done_callback(budget.admit(growth_bytes(decision, self.state)))
@@ -88,5 +106,9 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
         await super().drain()
 
     async def _commit_group(self, group: Group[DecisionT, OutcomeT]) -> None:
-        committed = await self.commit_in_turn(self._change(group.items))
+        try:
+            committed = await self.commit_in_turn(self._change(group.items))
+        finally:
+            if self._savings is not None:
+                self._savings.ended(self._decisions.waiting, group.pending)
         group.settle(committed.result)

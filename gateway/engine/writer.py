@@ -115,7 +115,8 @@ class FlushSchedule:
     def take(self, waiting: Waiting[Any], now: float) -> int:
         """As many batches as a flush may have."""
         timer_at = waiting.entries[0].arrived + self._flush_seconds()
-        self._watch.began(self._at_once(waiting) or self._early.reason(timer_at, now))
+        reason = self._at_once(waiting) or self._early.reason(timer_at, now)
+        self._watch.began(reason)
         size = count = 0
         for pending in waiting.entries:
             size += pending.size_bytes
@@ -123,7 +124,7 @@ class FlushSchedule:
                 break
             count += 1
         self._seen, self._is_publishing = 0, False
-        self._early.taken(waiting, count, now, self._flush_seconds())
+        self._early.taken(waiting, count, now, self._flush_seconds(), is_late=reason == "timer")
         return count
 
     def _at_once(self, waiting: Waiting[Any]) -> FlushReason | None:

@@ -1,7 +1,7 @@
 """Delayed records of requests: in the store before the answer, found when they are due.
 
 Requests without producer headers that have only delayed records share objects: a topic's group commit collects them for
-``flush.ms``, as its writer does. A request that may be repeated, or that also appends, has an object of its own.
+``flush.ms``, or begins early, as its writer does. A request that may be repeated, or that also appends, has an object of its own.
 
 Belongs to the event loop; what blocks runs in the write pool.
 """
@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from gateway.engine.bounds import FLUSH_BYTES_CAP
+from gateway.engine.early_flush import EarlyFlush
 from gateway.engine.group_commit import AT_ONCE, Group, GroupCommit, Waiting
 from gateway.engine.open_table import TableAccess
 from gateway.scheduled.calendars import Calendars
@@ -32,15 +33,20 @@ T = TypeVar("T")
 
 
 class _Schedule:
-    """An object is due ``flush_ms`` after its first request came, or when enough is there."""
+    """An object is due ``flush_ms`` after its first request came, when enough is there, or early."""
 
-    def __init__(self) -> None:
+    def __init__(self, early: EarlyFlush) -> None:
+        self.early = early
         self.flush_ms = 0
+        self.under_way = 0
 
     def due(self, entries: Waiting[Any], now: float) -> float:
         """See ``group_commit.Schedule``."""
-        del now
-        return AT_ONCE if entries.size_bytes >= FLUSH_BYTES_CAP else entries.entries[0].arrived + self.flush_ms / 1000
+        if entries.size_bytes >= FLUSH_BYTES_CAP:
+            return AT_ONCE
+        seconds = self.flush_ms / 1000
+        early = self.early.due(entries, now, flush_seconds=seconds, is_under_way=bool(self.under_way))
+        return min(early, entries.entries[0].arrived + seconds)
 
     def has_room(self, entries: Waiting[Any]) -> bool:
         """Always: a group makes way at once."""
@@ -49,13 +55,15 @@ class _Schedule:
 
     def take(self, entries: Waiting[Any], now: float) -> int:
         """As many requests as an object may have."""
-        del now
         size = count = 0
         for pending in entries.entries[:_REQUESTS_MAX]:
             size += pending.size_bytes
             if count and size > FLUSH_BYTES_CAP:
                 break
             count += 1
+        seconds = self.flush_ms / 1000
+        self.early.taken(entries, count, now, seconds, is_late=now >= entries.entries[0].arrived + seconds)
+        self.under_way += 1
         return count
 
 
@@ -121,21 +129,29 @@ class Filing:
     def _group(self, topic: str, topic_id: str) -> tuple[_Schedule, GroupCommit[DelayedRecords, Filed]]:
         known = self._groups.get((topic, topic_id))
         if known is None:
-            for key in [key for key, (_, commits) in self._groups.items() if commits.is_idle]:
-                del self._groups[key]
-            schedule = _Schedule()
-            commits: GroupCommit[DelayedRecords, Filed] = GroupCommit(
-                partial(self._commit, topic, topic_id),
-                schedule=schedule,
-                label=f"delayed records of topic {topic!r}",
-                waiting_max=WAITING_MAX,
+            bounds, label = self._access.bounds, f"delayed records of topic {topic!r}"
+            first_s = min(bounds.flush_savings_first_ms, bounds.flush_savings_max_ms) / 1000
+            now = asyncio.get_running_loop().time()
+            for key, (idle, commits) in list(self._groups.items()):
+                if commits.is_idle and idle.early.saved_seconds(now) >= first_s:  # made anew it has no more
+                    del self._groups[key]
+            schedule = _Schedule(EarlyFlush(first_s, bounds.flush_savings_max_ms / 1000, label=label))
+            self._access.metrics.savings.opened("delayed", schedule.early)
+            made: GroupCommit[DelayedRecords, Filed] = GroupCommit(
+                partial(self._commit, topic, topic_id), schedule=schedule, label=label, waiting_max=WAITING_MAX
             )
-            known = self._groups[topic, topic_id] = schedule, commits
+            known = self._groups[topic, topic_id] = schedule, made
         return known
 
     async def _commit(self, topic: str, topic_id: str, group: Group[DelayedRecords, Filed]) -> None:
+        schedule, commits = self._groups[topic, topic_id]
         group.make_way()
-        group.settle(await self._file(topic, topic_id, group.items, None))
+        try:
+            filed = await self._file(topic, topic_id, group.items, None)
+        finally:
+            schedule.under_way -= 1
+            schedule.early.ended(commits.waiting, group.pending)
+        group.settle(filed)
 
     async def _file(self, topic: str, topic_id: str, requests: list[DelayedRecords], name: str | None) -> list[Filed]:
         calendar, pool = self._calendars.unshared(topic, topic_id), self._access.write_pool

@@ -7,16 +7,20 @@ from collections.abc import Iterable
 from typing import Final
 
 from gateway.call import unasked
-from gateway.engine.group_commit import Pace
 from gateway.engine.open_table import TableAccess
-from gateway.engine.shared_commits import SharedCommits
+from gateway.engine.shared_commits import Pace, SharedCommits
 from gateway.engine.state_budget import StateBudget
 from log_format.groups.changes import Claim, CommitOffsets, Compact, Decide, GroupDecision, Settle
 from log_format.groups.memory import GROUP_BYTES, offset_bytes
 from log_format.groups.state import Group, GroupsState, consumer_offsets_table
 
-COMMIT_PACE: Final = Pace(burst=20, per_second=5.0)
-"""Commits a second in the long run, whatever the number of groups; a few more when they come rarely."""
+COMMIT_PACE: Final = Pace(
+    per_second=5.0,
+    kind="groups",
+    advice="commit offsets less often, those of more partitions at once: all groups of a gateway share five commits a second on"
+    " average",
+)
+"""Whatever the number of groups."""
 
 
 class GroupsTable(SharedCommits[GroupsState, GroupDecision, Group]):

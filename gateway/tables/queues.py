@@ -7,17 +7,20 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from gateway.call import unasked
-from gateway.engine.group_commit import Pace
 from gateway.engine.open_table import TableAccess
-from gateway.engine.shared_commits import SharedCommits
+from gateway.engine.shared_commits import Pace, SharedCommits
 from gateway.engine.state_budget import StateBudget
 from log_format.queues.changes import AlterQueue, Compact, Conclude, Decide, PutQueue, QueueDecision, Subscribe
 from log_format.queues.memory import QUEUE_BYTES, partition_bytes
 from log_format.queues.state import Queue, QueuesState, queues_table
 
-COMMIT_PACE: Final = Pace(burst=64, per_second=16.0)
-"""Commits a second in the long run, whatever the number of queues; more when they come rarely. They are more than those of
-groups: a caller that takes and settles one record after another waits for them."""
+COMMIT_PACE: Final = Pace(
+    per_second=16.0,
+    kind="queues",
+    advice="settle more records in one call: all queues of a gateway share sixteen commits a second on average",
+)
+"""Whatever the number of queues. They are more than those of groups: a caller that takes and settles one record after another
+waits for them."""
 
 LEASE_BYTES: Final = 1_024
 """A lease with its lock: measured on CPython 3.11, rounded up."""

@@ -31,7 +31,7 @@ def test_savings_are_told_and_the_timer_that_is_back(tmp_path: Path, start_gatew
     flushes = {reason: _counted(metrics, reason) for reason in ("senders_wait", "timer")}
     assert flushes["senders_wait"] >= 4
     assert flushes["timer"] >= 3
-    assert gateway.log().count("topic 'orders' has spent what it saved for early flushes") == 1
+    assert gateway.log().count("topic 'orders': what was saved for commits that begin early is spent") == 1
     assert "flush_savings_ms" not in _listed(gateway.http)["orders"]["commit"]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.call import begin_call, stands
-from gateway.engine.group_commit import AT_ONCE, AtOnce, Pace, TokenBucket, Waiting
+from gateway.engine.group_commit import AT_ONCE, AtOnce, Waiting
 from log_format.errors import BackOff
 from tests.support.committed_numbers import Numbers, OneByOne, Planted, Store, commits, settled
 
@@ -155,16 +155,3 @@ async def test_draining_takes_what_waits_at_once_and_returns_when_all_is_settled
     await draining
     assert (first.settled.result(), second.settled.result()) == (10, 20)
     assert numbers.is_idle
-
-
-def test_a_pace_is_kept_in_the_long_run() -> None:
-    """A burst at once, then one each ``1 / per_second``; what was not used is kept, up to the burst."""
-    bucket, waiting = TokenBucket(Pace(burst=3, per_second=2.0)), Waiting[int]()
-    taken = []
-    for start in (100.0, 200.0):
-        now = start
-        for _ in range(6):
-            now = max(now, bucket.due(waiting, now))
-            bucket.take(waiting, now)
-            taken.append(now)
-    assert taken == pytest.approx([100, 100, 100, 100.5, 101, 101.5, 200, 200, 200, 200.5, 201, 201.5])
