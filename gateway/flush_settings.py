@@ -15,11 +15,13 @@ class FlushSettings(BaseModel):
         ge=0,
         le=366 * 24 * _HOUR_MS,
         description="What a topic or journal that is opened may spend on flushes that begin before its flush.ms is over, where"
-        " senders wait for an answer. Each flush costs flush.ms; what is not spent is saved.",
+        " senders wait for an answer. Each flush costs flush.ms; what is not spent is saved. A topic's delayed records have as"
+        " much, and so have the commits of groups and those of queues, an hour at most.",
     )
     flush_savings_max_ms: int = Field(
         default=24 * _HOUR_MS,
         ge=0,
         le=366 * 24 * _HOUR_MS,
-        description="The most that it saves. 0: every flush waits for flush.ms.",
+        description="The most that each saves; groups and queues no more than an hour. 0: every flush waits for flush.ms, and"
+        " commits of groups and of queues keep their pace.",
     )

@@ -13,17 +13,18 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.gateway_process import GatewayProcess, running_gateway
+from tests.support.kafka_gateway import KafkaGateway, kafka_gateway
+from tests.support.kafka_shares import ACCEPT, ShareMember, topic_id, until
 
 BURST = 66
 """So many commits of queues a pace with a small burst would let through at once, and fewer of groups."""
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaGateway]:
     """One whose topic has the default ``flush.ms``."""
     directory = tmp_path_factory.mktemp("lone")
-    with running_gateway(directory / "store", directory / "log") as started:
+    with kafka_gateway(directory / "store", directory / "log") as started:
         started.topic("orders", flush_ms=250, commit_mode="own")
         yield started
 
@@ -43,7 +44,7 @@ def took(call: Callable[[int], float | None], count: int, burst: int) -> float:
     return sorted(times[burst:])[count // 4]
 
 
-def test_a_groups_offsets(gateway: GatewayProcess) -> None:
+def test_a_groups_offsets(gateway: KafkaGateway) -> None:
     """Committed over HTTP by a caller without a membership."""
 
     def commit(number: int) -> None:
@@ -53,7 +54,7 @@ def test_a_groups_offsets(gateway: GatewayProcess) -> None:
     assert took(commit, 40, burst=30) < 0.1
 
 
-def test_offsets_of_a_transaction(gateway: GatewayProcess) -> None:
+def test_offsets_of_a_transaction(gateway: KafkaGateway) -> None:
     """Its commit settles them: two commits of the groups' table, beside those of the transaction's."""
 
     def end(number: int) -> float:
@@ -68,7 +69,7 @@ def test_offsets_of_a_transaction(gateway: GatewayProcess) -> None:
     assert took(end, 12, burst=15) < 0.2
 
 
-def test_joins(gateway: GatewayProcess) -> None:
+def test_joins(gateway: KafkaGateway) -> None:
     """Of groups that are made by them. What a coordinator writes on its own counts as a caller, too."""
 
     def join(number: int) -> None:
@@ -77,7 +78,7 @@ def test_joins(gateway: GatewayProcess) -> None:
     assert took(join, 12, burst=15) < 0.2
 
 
-def test_a_settlement(gateway: GatewayProcess) -> None:
+def test_a_settlement(gateway: KafkaGateway) -> None:
     """Of one record after the other."""
     count = 60
     gateway.topic("tasks")
@@ -94,7 +95,22 @@ def test_a_settlement(gateway: GatewayProcess) -> None:
     assert took(settle, count, burst=BURST) < 0.05
 
 
-def test_a_delayed_record(gateway: GatewayProcess) -> None:
+def test_an_acknowledgement_of_a_share_group(gateway: KafkaGateway) -> None:
+    """Of one record after the other, all fetched before."""
+    count = 60
+    gateway.topic("shared")
+    gateway.produce("shared", *["x"] * (BURST + count))
+    answered(gateway.http.put("/v1/queues/share", json={"topics": ["shared"], "start": "earliest"}))
+    with ShareMember(gateway.kafka, "share", topic_id(gateway, "shared")) as member:
+        until(lambda: member.fetch(max_wait_ms=500), count=BURST + count)
+
+        def acknowledge(number: int) -> None:
+            assert member.acknowledge({0: [(number, number, [ACCEPT])]}) == (0, {0: 0})
+
+        assert took(acknowledge, count, burst=BURST) < 0.05
+
+
+def test_a_delayed_record(gateway: KafkaGateway) -> None:
     """It is in the store after an object of its own, as a record that is not delayed."""
 
     def delay(_: int) -> None:
