@@ -116,7 +116,7 @@ def test_no_day_has_more_commits_than_the_pace_allows(saved: float, per_second: 
     paced, waiting, now, count = Paced(early, per_second), Waiting[int](), 0.0, 0
     entry: Pending[int, None] = Pending(1, 0, None)  # type: ignore[arg-type]
     entry.sender = "a"
-    while True:
+    while count <= DAY * per_second + 1:
         entry.arrived = now
         waiting.append(entry)
         due = paced.due(waiting, now)
