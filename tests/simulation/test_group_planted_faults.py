@@ -170,7 +170,7 @@ PLANTED: dict[str, Planted] = {
         first_seed=13,
     ),
     "fetches whatever has the name": Planted(
-        RENEWED, (("gateway.routes.fetch.FetchFrom", _reads_whatever_has_the_name),), first_seed=60
+        RENEWED, (("gateway.routes.fetch.FetchFrom", _reads_whatever_has_the_name),), first_seed=292
     ),
 }
 
