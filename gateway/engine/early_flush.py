@@ -23,6 +23,11 @@ from typing import Any, Final
 from gateway.engine.group_commit import AT_ONCE, AtOnce, Entry, Waiting
 from gateway.engine.savings_watch import FLUSH_ADVICE, SAID_AGAIN_SECONDS, FlushReason, tell_spent
 
+OTHERS_OF: Final = 4
+WRONG_GUESSES_MAX: Final = 3
+STREAM_FLUSHES: Final = 20
+"""Where others send beside so many flushes in a row that all known senders waited for, a quarter as many or more, they stream:
+connections of a pool stand for ever other senders. For the time of twenty flushes only silence begins one early."""
 QUIET_SECONDS_MIN: Final = 0.02
 """Longer than a client takes to send its next request behind an answer, as a rule."""
 QUIET_GAPS: Final = 6
@@ -59,8 +64,10 @@ class EarlyFlush:
         "_advice",
         "_arrived",
         "_crowded_at",
+        "_ended_at",
         "_flush_seconds",
         "_gap",
+        "_guess",
         "_is_short",
         "_label",
         "_lacking",
@@ -70,7 +77,9 @@ class EarlyFlush:
         "_seconds_max",
         "_seen",
         "_senders",
+        "_streams_until",
         "_told_at",
+        "_wrong_guesses",
     )
 
     def __init__(self, first_seconds: float, seconds_max: float, label: str, advice: str = FLUSH_ADVICE) -> None:
@@ -86,7 +95,11 @@ class EarlyFlush:
         self._arrived = -inf
         self._gap = 0.0
         self._label, self._advice = label, advice
-        self._told_at = -inf
+        self._told_at = self._ended_at = self._streams_until = -inf
+        self._guess: Entry[Any, Any] | None = None
+        """The first of the last flush that all known senders waited for."""
+        self._wrong_guesses = 0
+        """How many such flushes in a row others sent beside."""
         self._flush_seconds = 0.0
         """What the last flush cost."""
         self._is_short = False
@@ -109,9 +122,10 @@ class EarlyFlush:
         if self.saved_seconds(now) < flush_seconds:
             self._is_short = True
             return inf
-        if not self._lacking:
+        if self._all_wait(now):
             return AT_ONCE
-        return self._arrived + max(QUIET_SECONDS_MIN, QUIET_GAPS * self._gap)
+        # Who has just been answered is given time to send again.
+        return max(self._arrived, self._ended_at) + max(QUIET_SECONDS_MIN, QUIET_GAPS * self._gap)
 
     def reason(self, timer_at: float, now: float) -> FlushReason:
         """Why a flush begins now that is not full. ``timer_at``: when it would have begun at the latest."""
@@ -119,7 +133,7 @@ class EarlyFlush:
             return "timer"
         if not self._senders:
             return "drain"
-        return "quiet" if self._lacking else "senders_wait"
+        return "senders_wait" if self._all_wait(now) else "quiet"
 
     def taken(
         self, waiting: Waiting[Any], count: int, now: float, flush_seconds: float, *, is_late: bool = False
@@ -133,6 +147,7 @@ class EarlyFlush:
         self._flush_seconds = flush_seconds
         self._saved = max(0.0, self.saved_seconds(now) - flush_seconds)
         self._saved_at = now
+        self._guess = None if self._lacking else next(iter(waiting.entries), None)
         self._seen -= count
         for entry in waiting.entries[:count]:
             if (sender := self._senders.get(entry.sender)) is not None:
@@ -141,13 +156,19 @@ class EarlyFlush:
                 sender.under_way += 1
                 self._lacking += sender.lacks
 
-    def ended(self, waiting: Waiting[Any], entries: Sequence[Entry[Any, Any]]) -> None:
+    def ended(self, waiting: Waiting[Any], entries: Sequence[Entry[Any, Any]], now: float) -> None:
         """Learn from a flush of these that has ended how much their senders have under way when they wait. ``waiting``: what came
         since it was taken."""
         self._notice(waiting, -inf)
+        self._ended_at = now
         counts: dict[Hashable, int] = {}
         for entry in entries:
             counts[entry.sender] = counts.get(entry.sender, 0) + 1
+        if entries and entries[0] is self._guess:
+            others = sum(entry.sender not in counts for entry in waiting.entries)
+            self._wrong_guesses = self._wrong_guesses + 1 if OTHERS_OF * others >= len(entries) else 0
+            if self._wrong_guesses >= WRONG_GUESSES_MAX:
+                self._streams_until = now + STREAM_FLUSHES * self._flush_seconds
         for key, count in counts.items():
             if (sender := self._senders.get(key)) is not None:
                 self._lacking -= sender.lacks
@@ -155,6 +176,10 @@ class EarlyFlush:
                 more = sender.waiting + sender.under_way
                 sender.window = 2 * (count + more) if more else count
                 self._lacking += sender.lacks
+
+    def _all_wait(self, now: float) -> bool:
+        """Whether every sender is taken to wait for what it sent."""
+        return not self._lacking and now >= self._streams_until
 
     def _notice(self, waiting: Waiting[Any], oldest: float) -> None:
         """Take in the entries that came since, and forget the senders that were not heard of since ``oldest``."""

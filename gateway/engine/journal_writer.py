@@ -226,7 +226,7 @@ class JournalWriter:
         finally:
             if group in self._ahead:
                 self._ahead.remove(group)
-            self.early.ended(self.commits.waiting, group.pending)
+            self.early.ended(self.commits.waiting, group.pending, asyncio.get_running_loop().time())
         group.settle(result)
         self._remember(group, append)
 

@@ -5,6 +5,7 @@ Belongs to the event loop.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -110,5 +111,5 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
             committed = await self.commit_in_turn(self._change(group.items))
         finally:
             if self._savings is not None:
-                self._savings.ended(self._decisions.waiting, group.pending)
+                self._savings.ended(self._decisions.waiting, group.pending, asyncio.get_running_loop().time())
         group.settle(committed.result)

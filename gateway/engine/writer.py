@@ -229,7 +229,7 @@ class Writer:
         finally:
             if flush in self._ahead:
                 self._ahead.remove(flush)
-            self.early.ended(self.commits.waiting, group.pending)
+            self.early.ended(self.commits.waiting, group.pending, asyncio.get_running_loop().time())
         group.settle(committed.result)
         self._remember(flush, committed)
 

@@ -150,7 +150,7 @@ class Filing:
             filed = await self._file(topic, topic_id, group.items, None)
         finally:
             schedule.under_way -= 1
-            schedule.early.ended(commits.waiting, group.pending)
+            schedule.early.ended(commits.waiting, group.pending, asyncio.get_running_loop().time())
         group.settle(filed)
 
     async def _file(self, topic: str, topic_id: str, requests: list[DelayedRecords], name: str | None) -> list[Filed]:

@@ -71,7 +71,7 @@ class Topic:
             await asyncio.sleep(self._commit_seconds)
         finally:
             self._ahead.remove(group)
-            self.early.ended(self.commits.waiting, group.pending)
+            self.early.ended(self.commits.waiting, group.pending, asyncio.get_running_loop().time())
         group.settle([None] * len(group.pending))
 
     def per_second(self, since: float, until: float) -> float:
@@ -322,3 +322,49 @@ def test_metrics_tell_of_the_queue_with_least_savings() -> None:
     gc.collect()
     assert sample("seconds", "topics") == pytest.approx(6.75, abs=1)
     assert sample("spent", "topics") == 0
+
+
+@pytest.mark.parametrize("commit_seconds", [0.01, 0.085])
+@pytest.mark.parametrize("senders", [1, 10])
+def test_senders_do_not_split_into_two_that_alternate(senders: int, commit_seconds: float) -> None:
+    """Ten senders, or one with five under way, are in one flush, however long a commit takes: who has just been answered is
+    given time to send again."""
+
+    async def main() -> list[int]:
+        topic = Topic(commit_seconds=commit_seconds)
+        until = asyncio.get_running_loop().time() + 5
+
+        async def one(number: int) -> None:
+            await asyncio.sleep(0.003 * number)
+            await one_by_one(topic, str(number % senders), until, lambda: 0.002 + 0.0003 * number)
+
+        await asyncio.gather(*(one(number) for number in range(max(5, senders))))
+        return [count for began, count in topic.flushes if until - 3 < began < until]
+
+    counts = run_virtually(main())
+    assert set(counts) == {max(5, senders)}
+    assert len(counts) > 0.7 * 3 / (commit_seconds + 0.006)
+
+
+def test_a_pool_of_connections_streams() -> None:
+    """A thousand requests a second by connections that are used again as they come free: as many flushes as by the timer."""
+
+    async def main() -> float:
+        topic = Topic(commit_seconds=0.05)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        free: list[str] = []
+
+        async def request(number: int) -> None:
+            connection = free.pop() if free else str(number)
+            await topic.send(connection)
+            free.append(connection)
+
+        requests: list[asyncio.Task[None]] = []
+        while loop.time() < began + 30:
+            requests.append(asyncio.create_task(request(len(requests))))
+            await asyncio.sleep(0.001)
+        await asyncio.gather(*requests)
+        return topic.per_second(began + 10, began + 30)
+
+    assert run_virtually(main()) <= 1.1 * 1000 / FLUSH_MS
