@@ -9,7 +9,8 @@ import random
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ import urllib3
 from tests.torture.tortured.history import History, Place, Read, Write, key_of
 
 TIMEOUT_SECONDS = 15.0
+STREAM_SILENCE_SECONDS = 5.0
 GIVE_UP_SECONDS = 120.0
 """A producer that may repeat does so for this long before it says that it does not know."""
 
@@ -87,6 +89,24 @@ class Client:
         except msgspec.DecodeError:
             return Reply(0, None)  # cut off in the middle
 
+    @contextmanager
+    def stream(self, path: str, headers: dict[str, str]) -> Iterator[tuple[Reply, Iterator[bytes]]]:
+        """An answer of any gateway as it comes: its lines until it ends, breaks off or is silent for a while. The reply of an
+        error has its body."""
+        timeout = urllib3.Timeout(connect=TIMEOUT_SECONDS, read=STREAM_SILENCE_SECONDS)
+        url, headers = self.rng.choice(self._urls) + path, self._headers | headers
+        answer, reply = None, Reply(0, None)
+        try:
+            answer = self._http.request("GET", url, headers=headers, timeout=timeout, preload_content=False)
+            reply = Reply(answer.status, None if answer.status == 200 else msgspec.json.decode(answer.data))
+        except (urllib3.exceptions.HTTPError, msgspec.DecodeError):
+            pass
+        try:
+            yield reply, iter(()) if answer is None or reply.status != 200 else _lines(answer)
+        finally:
+            if answer is not None:
+                answer.close()
+
     def insist(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> tuple[Reply, int, bool]:
@@ -112,6 +132,13 @@ class Client:
             by_partition.setdefault(self.rng.randrange(topics[topic]), []).append(f"{self.name}.{self._next_value}")
             self._next_value += 1
         return {topic: dict(sorted(by_partition.items())) for topic, by_partition in made.items()}
+
+
+def _lines(answer: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+    try:
+        yield from answer
+    except (urllib3.exceptions.HTTPError, OSError):
+        return
 
 
 def produce(client: Client, topics: dict[str, int], pace_seconds: float) -> None:

@@ -1,7 +1,8 @@
-"""Readers of a topic that is made anew, each a thread: by HTTP with the topic's id, as members of groups, and by the SDK."""
+"""Readers of a topic that is made anew, each a thread: by HTTP and event streams with its id, in groups, and by the SDK."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from typing import Any, Final
@@ -14,6 +15,8 @@ from tidelog.errors import UnknownTopic
 WAITS_MS: Final = (0, 100, 500, 2_500)
 OUT: Final = frozenset({"UNKNOWN_MEMBER", "FENCED_MEMBER", "UNKNOWN_GROUP"})
 SESSION_MS: Final = 10_000
+NOT_TOLD: Final = 2**63 - 1
+"""In place of a high watermark that an answer does not tell."""
 _FAR: Final = 1_000_000_000
 
 
@@ -40,6 +43,55 @@ def follow(client: Client, topic: str, partitions: int, history: RenewedHistory)
                 continue
             history.seen.append(_seen(client.name, part, started, ended, asked=at[partition]))
             at[partition] = (part["next_offset"], part["topic_id"])
+        client.stopping.wait(0.05)
+
+
+def follow_stream(client: Client, reader: str, topic: str, partition: int, history: RenewedHistory) -> None:
+    """Follows a partition by an event stream, and resumes it at any gateway with the id of the last event: an offset, and the
+    topic's id. ``reader``: its name in the history, shared by those of other partitions."""
+    path = f"/v1/topics/{topic}/partitions/{partition}/records"
+    at: tuple[int, str] | None = None
+    while not client.stopping.is_set():
+        started = time.monotonic()
+        if at is None:
+            reply = client.call("GET", f"{path}?offset=0&max_records=1")
+            if reply.status != 200:
+                _missing(reader, reply.body, started, time.monotonic(), history)
+                client.stopping.wait(0.05)
+                continue
+            at = (0, reply.body["topic_id"])
+        offset, topic_id = at
+        headers = {"Accept": "text/event-stream", "Last-Event-ID": f"{offset}@{topic_id}"}
+        with client.stream(f"{path}?offset={offset}&topic_id={topic_id}", headers) as (reply, lines):
+            if reply.status != 200:
+                _missing(reader, reply.body, started, time.monotonic(), history)
+            event: dict[str, str] = {}
+            for line in lines:
+                name, _, value = line.decode().strip().partition(": ")
+                if name:
+                    event[name] = value
+                elif event.get("event") == "record":
+                    following, _, event_id = event["id"].partition("@")
+                    record = json.loads(event["data"])
+                    history.seen.append(
+                        Seen(
+                            reader=reader,
+                            topic_id=event_id,
+                            partition=partition,
+                            asked=at,
+                            offsets=[record["offset"]],
+                            values=[record["value"]],
+                            next_offset=int(following),
+                            high_watermark=NOT_TOLD,
+                            started=started,
+                            ended=time.monotonic(),
+                        )
+                    )
+                    at = (int(following), event_id)
+                if not name:
+                    event = {}
+                if client.stopping.is_set():
+                    break
         client.stopping.wait(0.05)
 
 

@@ -18,7 +18,7 @@ from tests.torture.tortured.kafka_clients import produce_by_kafka, transact_by_k
 from tests.torture.tortured.renewed_by_kafka import consume_by_librdkafka, work_by_id
 from tests.torture.tortured.renewed_history import RenewedHistory
 from tests.torture.tortured.renewed_judge import Judge, left_behind
-from tests.torture.tortured.renewed_readers import be_member, commit_by_id, consume, follow
+from tests.torture.tortured.renewed_readers import be_member, commit_by_id, consume, follow, follow_stream
 from tests.torture.tortured.topic_maker import TopicMaker
 
 RENEWED = "renewed"
@@ -26,6 +26,8 @@ PARTITIONS = 2
 _TOPIC = {RENEWED: PARTITIONS}
 REST_SECONDS_MAX = 180.0
 END_SECONDS_MAX = 60.0
+STREAMS = "streams"
+"""Of event streams, one for each partition."""
 GROUPS = {"renewed-polls": 2, "renewed-sdk": 2}
 """Members of each group: by polls over HTTP, and the SDK's consumers."""
 
@@ -75,6 +77,8 @@ class RenewedTopic:
         ]
         for name in ("reader-by-id-0", "reader-by-id-1"):
             self._read(follow, name, RENEWED, PARTITIONS, self._seen)
+        for partition in range(PARTITIONS):
+            self._read(follow_stream, f"stream-{partition}", STREAMS, RENEWED, partition, self._seen)
         for number in range(GROUPS["renewed-polls"]):
             self._read(be_member, f"renewed-member-{number}", "renewed-polls", RENEWED, self._seen)
         for reset in ("earliest", "latest"):
@@ -104,7 +108,7 @@ class RenewedTopic:
         self._stopping.set()
         found = list(self._joined(self._writing))
         log = {partition: values for (_, partition), values in by_http(self._urls[0], _TOPIC).items()}
-        readers = [*GROUPS, "reader-by-id-0", "reader-by-id-1", "sdk-earliest", "sdk-latest"]
+        readers = [*GROUPS, STREAMS, "reader-by-id-0", "reader-by-id-1", "sdk-earliest", "sdk-latest"]
         deadline = time.monotonic() + end_seconds
         while behind := left_behind(self._seen, log, readers):
             if time.monotonic() > deadline or self._failures:
