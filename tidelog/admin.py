@@ -108,9 +108,9 @@ class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
         """All topics, by name; those whose name begins with ``prefix``. Its ``damaged`` names those that can't be read."""
         return list_topics(self._transport, self._timeout_ms, prefix)
 
-    def describe_topic(self, name: str) -> Topic:
-        """One topic. Raises ``UnknownTopic``."""
-        return describe_topic(self._transport, name, Deadline(self._timeout_ms))
+    def describe_topic(self, name: str, *, flush_savings: bool = False) -> Topic:
+        """One topic; ``flush_savings``: with what the gateway has saved for early flushes. Raises ``UnknownTopic``."""
+        return describe_topic(self._transport, name, Deadline(self._timeout_ms), flush_savings=flush_savings)
 
     def describe_topics(self, names: Iterable[str]) -> list[Topic]:
         """Some topics. Raises ``UnknownTopic`` for the first that is not there."""

@@ -116,6 +116,15 @@ class TopicListQuery(TopicsQuery):
     _digits = field_validator("max_age_ms", mode="before")(fields.number)
 
 
+class TopicQuery(fields.Parameters):
+    """What else is told of a topic."""
+
+    include: Annotated[
+        Literal["flush_savings"] | None,
+        Field(description="`flush_savings`: also what is saved for early flushes, which changes with the time"),
+    ] = None
+
+
 class TopicPartition(TypedDict):
     """A partition. `size_bytes` counts stored, compressed bytes."""
 
@@ -128,8 +137,8 @@ class TopicPartition(TypedDict):
 class CommitPlace(TypedDict):
     """Whether the topic has its own commits or goes by a journal, since when and why; how far its table is behind that.
 
-    Where one topic was asked for, and this gateway has written to it: what is saved here for flushes that begin before `flush.ms`
-    is over, and whether that is spent, so that flushes wait for it.
+    Where `flush_savings` was asked for, and this gateway has written to the topic: what is saved here for flushes that begin
+    before `flush.ms` is over, and whether that is spent, so that flushes wait for it.
     """
 
     mode: Literal["own", "shared"]
@@ -246,10 +255,10 @@ async def list_topics(request: Request, query: Annotated[TopicListQuery, Query()
 
 @router.get("/v1/topics/{topic}", response_model=Topic, responses=problems(ErrorCode.UNKNOWN_TOPIC))
 @needs(Need("Describe", "topic", path="topic"))
-async def describe_topic(request: Request, topic: fields.TopicPath) -> ASGIApp:
+async def describe_topic(request: Request, topic: fields.TopicPath, query: Annotated[TopicQuery, Query()]) -> ASGIApp:
     """Describe a topic: its partitions, its settings, its table."""
     state = await engine_of(request).administration.describe(topic)
-    known = engine_of(request).topics.known(topic)
+    known = None if query.include is None else engine_of(request).topics.known(topic)
     savings, now = None if known is None else known.savings, time.monotonic()
 
     def made() -> Topic:

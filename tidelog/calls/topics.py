@@ -19,9 +19,12 @@ from tidelog.types.record import TopicPartition
 from tidelog.types.topic import Cluster, DamagedTopic, PartitionOffsets, Topic, TopicList
 
 
-def describe_topic(transport: Transport, topic: str, deadline: Deadline, *, patient: bool = False) -> Topic:
-    """The topic as the gateway sees it. Raises ``UnknownTopic``."""
-    return transport.call(read_of(target("topics", topic)), deadline, patient=patient).decode(Topic)
+def describe_topic(
+    transport: Transport, topic: str, deadline: Deadline, *, patient: bool = False, flush_savings: bool = False
+) -> Topic:
+    """The topic as the gateway sees it; ``flush_savings``: with what it has saved for early flushes. Raises ``UnknownTopic``."""
+    path = target("topics", topic, include="flush_savings" if flush_savings else None)
+    return transport.call(read_of(path), deadline, patient=patient).decode(Topic)
 
 
 def describe_for_producer(transport: Transport, topic: str, deadline: Deadline) -> Topic:

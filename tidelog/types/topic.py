@@ -32,8 +32,8 @@ class TopicCommit(msgspec.Struct, frozen=True, kw_only=True):
     drained_until_ms: int = 0
     """The topic's own table has every record that was committed before."""
     flush_savings_ms: int | None = None
-    """What is saved for flushes that begin before ``flush.ms`` is over, each of which costs ``flush.ms``. None: the gateway that
-    was asked has written nothing to the topic."""
+    """What is saved for flushes that begin before ``flush.ms`` is over, each of which costs ``flush.ms``. None: that
+    was not asked for, or the gateway has written nothing to the topic."""
     savings_spent: bool | None = None
     """Whether flushes wait for ``flush.ms`` since nothing is saved any more; None as above."""
 

@@ -91,7 +91,7 @@ def test_committed_but_never_answered(store_uri: str, start_gateway: StartGatewa
 
 def test_buffered_but_never_committed(store_uri: str, start_gateway: StartGateway) -> None:
     """Killed with the request in its buffer: the repeat is the one that counts, and the sequence goes on behind it."""
-    gateway = start_gateway(store_uri)
+    gateway = start_gateway(store_uri, "--flush-savings-max-ms", "0")
     gateway.topic(TOPIC, flush_ms=60_000)
     producer = Producer(gateway)
     before = commits(store_uri)

@@ -62,7 +62,7 @@ def test_gateways_tell_the_same_leaders_and_each_serves_all(tmp_path: Path) -> N
 
 def test_a_gateway_that_ends_answers_what_it_took(tmp_path: Path) -> None:
     """A batch that waits for its flush is stored and acknowledged first; what comes behind is to go elsewhere."""
-    with kafka_gateway(tmp_path / "store", tmp_path / "log") as gateway:
+    with kafka_gateway(tmp_path / "store", tmp_path / "log", "--flush-savings-max-ms", "0") as gateway:
         gateway.topic("slow", flush_ms=60_000)
         with Wire(gateway.kafka) as wire, Wire(gateway.kafka) as late:
             wire.ask(PRODUCE, 9, **asked("slow"))

@@ -110,7 +110,7 @@ def describe(name: TopicArgument, call: AdminCall) -> None:
       tidelog topic describe orders --json
     """
     with call.admin() as admin:
-        _show(admin.describe_topic(name), call.as_json)
+        _show(admin.describe_topic(name, flush_savings=True), call.as_json)
 
 
 @app.command()
