@@ -104,6 +104,7 @@ class RenewedQueue:
         failures: list[str],
     ) -> None:
         self._urls = urls
+        self._make_client = make
         self._working = threading.Event()
         self._operator = make("renewed-operator", threading.Event())
         topic = {"name": TOPIC, "partition_count": PARTITIONS, "config": {"flush.ms": 50}}
@@ -142,9 +143,14 @@ class RenewedQueue:
             assert reply.status in {200, 201}, reply
 
     def settled(self) -> list[str]:
-        """Wait until the last incarnation is settled, and end the workers. Calm has to be."""
+        """Send the last incarnation something in any case, wait until it is settled, and end the workers. Calm has to be."""
         for thread in self._writing:
             thread.join(SETTLE_SECONDS_MAX)
+        enough = threading.Event()
+        sender = self._make_client("renewed-last", enough)
+        sender.history = self._sent
+        threading.Timer(1.0, enough.set).start()
+        clients.produce(sender, {TOPIC: PARTITIONS}, 0.2)
         deadline, rest = time.monotonic() + SETTLE_SECONDS_MAX, 0
         reply = clients.Reply(0, None)
         while time.monotonic() < deadline and rest < 3:
