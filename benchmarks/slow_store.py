@@ -15,10 +15,10 @@ from typing import Final
 import uvloop
 
 from benchmarks.processes import await_port, free_port
+from benchmarks.pump import pump
 
 GET_SECONDS: Final = 0.02
 PUT_SECONDS: Final = 0.04
-PIECE_BYTES: Final = 256 * 1024
 _REQUEST: Final = re.compile(rb"(GET|HEAD|LIST|DELETE|PUT|POST) /")
 _CONTINUE: Final = b"HTTP/1.1 100"
 
@@ -29,7 +29,7 @@ class _Exchange:
     def __init__(self) -> None:
         self._late_seconds = 0.0
 
-    def asked(self, piece: bytes) -> None:
+    async def asked(self, piece: bytes) -> None:
         """Take note of a piece that the client sent: a request's head, or more of its body."""
         if found := _REQUEST.match(piece):
             self._late_seconds = PUT_SECONDS if found.group(1) in {b"PUT", b"POST"} else GET_SECONDS
@@ -69,31 +69,7 @@ async def serve(port: int, target: int) -> None:
             writer.close()
             return
         exchange = _Exchange()
-        await asyncio.gather(_requests(reader, onward, exchange), _answers(onward_reader, writer, exchange))
+        await asyncio.gather(pump(reader, onward, exchange.asked), pump(onward_reader, writer, exchange.answered))
 
     server = await asyncio.start_server(connected, "127.0.0.1", port)
     await server.serve_forever()
-
-
-async def _requests(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, exchange: _Exchange) -> None:
-    try:
-        while piece := await reader.read(PIECE_BYTES):
-            exchange.asked(piece)
-            writer.write(piece)
-            await writer.drain()
-    except ConnectionError:
-        pass
-    finally:
-        writer.close()
-
-
-async def _answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, exchange: _Exchange) -> None:
-    try:
-        while piece := await reader.read(PIECE_BYTES):
-            await exchange.answered(piece)
-            writer.write(piece)
-            await writer.drain()
-    except ConnectionError:
-        pass
-    finally:
-        writer.close()

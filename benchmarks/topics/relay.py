@@ -15,9 +15,9 @@ import uvloop
 
 from benchmarks.cpu_clock import cpu_seconds
 from benchmarks.processes import free_port
+from benchmarks.pump import pump
 
 POLL_SECONDS: Final = 0.05
-PIECE_BYTES: Final = 256 * 1024
 
 
 class Relay:
@@ -66,16 +66,8 @@ def _process(ports: Sequence[int], targets: Sequence[int], counted: Any, is_cut:
 async def _serve(ports: Sequence[int], targets: Sequence[int], counted: Any, is_cut: Any) -> None:
     writers: set[asyncio.StreamWriter] = set()
 
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while piece := await reader.read(PIECE_BYTES):
-                counted.value += len(piece)
-                writer.write(piece)
-                await writer.drain()
-        except ConnectionError:
-            pass
-        finally:
-            writer.close()
+    async def count(piece: bytes) -> None:
+        counted.value += len(piece)
 
     async def serve(target: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -86,7 +78,7 @@ async def _serve(ports: Sequence[int], targets: Sequence[int], counted: Any, is_
             return
         else:
             writers.update((writer, onward))
-            await asyncio.gather(pump(reader, onward), pump(onward_reader, writer))
+            await asyncio.gather(pump(reader, onward, count), pump(onward_reader, writer, count))
             writers.difference_update((writer, onward))
         finally:
             writer.close()

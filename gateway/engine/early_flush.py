@@ -8,7 +8,8 @@ flush is under way, and
 
 1. every sender of the last ``flush.ms`` has as many batches waiting as it had when it last waited for an answer. Of one that sent
    more while its batches were committed, twice as many are expected: a sender that streams soon waits for the timer;
-2. or nothing has come for ``QUIET_SECONDS_MIN``, and for ``QUIET_GAPS`` times as long as between two batches.
+2. or nothing has come for ``QUIET_SECONDS_MIN``, and for ``QUIET_GAPS`` times as long as between two batches, counted from the
+   end of the flush before at the earliest.
 
 A sender is a connection. Batches without one (the audit, the publisher of delayed records) never begin a flush early.
 """
@@ -18,10 +19,18 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, Self
 
+from gateway.engine.bounds import EngineBounds
 from gateway.engine.group_commit import AT_ONCE, AtOnce, Entry, Waiting
-from gateway.engine.savings_watch import FLUSH_ADVICE, SAID_AGAIN_SECONDS, FlushReason, tell_spent
+from gateway.engine.savings_watch import (
+    FLUSH_ADVICE,
+    SAID_AGAIN_SECONDS,
+    FlushReason,
+    QueueKind,
+    SavingsWatch,
+    tell_spent,
+)
 
 OTHERS_OF: Final = 4
 WRONG_GUESSES_MAX: Final = 3
@@ -104,6 +113,23 @@ class EarlyFlush:
         """What the last flush cost."""
         self._is_short = False
         """Whether what waits would have begun a flush, but for the savings."""
+
+    @classmethod
+    def opened(
+        cls,
+        kind: QueueKind,
+        label: str,
+        bounds: EngineBounds,
+        watch: SavingsWatch,
+        *,
+        seconds_max: float = inf,
+        advice: str = FLUSH_ADVICE,
+    ) -> Self:
+        """For a queue with the gateway's settings, at most ``seconds_max``; ``watch`` tells of it from now on."""
+        seconds_max = min(bounds.flush_savings_max_ms / 1000, seconds_max)
+        early = cls(bounds.flush_savings_first_ms / 1000, seconds_max, label, advice)
+        watch.opened(kind, early)
+        return early
 
     def saved_seconds(self, now: float) -> float:
         """What is left, and what was earned since the last flush."""

@@ -161,10 +161,7 @@ class JournalWriter:
         self._ahead: list[Group[Routed, Acknowledgement]] = []
         self._notes: list[Entry] = []
         bounds = access.bounds
-        self.early = EarlyFlush(
-            bounds.flush_savings_first_ms / 1000, bounds.flush_savings_max_ms / 1000, label=table.label
-        )
-        access.metrics.savings.opened("journals", self.early)
+        self.early = EarlyFlush.opened("journals", table.label, bounds, access.metrics.savings)
         self.commits: GroupCommit[Routed, Acknowledgement] = GroupCommit(
             self._flush,
             schedule=JournalSchedule(

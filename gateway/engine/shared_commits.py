@@ -64,10 +64,11 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
         self._change, self._compact = change, compact
         self._savings: EarlyFlush | None = None
         if pace is not None:
-            first_ms, ms_max = access.bounds.flush_savings_first_ms, access.bounds.flush_savings_max_ms
-            seconds_max = min(ms_max / 1000, PACED_SAVINGS_SECONDS_MAX)
-            self._savings = EarlyFlush(first_ms / 1000, seconds_max, label=self.label, advice=pace.advice)
-            access.metrics.savings.opened(pace.kind, self._savings)
+            self._savings = EarlyFlush.opened(
+                *(pace.kind, self.label, access.bounds, access.metrics.savings),
+                seconds_max=PACED_SAVINGS_SECONDS_MAX,
+                advice=pace.advice,
+            )
         self._decisions: GroupCommit[DecisionT, OutcomeT] = GroupCommit(
             self._commit_group,
             schedule=AtOnce() if self._savings is None or pace is None else Paced(self._savings, pace.per_second),

@@ -171,10 +171,7 @@ class Writer:
         self._ahead: list[Flush] = []
         """Flushes that are under way, in the order of their commits."""
         bounds = access.bounds
-        self.early = EarlyFlush(
-            bounds.flush_savings_first_ms / 1000, bounds.flush_savings_max_ms / 1000, label=table.label
-        )
-        access.metrics.savings.opened("topics", self.early)
+        self.early = EarlyFlush.opened("topics", table.label, bounds, access.metrics.savings)
         self.commits: GroupCommit[Batch, Acknowledgement] = GroupCommit(
             self._flush,
             schedule=FlushSchedule(

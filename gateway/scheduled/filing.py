@@ -135,8 +135,7 @@ class Filing:
             for key, (idle, commits) in list(self._groups.items()):
                 if commits.is_idle and idle.early.saved_seconds(now) >= first_s:  # made anew it has no more
                     del self._groups[key]
-            schedule = _Schedule(EarlyFlush(first_s, bounds.flush_savings_max_ms / 1000, label=label))
-            self._access.metrics.savings.opened("delayed", schedule.early)
+            schedule = _Schedule(EarlyFlush.opened("delayed", label, bounds, self._access.metrics.savings))
             made: GroupCommit[DelayedRecords, Filed] = GroupCommit(
                 partial(self._commit, topic, topic_id), schedule=schedule, label=label, waiting_max=WAITING_MAX
             )
