@@ -35,6 +35,7 @@ from log_format.transactions.row import (
     encode_rows,
     encode_tag,
 )
+from log_format.transactions.staged_age import REQUEST_MS_MAX, is_older, staged_too_long
 from log_format.transactions.state import NAME, TransactionsEdit, TransactionsState, TransactionsView
 
 Outcome = TransactionRow | TidelogError
@@ -142,9 +143,11 @@ class CommitAtOnce:
         """``committing``; or the row of another transaction that committed the same request before."""
         known = state.transactions.get(self.transaction_id)
         if known is not None and known.state == "aborted":
-            return (), BackOff("The request took so long that it was given up: nothing of it happened.")
+            return (), staged_too_long()
         if known is not None:
             return (), known
+        if is_older(self.transaction_id, REQUEST_MS_MAX, now_ms):
+            return (), staged_too_long()
         if self.stamp is not None:
             verdict = judge_request(state, self.stamp, now_ms)
             if verdict is not None:

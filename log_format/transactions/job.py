@@ -1,7 +1,8 @@
 """The decision of a transaction that a job stages and commits without a gateway: a batch that Spark writes.
 
 1. Staging needs no row: the transaction's id says that it is a job's (``producer_id.JOB``). Staged objects without a row are left
-   alone for ``ORPHAN_GRACE_MS``. A gateway that deletes them then forbids the transaction first.
+   alone for ``ORPHAN_GRACE_MS``. Who deletes them then forbids the transaction first. That row is forgotten later, so what was
+   staged more than ``JOB_MS_MAX`` ago is not decided.
 2. A query is a transactional id, and its batches are the numbers of its transactions. One number is committed once. It is judged
    at the head, in the commit that decides, so no second process of the query can come between.
 3. The next number is decided only when the previous one is finished: records keep their order.
@@ -12,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from log_format.errors import BackOff, ErrorCode, RequestRefused
+from log_format.errors import ErrorCode, RequestRefused
 from log_format.topic.producer_id import is_numbered
 from log_format.transactions.changes import NotFinished, Outcome, aborted
 from log_format.transactions.row import NO_NUMBER, TransactionRow
+from log_format.transactions.staged_age import JOB_MS_MAX, is_older, staged_too_long
 from log_format.transactions.state import TransactionsView
 
 
@@ -61,11 +63,11 @@ class CommitJob:
         """
         known = state.transactions.get(self.transaction_id)
         if known is not None and known.state == "aborted":
-            return (), BackOff(
-                "What the job staged was left alone for so long that it was given up: nothing of it happened."
-            )
+            return (), staged_too_long()
         if known is not None:
             return (), known
+        if is_older(self.transaction_id, JOB_MS_MAX, now_ms):
+            return (), staged_too_long()
         rows: list[TransactionRow] = []
         newest = state.producers.get(self.transactional_id) if self.transactional_id else None
         if newest is not None:

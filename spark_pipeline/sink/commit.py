@@ -19,7 +19,7 @@ from typing import Final
 from log_format import limits
 from log_format.clock import SystemClock
 from log_format.errors import StoreError, TidelogError
-from log_format.topic.producer_id import TRANSACTIONAL, issue, issued_ms
+from log_format.topic.producer_id import TRANSACTIONAL, issue
 from log_format.transactions.changes import NotFinished
 from log_format.transactions.job import CommitJob, NumberCommitted, NumberPassed
 from log_format.transactions.row import NO_NUMBER, TransactionRow
@@ -32,8 +32,6 @@ from spark_pipeline.store_access import opened
 _log = logging.getLogger("spark_pipeline.sink")
 
 _STORES_MAX: Final = 16
-STAGED_AGE_MS_MAX: Final = limits.ORPHAN_GRACE_MS // 2
-"""The driver does not decide what was staged longer ago: collectors delete it at twice that age."""
 
 
 def commit_staged(tasks: Sequence[StagedTask], options: SinkOptions) -> None:
@@ -49,8 +47,6 @@ def commit_staged(tasks: Sequence[StagedTask], options: SinkOptions) -> None:
     assert all(task.transaction_id == transaction_id and task.batch == batch for task in tasks)
     transactions = transactions_of(options.store)
     _check_size(objects)
-    if SystemClock().now_ms() - issued_ms(transaction_id) > STAGED_AGE_MS_MAX:
-        raise BatchRefused("The batch was staged so long ago that its records may be collected by now: run it again.")
     for topic, topic_id in sorted({(each.topic, each.topic_id) for each in objects}):
         if topic_log(options.store, topic).refresh().topic_id != topic_id:
             raise BatchRefused(

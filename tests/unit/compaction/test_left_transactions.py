@@ -83,9 +83,10 @@ def test_what_was_staged_too_long_ago_is_given_up_before_it_goes() -> None:
         workers = InThisProcess(store)
         return Job(store=store, workers=workers, clock=clock, report=LogReporter(), is_dry_run=is_dry_run)
 
-    old, young = (issue(JOB, clock.now_ms(), new_id(), b"key") for _ in range(2))
+    old = issue(JOB, clock.now_ms(), new_id(), b"key")
     store.put(f"{staged_prefix(old)}{staged_name(0, 'a', None, new_id())}", b"records")
     clock.pass_ms(ORPHAN_GRACE_MS + 1)
+    young = issue(JOB, clock.now_ms(), new_id(), b"key")
     store.put(f"{staged_prefix(young)}{staged_name(0, 'a', None, new_id())}", b"records")
     job(is_dry_run=True).run_round(collect=True)
     assert not finishing.log.refresh().transactions

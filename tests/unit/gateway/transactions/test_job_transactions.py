@@ -12,6 +12,7 @@ from log_format.clock import SystemClock
 from log_format.errors import TidelogError
 from log_format.topic.producer_id import JOB, issue
 from log_format.transactions.job import CommitJob
+from log_format.transactions.staged_age import JOB_MS_MAX
 from log_format.transactions.staged_records import StagedRecords, encode_staged, staged_name, staged_prefix
 from log_format.transactions.without_gateway import TransactionFinishing
 from tests.support.engine import Gateway, batch_of, make_gateway, values_of
@@ -67,7 +68,7 @@ async def test_what_a_job_decided_is_finished() -> None:
     assert not list(gateway.store.list(STAGED))
 
 
-@pytest.mark.parametrize("age_ms", [limits.ORPHAN_GRACE_MS // 2, limits.ORPHAN_GRACE_MS + 60_000])
+@pytest.mark.parametrize("age_ms", [JOB_MS_MAX - 60_000, limits.ORPHAN_GRACE_MS + 60_000])
 async def test_what_a_job_stages_is_left_alone_for_a_day(gateway: Gateway, age_ms: int) -> None:
     """It has no row until it is decided, perhaps after hours; a collector first makes sure that it is never decided."""
     decision = await staged(gateway, issued_ms=SystemClock().now_ms() - age_ms)

@@ -17,11 +17,24 @@ from log_format.delta.committer import Committer
 from log_format.delta.log import TableLog
 from log_format.errors import CorruptData, ErrorCode, TidelogError
 from log_format.stores.local import LocalStore
-from log_format.transactions.changes import Begin, Decide, DecideAbort, DecideCommit, Decision, Finish, Forbid
+from log_format.topic.producer_id import JOB, TRANSACTIONAL, issue
+from log_format.transactions.changes import (
+    Begin,
+    CommitAtOnce,
+    Decide,
+    DecideAbort,
+    DecideCommit,
+    Decision,
+    Finish,
+    Forbid,
+)
 from log_format.transactions.job import CommitJob
 from log_format.transactions.row import Place, TransactionRow, decode_tag, encode_tag
 from log_format.transactions.staged_records import decode_staged
 from log_format.transactions.state import ID_BYTES, TransactionsState, row_bytes, transactions_table
+
+HALF_A_DAY_MS = 12 * 3_600_000
+MINUTE_MS = 60_000
 
 
 def _begin(transaction_id: str | None = "t1", who: str = "mine", timeout_ms: int = 1000) -> Begin:
@@ -176,6 +189,22 @@ def test_a_forbidden_job_is_not_committed() -> None:
     state, outcomes = _after(0, TransactionsState(), forbid, job)
     assert outcomes == ["aborted", ErrorCode.UNAVAILABLE]
     assert "q" not in state.producers
+
+
+@pytest.mark.parametrize(
+    ("decision", "age_ms"),
+    [
+        (CommitJob(transaction_id=issue(JOB, 0, "0" * 20, b""), staged=("a",), new_producer_id="p"), HALF_A_DAY_MS),
+        (CommitAtOnce(transaction_id=issue(TRANSACTIONAL, 0, "0" * 20, b""), staged=("a",), stamp=None), MINUTE_MS),
+    ],
+    ids=["a job", "one request"],
+)
+def test_what_was_staged_long_ago_is_not_committed(decision: Decision, age_ms: int) -> None:
+    """A program that slept: its objects may be deleted, and the row that forbids it forgotten. What it decided before stays."""
+    assert _after(age_ms + 1, TransactionsState(), decision)[1] == [ErrorCode.UNAVAILABLE]
+    state, outcomes = _after(age_ms, TransactionsState(), decision)
+    assert outcomes == ["committing"]
+    assert _after(age_ms + 1, state, decision)[1] == ["committing"]
 
 
 def test_what_ended_is_forgotten_early_where_it_takes_too_much() -> None:

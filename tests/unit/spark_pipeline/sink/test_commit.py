@@ -20,6 +20,7 @@ from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from log_format.delta.committer import Committer
 from log_format.delta.log import TableLog
+from log_format.errors import BackOff
 from log_format.segments.reader import OffsetRange, SegmentReader
 from log_format.topic.changes import CreateTopic, DeleteTopic
 from log_format.topic.config import TopicConfig
@@ -27,6 +28,7 @@ from log_format.topic.producer_id import JOB, issue
 from log_format.transactions.changes import Begin, Decide, DecideCommit, Forbid
 from log_format.transactions.compaction import Compact
 from log_format.transactions.row import TransactionRow
+from log_format.transactions.staged_age import JOB_MS_MAX
 from log_format.transactions.staged_records import STAGED
 from log_format.transactions.state import TransactionsState, transactions_table
 from spark_pipeline.sink import commit, stage
@@ -294,9 +296,9 @@ def test_a_batch_too_large_for_a_commit_is_refused(store: DyingStore) -> None:
 def test_a_batch_is_refused_that_collectors_may_have_taken(store: DyingStore) -> None:
     """What was staged too long ago is not decided, and neither is what is for a topic that was made anew."""
     task = staged(0)
-    began_ms = SystemClock().now_ms() - commit.STAGED_AGE_MS_MAX - 1
+    began_ms = SystemClock().now_ms() - JOB_MS_MAX - 1
     old = replace(task, transaction_id=issue(JOB, began_ms, new_id(), b"key"))
-    with pytest.raises(BatchRefused, match="run it again"):
+    with pytest.raises(BackOff, match="given up"):
         commit_staged([old], OPTIONS)
     assert values(store, "a") == []
 
