@@ -212,11 +212,17 @@ class Appending:
             journal = self._journals.get(own.attachment.journal)
             journal.check_room()
             commits = journal.writer.commits
-            self._submit_to(commits, Routed(own, pending.batch), pending)
+            self._submit_to(commits, Routed(own, pending.batch), pending, own.topic)
 
-    def _submit_to(self, commits: GroupCommit[ItemT, Acknowledgement], item: ItemT, pending: PendingBatch) -> None:
+    def _submit_to(
+        self,
+        commits: GroupCommit[ItemT, Acknowledgement],
+        item: ItemT,
+        pending: PendingBatch,
+        payer: str | None = None,
+    ) -> None:
         submitted = _Submitted(item, pending.size_bytes, commits, pending, self._settled)
-        submitted.sender = pending.sender
+        submitted.sender, submitted.payer = pending.sender, payer
         commits.enter(submitted)
         pending.at = submitted
 

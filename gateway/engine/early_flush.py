@@ -1,7 +1,8 @@
 """When a flush, or a commit to a system table, may begin before its timer: ``flush.ms``, or the pace of the table.
 
 A flush costs ``flush.ms`` of time. A queue earns time as it goes by, saves what it does not spend, and pays an early flush from
-that. So in the long run it has no more flushes than one each ``flush.ms``.
+that. So in the long run it has no more flushes than one each ``flush.ms``. One that is opened has what was earned since it was
+last written to: opening it again and again gives nothing more. Those that share a queue share its savings (``savings_shares``).
 
 An early flush helps a sender that waits for an answer. It helps nobody beside senders that go on sending. So it begins when no
 flush is under way, and
@@ -16,30 +17,32 @@ A sender is a connection. Batches without one (the audit, the publisher of delay
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Final, Self
 
-from gateway.engine.bounds import EngineBounds
 from gateway.engine.group_commit import AT_ONCE, AtOnce, Entry, Waiting
+from gateway.engine.open_table import TableAccess
+from gateway.engine.savings_shares import SavingsShares
 from gateway.engine.savings_watch import (
     FLUSH_ADVICE,
     SAID_AGAIN_SECONDS,
     FlushReason,
     QueueKind,
-    SavingsWatch,
     tell_spent,
 )
 
 OTHERS_OF: Final = 4
 WRONG_GUESSES_MAX: Final = 3
 STREAM_FLUSHES: Final = 20
-"""Where others send beside so many flushes in a row that all known senders waited for, a quarter as many or more, they stream:
-connections of a pool stand for ever other senders. For the time of twenty flushes only silence begins one early."""
+"""Where others send beside so many flushes in a row that all known senders waited for, a quarter as fast as before it or faster,
+they stream: connections of a pool stand for ever other senders. For the time of twenty flushes only silence begins one early."""
 QUIET_SECONDS_MIN: Final = 0.02
 """Longer than a client takes to send its next request behind an answer, as a rule."""
 QUIET_GAPS: Final = 6
+QUIET_LATE_SECONDS_MAX: Final = 0.005
+"""An event loop that looks later than this was busy, and has not heard what came meanwhile: that was no silence."""
 SENDERS_MAX: Final = 256
 """Of one queue. Among more of them there is always one that sends: the timer gathers."""
 _OLD_GAPS: Final = 7 / 8
@@ -62,8 +65,8 @@ class _Sender:
 
 
 class EarlyFlush:
-    """For one queue. ``first_seconds``: its savings at first; ``seconds_max``: the most that it saves; ``label`` names it in the
-    log, ``advice`` says there what can be done once they are spent.
+    """For one queue. ``first_seconds``: the most that it has at first; ``seconds_max``: the most that it saves; ``label`` names
+    it in the log, ``advice`` says there what can be done once they are spent. ``rested``: for how long it was not written to.
 
     Times are the event loop's, in seconds.
     """
@@ -76,24 +79,40 @@ class EarlyFlush:
         "_ended_at",
         "_flush_seconds",
         "_gap",
+        "_gathered_seconds",
         "_guess",
         "_is_short",
         "_label",
         "_lacking",
+        "_may_spend",
         "_removals",
+        "_rested",
         "_saved",
         "_saved_at",
         "_seconds_max",
         "_seen",
         "_senders",
+        "_shares",
         "_streams_until",
         "_told_at",
         "_wrong_guesses",
     )
 
-    def __init__(self, first_seconds: float, seconds_max: float, label: str, advice: str = FLUSH_ADVICE) -> None:
+    def __init__(
+        self,
+        first_seconds: float,
+        seconds_max: float,
+        label: str,
+        advice: str = FLUSH_ADVICE,
+        rested: Callable[[], float] = lambda: inf,
+    ) -> None:
         self._saved = min(first_seconds, seconds_max)
-        self._saved_at = inf
+        self._saved_at: float | None = None
+        """None: nothing was spent yet."""
+        self._rested = rested
+        self._shares = SavingsShares()
+        self._may_spend = False
+        """Whether one of those that wait has spent no more than its share."""
         self._seconds_max = seconds_max
         self._senders: dict[Hashable, _Sender] = {}
         """Least recently heard of first."""
@@ -109,8 +128,8 @@ class EarlyFlush:
         """The first of the last flush that all known senders waited for."""
         self._wrong_guesses = 0
         """How many such flushes in a row others sent beside."""
-        self._flush_seconds = 0.0
-        """What the last flush cost."""
+        self._flush_seconds = self._gathered_seconds = 0.0
+        """What the last flush cost, and how long its first batch had waited."""
         self._is_short = False
         """Whether what waits would have begun a flush, but for the savings."""
 
@@ -119,25 +138,30 @@ class EarlyFlush:
         cls,
         kind: QueueKind,
         label: str,
-        bounds: EngineBounds,
-        watch: SavingsWatch,
+        access: TableAccess,
+        rested: Callable[[], float],
         *,
         seconds_max: float = inf,
         advice: str = FLUSH_ADVICE,
     ) -> Self:
-        """For a queue with the gateway's settings, at most ``seconds_max``; ``watch`` tells of it from now on."""
+        """For a queue with the gateway's settings, at most ``seconds_max``; the metrics tell of it from now on."""
+        bounds = access.bounds
         seconds_max = min(bounds.flush_savings_max_ms / 1000, seconds_max)
-        early = cls(bounds.flush_savings_first_ms / 1000, seconds_max, label, advice)
-        watch.opened(kind, early)
+        early = cls(bounds.flush_savings_first_ms / 1000, seconds_max, label, advice, rested)
+        access.metrics.savings.opened(kind, early)
         return early
 
     def saved_seconds(self, now: float) -> float:
         """What is left, and what was earned since the last flush."""
+        if self._saved_at is None:
+            return min(self._saved, self._rested())
         return min(self._seconds_max, self._saved + max(0.0, now - self._saved_at))
 
-    def is_spent(self, now: float) -> bool:
-        """Whether the timer is back: not even two flushes are saved, about what comes in while one waits for it."""
-        return self.saved_seconds(now) < 2 * self._flush_seconds
+    def is_spent(self, now: float, payer: Hashable = None) -> bool:
+        """Whether the timer is back, for all or for a payer: not even two flushes are saved, about what comes in while one waits
+        for it."""
+        left = self.saved_seconds(now)
+        return left < 2 * self._flush_seconds or not self._shares.may_spend(payer, left)
 
     def due(self, waiting: Waiting[Any], now: float, *, flush_seconds: float, is_under_way: bool) -> float:
         """When a flush of what waits may begin early; infinity where it may not."""
@@ -145,13 +169,17 @@ class EarlyFlush:
         is_crowded = self._crowded_at > now - flush_seconds
         if is_under_way or is_crowded or not self._senders:
             return inf
-        if self.saved_seconds(now) < flush_seconds:
+        if self.saved_seconds(now) < flush_seconds or not self._may_spend:
             self._is_short = True
             return inf
         if self._all_wait(now):
             return AT_ONCE
         # Who has just been answered is given time to send again.
-        return max(self._arrived, self._ended_at) + max(QUIET_SECONDS_MIN, QUIET_GAPS * self._gap)
+        quiet_seconds = max(QUIET_SECONDS_MIN, QUIET_GAPS * self._gap)
+        quiet_at = max(self._arrived, self._ended_at) + quiet_seconds
+        if now > quiet_at + QUIET_LATE_SECONDS_MAX:
+            self._ended_at, quiet_at = now, now + quiet_seconds
+        return quiet_at
 
     def reason(self, timer_at: float, now: float) -> FlushReason:
         """Why a flush begins now that is not full. ``timer_at``: when it would have begun at the latest."""
@@ -168,12 +196,16 @@ class EarlyFlush:
         self._notice(waiting, -inf)
         if is_late and self._is_short and self._seconds_max and now - self._told_at >= SAID_AGAIN_SECONDS:
             self._told_at = now
-            tell_spent(self._label, flush_seconds, self._advice)
+            tell_spent(self._label, flush_seconds, self._advice, self._shares.largest)
         self._is_short = False
         self._flush_seconds = flush_seconds
         self._saved = max(0.0, self.saved_seconds(now) - flush_seconds)
         self._saved_at = now
-        self._guess = None if self._lacking else next(iter(waiting.entries), None)
+        self._shares.pay((entry.payer for entry in waiting.entries[:count]), flush_seconds, now)
+        self._may_spend = any(map(self._may_pay, waiting.entries[count:]))
+        first = next(iter(waiting.entries), None)
+        self._guess = None if self._lacking else first
+        self._gathered_seconds = 0.0 if first is None else now - first.arrived
         self._seen -= count
         for entry in waiting.entries[:count]:
             if (sender := self._senders.get(entry.sender)) is not None:
@@ -192,7 +224,9 @@ class EarlyFlush:
             counts[entry.sender] = counts.get(entry.sender, 0) + 1
         if entries and entries[0] is self._guess:
             others = sum(entry.sender not in counts for entry in waiting.entries)
-            self._wrong_guesses = self._wrong_guesses + 1 if OTHERS_OF * others >= len(entries) else 0
+            seconds = now - (now if self._saved_at is None else self._saved_at)
+            streamed = len(entries) * min(1.0, seconds / max(self._gathered_seconds, 1e-6))
+            self._wrong_guesses = self._wrong_guesses + 1 if others and OTHERS_OF * others >= streamed else 0
             if self._wrong_guesses >= WRONG_GUESSES_MAX:
                 self._streams_until = now + STREAM_FLUSHES * self._flush_seconds
         for key, count in counts.items():
@@ -210,7 +244,7 @@ class EarlyFlush:
     def _notice(self, waiting: Waiting[Any], oldest: float) -> None:
         """Take in the entries that came since, and forget the senders that were not heard of since ``oldest``."""
         if waiting.removals != self._removals:
-            self._removals, self._seen = waiting.removals, 0
+            self._removals, self._seen, self._may_spend = waiting.removals, 0, False
             for sender in self._senders.values():
                 sender.waiting = 0
             self._lacking = len(self._senders)
@@ -225,11 +259,16 @@ class EarlyFlush:
             self._lacking -= sender.lacks
             del self._senders[key]
 
+    def _may_pay(self, entry: Entry[Any, Any]) -> bool:
+        """Whether a flush may begin early for its sake."""
+        return entry.sender is not None and self._shares.may_spend(entry.payer, self.saved_seconds(entry.arrived))
+
     def _arrive(self, entry: Entry[Any, Any], *, is_first: bool) -> None:
         """Take in an entry. ``is_first``: no other waits, so it came as soon as its sender had an answer, or anew."""
         if not is_first:
             self._gap = _OLD_GAPS * self._gap + (1 - _OLD_GAPS) * max(0.0, entry.arrived - self._arrived)
         self._arrived = entry.arrived
+        self._may_spend = self._may_spend or self._may_pay(entry)
         sender = self._senders.pop(entry.sender, None)
         if sender is None:
             if len(self._senders) >= SENDERS_MAX:

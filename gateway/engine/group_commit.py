@@ -38,12 +38,13 @@ AT_ONCE: Final = -inf
 @dataclass(slots=True, eq=False)
 class Entry(ABC, Generic[ItemT, OutcomeT]):
     """An item under way. ``arrived``: in the loop's time, once it is submitted. ``sender``: whose it is, where somebody waits for
-    the answer."""
+    the answer. ``payer``: which of those that share the queue it is for, by name."""
 
     item: ItemT
     size_bytes: int
     arrived: float = field(init=False)
     sender: Hashable = field(init=False, default=None)
+    payer: Hashable = field(init=False, default=None)
 
     @abstractmethod
     def settle(self, outcome: OutcomeT | TidelogError) -> None:
@@ -221,14 +222,18 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
         """Items that no group has taken."""
         return len(self._waiting.entries)
 
-    def submit(self, item: ItemT, size_bytes: int = 0, sender: Hashable = None) -> Pending[ItemT, OutcomeT]:
-        """Put an item of the present call at the end of the queue. ``sender``: whose it is where there is no call.
+    def submit(
+        self, item: ItemT, size_bytes: int = 0, sender: Hashable = None, payer: Hashable = None
+    ) -> Pending[ItemT, OutcomeT]:
+        """Put an item of the present call at the end of the queue. ``sender``: whose it is where there is no call. ``payer``: see
+        ``Entry``.
 
         Raises ``BackOff`` (``OVERLOADED``) when the queue is full.
         """
         pending: Pending[ItemT, OutcomeT] = Pending(item, size_bytes, asyncio.get_running_loop().create_future())
         call = present_call()
         pending.sender = sender if call is None or call.sender is None else call.sender
+        pending.payer = payer
         self.enter(pending)
         return pending
 

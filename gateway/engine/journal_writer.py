@@ -161,7 +161,9 @@ class JournalWriter:
         self._ahead: list[Group[Routed, Acknowledgement]] = []
         self._notes: list[Entry] = []
         bounds = access.bounds
-        self.early = EarlyFlush.opened("journals", table.label, bounds, access.metrics.savings)
+        self.early = EarlyFlush.opened(
+            *("journals", table.label, access), lambda: table.rested_seconds(table.state.modification_time_ms)
+        )
         self.commits: GroupCommit[Routed, Acknowledgement] = GroupCommit(
             self._flush,
             schedule=JournalSchedule(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final, Generic, TypeVar
 
 from gateway.call import check_way_back, stands
@@ -94,6 +95,10 @@ class OpenTable(Generic[StateT]):
     def label(self) -> str:
         """The table's name, in errors."""
         return self.log.table.label
+
+    def rested_seconds(self, written_ms: int) -> float:
+        """How long ago ``written_ms`` was; for ever where that is 0: the table was never written to."""
+        return max(0.0, (self._access.clock.now_ms() - written_ms) / 1000) if written_ms else inf
 
     @property
     def is_idle(self) -> bool:

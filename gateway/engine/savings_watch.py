@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Hashable
 from functools import partial
 from typing import Final, Literal, Protocol, get_args
 from weakref import WeakSet
@@ -85,12 +86,13 @@ FLUSH_ADVICE: Final = (
 )
 
 
-def tell_spent(label: str, seconds: float, advice: str) -> None:
-    """Say in the log that a queue's savings are spent, and what can be done."""
+def tell_spent(label: str, seconds: float, advice: str, payer: Hashable) -> None:
+    """Say in the log that a queue's savings are spent, or the share of ``payer``, and what can be done."""
     _log.warning(
-        "%s: what was saved for commits that begin early is spent, so acknowledgements wait up to %d ms again until callers"
+        "%s: what was saved for commits that begin early is spent%s, so acknowledgements wait up to %d ms again until callers"
         " pause. To have them sooner, %s",
         label,
+        "" if payer is None else f", most of it by {payer!r}, which has no more of it than it leaves to the others",
         round(seconds * 1000),
         advice,
     )

@@ -34,11 +34,13 @@ OutcomeT = TypeVar("OutcomeT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """Commits a second on average over any day, early ones included. ``kind`` and ``advice``: what is told of its savings."""
+    """Commits a second on average over any day, early ones included. ``kind`` and ``advice``: what is told of its savings.
+    ``payer``: the attribute of decisions that names who shares them."""
 
     per_second: float
     kind: QueueKind
     advice: str
+    payer: str
 
 
 class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
@@ -62,10 +64,12 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
         super().__init__(access, table, files=files)
         self._budgets = budgets
         self._change, self._compact = change, compact
+        self._pace = pace
         self._savings: EarlyFlush | None = None
         if pace is not None:
             self._savings = EarlyFlush.opened(
-                *(pace.kind, self.label, access.bounds, access.metrics.savings),
+                *(pace.kind, self.label, access),
+                lambda: self.rested_seconds(self.state.modification_time_ms),
                 seconds_max=PACED_SAVINGS_SECONDS_MAX,
                 advice=pace.advice,
             )
@@ -83,7 +87,8 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
         Raises the decision's refusal; ``BackOff`` (nothing happened), ``OutcomeUnknown``.
         """
         check_way_back()
-        pending = self._decisions.submit(decision, sender=self)
+        payer = None if self._pace is None else getattr(decision, self._pace.payer, None)
+        pending = self._decisions.submit(decision, sender=self, payer=payer)
         try:
             for budget, growth_bytes in self._budgets:
                 pending.settled.add_done_callback(budget.admit(growth_bytes(decision, self.state)))

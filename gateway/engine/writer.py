@@ -171,7 +171,9 @@ class Writer:
         self._ahead: list[Flush] = []
         """Flushes that are under way, in the order of their commits."""
         bounds = access.bounds
-        self.early = EarlyFlush.opened("topics", table.label, bounds, access.metrics.savings)
+        self.early = EarlyFlush.opened(
+            *("topics", table.label, access), lambda: table.rested_seconds(table.state.modification_time_ms)
+        )
         self.commits: GroupCommit[Batch, Acknowledgement] = GroupCommit(
             self._flush,
             schedule=FlushSchedule(

@@ -265,7 +265,7 @@ async def describe_topic(request: Request, topic: fields.TopicPath, query: Annot
         described = _described(request, state)
         if savings is not None:
             described["commit"]["flush_savings_ms"] = int(savings.saved_seconds(now) * 1000)
-            described["commit"]["savings_spent"] = savings.is_spent(now)
+            described["commit"]["savings_spent"] = savings.is_spent(now, topic)
         return described
 
     return await held_json(request, made, size_bytes=_described_bytes(state.partition_count))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from math import inf
 from typing import Any, Final, TypeVar
 
 from gateway.engine.bounds import FLUSH_BYTES_CAP
@@ -74,6 +75,7 @@ class Filing:
         self._access = access
         self._calendars = calendars
         self._notice = notice
+        self._began_ms = access.clock.monotonic_ms()
         self._groups: dict[tuple[str, str], tuple[_Schedule, GroupCommit[DelayedRecords, Filed]]] = {}
 
     async def share(self, topic: str, topic_id: str, records: DelayedRecords, flush_ms: int) -> Filed:
@@ -135,12 +137,19 @@ class Filing:
             for key, (idle, commits) in list(self._groups.items()):
                 if commits.is_idle and idle.early.saved_seconds(now) >= first_s:  # made anew it has no more
                     del self._groups[key]
-            schedule = _Schedule(EarlyFlush.opened("delayed", label, bounds, self._access.metrics.savings))
+            left = [one.early.saved_seconds(now) for (name, _), (one, _) in self._groups.items() if name == topic]
+            schedule = _Schedule(
+                EarlyFlush.opened("delayed", label, self._access, lambda: min(*left, self._rested_seconds(), inf))
+            )
             made: GroupCommit[DelayedRecords, Filed] = GroupCommit(
                 partial(self._commit, topic, topic_id), schedule=schedule, label=label, waiting_max=WAITING_MAX
             )
             known = self._groups[topic, topic_id] = schedule, made
         return known
+
+    def _rested_seconds(self) -> float:
+        """How long no gateway has filed by what is known here: since this one began."""
+        return (self._access.clock.monotonic_ms() - self._began_ms) / 1000
 
     async def _commit(self, topic: str, topic_id: str, group: Group[DelayedRecords, Filed]) -> None:
         schedule, commits = self._groups[topic, topic_id]

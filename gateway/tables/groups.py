@@ -17,6 +17,7 @@ from log_format.groups.state import Group, GroupsState, consumer_offsets_table
 COMMIT_PACE: Final = Pace(
     per_second=5.0,
     kind="groups",
+    payer="group",
     advice="commit offsets less often, those of more partitions at once: all groups of a gateway share five commits a second on"
     " average",
 )

@@ -17,6 +17,7 @@ from log_format.queues.state import Queue, QueuesState, queues_table
 COMMIT_PACE: Final = Pace(
     per_second=16.0,
     kind="queues",
+    payer="queue",
     advice="settle more records in one call: all queues of a gateway share sixteen commits a second on average",
 )
 """Whatever the number of queues. They are more than those of groups: a caller that takes and settles one record after another

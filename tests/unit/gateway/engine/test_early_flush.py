@@ -346,17 +346,20 @@ def test_senders_do_not_split_into_two_that_alternate(senders: int, commit_secon
     assert len(counts) > 0.7 * 3 / (commit_seconds + 0.006)
 
 
-def test_a_pool_of_connections_streams() -> None:
-    """A thousand requests a second by connections that are used again as they come free: as many flushes as by the timer."""
+@pytest.mark.parametrize("commit_seconds", [0.005, 0.02, 0.05])
+@pytest.mark.parametrize("newest_first", [True, False])
+def test_a_pool_of_connections_streams(commit_seconds: float, newest_first: bool) -> None:
+    """A thousand requests a second by connections that are used again as they come free: as many flushes as by the timer, however
+    short a commit is beside the time in which they gather."""
 
     async def main() -> float:
-        topic = Topic(commit_seconds=0.05)
+        topic = Topic(commit_seconds=commit_seconds)
         loop = asyncio.get_running_loop()
         began = loop.time()
         free: list[str] = []
 
         async def request(number: int) -> None:
-            connection = free.pop() if free else str(number)
+            connection = free.pop(-1 if newest_first else 0) if free else str(number)
             await topic.send(connection)
             free.append(connection)
 
@@ -368,3 +371,23 @@ def test_a_pool_of_connections_streams() -> None:
         return topic.per_second(began + 10, began + 30)
 
     assert run_virtually(main()) <= 1.1 * 1000 / FLUSH_MS
+
+
+def test_a_loop_that_was_busy_has_heard_no_silence() -> None:
+    """It looks late, and has not read what came meanwhile: silence counts from then."""
+    early = EarlyFlush(HOUR, DAY, label="")
+    waiting: Waiting[Any] = Waiting()
+    for sender in ("a", "b"):
+        entry: Pending[Any, None] = Pending(ITEM, 1, None)  # type: ignore[arg-type]
+        entry.sender, entry.arrived = sender, 0.0
+        waiting.append(entry)
+    early.taken(waiting, 1, 0.0, 0.25)
+    early.ended(waiting, waiting.take(1), 0.01)  # "a" is answered, and expected again
+
+    def due(now: float) -> float:
+        return early.due(waiting, now, flush_seconds=0.25, is_under_way=False)
+
+    quiet_at = 0.01 + QUIET_SECONDS_MIN
+    assert due(0.01) == due(quiet_at) == pytest.approx(quiet_at)
+    late = quiet_at + 0.03
+    assert due(late) == pytest.approx(late + QUIET_SECONDS_MIN)
