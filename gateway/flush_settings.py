@@ -14,9 +14,10 @@ class FlushSettings(BaseModel):
         default=_HOUR_MS,
         ge=0,
         le=366 * 24 * _HOUR_MS,
-        description="What a topic or journal that is opened may spend on flushes that begin before its flush.ms is over, where"
-        " senders wait for an answer. Each flush costs flush.ms; what is not spent is saved. A topic's delayed records have as"
-        " much, and so have the commits of groups and those of queues, an hour at most.",
+        description="What a new topic or journal may spend on flushes that begin before its flush.ms is over, where senders"
+        " wait for an answer; one that is opened has what was earned since it was last written to, this much at most. Each"
+        " flush costs flush.ms; what is not spent is saved. A topic's delayed records have as much, and so have the commits of"
+        " groups and those of queues, an hour at most.",
     )
     flush_savings_max_ms: int = Field(
         default=24 * _HOUR_MS,

@@ -175,8 +175,9 @@ class EngineBounds:
     flush_requests: int = 500
     """So many requests do not wait any longer for ``flush.ms``: half of the connections. The other half can send meanwhile."""
     flush_savings_first_ms: int = 3_600_000
-    """What a topic or journal that is opened may spend at once on flushes that begin before ``flush.ms`` is over: an hour's. So
-    may delayed records of a topic, and the tables of groups and of queues, an hour's at most."""
+    """What a new topic or journal may spend at once on flushes that begin before ``flush.ms`` is over: an hour's. One that is
+    opened may spend what was earned since it was last written to, so much at most. So it is with delayed records of a topic and
+    the tables of groups and of queues."""
     flush_savings_max_ms: int = 86_400_000
     """The most that it saves: a day's."""
     large_bodies_bytes_max: int = IN_FLIGHT_BYTES * 3 // 4

@@ -252,6 +252,14 @@ class EarlyFlush:
             if entry.sender is not None:
                 self._arrive(entry, is_first=not number)
         self._seen = len(waiting.entries)
+        self._forget(oldest)
+
+    def rest(self, now: float) -> None:
+        """Forget who was not heard of for ``flush.ms``: a queue that nobody writes to any more does not look again."""
+        if self._senders:
+            self._forget(now - self._flush_seconds)
+
+    def _forget(self, oldest: float) -> None:
         while self._senders:
             key, sender = next(iter(self._senders.items()))
             if sender.arrived >= oldest or sender.waiting or sender.under_way:

@@ -127,7 +127,10 @@ class OpenTopic(OpenTable[TopicState]):
 
     def take_counts(self) -> tuple[int, int]:
         """Bytes of the batches that came, and flushes of its own begun, since this was last called."""
-        return self.appending.take_sent_bytes(), 0 if self._writer is None else self._writer.take_flush_count()
+        if self._writer is None:
+            return self.appending.take_sent_bytes(), 0
+        self._writer.early.rest(asyncio.get_running_loop().time())
+        return self.appending.take_sent_bytes(), self._writer.take_flush_count()
 
     @property
     def is_idle(self) -> bool:

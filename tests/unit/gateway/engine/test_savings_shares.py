@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from gateway.call import begin_call
 from gateway.engine.early_flush import PACED_SAVINGS_SECONDS_MAX, EarlyFlush, Paced
 from gateway.engine.group_commit import Group, GroupCommit
 from gateway.engine.open_topic import OpenTopic
@@ -41,11 +42,15 @@ class Queue:
         self.early = EarlyFlush(HOUR, PACED_SAVINGS_SECONDS_MAX if paced else DAY, label="journal 0", rested=rested)
         self.flushes: list[float] = []
         self._ahead: list[Any] = []
-        log: Any = SimpleNamespace(state=state)
+        self._log: Any = SimpleNamespace(state=state)
+        self.begin(Paced(self.early, paced) if paced else None)
+
+    def begin(self, paced: Paced | None = None) -> None:
+        """Nothing waits yet."""
         watch = SavingsWatch(CollectorRegistry())
-        schedule = FlushSchedule(log, self._ahead, requests=10_000, early=self.early, watch=watch)
+        schedule = FlushSchedule(self._log, self._ahead, requests=10_000, early=self.early, watch=watch)
         self.commits: GroupCommit[Any, None] = GroupCommit(
-            self._commit, schedule=Paced(self.early, paced) if paced else schedule, label="q", waiting_max=100_000
+            self._commit, schedule=paced or schedule, label="q", waiting_max=100_000
         )
 
     async def _commit(self, group: Group[Any, None]) -> None:
@@ -177,6 +182,32 @@ async def test_a_table_of_groups_goes_on_from_its_last_commit() -> None:
         pytest.approx(HOUR, abs=2),
         pytest.approx(0, abs=2),
     ]
+
+
+async def test_a_topic_that_rests_remembers_no_senders() -> None:
+    """However many wrote to it: thousands of topics are open."""
+    gateway = make_gateway()
+    topic = await gateway.topic(flush_ms=1, commit_mode="own")
+    await asyncio.gather(*(_sent_by(gateway, topic, f"connection {number}") for number in range(50)))
+    assert topic.writer.early._senders
+    await asyncio.sleep(0.01)
+    topic.take_counts()
+    assert not topic.writer.early._senders
+
+
+async def _sent_by(gateway: Gateway, topic: OpenTopic, connection: str) -> None:
+    begin_call(connection)
+    await gateway.append(topic, [b"x"])
+
+
+@pytest.mark.parametrize(("most", "wait"), [(0.0, FLUSH_SECONDS), (366 * DAY, 0.0)])
+def test_the_most_that_is_saved_may_be_nothing_or_a_year(most: float, wait: float) -> None:
+    """Nothing: each flush waits for its timer. A year: none does."""
+    queue = Queue()
+    queue.early = EarlyFlush(most, most, label="t")
+    queue.begin()
+    took = run_virtually(queue.one_by_one(None, 20))
+    assert took == pytest.approx([wait + COMMIT_SECONDS] * len(took))
 
 
 async def test_topics_at_a_journal_share_its_savings_by_name() -> None:
