@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from datetime import datetime, timedelta
 from functools import partial, wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Unpack
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Unpack, cast
 
 from log_format.errors import TidelogError
 from tidelog import limits
 from tidelog.aio.in_thread import in_thread
+from tidelog.aio.place import Place
 from tidelog.aio.settings import ProducerSettings
 from tidelog.bodies.table_chunk import ArrowStream
 from tidelog.closing import AsyncClosing
@@ -22,6 +23,9 @@ from tidelog.producer.given import HeadersArgument
 from tidelog.producer.producer import Producer as BlockingProducer
 from tidelog.types.record import ProduceResult, RecordMetadata
 from tidelog.units_of_time import in_seconds
+
+if TYPE_CHECKING:
+    from tidelog.producer.delivery import RecordFuture
 
 _P = ParamSpec("_P")
 
@@ -95,7 +99,7 @@ class Producer(AsyncClosing):
                     raise
                 await self._room(error.fields["size_bytes"], deadline)
             else:
-                return asyncio.wrap_future(future)
+                return Place(cast("RecordFuture", future))
 
     async def send_table(self, topic: str, table: ArrowStream) -> asyncio.Future[ProduceResult]:
         """Take an Arrow table in, as ``tidelog.Producer.send_table``; when this is cancelled it goes on all the same."""

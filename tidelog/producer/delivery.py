@@ -71,6 +71,10 @@ class RecordFuture(Future[RecordMetadata]):
         outcome = self._batch.wait(timeout)[self._index]
         return outcome if isinstance(outcome, TidelogError) else None
 
+    def want(self, caller: object) -> None:
+        """Say that a task waits for it, as ``result`` says of its thread."""
+        self._batch.want(caller)
+
     def get(self, timeout: float | None = None) -> RecordMetadata:
         """As ``result``, by kafka-python's name."""
         return self.result(timeout)
@@ -123,11 +127,18 @@ class RecordBatch:
     """Records of one topic that go as one request, and their outcome. Filled under the send buffer's lock."""
 
     __slots__ = (
-        "callbacks", "columns", "deadline", "gateway_stamps", "largest_bytes", "number",
-        "opened_at", "outcomes", "size_bytes", "topic", "waiters",
+        "callbacks", "columns", "deadline", "gateway_stamps", "is_shared", "largest_bytes", "number",
+        "on_wanted", "opened_at", "outcomes", "size_bytes", "topic", "waiters", "wanted_by",
     )  # fmt: skip
 
-    def __init__(self, topic: str, *, opened_at: float, deadline: Deadline) -> None:
+    def __init__(
+        self, topic: str, *, opened_at: float, deadline: Deadline, on_wanted: Callable[[], None] = lambda: None
+    ) -> None:
+        """``on_wanted`` is called when a caller begins to wait for its outcome."""
+        self.wanted_by: object = None
+        self.is_shared = False
+        """Whether several wait for it."""
+        self.on_wanted = on_wanted
         self.topic = topic
         self.number = 0
         self.opened_at = opened_at
@@ -175,9 +186,18 @@ class RecordBatch:
         """The records are sent: keep what their outcome is made of, and drop the rest."""
         self.columns.keys, self.columns.values, self.columns.headers = [], [], {}
 
+    def want(self, caller: object) -> None:
+        """This thread or task waits for the outcome."""
+        if self.wanted_by is None:
+            self.wanted_by = caller
+            self.on_wanted()
+        elif self.wanted_by != caller:
+            self.is_shared = True
+
     def wait(self, timeout_s: float | None) -> list[Outcome]:
         """The outcomes, one per record. Raises ``TimeoutError``."""
         if self.outcomes is None:
+            self.want(threading.get_ident())
             with _finished:
                 if not _finished.wait_for(lambda: self.outcomes is not None, timeout_s):
                     raise TimeoutError

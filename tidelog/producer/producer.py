@@ -73,9 +73,10 @@ class Producer(KnowsKafkaNames, Closing):
     None: the environment's ``TIDELOG_URL``, else ``http://127.0.0.1:8080``.
 
     ``linger_ms`` (0 and up): how long a batch waits for more records before it is sent, unless it reaches ``batch_bytes`` (1
-    and up) first. ``buffer_bytes``: what may be taken in and not acknowledged, about 100 bytes per record included; beyond it
-    ``send`` blocks, up to ``max_block_ms``. ``max_in_flight`` (1 and up): requests on their way at once, at most 5 of one
-    topic. ``enable_idempotence``: False sends requests without numbers, one of a topic at a time, and never repeats one that
+    and up) first. Records that are sent and waited for one after another (``send(…).result()``) wait for no others.
+    ``buffer_bytes``: what may be taken in and not acknowledged, about 100 bytes per record included; beyond it ``send`` blocks,
+    up to ``max_block_ms``. ``max_in_flight`` (1 and up): requests on their way at once, at most 5 of one topic.
+    ``enable_idempotence``: False sends requests without numbers, one of a topic at a time, and never repeats one that
     may have happened. ``delivery_timeout_ms``: when it has passed since a record was sent, the record is acknowledged or its
     future has an exception; ``request_timeout_ms``: how long one answer is waited for. ``compression``: of request bodies,
     ``"gzip"``, ``"zstd"`` or None. ``key_serializer``, ``value_serializer``: called with what ``send`` gets, return bytes, text

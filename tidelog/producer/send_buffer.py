@@ -3,7 +3,8 @@
 1. Batches of one topic leave in the order in which they were filled, at most ``in_flight_per_topic`` unfinished at a time.
    Without numbers that is one: two on their way could be committed in either order. Topics don't wait for each other.
 2. Bytes that are taken in and not finished are at most ``buffer_bytes``; a caller that would add more waits.
-3. A batch is ready when it is full, has lingered, or a caller waits: for a flush, for room, or for the end.
+3. A batch is ready when it is full, has lingered, or a caller waits: for a flush, for room, or for the end; or for one of its
+   records, while nothing of its topic is on its way, unless several waited for the batch before: they share them.
 4. While a topic's batch is on its way the next one goes on growing, up to ``REQUEST_TARGET_BYTES``: the slower the
    gateway, the fewer and larger the requests.
 """
@@ -73,6 +74,8 @@ class SendBuffer:
         self._next_number = 0
         self._size_bytes = 0
         self._hurried = 0
+        self._is_shared = False
+        """Whether several callers waited for the last batch that left."""
         self._closing = False
 
     @property
@@ -173,6 +176,11 @@ class SendBuffer:
             end = self._next_number
             return self._hurry(lambda: next(iter(self._unfinished), end) >= end, deadline)
 
+    def wanted(self) -> None:
+        """A caller waits for a record of an open batch, which says so."""
+        with self._lock:
+            self._work.notify()
+
     def close(self) -> None:
         """Take in nothing more; what is here is sent without lingering."""
         with self._lock:
@@ -186,7 +194,8 @@ class SendBuffer:
         if lane.open is not None and lane.open.size_bytes + size_bytes > self._batch_bytes_max:
             lane.seal()
         if lane.open is None:
-            batch = RecordBatch(topic, opened_at=time.monotonic(), deadline=Deadline(self._delivery_timeout_ms))
+            deadline = Deadline(self._delivery_timeout_ms)
+            batch = RecordBatch(topic, opened_at=time.monotonic(), deadline=deadline, on_wanted=self.wanted)
             self._number(batch)
             lane.open = batch
             self._work.notify()
@@ -230,7 +239,9 @@ class SendBuffer:
         if lane.sealed or self._hurried or self._closing:
             return 0.0
         assert lane.open is not None
-        if lane.open.size_bytes >= self._batch_bytes:
+        if lane.open.size_bytes >= self._batch_bytes or (
+            lane.open.wanted_by is not None and not lane.in_flight and not self._is_shared
+        ):
             return 0.0
         return lane.open.opened_at + self._linger_s - now
 
@@ -241,5 +252,6 @@ class SendBuffer:
         # To the end of the line, so that a busy topic does not starve the others.
         self._lanes[topic] = self._lanes.pop(topic)
         batch = lane.sealed.popleft()
+        self._is_shared = isinstance(batch, RecordBatch) and batch.is_shared
         self._on_taken(batch)
         return batch

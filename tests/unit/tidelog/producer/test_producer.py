@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
+from queue import Queue
 from typing import Any
 
 import pytest
@@ -118,15 +120,50 @@ def test_batches_grow_while_the_one_before_is_on_its_way(gateway: FakeGateway) -
 
 
 def test_linger_sends_without_a_flush_and_a_full_batch_without_lingering(gateway: FakeGateway) -> None:
-    """A record waits for company at most ``linger_ms``, and not at all once the batch is full."""
+    """A record that nobody waits for waits for company, at most ``linger_ms``, and not at all once the batch is full."""
     gateway.create("t")
+    stored: Queue[float] = Queue()
     with Producer(gateway.url, linger_ms=100) as producer:
         began = time.monotonic()
-        producer.send("t", b"x").result(timeout=5)
-        assert 0.1 <= time.monotonic() - began < 5
+        producer.send("t", b"x").add_done_callback(lambda _: stored.put(time.monotonic()))
+        assert stored.get(timeout=5) - began >= 0.1
     with Producer(gateway.url, linger_ms=60_000, batch_bytes=1_000) as producer:
         futures = [producer.send("t", b"x" * 200) for _ in range(10)]
         futures[0].result(timeout=5)
+
+
+def test_a_lone_record_that_is_waited_for_does_not_linger(gateway: FakeGateway) -> None:
+    """One after another, or some at once: they go as soon as their caller waits, while nothing of the topic is on its way."""
+    gateway.create("t")
+    with Producer(gateway.url, linger_ms=2_000) as producer:
+        began = time.monotonic()
+        for _ in range(5):
+            producer.send("t", b"x").result(timeout=5)
+        assert time.monotonic() - began < 1
+        assert gateway.count("POST .*/records") == 5
+        for _ in range(5):
+            futures = [producer.send("t", b"x") for _ in range(10)]
+            for future in futures:
+                future.result(timeout=5)
+        assert time.monotonic() - began < 1.5
+        assert gateway.count("POST .*/records") == 10
+
+
+def test_callers_that_wait_share_requests(gateway: FakeGateway) -> None:
+    """Many threads, each of which waits for its record: as many records a request as by the linger alone."""
+    gateway.create("t")
+    with Producer(gateway.url, linger_ms=30) as producer:
+
+        def one_by_one() -> None:
+            for _ in range(10):
+                producer.send("t", b"x").result(timeout=20)
+
+        threads = [threading.Thread(target=one_by_one) for _ in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert gateway.count("POST .*/records") <= 25
 
 
 def test_what_is_safe_to_repeat_is_repeated(gateway: FakeGateway, dead_url: str) -> None:
