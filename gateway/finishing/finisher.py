@@ -20,12 +20,13 @@ from gateway.tables.groups import GroupsTable
 from gateway.tables.queues import QueuesTable
 from gateway.tables.transactions import TransactionsTable
 from log_format.clock import Clock
-from log_format.errors import OutcomeUnknown, TidelogError
+from log_format.errors import CorruptData, OutcomeUnknown, TidelogError
 from log_format.topic.appended import Appended, Duplicate
 from log_format.transactions.batch import transaction_batch
 from log_format.transactions.changes import Finish
 from log_format.transactions.delayed import filed
 from log_format.transactions.finishing import finish
+from log_format.transactions.lost import ADVICE
 from log_format.transactions.row import Place, TransactionRow
 from log_format.transactions.staged_index import is_index
 from log_format.transactions.staged_records import StagedRecords
@@ -67,9 +68,10 @@ class Finisher:
         except OutcomeUnknown:
             raise
         except TidelogError as error:
-            raise OutcomeUnknown(
-                f"Transaction {row.transaction_id} is decided, but not all of it is visible yet: {error.detail}"
-            ) from error
+            detail = f"Transaction {row.transaction_id} is decided, but not all of it is visible yet: {error.detail}"
+            if isinstance(error, CorruptData):
+                detail += f" {ADVICE}"
+            raise OutcomeUnknown(detail) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Final
 
 from gateway.call import unasked
@@ -16,11 +17,13 @@ from gateway.finishing.finisher import Finisher
 from gateway.tables.groups import GroupsTable
 from gateway.tables.transactions import TransactionsTable
 from log_format.clock import Clock
-from log_format.errors import BackOff
+from log_format.errors import BackOff, TidelogError
 from log_format.topic.producer_id import is_numbered
 from log_format.transactions.changes import Forbid
 
 _AGAIN_MS: Final = 50
+
+_log = logging.getLogger("gateway.transactions")
 
 
 class PendingOffsets:
@@ -42,7 +45,8 @@ class PendingOffsets:
         self._wait_ms_max = wait_ms_max
 
     async def sweep(self, age_ms_min: int) -> bool:
-        """Settle what has been pending for so long; whether anything was pending. Raises ``BackOff``, ``OutcomeUnknown``."""
+        """Settle what has been pending for so long; whether anything was pending. A group where that fails is logged, and
+        holds up no other one. Raises ``BackOff``."""
         before_ms = self._clock.now_ms() - age_ms_min
         is_pending = False
         for name, group in list((await self._groups.fresh()).groups.items()):
@@ -50,7 +54,10 @@ class PendingOffsets:
                 continue
             is_pending = True
             if any(pending.prepared_at_ms < before_ms for pending in group.pending.values()):
-                await self.settle(name, waits_for_clients=False)
+                try:
+                    await self.settle(name, waits_for_clients=False)
+                except TidelogError as error:
+                    _log.warning("offsets of group %s stay pending: %s", name, error.detail)
         return is_pending
 
     async def settle(self, name: str, *, waits_for_clients: bool) -> None:

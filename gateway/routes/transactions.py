@@ -156,7 +156,8 @@ class Aborted(TypedDict):
 
 
 class Transaction(TypedDict):
-    """A transaction as it is now. `topics` is there once it is committed: those that the caller may describe."""
+    """A transaction as it is now. `topics` is there once it is committed: those that the caller may describe. `lost`: staged
+    objects that it was committed without, where another program had deleted some."""
 
     state: Annotated[str, fields.OneOf("open", "committing", "committed", "aborted")]
     transactional_id: str
@@ -164,6 +165,7 @@ class Transaction(TypedDict):
     epoch: fields.Count
     expires_at: fields.Count
     topics: NotRequired[list[AppendedTopic]]
+    lost: NotRequired[fields.Count]
 
 
 class OfferedTransaction(TypedDict):
@@ -298,6 +300,8 @@ async def describe_transaction(request: Request, transaction: fields.Transaction
         "epoch": row.epoch,
         "expires_at": row.expires_at_ms,
     }
+    if row.lost:
+        described["lost"] = row.lost
     if row.state == "committed":
         shown = allowing(request, "Describe", "topic")
         described["topics"] = topics_of([place for place in row.places if shown(place.topic)])

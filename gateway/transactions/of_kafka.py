@@ -25,6 +25,7 @@ from log_format.cluster.proof import NOBODY, fingerprint
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, TidelogError
 from log_format.topic.append import Batch
 from log_format.topic.producer_id import TRANSACTIONAL, numbered, parted
+from log_format.transactions.lost import whole
 from log_format.transactions.of_kafka import BeginNext, InitProducer, given_up, of_epoch
 from log_format.transactions.row import TransactionRow
 from log_format.transactions.staged_offsets import StagedOffsets
@@ -165,9 +166,11 @@ class KafkaTransactions:
         if is_other or row.state == "producer":
             raise _given_up(row, self._clock.now_ms()) or _none_open(producing)
         try:
-            if is_committed and row.state != "committed":
+            if is_committed and row.state == "committed":
+                whole(row)
+            elif is_committed:
                 await self._transactions.commit(row.transaction_id, require)
-            elif not is_committed and row.state != "aborted":
+            elif row.state != "aborted":
                 await self._transactions.abort_lanes(row)
         except RequestRefused as refusal:
             raise await self._why_not(producing, refusal) from refusal

@@ -22,6 +22,7 @@ from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, TidelogError
 from log_format.topic.producer_id import TRANSACTIONAL
 from log_format.topic.producers import ProducerStamp
 from log_format.transactions.changes import CommitAtOnce, judge_request, request_before
+from log_format.transactions.lost import whole
 from log_format.transactions.row import TransactionRow
 from log_format.transactions.staged_offsets import StagedOffsets
 from log_format.transactions.staged_records import StagedRecords
@@ -73,7 +74,7 @@ class OneRequest:
         if stamp is not None:
             earlier = await self._in_turn(stamp)
             if earlier is not None:
-                return Done(await self._finisher.finished(earlier), is_duplicate=True)
+                return Done(whole(await self._finisher.finished(earlier)), is_duplicate=True)
         for one in offsets:
             await self._preparing.check(one)
         transaction_id = await self._producer_ids.issue(TRANSACTIONAL)
@@ -89,7 +90,7 @@ class OneRequest:
             raise
         if row.transaction_id != transaction_id:
             await self._dropped(transaction_id, offsets)
-            return Done(await self._finisher.finished(row), is_duplicate=True)
+            return Done(whole(await self._finisher.finished(row)), is_duplicate=True)
         return Done(await self._finisher.finished(row, staged), is_duplicate=False)
 
     async def _prepared(

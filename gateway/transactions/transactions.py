@@ -41,6 +41,7 @@ from log_format.transactions.changes import (
     usable,
 )
 from log_format.transactions.lanes import Lanes, in_order, reached
+from log_format.transactions.lost import whole
 from log_format.transactions.of_kafka import BeginNext, InitProducer
 from log_format.transactions.outline import outline_of
 from log_format.transactions.row import NO_NUMBER, TransactionRow
@@ -267,7 +268,7 @@ class Transactions:
         """The committed row, every record visible. ``require``: raises where the caller lacks a right.
 
         The caller needs the rights to all that the staged objects name, as if it named them now: an object may have been put
-        there by hand. Raises ``RequestRefused``, ``Unauthorized``, ``BackOff``, ``OutcomeUnknown``.
+        there by hand. Raises ``RequestRefused``, ``Unauthorized``, ``BackOff``, ``OutcomeUnknown``, ``TransactionDamaged``.
         """
         with second_part():
             return await self._commit(transaction_id, require)
@@ -296,7 +297,7 @@ class Transactions:
                     raise
         if row.state == "aborted":
             raise not_open(row)
-        return await self._finisher.finished(row)
+        return whole(await self._finisher.finished(row))
 
     async def _commit_large(
         self, row: TransactionRow, listed: Listed, names: Sequence[str], lanes: Lanes, require: Require

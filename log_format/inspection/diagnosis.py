@@ -27,6 +27,8 @@ from log_format.journal.state import JournalState
 from log_format.store import ObjectStore
 from log_format.topic.retention import expired_offsets
 from log_format.topic.state import TopicState
+from log_format.transactions.lost import ADVICE, damaged
+from log_format.transactions.state import transactions_table
 
 PROBE: Final = b"tidelog doctor"
 PUTS: Final = 10
@@ -72,6 +74,7 @@ def diagnose(store: ObjectStore, clock: Clock, new_id: NewId, *, is_reader: bool
             yield _speed(store, clock, f"{key}-")
             yield _deleting(store, [key, f"{key}-clock", *(f"{key}-{number}" for number in range(PUTS))])
         yield _gateways(store, clock)
+        yield from _transactions(store, clock)
     yield from _topics(store, clock)
     yield from _journals(store, clock)
 
@@ -208,6 +211,25 @@ def _gateways(store: ObjectStore, clock: Clock) -> Finding:
         return good(what, said)
     advice = "If one should run, look at its log: it writes a heartbeat every few seconds."
     return poor(what, said, advice)
+
+
+def _transactions(store: ObjectStore, clock: Clock) -> Iterator[Finding]:
+    """One finding for each decided transaction that lacks staged objects; nothing where all is well."""
+    what = "transactions"
+    try:
+        state = TableLog(store, transactions_table(), clock).refresh()
+        for each in damaged(store, state, clock.now_ms()):
+            said = (
+                f"It is decided, and lacks {len(each.lost)} of its staged objects: its producer and readers of its groups wait. "
+                f"The first is {each.lost[0]}."
+            )
+            yield bad(f"transaction {each.row.transaction_id}", said, ADVICE)
+    except StoreError as error:
+        yield _refused(store, what, "They can't be read", "s3:GetObject below the prefix", error)
+    except (CorruptData, UnsupportedTable) as error:
+        yield bad(
+            what, f"Their table is damaged: {error.detail}", "Restore the object (docs/operations.md, Restoring)."
+        )
 
 
 def _topics(store: ObjectStore, clock: Clock) -> Iterator[Finding]:

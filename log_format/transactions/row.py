@@ -78,6 +78,8 @@ class TransactionRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True)
     """In state ``producer``: the epoch whose own client asked for this one."""
     resumed_producer_id: str = ""
     """The producer id of that epoch where it was the id's last one; else it is the row's own."""
+    lost: int = 0
+    """Of a decided transaction: how many of its staged objects it goes without (``log_format.transactions.lost``)."""
 
     @property
     def committed_number(self) -> int:

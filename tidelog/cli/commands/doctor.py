@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,7 @@ import typer
 
 from log_format.inspection.finding import Finding, Verdict, bad
 from tidelog.admin import Admin
-from tidelog.cli.commands.repair import repair_in
+from tidelog.cli.commands.repair import TRANSACTIONS, end_transactions_in, repair_in
 from tidelog.cli.security.gateway import look_at_gateway, look_at_rights
 from tidelog.cli.security.settings import look_at_settings
 from tidelog.cli.security.store import look_at_store
@@ -49,7 +50,11 @@ def doctor(
     ] = False,
     repair: Annotated[
         str | None,
-        typer.Option(metavar="TOPIC", help="Make this topic readable again without what its log or table has lost."),
+        typer.Option(
+            metavar="TOPIC",
+            help="Make this topic readable again without what its log or table has lost; system/transactions: end decided "
+            "transactions without staged objects that are lost.",
+        ),
     ] = None,
     yes: YesOption = False,
     url: UrlOption = None,
@@ -67,7 +72,8 @@ def doctor(
     token, and with one that may Alter the cluster for tokens and ACLs. Where a gateway's variables are set it looks at them too.
 
     With --repair it makes one topic whole whose log lacks objects, or whose segments are gone: it says what is lost, asks, and
-    commits. What is lost stays lost, so bring the objects back from a backup first, where there is one.
+    commits. What is lost stays lost, so bring the objects back from a backup first, where there is one. With --repair
+    system/transactions it does so for decided transactions whose staged objects are gone.
 
     \b
     Examples:
@@ -80,7 +86,8 @@ def doctor(
         with reporting(as_json=as_json):
             if store is None:
                 raise ValueError("name the store: --store DIRECTORY")
-            repair_in(store, repair, asks=not (yes or as_json), as_json=as_json)
+            act = end_transactions_in if repair == TRANSACTIONS else partial(repair_in, topic=repair)
+            act(store, asks=not (yes or as_json), as_json=as_json)
         return
     with reporting(as_json=as_json):
         if security:

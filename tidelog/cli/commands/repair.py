@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import typer
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 _SHOWN_MAX = 20
 """Lines of one kind."""
+TRANSACTIONS = "system/transactions"
+"""In place of a topic: no topic has such a name."""
 
 
 def repair_in(store: str, topic: str, *, asks: bool, as_json: bool) -> None:
@@ -46,6 +49,45 @@ def repair_in(store: str, topic: str, *, asks: bool, as_json: bool) -> None:
         note(f"Topic {topic} is whole again from version {made.version} on. Gateways read it at their next look.")
     else:
         note(f"Nothing was left of topic {topic}: its name can be used again.")
+
+
+def end_transactions_in(store: str, *, asks: bool, as_json: bool) -> None:
+    """Say which decided transactions lack staged objects and, unless the user declines, end them without those.
+
+    Raises ``TidelogError``, ``StoreUnavailable``, and ``ValueError`` for a store that is not there.
+    """
+    with reading_a_store():
+        from log_format.checkpoints.topic_log import TopicLog  # noqa: PLC0415 - needs pyarrow
+        from log_format.clock import SystemClock  # noqa: PLC0415 - with the others
+        from log_format.errors import BackOff  # noqa: PLC0415 - with the others
+        from log_format.ids import random_id  # noqa: PLC0415 - with the others
+        from log_format.stores import open_store  # noqa: PLC0415 - only here the store itself is read
+        from log_format.transactions.lost import damaged, do_without  # noqa: PLC0415 - needs pyarrow
+        from log_format.transactions.without_gateway import TransactionFinishing  # noqa: PLC0415 - needs pyarrow
+    opened, clock = open_store(store, must_exist=True), SystemClock()
+    finishing = TransactionFinishing(
+        opened, clock, new_id=random_id, log_of=lambda topic: TopicLog(opened, topic, clock), engine="tidelog-doctor"
+    )
+    found = list(damaged(opened, finishing.log.refresh(), clock.now_ms()))
+    for each in found:
+        if not as_json:
+            who = f" of {each.row.transactional_id}" if each.row.transactional_id else ""
+            _lines(f"Transaction {each.row.transaction_id}{who} is decided and lacks", each.lost)
+    if found and asks:
+        typer.confirm("Commit what is left of them?", abort=True, err=True)
+    ended = []
+    for each in found:
+        row = finishing.decide(do_without(opened, each, random_id))
+        with suppress(BackOff):  # a gateway's: it finds it within seconds
+            row = finishing.finish(row)
+        ended.append({"transaction_id": row.transaction_id, "state": row.state, "lost": each.lost})
+    if as_json:
+        print_json({"transactions": ended})
+    elif not found:
+        note("No decided transaction lacks anything that it staged.")
+    else:
+        waiting = sum(one["state"] == "committing" for one in ended)
+        note(f"{len(ended) - waiting} ended; {waiting} are left to a gateway, which ends them within seconds.")
 
 
 def _show(found: Repair) -> None:

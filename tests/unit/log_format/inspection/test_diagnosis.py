@@ -60,7 +60,7 @@ def test_a_sound_store_is_sound_and_keeps_no_probe(bench: TopicBench) -> None:
     [
         ("list", ["list"], "s3:ListBucket"),
         ("put_if_absent", ["write"], "s3:PutObject"),
-        ("get", ["read"], "s3:GetObject"),
+        ("get", ["read", "transactions"], "s3:GetObject"),
         ("get_range", ["read"], "s3:GetObject"),
         ("head", ["read", "clock"], "s3:GetObject"),
         ("put", ["clock"], "s3:PutObject"),

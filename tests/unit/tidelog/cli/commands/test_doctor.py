@@ -5,6 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from log_format.checkpoints.topic_log import TopicLog
+from log_format.ids import random_id
+from log_format.stores.local import LocalStore
+from log_format.topic.producer_id import JOB, issue
+from log_format.transactions.job import CommitJob
+from log_format.transactions.staged_records import staged_name
+from log_format.transactions.without_gateway import TransactionFinishing
+from tests.support.clocks import ManualClock
 from tests.support.command_runs import Run
 from tidelog.cli.terminal.exit_code import ExitCode
 
@@ -41,3 +49,32 @@ def test_a_store_that_can_not_be_used_fails_with_advice(run: Run, tmp_path: Path
 def test_a_store_that_does_not_exist_is_wrong_usage(run: Run) -> None:
     """A URI that names no store is said as such."""
     assert run("doctor", "--store", "ftp://x").exit_code == ExitCode.USAGE
+
+
+def test_a_decided_transaction_that_lacks_objects_is_found_and_ended(run: Run, tmp_path: Path) -> None:
+    """It is named with what to type; that says what is lost, asks, and ends it, so that the next check is well."""
+    store, clock = LocalStore(tmp_path), ManualClock()
+    finishing = TransactionFinishing(
+        store, clock, new_id=random_id, log_of=lambda topic: TopicLog(store, topic, clock), engine="tidelog-test"
+    )
+    name = staged_name(0, "orders", None, random_id())
+    transaction_id = issue(JOB, clock.now_ms(), random_id(), b"key")
+    job = CommitJob(
+        transaction_id=transaction_id, staged=(name,), new_producer_id="p", transactional_id="query", number=1
+    )
+    finishing.decide(job)
+    repair = ("doctor", "--store", str(tmp_path), "--repair", "system/transactions")
+    found = run("doctor", "--store", str(tmp_path))
+    assert found.exit_code == ExitCode.FAILED
+    assert f"transaction {transaction_id}: It is decided, and lacks 1 of its staged objects" in found.stdout
+    assert " ".join((*repair[:2], "STORE", *repair[3:])) in found.stdout
+    declined = run(*repair, given="n\n")
+    assert declined.exit_code == ExitCode.FAILED
+    assert name in declined.stderr
+    assert finishing.log.refresh().transactions[transaction_id].state == "committing"
+    (ended,) = json.loads(run(*repair, "--json").stdout)["transactions"]
+    assert (ended["transaction_id"], ended["state"]) == (transaction_id, "committed")
+    assert ended["lost"] == [f"system/transactions/staged/{transaction_id}/{name}"]
+    assert finishing.log.refresh().transactions[transaction_id].lost == 1
+    assert run("doctor", "--store", str(tmp_path)).exit_code == ExitCode.OK
+    assert "lacks anything" in run(*repair).stderr

@@ -1,0 +1,163 @@
+"""Decided transactions that lack staged objects: another program deleted or garbled them before their records were in a topic.
+
+Nothing can bring such a transaction to its end. It stays ``committing``, its producer can't begin another one, and readers of its
+groups' offsets wait. ``do_without`` ends it without what is lost, when people ask for that (decision 091): all that is left
+is committed, and the row says how many objects were lost, so that nobody is told that all of it was committed.
+
+Who finishes a transaction writes the ``committed`` row before anything staged is deleted. So what is missing while the row at
+the head is ``committing`` is lost.
+
+Blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from log_format import limits
+from log_format.bounded_read import read_bounded
+from log_format.errors import CorruptData, ObjectMissing, TidelogError
+from log_format.ids import NewId
+from log_format.store import ObjectStore
+from log_format.transactions.changes import Outcome, unknown
+from log_format.transactions.row import TransactionRow
+from log_format.transactions.staged_index import (
+    INDEX_BYTES_MAX,
+    SUFFIX,
+    IndexedBatch,
+    decode_index,
+    encode_index,
+    is_index,
+)
+from log_format.transactions.staged_offsets import SUFFIX as NOTE_SUFFIX
+from log_format.transactions.staged_offsets import decode_offsets
+from log_format.transactions.staged_records import decode_staged, staged_key
+from log_format.transactions.staged_settlements import decode_settlements, is_settlements
+from log_format.transactions.state import TransactionsState, TransactionsView
+
+ADVICE: Final = (
+    "Bring its objects back from a backup, or do without what is lost: "
+    "tidelog doctor --store STORE --repair system/transactions"
+)
+LEFT_ALONE_MS: Final = 60_000
+"""A younger decision is left to the process that made it."""
+
+
+class TransactionDamaged(TidelogError):
+    """The transaction was committed without objects that another program had deleted: the same request again says the same."""
+
+    def __init__(self, row: TransactionRow) -> None:
+        super().__init__(
+            f"Transaction {row.transaction_id} was committed without {row.lost} of its staged objects, which another program had "
+            "deleted or damaged: what they held may be missing.",
+            retryable=False,
+        )
+
+
+def whole(row: TransactionRow) -> TransactionRow:
+    """The row, where nothing of the transaction is lost. Raises ``TransactionDamaged``."""
+    if row.lost:
+        raise TransactionDamaged(row)
+    return row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoWithout:
+    """Go on with what is left of a decided transaction. ``looked_at``: its row when the objects were looked for."""
+
+    looked_at: TransactionRow
+    staged: tuple[str, ...]
+    """The names that are left."""
+    lost: int
+    """How many objects are lost."""
+
+    def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
+        """``committing``, with less; a row that is another one by now stays as it is."""
+        row = state.transactions.get(self.looked_at.transaction_id)
+        if row is None:
+            return (), unknown(self.looked_at.transaction_id)
+        if row != self.looked_at:
+            return (), row
+        left = msgspec.structs.replace(row, staged=self.staged, lost=row.lost + self.lost, recorded_at_ms=now_ms)
+        return [left], left
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damaged:
+    """A decided transaction that lacks objects. ``lost``: their keys. ``left``: the names that its decision keeps."""
+
+    row: TransactionRow
+    lost: tuple[str, ...]
+    left: tuple[str, ...]
+    indexed: Mapping[str, Sequence[IndexedBatch]] = field(default_factory=dict)
+    """By an index that names lost batches: those that are left."""
+
+
+def damaged(store: ObjectStore, state: TransactionsState, now_ms: int) -> Iterator[Damaged]:
+    """Those that lack objects, of the decisions that are older than ``LEFT_ALONE_MS``. All that they staged is read.
+
+    Raises ``StoreUnavailable``.
+    """
+    for row in state.transactions.values():
+        if row.state == "committing" and now_ms - row.recorded_at_ms > LEFT_ALONE_MS:
+            found = _looked_at(store, row)
+            if found.lost:
+                yield found
+
+
+def do_without(store: ObjectStore, found: Damaged, new_id: NewId) -> DoWithout:
+    """The decision that ends it without what is lost; indexes that it names are put. Raises ``StoreUnavailable``."""
+    left: list[str] = []
+    for name in found.left:
+        if name not in found.indexed:
+            left.append(name)
+        elif found.indexed[name]:
+            left.append(f"{new_id()}{SUFFIX}")
+            rows = [(batch.name, batch.size_bytes) for batch in found.indexed[name]]
+            store.put(staged_key(found.row.transaction_id, left[-1]), encode_index(rows))
+    return DoWithout(looked_at=found.row, staged=tuple(left), lost=len(found.lost))
+
+
+def _looked_at(store: ObjectStore, row: TransactionRow) -> Damaged:
+    lost: list[str] = []
+    left: list[str] = []
+    indexed: dict[str, Sequence[IndexedBatch]] = {}
+
+    def is_whole(name: str) -> bool:
+        key = staged_key(row.transaction_id, name)
+        try:
+            _decode(store, key)
+        except (ObjectMissing, CorruptData):
+            lost.append(key)
+            return False
+        return True
+
+    for name in row.staged:
+        if not is_whole(name):
+            continue
+        left.append(name)
+        if is_index(name):
+            key = staged_key(row.transaction_id, name)
+            batches = decode_index(read_bounded(store, key, INDEX_BYTES_MAX), key)
+            kept = [batch for batch in batches if is_whole(batch.name)]
+            if len(kept) < len(batches):
+                indexed[name] = kept
+    return Damaged(row=row, lost=tuple(lost), left=tuple(left), indexed=indexed)
+
+
+def _decode(store: ObjectStore, key: str) -> None:
+    """Raise ``ObjectMissing``, ``CorruptData`` where it is not what a decision names; ``StoreUnavailable``."""
+    if is_index(key):
+        decode_index(read_bounded(store, key, INDEX_BYTES_MAX), key)
+        return
+    data = read_bounded(store, key, limits.JOB_TOPIC_BYTES_MAX)
+    if not key.endswith(NOTE_SUFFIX):
+        decode_staged(data, key)
+    elif is_settlements(data):
+        decode_settlements(data, key)
+    else:
+        decode_offsets(data, key)
