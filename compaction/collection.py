@@ -30,6 +30,7 @@ class Why(StrEnum):
     )
     ORPHAN = "no commit names it, and it is too old to be on its way into one"
     STAGED = "its transaction has ended, and it is too old for another one"
+    UNNOTICED = "a request that came to nothing left it: none of its delayed records is delivered from it"
     PROBE = "it only proved what the store can do"
     SUPERSEDED = "a checkpoint covers its version, and no reader may lag so far"
 

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 from typing import Final
 
 from compaction.collection import Deletion, plan_probes, plan_staged, transaction_of
@@ -15,11 +16,13 @@ from compaction.journals import JournalUpkeep
 from compaction.left_transactions import finish_left
 from compaction.policy import Policy
 from compaction.report import Reporter, Totals
+from compaction.scheduled import Unnoticed, plan_scheduled, unnoticed
 from compaction.system_tables import TABLES, plan_journal, plan_table
 from compaction.topic_upkeep import TopicUpkeep
 from compaction.workers import Workers
-from log_format import layout
+from log_format import layout, limits
 from log_format.checkpoints.journal_log import journals_of
+from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
 from log_format.errors import StoreError, TidelogError
 from log_format.store import ObjectStore
@@ -42,6 +45,8 @@ class Job:
     new_id: Callable[[], str] = field(default=lambda: uuid.uuid4().hex)
     _topics: OrderedDict[str, TopicUpkeep] = field(default_factory=OrderedDict)
     _journals: dict[int, JournalUpkeep] = field(default_factory=dict)
+    _scheduled_ms: int | None = None
+    """When objects of delayed records without a notice were looked for last (monotonic)."""
 
     def run_round(self, *, collect: bool, on_topic: Callable[[int, int], None] | None = None) -> Totals:
         """Maintain every topic once, those with the most segments first. A failed topic is reported, and the others go on.
@@ -116,6 +121,7 @@ class Job:
         rest goes on."""
         self._guarded("staged records", totals, lambda: self._collect_staged(totals))
         self._guarded("probes", totals, lambda: self._collect_probes(totals))
+        self._guarded("delayed records", totals, lambda: self._collect_scheduled(totals))
         rest = (self.clock, self.new_id)
         for table, folders in TABLES:
             plan = partial(plan_table, self.store, table, folders, *rest, is_dry_run=self.is_dry_run)
@@ -140,6 +146,22 @@ class Job:
         )
         committing = {name for name, row in state.transactions.items() if not row.has_ended}
         self._delete(plan_staged(staged, committing=committing, now_ms=now_ms), totals)
+
+    def _collect_scheduled(self, totals: Totals) -> None:
+        """Once a day: it costs a listing of each topic, and what it finds has waited for a day already."""
+        now_ms = self.clock.monotonic_ms()
+        if self._scheduled_ms is not None and now_ms - self._scheduled_ms < limits.ORPHAN_GRACE_MS:
+            return
+        names = self.store.list_directories(layout.TOPICS)
+        found = sorted(unnoticed(self.store, names, self.clock.now_ms()), key=lambda each: each.topic)
+        for topic, some in groupby(found, key=lambda each: each.topic):
+            self._guarded(topic, totals, partial(self._collect_unnoticed, topic, list(some), totals))
+        self._scheduled_ms = now_ms
+
+    def _collect_unnoticed(self, topic: str, found: Sequence[Unnoticed], totals: Totals) -> None:
+        topic_id = TopicLog(self.store, topic, self.clock).refresh().topic_id
+        rest = (topic_id, self.clock, self.new_id)
+        self._delete(plan_scheduled(self.store, found, *rest, is_dry_run=self.is_dry_run), totals)
 
     def _collect_probes(self, totals: Totals) -> None:
         self._delete(plan_probes(self.store.list(layout.PROBES), now_ms=self.clock.now_ms()), totals)

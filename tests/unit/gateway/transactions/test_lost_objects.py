@@ -104,8 +104,8 @@ async def test_a_large_one_ends_with_what_is_left(what: str, lost: int, left: li
         await end(dying, producing)
     await dying.engine.drain()
     objects = dying.store.objects
-    is_of = (lambda key: ".index" in key) if what == "the index" else (lambda key: "-k0.1." in key)
-    (key,) = [info.key for info in objects.list(STAGED) if is_of(info.key)]
+    part = ".index" if what == "the index" else "-k0.1."
+    (key,) = [info.key for info in objects.list(STAGED) if part in info.key]
     objects.delete(key)
     other = make_gateway(objects=objects, left_alone_ms=-1, large_pause_ms=0)
     with pytest.raises(OutcomeUnknown):
