@@ -1,4 +1,5 @@
-"""Time to an acknowledgement at low load, beside its floor: ``flush.ms`` and two raw PUTs of the same sizes."""
+"""Time to an acknowledgement at low load, beside its floor: two raw PUTs of the same sizes. Who sends waits for the answer, so
+no flush waits for ``flush.ms``."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def measure(gateway: Server, raw: ObjectStore, seconds: float, store: str) -> It
             "flush.ms",
             "p50 ms",
             "p99 ms",
-            "floor p50 ms (flush.ms + two raw PUTs)",
+            "floor p50 ms (two raw PUTs)",
             "floor p99 ms",
             "p99 above floor, ms",
         ],
@@ -50,8 +51,7 @@ def measure(gateway: Server, raw: ObjectStore, seconds: float, store: str) -> It
         puts = two_puts_ms(raw, 50)
         done = run_load(gateway.port, requests, connections=4, seconds=seconds, pause_s=0.02)
         puts += two_puts_ms(raw, 50)
-        floor_50 = flush_ms + statistics.median(puts)
-        floor_99 = flush_ms + sorted(puts)[98]
+        floor_50, floor_99 = statistics.median(puts), sorted(puts)[98]
         p50, p99 = done.percentile_ms(0.5), done.percentile_ms(0.99)
         cells = [f"{value:.1f}" for value in (p50, p99, floor_50, floor_99, p99 - floor_99)]
         table.add(flush_ms, *cells)
