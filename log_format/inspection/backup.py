@@ -11,30 +11,38 @@
 5. Topics say up to which decision all transactions have ended, by the version of ``system/transactions``. That table begins anew
    in the copy, behind all of these versions.
 6. While a copy is made, an object in the target says so. What has it is not copied: topics may be missing.
-7. Delayed records' objects and notices are copied before the topics, windows behind them and once more at the end. So what
-   waited when the copy began comes from the copy once: where a copied log has it, a copied window says so. With a version none
-   is copied.
+7. Delayed records' objects and notices are copied before the topics, windows behind them, once more at the end, and meanwhile
+   several times in the half hour for which they live. So what waited when the copy began comes from the copy once: where a copied
+   log has it, a copied window says so. With a version none is copied.
 8. Afterwards every topic is verified as ``tidelog verify`` does.
 
 Not copied: transactions, heartbeats. A transaction under way may be in some topics of the copy and not in others; where that
-matters, drain the gateways first. Windows live for ``WINDOWS_KEPT_MS``: of a longer copy delayed records that came due meanwhile
-may be missing.
+matters, drain the gateways first. Objects pass through memory, ``BYTES_AT_ONCE`` of them at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
-from log_format import layout
+from log_format import layout, limits
 from log_format.checkpoints.journal_log import JournalLogs, journals_of
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
 from log_format.delta.log import without_gaps
-from log_format.errors import CorruptData, ObjectExists, ObjectMissing, RequestRefused, TidelogError, UnknownTopic
+from log_format.errors import (
+    CorruptData,
+    ObjectExists,
+    ObjectMissing,
+    RequestRefused,
+    StoreError,
+    TidelogError,
+    UnknownTopic,
+)
 from log_format.inspection.verify import verify_topic
 from log_format.journal.state import JournalState
 from log_format.scheduled.due import list_due
@@ -43,6 +51,10 @@ from log_format.topic.state import TopicState
 from log_format.transactions.beginning import skip_versions
 
 COPIES_AT_ONCE: Final = 8
+BYTES_AT_ONCE: Final = 256 * 1024 * 1024
+"""A larger object is copied alone."""
+_UNKNOWN_BYTES: Final = BYTES_AT_ONCE // COPIES_AT_ONCE
+"""What an object counts as whose size no listing told: of delayed records, or an entry of a log."""
 _OBJECTS: Final = "objects/"
 _EVER_MS: Final = 10**14
 """No delayed record is due later."""
@@ -67,6 +79,7 @@ def copy_log(
     *,
     topics: Sequence[str] | None = None,
     version: int | None = None,
+    windows_every_ms: int = limits.WINDOWS_KEPT_MS // 3,
 ) -> Iterator[CopiedTopic]:
     """Copy, then yield each topic as it is proved.
 
@@ -83,16 +96,16 @@ def copy_log(
         _copy_all(source, target, _keys(source, layout.CLUSTER_KEY))
         for root in SYSTEM_TABLES:
             copy_table(source, target, root, None)
-    if version is None:
-        _copy_delayed(source, target, topics)
+    waiting = set() if version is not None else _copy_delayed(source, target, topics)
     chosen = list(source.list_directories(layout.TOPICS)) if topics is None else list(topics)
-    for topic in chosen:
-        copy_table(source, target, layout.topic_root(topic), version)
-        if version is None:
-            _copy_windows(source, target, topic)
-    numbers = journals_of(source) if version is None else []
-    for number in numbers:
-        copy_table(source, target, layout.journal_root(number), None)
+    with _copying_windows(source, target, waiting, every_s=windows_every_ms / 1000):
+        for topic in chosen:
+            copy_table(source, target, layout.topic_root(topic), version)
+            if version is None:
+                _copy_windows(source, target, topic)
+        numbers = journals_of(source) if version is None else []
+        for number in numbers:
+            copy_table(source, target, layout.journal_root(number), None)
     # What can't be read is copied as it is: the verification tells.
     journals: dict[int, JournalState] = {}
     for number in numbers:
@@ -128,15 +141,39 @@ def copy_table(source: ObjectStore, target: ObjectStore, root: str, version_max:
 def _copy_files(source: ObjectStore, target: ObjectStore, root: str) -> None:
     """Copy all below ``root`` but the log and what belongs to delayed records."""
     apart = (layout.table_log_prefix(root), f"{root}{layout.SCHEDULED_BELOW}")
-    _copy_all(source, target, [key for key in _keys(source, root) if not key.startswith(apart)])
+    found = _keys(source, root)
+    _copy_all(source, target, {key: size for key, size in found.items() if not key.startswith(apart)})
 
 
-def _copy_delayed(source: ObjectStore, target: ObjectStore, topics: Sequence[str] | None) -> None:
-    """Copy delayed records that wait, each object that has a notice, and then the notices."""
+def _copy_delayed(source: ObjectStore, target: ObjectStore, topics: Sequence[str] | None) -> set[str]:
+    """Copy delayed records that wait, each object that has a notice, and then the notices. Returns their topics."""
     notices = [due for due in list_due(source, _EVER_MS) if topics is None or due.topic in topics]
     objects = {f"{layout.scheduled_root(due.topic, due.topic_id)}{_OBJECTS}{due.name}" for due in notices}
     _copy_all(source, target, sorted(objects))
     _copy_all(source, target, [due.key for due in notices])
+    return {due.topic for due in notices}
+
+
+@contextmanager
+def _copying_windows(
+    source: ObjectStore, target: ObjectStore, topics: Collection[str], *, every_s: float
+) -> Iterator[None]:
+    """Copy these topics' windows time and again meanwhile: gateways delete those that are published and old."""
+    ended = threading.Event()
+
+    def copy() -> None:
+        while not ended.wait(every_s):
+            for topic in topics:
+                with suppress(StoreError):  # the next time comes before they are deleted
+                    _copy_windows(source, target, topic)
+
+    thread = threading.Thread(target=copy, name="windows", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _copy_windows(source: ObjectStore, target: ObjectStore, topic: str) -> None:
@@ -227,19 +264,49 @@ def _is_beginning(source: ObjectStore, target: ObjectStore, root: str) -> bool:
         return any(layout.commit_version(info.key) is not None for info in source.list(log, start_after=newest))
 
 
-def _keys(store: ObjectStore, prefix: str) -> list[str]:
-    """The keys below ``prefix`` now, in order."""
-    return [info.key for info in store.list(prefix)]
+def _keys(store: ObjectStore, prefix: str) -> dict[str, int]:
+    """The keys below ``prefix`` now, in order, each with its object's size."""
+    return {info.key: info.size_bytes for info in store.list(prefix)}
 
 
-def _copy_all(source: ObjectStore, target: ObjectStore, copied: list[str], *, at_once: int = COPIES_AT_ONCE) -> None:
-    """Copy each object once. One that is gone meanwhile was no longer needed; otherwise the verification misses it."""
+class _Room:
+    """Memory for what is copied side by side."""
+
+    def __init__(self) -> None:
+        self._free = BYTES_AT_ONCE
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def of(self, size_bytes: int) -> Iterator[None]:
+        """Wait for so much, or for all of it."""
+        taken = min(size_bytes, BYTES_AT_ONCE)
+        with self._changed:
+            self._changed.wait_for(lambda: self._free >= taken)
+            self._free -= taken
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._free += taken
+                self._changed.notify_all()
+
+
+def _copy_all(
+    source: ObjectStore,
+    target: ObjectStore,
+    copied: Sequence[str] | Mapping[str, int],
+    *,
+    at_once: int = COPIES_AT_ONCE,
+) -> None:
+    """Copy each object once. One that is gone meanwhile was no longer needed; otherwise the verification misses it.
+
+    ``copied``: their keys, with sizes where they are known.
+    """
+    room, sizes = _Room(), copied if isinstance(copied, Mapping) else {}
 
     def copy(key: str) -> None:
-        try:
+        with suppress(ObjectExists, ObjectMissing), room.of(sizes.get(key, _UNKNOWN_BYTES)):
             target.put_if_absent(key, source.get(key))
-        except (ObjectExists, ObjectMissing):
-            return
 
     if at_once == 1:
         for key in copied:
