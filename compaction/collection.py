@@ -9,7 +9,7 @@ when it is older than ``ORPHAN_GRACE_MS`` by the store's clock. A committer in t
 
 A committer may sleep between that check and its put. A fence stops it (``log_format.delta.fence``), which maintenance commits
 before it deletes orphans. Behind the fence it plans again: the committer may have woken just before, and its commit names the
-file then.
+file then. The fence also says what time it is for the store: an orphan must be old by that, too.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def plan_segments(
     """Segments of the table below ``root`` to delete. ``live`` and ``removed_at_ms`` are by path in the table; what was removed
     before ``deletable_before_ms`` goes.
 
-    ``stored`` must be listed before the log is read, so that ``live`` has the segments committed in between.
+    ``stored`` must be listed before the log is read, so that ``live`` has the segments committed in between. ``now_ms``: by the
+    store's clock, or by one that is not ahead of it; only orphans are judged by it.
     """
     deletions = []
     for info in stored:

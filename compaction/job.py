@@ -24,6 +24,9 @@ from log_format import layout, limits
 from log_format.checkpoints.journal_log import journals_of
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
+from log_format.delta.committer import Committer
+from log_format.delta.fence import Fence, store_time_ms
+from log_format.delta.table import NO_LOG
 from log_format.errors import StoreError, TidelogError
 from log_format.store import ObjectStore
 
@@ -159,9 +162,16 @@ class Job:
         self._scheduled_ms = now_ms
 
     def _collect_unnoticed(self, topic: str, found: Sequence[Unnoticed], totals: Totals) -> None:
-        topic_id = TopicLog(self.store, topic, self.clock).refresh().topic_id
-        rest = (topic_id, self.clock, self.new_id)
-        self._delete(plan_scheduled(self.store, found, *rest, is_dry_run=self.is_dry_run), totals)
+        log = TopicLog(self.store, topic, self.clock)
+        state, now_ms = log.refresh(), self.clock.now_ms()
+        if state.version == NO_LOG:
+            return
+        if not self.is_dry_run:
+            committer = Committer(log, new_id=self.new_id, engine="tidelog-maintenance")
+            state = committer.commit(Fence(version=state.version)).state
+            now_ms = min(now_ms, store_time_ms(self.store, log.table.root, state.version))
+        rest = (state.topic_id, self.clock, self.new_id)
+        self._delete(plan_scheduled(self.store, found, *rest, now_ms=now_ms, is_dry_run=self.is_dry_run), totals)
 
     def _collect_probes(self, totals: Totals) -> None:
         self._delete(plan_probes(self.store.list(layout.PROBES), now_ms=self.clock.now_ms()), totals)

@@ -60,27 +60,31 @@ def plan_scheduled(
     clock: Clock,
     new_id: NewId,
     *,
+    now_ms: int,
     is_dry_run: bool,
 ) -> list[Deletion]:
-    """Those of one topic to delete. ``topic_id``: the topic's, None where it is gone.
+    """Those of one topic to delete. ``topic_id``: the topic's, None where it is gone. ``now_ms``: by a clock that is not ahead of
+    the store's.
 
     Raises ``StoreUnavailable``, ``CorruptData``, ``OutcomeUnknown``.
     """
     deletions = []
     for each in found:
-        if each.topic_id == topic_id and not _is_over(store, each, clock, new_id, is_dry_run=is_dry_run):
+        if now_ms - each.info.modified_at_ms <= limits.ORPHAN_GRACE_MS:
+            continue
+        if each.topic_id == topic_id and not _is_over(store, each, clock, new_id, now_ms=now_ms, is_dry_run=is_dry_run):
             continue
         deletions.append(Deletion(key=each.info.key, size_bytes=each.info.size_bytes, why=Why.UNNOTICED))
     return deletions
 
 
-def _is_over(store: ObjectStore, one: Unnoticed, clock: Clock, new_id: NewId, *, is_dry_run: bool) -> bool:
+def _is_over(store: ObjectStore, one: Unnoticed, clock: Clock, new_id: NewId, *, now_ms: int, is_dry_run: bool) -> bool:
     """Whether none of its records is ever delivered from it. Decides that, but for a dry run."""
     opened = open_object(store, one.info.key)
     if opened is None:
         return False
     last_due = opened.index.last_due
-    if clock.now_ms() - last_due - opened.index.kept_ms <= limits.ORPHAN_GRACE_MS:
+    if now_ms - last_due - opened.index.kept_ms <= limits.ORPHAN_GRACE_MS:
         return False
     calendar = Calendar(store, one.topic, one.topic_id, clock, new_id)
     if not is_dry_run and calendar.look().until_ms < last_due:

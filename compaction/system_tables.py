@@ -23,7 +23,7 @@ from log_format.delta.actions import plain_path
 from log_format.delta.checkpoint_schema import present
 from log_format.delta.cleaned_log import note_cleaned
 from log_format.delta.committer import Committer
-from log_format.delta.fence import Fence
+from log_format.delta.fence import Fence, store_time_ms
 from log_format.delta.log import TableLog
 from log_format.delta.table import NO_LOG, Table
 from log_format.groups.state import consumer_offsets_table
@@ -77,8 +77,8 @@ def plan_table(
         return ()
     files = _unneeded(log, stored, retention_ms)
     if any(deletion.why is Why.ORPHAN for deletion in files) and not is_dry_run:
-        Committer(log, new_id=new_id, engine="tidelog-maintenance").commit(Fence(version=before))
-        files = _unneeded(log, stored, retention_ms)
+        fenced = Committer(log, new_id=new_id, engine="tidelog-maintenance").commit(Fence(version=before)).state.version
+        files = _unneeded(log, stored, retention_ms, store_time_ms(store, table.root, fenced))
     superseded = plan_log(
         commits,
         retention_ms=retention_ms,
@@ -91,8 +91,10 @@ def plan_table(
     return (*files, *superseded)
 
 
-def _unneeded(log: TableLog[Any], stored: Sequence[ObjectInfo], retention_ms: int) -> list[Deletion]:
-    """Those of the stored files that the table does not need at its head."""
+def _unneeded(
+    log: TableLog[Any], stored: Sequence[ObjectInfo], retention_ms: int, store_ms: int | None = None
+) -> list[Deletion]:
+    """Those of the stored files that the table does not need at its head. ``store_ms``: the store's time, where known."""
     store, root, now_ms = log.store, log.table.root, log.clock.now_ms()
     reconciled = checkpoint.reconciled_table(store, root, log.refresh().version, now_ms)
     if reconciled is None:
@@ -103,5 +105,5 @@ def _unneeded(log: TableLog[Any], stored: Sequence[ObjectInfo], retention_ms: in
         live={plain_path(path) for path in pc.struct_field(present(reconciled, "add"), "path").to_pylist()},
         removed_at_ms={each.path: each.removed_at_ms for each in removed_segments(reconciled)},
         deletable_before_ms=now_ms - retention_ms,
-        now_ms=now_ms,
+        now_ms=now_ms if store_ms is None else min(now_ms, store_ms),
     )

@@ -31,7 +31,7 @@ from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
 from log_format.delta.cleaned_log import note_cleaned
 from log_format.delta.committer import Committer
-from log_format.delta.fence import Fence
+from log_format.delta.fence import Fence, store_time_ms
 from log_format.delta.table import NO_LOG
 from log_format.errors import BackOff
 from log_format.ids import NewId
@@ -293,8 +293,8 @@ class TopicUpkeep:
             return
         segments = self._unneeded(stored)
         if any(deletion.why is Why.ORPHAN for deletion in segments) and not self._is_dry_run:
-            self._committer.commit(Fence(version=before))
-            segments = self._unneeded(stored)
+            fenced = self._committer.commit(Fence(version=before)).state.version
+            segments = self._unneeded(stored, store_time_ms(self._store, root, fenced))
         config, now_ms = self._log.state.config, self._clock.now_ms()
         commits = plan_log(
             self._store.list(layout.log_prefix(self.topic)),
@@ -316,8 +316,8 @@ class TopicUpkeep:
                 is_dry_run=self._is_dry_run,
             )
 
-    def _unneeded(self, stored: Sequence[ObjectInfo]) -> list[Deletion]:
-        """Those of the stored segments that the table does not need at its head."""
+    def _unneeded(self, stored: Sequence[ObjectInfo], store_ms: int | None = None) -> list[Deletion]:
+        """Those of the stored segments that the table does not need at its head. ``store_ms``: the store's time, where known."""
         state, reconciled = self._look()
         retention_ms = state.config.integer("deleted.file.retention.ms")
         now_ms = self._clock.now_ms()
@@ -336,7 +336,7 @@ class TopicUpkeep:
             live={live.segment.path for live in live_segments(reconciled)},
             removed_at_ms=removed_at_ms,
             deletable_before_ms=deletable_before_ms,
-            now_ms=now_ms,
+            now_ms=now_ms if store_ms is None else min(now_ms, store_ms),
         )
 
     def _note_deleted(

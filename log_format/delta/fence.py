@@ -10,9 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from log_format import layout
 from log_format.delta.actions import Txn
 from log_format.delta.change import Proposal
 from log_format.delta.table import TableState
+from log_format.store import ObjectStore
 
 FENCE_APP_ID: Final = "collected"
 
@@ -29,3 +31,11 @@ class Fence:
         has_gone_on = state.version > self.version
         fence = Txn(app_id=FENCE_APP_ID, version=now_ms, last_updated=now_ms)
         return Proposal(operation="FENCE", actions=() if has_gone_on else [fence], result=None)
+
+
+def store_time_ms(store: ObjectStore, root: str, version: int) -> int:
+    """When the store took the commit of this version, which is not long ago behind a fence: maintenance's own clock may be wrong.
+
+    ``root``: of the table. Raises ``ObjectMissing``, ``StoreUnavailable``.
+    """
+    return store.head(layout.table_commit_key(root, version)).modified_at_ms

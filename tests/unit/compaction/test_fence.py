@@ -14,6 +14,7 @@ from log_format.delta.log import TableLog
 from log_format.topic.append import Append
 from log_format.transactions.changes import Begin, Decide
 from log_format.transactions.state import transactions_table
+from tests.support.clocks import ManualClock
 from tests.support.faulty_store import FaultyStore
 from tests.support.maintenance_bench import SMALL, MaintenanceBench
 from tests.support.records import batch_of
@@ -75,3 +76,43 @@ def test_a_file_that_is_committed_behind_the_plan_stays(bench: MaintenanceBench)
     stored = {info.key.removeprefix(table.root) for info in bench.store.list(table.root)}
     assert set(log.refresh().files) <= stored
     assert len(log.state.files) == 2
+
+
+class AheadClock(ManualClock):
+    """Goes with another clock, days ahead of it."""
+
+    def __init__(self, other: ManualClock) -> None:
+        super().__init__()
+        self.other = other
+
+    def now_ms(self) -> int:
+        return self.other.now_ms() + 3 * limits.ORPHAN_GRACE_MS
+
+
+def test_what_is_on_its_way_stays_whatever_maintenances_clock_says(bench: MaintenanceBench) -> None:
+    """A file is old enough when it is so for the store: of a topic, of a system table, and a delayed record's object."""
+    bench.create()
+    bench.append((0, b"k", b"v"))
+    table: Any = transactions_table()
+    decision = Begin(transactional_id="a", transaction_id="t-a", new_producer_id="p", timeout_ms=60_000)
+    log = TableLog(bench.store, table, bench.clock)
+    Committer(log, new_id=bench.new_id).commit(Decide([decision], bench.new_id))
+    for key in ("topics/t/segments/x.parquet", f"{table.root}decisions/x.parquet", "topics/t/scheduled/gone/objects/x"):
+        bench.store.put(key, b"x")
+    wrong = Job(
+        store=bench.store,
+        workers=InThisProcess(bench.store),
+        clock=AheadClock(bench.clock),
+        report=bench.report,
+        policy=SMALL,
+        new_id=bench.new_id,
+    )
+    assert wrong.run_round(collect=True).failed_topics == 0
+    assert len(left(bench)) == 3
+    bench.clock.pass_ms(limits.ORPHAN_GRACE_MS + 1)
+    assert bench.job().run_round(collect=True).failed_topics == 0
+    assert left(bench) == []
+
+
+def left(bench: MaintenanceBench) -> list[str]:
+    return [info.key for info in bench.store.list("") if info.key.endswith(("/x", "/x.parquet"))]
