@@ -153,6 +153,11 @@ def unfenced(fence: Fence, state: Any, now_ms: int) -> Proposal[None]:
     return Proposal(operation="FENCE", actions=(), result=None)
 
 
+def by_its_own_clock(*_arguments: object) -> int:
+    """A time of the store that says nothing: without a fence the newest commit may be days old."""
+    return 10**15
+
+
 @pytest.mark.parametrize(
     ("fault", "first_seed"), [("no grace", 225), ("no fence", 0), ("committer takes old segments", 0)]
 )
@@ -164,6 +169,7 @@ def test_a_collector_or_committer_without_its_side_of_the_grace_is_found_out(
         monkeypatch.setattr(compaction.topic_upkeep, "plan_segments", without_grace)
     elif fault == "no fence":
         monkeypatch.setattr(Fence, "propose", unfenced)
+        monkeypatch.setattr(compaction.topic_upkeep, "store_time_ms", by_its_own_clock)
     else:
         monkeypatch.setattr(Committer, "_segment_is_ready", of_any_age)
     for seed in range(first_seed, first_seed + PLANTED_SEEDS_MAX):
