@@ -7,6 +7,10 @@ bounded; a forgotten directory costs one more sync.
 
 A failed sync never counts as done: the directory stays doubtful. ``settle`` must succeed before anything in it is shown or
 built upon.
+
+What another process has just put has its name before that process syncs the directory, and it may die in between. So ``show``
+syncs the directory, and those above it, before an object is shown that is younger than this process's last sync. Otherwise what
+was read, and perhaps acknowledged on the strength of that, could be gone after a power cut.
 """
 
 from __future__ import annotations
@@ -15,12 +19,21 @@ import errno
 import os
 import stat
 import threading
+import time
 from collections import OrderedDict
 from pathlib import Path
+from typing import Final
 
 from log_format.limits import DIRECTORIES_REMEMBERED_MAX
 from log_format.stores.beneath import link_error
 from log_format.stores.permissions import PRIVATE, Permissions
+
+WRITTEN_BACK_S: Final = 60
+"""File systems write names back by themselves long before."""
+_COARSE_S: Final = 0.05
+"""A file's times may be so far behind the clock: they come from its last tick."""
+_NOT_WRITABLE: Final = {errno.EROFS, errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM}
+"""This process can't sync there: it only reads, and acknowledges nothing."""
 
 
 class DurableDirectories:
@@ -37,6 +50,8 @@ class DurableDirectories:
         self._remembered: OrderedDict[str, tuple[int, int, int]] = OrderedDict()
         """A directory's open descriptor, device and inode."""
         self._doubtful: set[str] = set()
+        self._synced: OrderedDict[str, float] = OrderedDict()
+        """When the last sync of a directory began (wall clock, as files' times are)."""
 
     def __del__(self) -> None:
         while self._remembered:
@@ -68,6 +83,7 @@ class DurableDirectories:
         """Make the present entries of the directory ``path`` durable. ``descriptor``: it is open already, to be read."""
         if not self._fsync:
             return
+        began_s = time.time()
         try:
             sync_directory(path, descriptor)
         except FileNotFoundError:
@@ -76,9 +92,28 @@ class DurableDirectories:
             with self._lock:
                 self._doubtful.add(path)
             raise
-        if self._doubtful:
-            with self._lock:
-                self._doubtful.discard(path)
+        with self._lock:
+            self._doubtful.discard(path)
+            self._synced[path] = max(began_s, self._synced.pop(path, 0))
+            if len(self._synced) > DIRECTORIES_REMEMBERED_MAX:
+                self._synced.popitem(last=False)
+
+    def show(self, path: str, changed_s: float) -> None:
+        """Return when an object in the directory ``path`` survives a crash. ``changed_s``: when it got its name, or later."""
+        if not self._fsync or time.time() - changed_s > WRITTEN_BACK_S:
+            return
+        with self._lock:
+            synced_s = self._synced.get(path)
+        if synced_s is not None and synced_s > changed_s + _COARSE_S:
+            return
+        try:
+            self.sync(path)
+            while synced_s is None and path != self._root:
+                path = path.rpartition("/")[0]
+                self.sync(path)
+        except OSError as error:
+            if error.errno not in _NOT_WRITABLE:
+                raise
 
     def settle(self, path: str) -> None:
         """Sync the directory ``path`` again if its last sync failed."""

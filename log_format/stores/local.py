@@ -2,7 +2,8 @@
 
 1. An object is written to a file in ``.tmp/`` and synced, then appears whole under its name: by ``rename`` (put) or by ``link``
    (put_if_absent). ``link`` fails when the name is taken, among all processes of the machine.
-2. Before a put returns, the directory and each directory above it are synced (``durable_directory``).
+2. Before a put returns, the directory and each directory above it are synced (``durable_directory``); also before a read shows
+   what another process has just put.
 3. ``.tmp/`` is never shown. A store opened an hour later removes what a killed process left there.
 4. Files are for the store's user alone, and for its group where the directory is shared with one (``permissions``).
 5. Below the directory no symbolic link is followed; an operation that meets one on its way is refused (``beneath``).
@@ -118,6 +119,10 @@ class LocalStore:
             raise _refused(key, link_error(path))
         if not stat.S_ISREG(status.st_mode):
             raise ObjectMissing(key)
+        try:
+            self._directories.show(_above(path), status.st_ctime)
+        except OSError as error:
+            raise _reading_failed(key, error) from error
         return ObjectInfo(key=key, size_bytes=status.st_size, modified_at_ms=status.st_mtime_ns // 1_000_000)
 
     def put(self, key: str, data: bytes) -> None:
@@ -192,6 +197,7 @@ class LocalStore:
                 status = os.fstat(descriptor)
                 if not stat.S_ISREG(status.st_mode):
                     raise ObjectMissing(key)
+                self._directories.show(_above(path), status.st_ctime)
                 return read(descriptor, status.st_size)
             finally:
                 os.close(descriptor)

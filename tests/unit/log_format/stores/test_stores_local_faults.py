@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -264,3 +265,47 @@ def test_a_delete_that_can_not_be_synced(local_store: LocalStore, monkeypatch: p
     assert raised.value.may_have_happened is True
     local_store.delete("a/b")
     assert _keys(local_store) == ["a/c"]
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_what_another_process_has_just_put_is_durable_before_it_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Write
+) -> None:
+    """Its writer may have died between the name and the sync, and its whole path may be new: a reader syncs it, once. What this
+    process has put, and what is older than file systems wait, costs nothing."""
+    synced: list[str] = []
+    real = durable_directory.sync_directory
+
+    def sync(path: str, descriptor: int | None = None) -> None:
+        real(path, descriptor)
+        synced.append(str(Path(path).relative_to(tmp_path)))
+
+    def die(*_: object) -> None:
+        raise _error(errno.EIO)
+
+    reader = LocalStore(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(durable_directory, "sync_directory", lambda *_: None)
+        writer = LocalStore(tmp_path)
+        writer.put("a/b/0", b"x")
+        patch.setattr(durable_directory, "sync_directory", die)
+        with pytest.raises(StoreUnavailable):
+            write(writer, "a/b/1", b"x")
+    monkeypatch.setattr(durable_directory, "sync_directory", sync)
+    assert reader.get("a/b/1") == b"x"
+    assert synced == ["a/b", "a", "."]
+    time.sleep(0.1)
+    assert reader.head("a/b/1").size_bytes == 1  # within the grain of files' times a sync more does no harm
+    synced.clear()
+    assert reader.get_range("a/b/1", 0, 1) == b"x"
+    assert synced == []
+    write(reader, "a/b/2", b"x")
+    time.sleep(0.1)
+    write(reader, "a/b/3", b"x")
+    synced.clear()
+    assert reader.get("a/b/2") == b"x"
+    assert synced == []
+    old, later_s = LocalStore(tmp_path), time.time() + 61
+    monkeypatch.setattr(time, "time", lambda: later_s)
+    assert old.get("a/b/3") == b"x"
+    assert synced == []
