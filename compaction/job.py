@@ -48,8 +48,8 @@ class Job:
     new_id: Callable[[], str] = field(default=lambda: uuid.uuid4().hex)
     _topics: OrderedDict[str, TopicUpkeep] = field(default_factory=OrderedDict)
     _journals: dict[int, JournalUpkeep] = field(default_factory=dict)
-    _scheduled_ms: int | None = None
-    """When objects of delayed records without a notice were looked for last (monotonic)."""
+    _daily_ms: int | None = None
+    """When the rarer listings were made last (monotonic)."""
 
     def run_round(self, *, collect: bool, on_topic: Callable[[int, int], None] | None = None) -> Totals:
         """Maintain every topic once, those with the most segments first. A failed topic is reported, and the others go on.
@@ -58,6 +58,7 @@ class Job:
         listed.
         """
         totals = Totals()
+        is_daily = collect and self._is_daily()
         for number in journals_of(self.store):
             # Before the topics: what is drained is merged in the same round.
             journal = self._journal(number)
@@ -68,10 +69,12 @@ class Job:
         for done, name in enumerate(names):
             if on_topic is not None:
                 on_topic(done, len(names))
-            self._guarded(name, totals, partial(self._run_topic, name, totals, collect=collect))
+            self._guarded(name, totals, partial(self._run_topic, name, totals, collect=collect, strays=is_daily))
             totals.topics += 1
         if collect and not self.only:
             self._collect_system(totals)
+            if is_daily:
+                self._guarded("delayed records", totals, lambda: self._collect_scheduled(totals))
         return totals
 
     def _guarded(self, what: str, totals: Totals, act: Callable[[], None]) -> None:
@@ -81,10 +84,18 @@ class Job:
             totals.failed_topics += 1
             self.report.event("failed", topic=what, problem=str(problem))
 
-    def _run_topic(self, name: str, totals: Totals, *, collect: bool) -> None:
+    def _is_daily(self) -> bool:
+        """Whether it is time for what costs listings, and finds what has waited for a day already."""
+        now_ms = self.clock.monotonic_ms()
+        if self._daily_ms is not None and now_ms - self._daily_ms < limits.ORPHAN_GRACE_MS:
+            return False
+        self._daily_ms = now_ms
+        return True
+
+    def _run_topic(self, name: str, totals: Totals, *, collect: bool, strays: bool) -> None:
         upkeep = self._upkeep(name)
         try:
-            upkeep.run(totals, collect=collect)
+            upkeep.run(totals, collect=collect, strays=strays)
         finally:
             upkeep.count_waiting(totals)
 
@@ -124,7 +135,6 @@ class Job:
         rest goes on."""
         self._guarded("staged records", totals, lambda: self._collect_staged(totals))
         self._guarded("probes", totals, lambda: self._collect_probes(totals))
-        self._guarded("delayed records", totals, lambda: self._collect_scheduled(totals))
         rest = (self.clock, self.new_id)
         for table, folders in TABLES:
             plan = partial(plan_table, self.store, table, folders, *rest, is_dry_run=self.is_dry_run)
@@ -151,15 +161,10 @@ class Job:
         self._delete(plan_staged(staged, committing=committing, now_ms=now_ms), totals)
 
     def _collect_scheduled(self, totals: Totals) -> None:
-        """Once a day: it costs a listing of each topic, and what it finds has waited for a day already."""
-        now_ms = self.clock.monotonic_ms()
-        if self._scheduled_ms is not None and now_ms - self._scheduled_ms < limits.ORPHAN_GRACE_MS:
-            return
         names = self.store.list_directories(layout.TOPICS)
         found = sorted(unnoticed(self.store, names, self.clock.now_ms()), key=lambda each: each.topic)
         for topic, some in groupby(found, key=lambda each: each.topic):
             self._guarded(topic, totals, partial(self._collect_unnoticed, topic, list(some), totals))
-        self._scheduled_ms = now_ms
 
     def _collect_unnoticed(self, topic: str, found: Sequence[Unnoticed], totals: Totals) -> None:
         log = TopicLog(self.store, topic, self.clock)

@@ -48,6 +48,9 @@ PASSES_MAX: Final = 4
 TASKS_PER_WORKER: Final = 4
 """Tasks in one wave of rewrites. Each takes some seconds, and its result is committed when the wave ends."""
 
+STRAYS: Final = "part-"
+"""How files begin that Spark and delta-rs write into a table's directory before they commit. A refused commit leaves them."""
+
 _NOTHING: Final[Mapping[int, int]] = MappingProxyType({})
 
 
@@ -90,8 +93,9 @@ class TopicUpkeep:
                 totals.waiting_segments += 1
                 totals.waiting_bytes += segment.size_bytes
 
-    def run(self, totals: Totals, *, collect: bool) -> None:
-        """One round; ``collect``: delete unneeded objects, too, which costs listings."""
+    def run(self, totals: Totals, *, collect: bool, strays: bool = False) -> None:
+        """One round; ``collect``: delete unneeded objects, too, which costs listings; ``strays``: also what other programs left
+        in the table's directory."""
         self._log.refresh()
         state = self._put_back()
         # First, so that the later steps replay little.
@@ -100,7 +104,7 @@ class TopicUpkeep:
             self._retain(state, totals)
             self._rewrite(totals)
         if collect:
-            self._collect(totals)
+            self._collect(totals, [STRAYS] if strays else [])
 
     def _put_back(self) -> TopicState:
         """Undo what other programs did to the table, and keep them away from now on. The state afterwards."""
@@ -283,12 +287,13 @@ class TopicUpkeep:
         self._report.event("checkpoint", topic=self.topic, version=state.version)
         totals.checkpoints += 1
 
-    def _collect(self, totals: Totals) -> None:
-        """Delete unneeded segments, and the log's beginning."""
+    def _collect(self, totals: Totals, more: Sequence[str]) -> None:
+        """Delete unneeded segments, and the log's beginning. ``more``: prefixes of other files that are looked at."""
         root = layout.topic_root(self.topic)
         before = self._log.refresh().version
         # Listed before the log is read, so that the log names the segments committed meanwhile.
         stored = [info for below in (layout.SEGMENTS, layout.COMPACTED) for info in self._store.list(f"{root}{below}")]
+        stored += [info for below in more for info in self._store.list(f"{root}{below}") if _is_stray(info.key, root)]
         if before == NO_LOG:
             return
         segments = self._unneeded(stored)
@@ -367,6 +372,11 @@ class TopicUpkeep:
                 bytes=sum(source.segment.size_bytes for source in task.sources),
                 first=task.sources[0].segment.path,
             )
+
+
+def _is_stray(key: str, root: str) -> bool:
+    """Whether it is a file right below the table's root, as other programs write them."""
+    return "/" not in key.removeprefix(root) and key.endswith(".parquet")
 
 
 def _log_starts(state: TopicState) -> Mapping[int, int]:

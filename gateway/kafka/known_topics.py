@@ -1,23 +1,31 @@
 """Topics by their ids: Kafka's newer requests name no topic by its name.
 
-Ids are learned from what this gateway tells clients. What another gateway told it learns by a look at all topics, at most
-one every ``LOOK_MS``.
+Ids are learned from what this gateway tells clients. What another gateway told it learns by a look, at once: at topics whose
+names are new here, then at all. Anybody may ask for ids that no topic has, so such looks are ``LOOKS_MAX`` and one more every
+``LOOK_MS``; of one id that was looked for in vain, one every ``LOOK_MS``.
 """
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from gateway.log_engine import LogEngine
-from log_format.errors import BackOff
+from gateway.quotas.bucket import Bucket
+from gateway.side_by_side import side_by_side
+from log_format.errors import BackOff, CorruptData
 from log_format.topic.state import TopicState
 
 KNOWN_MAX: Final = 100_000
 """Some 300 bytes each."""
 LOOK_MS: Final = 5_000
+LOOKS_MAX: Final = 10
+_MISSED_MAX: Final = 10_000
+_OPENED_AT_ONCE: Final = 16
 _PAGE: Final = 1_000
 
 
@@ -27,7 +35,10 @@ class KnownTopics:
     def __init__(self, engine: LogEngine) -> None:
         self._engine = engine
         self._names: OrderedDict[uuid.UUID, str] = OrderedDict()
-        self._looked_ms: int | None = None
+        self._looks = Bucket(LOOKS_MAX, LOOKS_MAX * LOOK_MS, now_ms=engine.clock.monotonic_ms())
+        self._missed: OrderedDict[uuid.UUID, int] = OrderedDict()
+        """When ids were looked for in vain."""
+        self._look = asyncio.Lock()
 
     def learn(self, topic_id: uuid.UUID, name: str) -> None:
         """The topic has this id."""
@@ -64,12 +75,18 @@ class KnownTopics:
         if topic_id is None:
             return None
         known = self._names.get(topic_id)
+        if known is not None or not self._may_look(topic_id):
+            return known
+        async with self._look:  # who waited may have been answered by the look before
+            if topic_id not in self._names and self._may_look(topic_id):
+                self._looks.spend(1, self._engine.clock.monotonic_ms())
+                await self._look_for(topic_id)
+            return self._names.get(topic_id)
+
+    def _may_look(self, topic_id: uuid.UUID) -> bool:
         now_ms = self._engine.clock.monotonic_ms()
-        if known is None and (self._looked_ms is None or now_ms - self._looked_ms >= LOOK_MS):
-            self._looked_ms = now_ms
-            await self._look()
-            known = self._names.get(topic_id)
-        return known
+        missed_ms = self._missed.get(topic_id)
+        return not self._looks.wait_ms(now_ms) and (missed_ms is None or now_ms - missed_ms >= LOOK_MS)
 
     async def current(self, topic_id: uuid.UUID | None, is_allowed: Callable[[str], bool]) -> str | None:
         """The name of the topic that has the id now, by a look at it: it may have been deleted, and made anew under its name.
@@ -83,10 +100,24 @@ class KnownTopics:
         opened = await self._engine.topics.fresh(name, self._engine.clock.monotonic_ms())
         return name if self.is_of(topic_id, opened.state) else None
 
-    async def _look(self) -> None:
-        after: str | None = ""
+    async def _look_for(self, topic_id: uuid.UUID) -> None:
+        began_ms = self._engine.clock.monotonic_ms()
+        known = set(self._names.values())
+        new = [name for name in await self._engine.administration.names() if name not in known]
+
+        async def opened(name: str) -> None:
+            with suppress(CorruptData):
+                self.told((await self._engine.topics.fresh(name, began_ms)).state)
+
+        await side_by_side(opened, new, at_once=_OPENED_AT_ONCE)
+        after: str | None = None if topic_id in self._names else ""
         while after is not None:
             page = await self._engine.administration.page("", after, _PAGE)
             for state in page.topics:
                 self.told(state)
             after = page.next_after
+        if topic_id not in self._names:
+            self._missed.pop(topic_id, None)
+            self._missed[topic_id] = began_ms
+            if len(self._missed) > _MISSED_MAX:
+                self._missed.popitem(last=False)
