@@ -78,6 +78,8 @@ class Repair:
     """Whether its settings are known. If not it keeps all records until they are given again."""
     version: int | None = None
     """Of the commit; None: nothing was committed."""
+    producers_from_ms: int = 0
+    """A producer's id that was issued before is refused if the rest does not know it. 0: none, or a minute behind the repair."""
 
     @property
     def is_needed(self) -> bool:
@@ -208,6 +210,7 @@ class _Plan:
             gaps=tuple(remains.gaps()),
             is_made_anew=remains.is_made_anew or not self._has_settings,
             has_settings=self._has_settings,
+            producers_from_ms=0 if parts.lost_by_ms is None else self._forgotten_ms,
         )
 
     def commit(self) -> bool:

@@ -30,13 +30,19 @@ def repair_in(store: str, topic: str, *, asks: bool, as_json: bool) -> None:
         from log_format.ids import random_id  # noqa: PLC0415 - with the others
         from log_format.stores import open_store  # noqa: PLC0415 - only here the store itself is read
     opened, clock = open_store(store, must_exist=True), SystemClock()
+    plan = repair_topic(opened, topic, clock, random_id, is_dry_run=True)
     if asks:
-        plan = repair_topic(opened, topic, clock, random_id, is_dry_run=True)
         if not plan.is_needed:
             note(f"Topic {topic} lacks nothing that its log names.")
             return
         _show(plan)
         typer.confirm(f"Make topic {topic} whole without that?", abort=True, err=True)
+    wait_ms = plan.producers_from_ms - clock.now_ms()
+    if wait_ms > 0:
+        note(
+            f"Waiting {wait_ms / 1000:.0f} s: the topic refuses producers that start before a minute has passed since the loss."
+        )
+        clock.sleep_ms(wait_ms)
     made = repair_topic(opened, topic, clock, random_id)
     if as_json:
         print_json(made)

@@ -6,14 +6,21 @@ import json
 from pathlib import Path
 
 from log_format.checkpoints.topic_log import TopicLog
+from log_format.clock import SystemClock
+from log_format.delta.committer import Committer
 from log_format.ids import random_id
 from log_format.stores.local import LocalStore
-from log_format.topic.producer_id import JOB, issue
+from log_format.topic.append import Append
+from log_format.topic.changes import CreateTopic
+from log_format.topic.config import TopicConfig
+from log_format.topic.producer_id import JOB, PLAIN, issue
+from log_format.topic.producers import ProducerStamp
 from log_format.transactions.job import CommitJob
 from log_format.transactions.staged_records import staged_name
 from log_format.transactions.without_gateway import TransactionFinishing
-from tests.support.clocks import ManualClock
+from tests.support.clocks import LaterClock, ManualClock
 from tests.support.command_runs import Run
+from tests.support.records import batch_of
 from tidelog.cli.terminal.exit_code import ExitCode
 
 
@@ -78,3 +85,24 @@ def test_a_decided_transaction_that_lacks_objects_is_found_and_ended(run: Run, t
     assert finishing.log.refresh().transactions[transaction_id].lost == 1
     assert run("doctor", "--store", str(tmp_path)).exit_code == ExitCode.OK
     assert "lacks anything" in run(*repair).stderr
+
+
+def test_a_repair_waits_until_new_producers_are_taken(run: Run, tmp_path: Path) -> None:
+    """One that starts when the command has ended can't have been in what is lost: it is not refused, however early the repair."""
+    clock = LaterClock()
+    clock.ahead_ms = -59_000  # a second is left of the minute
+    log = TopicLog(LocalStore(tmp_path), "t", clock)
+    committer = Committer(log, new_id=random_id)
+    committer.commit(CreateTopic(name="t", partition_count=1, config=TopicConfig.parse({}), topic_id="id"))
+    for value in (b"1", b"2"):
+        committer.commit(Append([batch_of("id", [value])], random_id))
+    (tmp_path / "topics" / "t" / "_delta_log" / f"{1:020d}.json").unlink()
+    made = run("doctor", "--store", str(tmp_path), "--repair", "t", "--yes")
+    assert "Waiting" in made.stderr
+    producer = issue(PLAIN, SystemClock().now_ms(), random_id(), b"key")
+    after = TopicLog(LocalStore(tmp_path), "t", SystemClock())
+    numbered = batch_of("id", [b"3"], stamp=ProducerStamp(producer, 0, 0))
+    (outcome,) = Committer(after, new_id=random_id).commit(Append([numbered], random_id)).result
+    assert isinstance(outcome, tuple)
+    assert [place.base_offset for place in outcome] == [2]
+    assert "Waiting" not in run("doctor", "--store", str(tmp_path), "--repair", "t").stderr
