@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 
 class ErrorCode(StrEnum):
@@ -211,8 +211,17 @@ class OffsetOutOfRange(RequestRefused, code=ErrorCode.OFFSET_OUT_OF_RANGE):
         )
 
 
+REPLACED_BY: Final = "replaced_by"
+"""A field of ``TopicReplaced``: the id of the topic that has the name now."""
+
+
 class TopicReplaced(TidelogError, code=ErrorCode.UNAVAILABLE):
     """Reload and retry: the topic was re-created or given partitions since the request was prepared. Nothing changed."""
+
+    @classmethod
+    def by(cls, topic: str, topic_id: str) -> TopicReplaced:
+        """Another topic has the name now."""
+        return cls(f"Topic {topic!r} was deleted and re-created meanwhile.", topic=topic, replaced_by=topic_id)
 
 
 class BackOff(TidelogError, code=ErrorCode.UNAVAILABLE):

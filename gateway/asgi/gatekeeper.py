@@ -1,8 +1,9 @@
 """Refuses, ahead of any route, what no route may do.
 
-That is new work while draining, headers that do not work yet, requests for another host, and requests that a page of another
-origin made. Ignoring a header that asks for idempotence or a transaction would break a promise silently. A body in a transfer
-coding that the gateway does not undo would be taken for something else.
+That is new work while draining, headers that do not work yet, requests for another host, requests that a page of another origin
+made, and changes for a client that has gone: it may be asking another gateway. Ignoring a header that asks for idempotence or a
+transaction would break a promise silently. A body in a transfer coding that the gateway does not undo would be taken for
+something else.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gateway.asgi.cross_site import ORIGIN, SITE, refuse_cross_site
 from gateway.hosts import AllowedHosts
 from gateway.http import producer_headers
+from gateway.http.disconnect import unless_gone
 from gateway.http.parameters import OWN_PREFIX
 from gateway.problem import refused
 from log_format.errors import BackOff, ErrorCode, RequestRefused
@@ -24,6 +26,9 @@ UNDERSTOOD: Final = frozenset(name.lower().encode() for name in producer_headers
 HOP_REFUSED: Final = "tidelog.hop_refused"
 """In the scope of a request with ``Tidelog-Hop`` that does not hold: why."""
 _JUDGED: Final = frozenset((b"host", b"transfer-encoding", ORIGIN, SITE))
+_READS: Final = frozenset(("GET", "HEAD"))
+_PRODUCE: Final = "/records"
+"""The end of paths whose routes look by themselves whether the client is there, where it may ask again."""
 _WORK: Final = "/v1/"
 _NOT_WORK: Final = "/v1/cluster"
 
@@ -37,7 +42,7 @@ class GatekeeperMiddleware:
         self._hosts = hosts
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Handle one request. Raises ``BackOff`` (``DRAINING``), ``RequestRefused``."""
+        """Handle one request. Raises ``BackOff`` (``DRAINING``), ``RequestRefused``, ``ClientDisconnect``."""
         for name, value in scope["headers"]:
             if name in _JUDGED:
                 self._judge(scope, name, value)
@@ -47,7 +52,13 @@ class GatekeeperMiddleware:
                 raise refused(f"The header {header} {what}.", [(header, what)])
         if self._draining() and scope["path"].startswith(_WORK) and scope["path"] != _NOT_WORK:
             raise BackOff("The gateway is shutting down and takes no new work.", code=ErrorCode.DRAINING)
-        return self._app(scope, receive, send)
+        if scope["method"] in _READS or scope["path"].endswith(_PRODUCE):
+            return self._app(scope, receive, send)
+        return self._unless_gone(scope, receive, send)
+
+    async def _unless_gone(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await unless_gone(scope)
+        await self._app(scope, receive, send)
 
     def _judge(self, scope: Scope, name: bytes, value: bytes) -> None:
         if name == b"host":

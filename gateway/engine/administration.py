@@ -122,14 +122,23 @@ class Administration:
     async def alter(
         self, name: str, partition_count: int | None, config: Mapping[str, ConfigValue | None]
     ) -> TopicState:
-        """Raise the partition count, change settings. Raises as ``AlterTopic.propose`` and ``OpenTopic.commit``."""
+        """Raise the partition count, change settings, of the topic that is there when this begins.
+
+        Raises as ``AlterTopic.propose`` and ``OpenTopic.commit``.
+        """
         topic = await self._existing(name)
         bytes_max = self._bounds.request_bytes_max
         mode = topic.existing().config.altered(config, request_bytes_max=bytes_max).choice("commit.mode")
-        is_own = topic.state.attachment is None
+        topic_id, is_own = topic.state.topic_id, topic.state.attachment is None
 
         def change(move: Move) -> AlterTopic:
-            return AlterTopic(partition_count=partition_count, config=config, request_bytes_max=bytes_max, move=move)
+            return AlterTopic(
+                partition_count=partition_count,
+                config=config,
+                request_bytes_max=bytes_max,
+                move=move,
+                topic_id=topic_id,
+            )
 
         joins = await self._journals.with_room() if mode == "shared" and is_own else None
         await topic.move(change, joins=joins, leaves=mode == "own", reason=f"commit.mode is {mode}")
@@ -138,7 +147,8 @@ class Administration:
     async def delete(self, name: str, meant_id: str | None = None) -> None:
         """Delete the topic. Its segments are deleted after the answer, best effort.
 
-        ``meant_id``: the incarnation to delete, None: the present one. One made anew under the name is spared: ``UnknownTopic``.
+        ``meant_id``: the incarnation to delete, None: the one that is there when this begins. One made anew under the name is
+        spared: ``UnknownTopic``.
 
         Where there are very many, commits ahead of it remove most, and the collector deletes them. A topic with a damaged log is
         repaired first, so that nothing of it is left in a journal either. Raises ``UnknownTopic``, and
@@ -157,7 +167,7 @@ class Administration:
                 if not has_removed:
                     break
                 has_begun = True
-            committed = await topic.moving.change(lambda move: DeleteTopic(move=move, topic_id=meant_id))
+            committed = await topic.moving.change(lambda move: DeleteTopic(move=move, topic_id=topic_id))
         except UnknownTopic:
             if not has_begun:
                 raise
@@ -171,14 +181,13 @@ class Administration:
             self._behind_the_answer(self._delete_segments(name, committed.result))
 
     async def delete_records(self, name: str, before: Mapping[int, int]) -> dict[int, int]:
-        """Move log starts up; returns the log start of each partition named.
+        """Move log starts up, of the topic that is there when this begins; returns the log start of each partition named.
 
         Raises as ``DeleteRecords.propose`` and ``OpenTopic.commit``.
         """
         topic = await self._existing(name)
-        committed = await topic.moving.change(
-            lambda move: DeleteRecords(before=before, removes_max=self._bounds.removes_max, move=move), is_drained=True
-        )
+        change = DeleteRecords(before=before, removes_max=self._bounds.removes_max, topic_id=topic.state.topic_id)
+        committed = await topic.moving.change(lambda move: replace(change, move=move), is_drained=True)
         if committed.state.topic_id is not None and committed.state.has_dead_segments():
             self._behind_the_answer(self._remove_dead(topic, committed.state.topic_id))
         return committed.result

@@ -4,6 +4,7 @@
 ``breaker``      which peers answer
 ``kept_body``    a request's body, kept for a second reading
 ``connections``  HTTP/1.1 connections to other gateways
+``peer_answer``  what a peer's answer says
 ``crossing``     which headers cross between gateways
 
 ``cluster`` says which gateway is the owner. What a request does there is not known here.

@@ -13,17 +13,19 @@
    from it would not help. Where the answer is lost, a request that is safe to repeat (it only reads, or has the producer headers)
    is served here. Others end in ``OUTCOME_UNKNOWN``. So does a repeat that is refused here: the refusal speaks of the second try
    only. An answer that breaks off breaks off for the client, too.
-5. The contract's headers cross both ways, and no others (``crossing``). A hop goes along, which proves the request (``hop``).
+5. Records are passed on with the id of the topic that they are for (``Hop.topic_id``): a copy that waits at a gateway that stands
+   still, while the request is served here, never comes into a topic made anew under the name. Where the peer finds another
+   topic, it did nothing, and the request is served here. A topic that is not there is looked for here.
+6. The contract's headers cross both ways, and no others (``crossing``). A hop goes along, which proves the request (``hop``).
    Where the peer refuses the hop it did nothing: the peer rests, and the request is served here.
-6. ``Breaker`` tells which peers answer. Nothing is sent to one that does not; waiting for it ends within seconds. Where the store
+7. ``Breaker`` tells which peers answer. Nothing is sent to one that does not; waiting for it ends within seconds. Where the store
    is slow for the peer alone, the answers to changes that wait there are lost, too.
-7. When the client goes away the connection to the owner is cut: the owner, too, sees its client go away.
+8. When the client goes away the connection to the owner is cut: the owner, too, sees its client go away.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -56,20 +58,19 @@ from gateway.forwarding.crossing import answer_headers
 from gateway.forwarding.hop import Hops
 from gateway.forwarding.kept_body import KeptBody
 from gateway.forwarding.leaning import leaning_of
+from gateway.forwarding.peer_answer import beginning, is_short, untouched
 from gateway.http.disconnect import unless_disconnected
 from gateway.http.parameters import ENCODED_SLASH
 from gateway.memory_budget import MemoryBudget
 from gateway.problem import overloaded
 from gateway.quotas.spending import SPENT_HEADER, spend_told, spending_of
 from log_format.clock import Clock
-from log_format.errors import ErrorCode, OutcomeUnknown, StoreError, TidelogError
+from log_format.errors import OutcomeUnknown, StoreError, TidelogError
 
 _log = logging.getLogger("gateway.forwarding")
 
 AT_JOURNAL: Final = b"x-tidelog-at-journal"
 """In an answer to another gateway: the topic is at a journal."""
-WHOLE_ANSWER_BYTES_MAX: Final = 64 * 1024
-"""So short an answer is read to its end before its head is passed on: if it breaks off, it counts as lost."""
 _PRODUCE: Final = frozenset({"/v1/topics/{topic}/records", "/v1/topics/{topic}/partitions/{partition}/records"})
 _COMMIT: Final = "/v1/groups/{group}/offsets"
 STALL_LOOK_MS: Final = 1_000
@@ -78,6 +79,8 @@ _COORDINATED: Final = {"/v1/groups/{group}": "group", "/v1/queues/{queue}": "que
 """Beginnings of paths about what one gateway coordinates, and the parameter that names it."""
 _CLUSTER: Final = "/v1/cluster"
 _STAMPED: Final = b"tidelog-producer-id"
+_MISSING: Final = ""
+"""For an id: there is no topic of the name."""
 
 
 class _Outcome(Enum):
@@ -122,7 +125,7 @@ class Forwarding:
         self._learning: dict[str, asyncio.Task[None]] = {}
         self._forwarded = Counter(
             "tidelog_forwarded_requests",
-            "Requests for another gateway: answered by it, or unreachable, silent, busy, draining, refused, lost.",
+            "Requests for another gateway: answered by it, or unreachable, silent, busy, draining, refused, replaced, lost.",
             ("outcome",),
             registry=registry,
         )
@@ -141,14 +144,15 @@ class Forwarding:
 
     async def _here_or_there(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         peer = await self._peer_for(scope)
-        if peer is None:
+        topic_id = await self._meant(scope) if peer is not None and _template(scope) in _PRODUCE else None
+        if peer is None or topic_id == _MISSING:
             leaning_of(scope).stayed()
             await app(scope, receive, self._telling(scope, send))
             return
         caller: Caller | None = scope.get(CALLER)
         with self._request_memory.reserve(0, None if caller is None else caller.principal) as reservation:
             body = KeptBody(receive, reservation)
-            outcome = await self._passed_on(peer, scope, body, send)
+            outcome = await self._passed_on(peer, scope, body, send, topic_id)
         if outcome is _Outcome.UNTOUCHED:
             await app(scope, body.again, send)
         elif outcome is _Outcome.LOST:
@@ -197,6 +201,14 @@ class Forwarding:
             return self._ownership.of_topic(topic)
         return self._ownership.of_partition(topic, int(partition), await self._owners(topic))
 
+    async def _meant(self, scope: Scope) -> str | None:
+        """The id of the topic that the records are for; None: it can't be had."""
+        try:
+            known = await self._topics.loaded(scope["path_params"]["topic"], self._clock.monotonic_ms())
+        except (TidelogError, StoreError):
+            return None
+        return known.log.state.topic_id or _MISSING
+
     def _telling(self, scope: Scope, send: Send) -> Send:
         """``send``; for another gateway it says of a topic that it is at a journal."""
         if hop_of(scope) is None or _template(scope) not in _PRODUCE:
@@ -230,7 +242,9 @@ class Forwarding:
 
     # There and back
 
-    async def _passed_on(self, peer: Peer, scope: Scope, body: KeptBody, send: Send) -> _Outcome:
+    async def _passed_on(
+        self, peer: Peer, scope: Scope, body: KeptBody, send: Send, topic_id: str | None = None
+    ) -> _Outcome:
         """The outcome at the peer; unless the request was answered it can be served here without harm."""
         data = await body.read(self._request_bytes_max)
         if data is None:
@@ -261,6 +275,7 @@ class Forwarding:
                 caller=scope.get(CALLER),
                 revision=self._rights.revision,
                 source=source_of(scope),
+                topic_id=topic_id,
             )
             if head is None:
                 return _Outcome.UNTOUCHED
@@ -276,7 +291,7 @@ class Forwarding:
         goes_on = self._goes_on(peer, scope)
         try:
             await connection.head(goes_on)
-            first = await _whole(connection, goes_on) if _is_short(connection) else b""
+            first = await beginning(connection, goes_on) if is_short(connection) else b""
         except PeerLost as lost:
             self._peers.rest(peer.id)
             self._count("lost")
@@ -285,9 +300,10 @@ class Forwarding:
             raise OutcomeUnknown(
                 "The gateway that this was passed on to did not answer: whether it happened is not known."
             ) from lost
-        if connection.status == 503 and _is_draining(first):
-            self._peers.rest(peer.id)
-            self._count("draining")
+        if connection.status == 503 and (why := untouched(first)) is not None:
+            if why == "draining":
+                self._peers.rest(peer.id)
+            self._count(why)
             return _Outcome.UNTOUCHED
         if is_refusal(connection.status, connection.headers, first):
             _log.warning("gateway %s refuses what this one passes on: %s", peer.id, first.decode(errors="replace"))
@@ -340,31 +356,9 @@ class Forwarding:
         self._forwarded.labels(outcome).inc()
 
 
-def _is_short(connection: PeerConnection) -> bool:
-    """Whether the answer says so; a problem is short in any case."""
-    lengths = [int(value) for name, value in connection.headers if name == b"content-length" and value.isdigit()]
-    return connection.status == 503 or (bool(lengths) and lengths[0] <= WHOLE_ANSWER_BYTES_MAX)
-
-
-async def _whole(connection: PeerConnection, goes_on: GoesOn) -> bytes:
-    """The body, or the beginning of a longer one. Raises ``PeerLost``."""
-    pieces = b""
-    while len(pieces) < WHOLE_ANSWER_BYTES_MAX and (piece := await connection.chunk(goes_on)):
-        pieces += piece
-    return pieces
-
-
 def _is_repeatable(scope: Scope) -> bool:
     """Whether doing it twice does no harm."""
     return scope["method"] == "GET" or _header(scope, _STAMPED) is not None
-
-
-def _is_draining(body: bytes) -> bool:
-    try:
-        problem = json.loads(body)
-    except ValueError:
-        return False
-    return isinstance(problem, dict) and problem.get("error_code") == ErrorCode.DRAINING
 
 
 def _passed(scope: Scope) -> int:

@@ -57,6 +57,8 @@ class Hop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of the rights by which the sender let the caller in: the receiver judges by none that are older."""
     source: str | None = None
     """The client's address, for the audit trail."""
+    topic_id: str | None = None
+    """Of records: the topic that they are for, as the sender knows it. The receiver appends them to no other of its name."""
 
 
 class Sealed(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,6 +140,7 @@ class Hops:
         caller: Caller | None = None,
         revision: int = -1,
         source: str | None = None,
+        topic_id: str | None = None,
     ) -> bytes | None:
         """The line and the headers of a request to the peer; None while this gateway has no key that counts."""
         keys = self._keys()
@@ -154,6 +157,7 @@ class Hops:
             caller=caller,
             revision=revision,
             source=source,
+            topic_id=topic_id,
         )
         text = b2a_base64(_ENCODER.encode(hop), newline=False)
         headers = [

@@ -112,6 +112,10 @@ class GentleTransport:
         """Whether nothing more can be sent."""
         return self._protocol.lingering_since_ms is not None or self.transport.is_closing()
 
+    def is_gone(self) -> bool:
+        """Whether the other side has closed the connection, or it is cut."""
+        return self.transport.is_closing() or (self._carrier is not None and self._carrier.is_closing())
+
     def close(self) -> None:
         """Leave closing to the protocol."""
         self._protocol.close_gently()

@@ -39,6 +39,7 @@ from uvicorn.server import ServerState
 from gateway.asgi.throttling import CONNECTION
 from gateway.client_addresses import address_key
 from gateway.history.client_socket import CLIENT_SOCKET
+from gateway.http.disconnect import IS_GONE
 from gateway.process.answer_pace import AnswerPace
 from gateway.process.connection_limits import TOLD_MAX, ConnectionLimits, refusing
 from gateway.process.gentle_transport import GentleTransport
@@ -293,7 +294,7 @@ class GatewayProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request begins."""
         super().on_message_begin()
-        self.scope.update({CONNECTION: self._connection, CLIENT_SOCKET: self._socket})  # type: ignore[misc]
+        self.scope.update({CONNECTION: self._connection, CLIENT_SOCKET: self._socket, IS_GONE: self._gentle.is_gone})  # type: ignore[misc]
         self._header_count = self._head_bytes = self._framing_bytes = 0
         self._hosts = []
         self._in_head = True

@@ -15,9 +15,11 @@ from gateway.codec.media_type import JSON, NDJSON, OCTET_STREAM, TEXT_PLAIN, con
 from gateway.engine.bounds import SEQUENCE_WAIT_MS_MAX
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.writer import Acknowledgement
+from gateway.forwarding.arrival import hop_of
 from gateway.gateway import check_transaction, gateway_of, owner_of, request_memory
 from gateway.http import fields
 from gateway.http.body import Body, has_body, request_body
+from gateway.http.disconnect import still_connected
 from gateway.http.json_response import PlainAnswer
 from gateway.http.parameters import header_text, parameters_refused
 from gateway.http.producer_headers import ConditionalHeaders, ProduceHeaders
@@ -96,6 +98,10 @@ async def _produce(request: Request, asked: _Asked) -> PlainAnswer:
             tries = _Tries(clock)
             while True:
                 records = await routed(topic, incoming, routing, codec, clock)
+                if (other := _other_than_meant(request, records.batch)) is not None:
+                    tries.check(TopicReplaced.by(topic.name, other))
+                    await topic.fresh(clock.monotonic_ms())
+                    continue
                 if (transaction_id := asked.headers.transaction_id) is not None:
                     return await _staged(engine, topic, records, transaction_id, routing.stamp)
                 batch, parts = records.batch, records.split(arrived_at_ms)
@@ -107,6 +113,8 @@ async def _produce(request: Request, asked: _Asked) -> PlainAnswer:
                     answer = await _filed(engine, topic, asked, batch, parts, body=body, tries=tries)
                 if answer is not None:
                     return answer
+                # One who has gone, and perhaps was answered elsewhere, did not ask for a topic that was made since.
+                await still_connected(request)
                 await topic.fresh(clock.monotonic_ms())
 
 
@@ -158,6 +166,14 @@ def _length(request: Request, bytes_max: int) -> int:
     return length if length <= bytes_max else 0
 
 
+def _other_than_meant(request: Request, batch: Batch | None) -> str | None:
+    """The id of the topic that the batch is for, where a gateway passed it on for another one."""
+    hop = hop_of(request.scope)
+    if hop is None or hop.topic_id is None or batch is None or batch.topic_id == hop.topic_id:
+        return None
+    return batch.topic_id
+
+
 class _Tries:
     """Whether a refused request is routed and submitted once more: where the topic, or those before it, made that necessary."""
 
@@ -184,6 +200,8 @@ async def _check_producer(request: Request, engine: LogEngine, headers: ProduceH
         await require_write(request, headers.transaction_id)
     elif (stamp := headers.stamp) is not None:
         await engine.check_producer(stamp, owner_of(request))
+    if headers.stamp is not None:
+        await still_connected(request)
 
 
 async def _appended(topic: OpenTopic, asked: _Asked, batch: Batch, body: Body, tries: _Tries) -> PlainAnswer | None:

@@ -69,18 +69,21 @@ class CreateTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterTopic:
-    """Raise the partition count and change settings (None: back to the default); all or nothing."""
+    """Raise the partition count and change settings (None: back to the default); all or nothing.
+
+    ``topic_id``: the incarnation that is meant; None: the present one.
+    """
 
     partition_count: int | None
     config: Mapping[str, ConfigValue | None]
     request_bytes_max: int = limits.REQUEST_BYTES_MAX
     move: Move = STAYS
+    topic_id: str | None = None
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[None]:
         """New metadata. Raises ``UnknownTopic``, ``Attached``, ``RequestRefused`` (``INVALID_CONFIG``, ``INVALID_REQUEST``)."""
         del now_ms
-        if state.topic_id is None:
-            raise UnknownTopic(state.topic)
+        _check_meant(state, self.topic_id)
         count = state.partition_count if self.partition_count is None else self.partition_count
         _check_partition_count(count)
         if count < state.partition_count:
@@ -104,8 +107,7 @@ class MoveTopic:
     def propose(self, state: TopicState, now_ms: int) -> Proposal[None]:
         """New metadata; nothing where it is there already. Raises ``UnknownTopic`` for another incarnation, ``Attached``."""
         del now_ms
-        if state.topic_id != self.topic_id:
-            raise UnknownTopic(state.topic)
+        _check_meant(state, self.topic_id)
         if not self.move.changes(state):
             return Proposal(operation="MOVE TOPIC", actions=(), result=None)
         self.move.check(state)
@@ -128,8 +130,7 @@ class DeleteTopic:
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[tuple[str, ...]]:
         """All segments removed, the metadata marked, the offsets' ``txn`` set to 0. Raises ``UnknownTopic``, ``Attached``."""
-        if state.topic_id is None or self.topic_id not in (None, state.topic_id):
-            raise UnknownTopic(state.topic)
+        _check_meant(state, self.topic_id)
         self.move.check(state)
         metadata = moved_metadata(state, STAYS)
         metadata.configuration[DELETED_PROPERTY] = "true"
@@ -156,19 +157,20 @@ class DeleteRecords:
     """Move log starts up. ``before``: partition -> the first offset to keep, -1 for the high watermark.
 
     All or nothing; an offset below the log start changes nothing. The result is the log start of each partition in ``before``.
+    ``topic_id``: the incarnation that is meant; None: the present one.
     """
 
     before: Mapping[int, int]
     move: Move = STAYS
     removes_max: int = limits.REMOVES_PER_COMMIT_MAX
+    topic_id: str | None = None
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[dict[int, int]]:
         """Log starts as ``txn``, and removes of segments without readable records.
 
         Raises ``UnknownTopic``, ``Attached``, ``UnknownPartition``, ``OffsetOutOfRange`` (416).
         """
-        if not state.exists:
-            raise UnknownTopic(state.topic)
+        _check_meant(state, self.topic_id)
         self.move.check(state)
         result: dict[int, int] = {}
         moved: dict[int, int] = {}
@@ -243,6 +245,12 @@ def log_start_actions(
     segments = state.manifest.segments_below(moved, count_max=removes_max)
     removes = [remove_segment(segment, deletion_timestamp_ms=now_ms, data_change=True) for segment in segments]
     return starts, removes, tuple(segment.path for segment in segments)
+
+
+def _check_meant(state: TopicState, topic_id: str | None) -> None:
+    """Raise ``UnknownTopic`` unless the topic is there, and is the incarnation that is meant; None: whichever is there."""
+    if state.topic_id is None or topic_id not in (None, state.topic_id):
+        raise UnknownTopic(state.topic)
 
 
 def _check_partition_count(count: object) -> None:

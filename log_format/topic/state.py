@@ -119,11 +119,9 @@ class TopicState:
 
     def other_than(self, topic_id: str | None) -> UnknownTopic | TopicReplaced | None:
         """Why this is not the incarnation ``topic_id``: the error to raise. None: it is."""
-        if not self.exists:
+        if self.topic_id is None:
             return UnknownTopic(self.topic)
-        if self.topic_id != topic_id:
-            return TopicReplaced(f"Topic {self.topic!r} was deleted and re-created meanwhile.", topic=self.topic)
-        return None
+        return None if self.topic_id == topic_id else TopicReplaced.by(self.topic, self.topic_id)
 
     def high_watermark(self, partition: int) -> int:
         """The partition's next offset: committed records are visible."""

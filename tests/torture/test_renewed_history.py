@@ -77,7 +77,6 @@ def test_what_may_happen_contradicts_nothing() -> None:
     )
     twice = (WRITES[0], both, *WRITES[2:])
     assert judged(twice, (READ[1],), log={0: ["a2", "b0", "a1"]}) == []
-    assert judged((*WRITES, written("c0", 2, 3)), log={0: ["a2", "b0", "c0"]}, seen=()) == [], "a late copy"
     assert judged(missing=[Missing(client="r", started=9, ended=10.5)]) == []
     assert judged(committed=list(COMMITTED), looked=list(LOOKED)) == []
     assert judged(handed=(replace(HANDED[1], from_latest=True, records=[(0, 1, "b0")]),)) == []
@@ -92,9 +91,7 @@ WRONG = {
     "a record of the old topic is in the new one": judged(
         seen=(READ[0], seen("new", 0, ("a2", "b0", "a1"), 15)), log={0: ["a2", "b0", "a1"]}
     ),
-    "written before the topic was there": judged(
-        (*WRITES, written("c0", 2, 3, kind="request of several topics")), log={0: ["a2", "b0", "c0"]}, seen=()
-    ),
+    "written before the topic was there": judged((*WRITES, written("c0", 2, 3)), log={0: ["a2", "b0", "c0"]}, seen=()),
     "meant for the old topic": judged((*WRITES, replace(BY_ID, ended=15)), log={0: ["a2", "b0", "k0"]}),
     "a refused record is there": judged((*WRITES[:3], replace(WRITES[3], outcome="refused", places=[]))),
     "sent by nobody": judged(WRITES[:3]),

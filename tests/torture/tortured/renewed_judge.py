@@ -107,10 +107,7 @@ class Judge:
                 yield f"{value} of {write.client} is in several places: {sorted(places)}"
             for topic_id in ids & self._lives.keys():
                 _, life = self._lives[topic_id]
-                # A copy that waits at a frozen gateway has the topic's name alone, and may come into a later incarnation; that
-                # is why Kafka's newer clients send ids (KIP-516).
-                is_late_copy = _may_be_twice(write) and not write.meant and life.born[1] >= write.started
-                if life not in self._candidates(write) and not is_late_copy:
+                if life not in self._candidates(write):
                     yield f"{value} of {write.client} is in {topic_id}, which was not there when it was written"
                 if write.meant and topic_id != write.meant:
                     yield f"{value} of {write.client} was meant for {write.meant} and is in {topic_id}"

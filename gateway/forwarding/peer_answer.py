@@ -1,0 +1,39 @@
+"""What a peer's answer to a request that was passed on says, ahead of being passed on itself."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from gateway.forwarding.connections import GoesOn, PeerConnection
+from log_format.errors import REPLACED_BY, ErrorCode
+
+WHOLE_ANSWER_BYTES_MAX: Final = 64 * 1024
+"""So short an answer is read to its end before its head is passed on: if it breaks off, it counts as lost."""
+
+
+def is_short(connection: PeerConnection) -> bool:
+    """Whether the answer says so; a problem is short in any case."""
+    lengths = [int(value) for name, value in connection.headers if name == b"content-length" and value.isdigit()]
+    return connection.status == 503 or (bool(lengths) and lengths[0] <= WHOLE_ANSWER_BYTES_MAX)
+
+
+async def beginning(connection: PeerConnection, goes_on: GoesOn) -> bytes:
+    """The body, or the beginning of a longer one. Raises ``PeerLost``."""
+    pieces = b""
+    while len(pieces) < WHOLE_ANSWER_BYTES_MAX and (piece := await connection.chunk(goes_on)):
+        pieces += piece
+    return pieces
+
+
+def untouched(body: bytes) -> str | None:
+    """Why the peer did nothing that this gateway may not do; None: it does not say so."""
+    try:
+        problem = json.loads(body)
+    except ValueError:
+        return None
+    if not isinstance(problem, dict):
+        return None
+    if problem.get("error_code") == ErrorCode.DRAINING:
+        return "draining"
+    return "replaced" if REPLACED_BY in problem else None
