@@ -61,6 +61,8 @@ from log_format.errors import BackOff
 PRODUCE: Final = 0
 ADMINISTERING_ACCESS: Final = frozenset({29, 30, 31, 48, 49})
 """ACLs and quotas are not counted, so that a quota that is too small can be mended."""
+CHANGING_BY_NAME: Final = frozenset({19, 20, 21, 33, 37, 42, 44, 47})
+"""Topics and groups are made, changed, deleted, or records and offsets of them. Not begun for a client that has gone."""
 _log = logging.getLogger("gateway.kafka")
 _numbers: Final = count(1)
 """One for each connection."""
@@ -228,7 +230,7 @@ class KafkaConnection:
             await asyncio.sleep(pause_ms / 1000)
 
     async def _begin(self, frame: memoryview, reservation: Reservation) -> None:
-        """Parse, dispatch, and have the answer sent. Raises ``Malformed``, ``Refused``."""
+        """Parse, dispatch, and have the answer sent. Raises ``Malformed``, ``Refused``, ``Ended``."""
         began_s = time.perf_counter()
         head = read_head(frame)
         served = self._calls.get(head.key)
@@ -236,6 +238,8 @@ class KafkaConnection:
             raise Refused(f"API key {head.key} is not served")
         if self._session.caller is None and head.key not in UNAUTHENTICATED_KEYS:
             raise Refused("a request before authentication")
+        if head.key in CHANGING_BY_NAME:
+            await self._frames.go_on()
         await self._gateway.rights.renew()
         self._admit(head.key)
         if not served.least <= head.version <= served.most:

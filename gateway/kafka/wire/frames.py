@@ -142,6 +142,12 @@ class Frames(asyncio.BufferedProtocol):
                 self._start = self._end = 0
         return memoryview(frame).toreadonly()
 
+    async def go_on(self) -> None:
+        """Raise ``Ended`` when the client has gone, as far as this process could see it by now: it may be asking elsewhere."""
+        await asyncio.sleep(0)
+        if self.is_over:
+            raise Ended("the client is gone")
+
     async def write(self, parts: Iterable[bytes | memoryview], stall_ms: int) -> None:
         """Send; returns once little waits. Raises ``Ended`` where the client does not read."""
         if self.transport.is_closing():

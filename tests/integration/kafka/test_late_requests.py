@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from kio.schema.errors import ErrorCode as KafkaError
 
@@ -75,3 +76,35 @@ def test_a_late_commit_does_not_commit_the_next_transaction(tmp_path: Path) -> N
                     again.call("list_transactions", 0, state_filters=(), producer_id_filters=())
             assert client.end(wire, committed=False) is NONE
         assert [value for _, value in other.read(topic)] == ["first"]
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "asked"),
+    [
+        ("delete_topics", 5, {"topic_names": ["t"]}),
+        ("delete_records", 2, {"topics": [{"name": "t", "partitions": [{"partition_index": 0, "offset": 1}]}]}),
+    ],
+)
+def test_a_late_deletion_spares_the_topic_made_anew(
+    tmp_path: Path, name: str, version: int, asked: dict[str, Any]
+) -> None:
+    """The client asks a frozen gateway for a topic by name, gives up, asks another one, and makes the topic anew."""
+    store = tmp_path / "store"
+    with kafka_gateway(store, tmp_path / "a") as frozen, kafka_gateway(store, tmp_path / "b") as other:
+        other.topic("t")
+        assert frozen.produce("t", "before").status_code == 200
+        with Wire(frozen.kafka) as late, Wire(other.kafka) as wire:
+            late.call("api_versions", 0)
+            frozen.process.send_signal(signal.SIGSTOP)
+            late.ask(name, version, **asked, timeout=1000)
+            late.socket.close()
+            wire.call(name, version, **asked, timeout=1000)
+            other.http.delete("/v1/topics/t")
+            other.topic("t")
+            assert other.produce("t", "new").status_code == 200
+            frozen.process.send_signal(signal.SIGCONT)
+            with Wire(frozen.kafka) as again:  # as above
+                for _ in range(20):
+                    again.call("api_versions", 0)
+                    again.call("list_transactions", 0, state_filters=(), producer_id_filters=())
+        assert [value for _, value in other.read("t")] == ["new"]
