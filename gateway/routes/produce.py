@@ -19,7 +19,7 @@ from gateway.forwarding.arrival import hop_of
 from gateway.gateway import check_transaction, gateway_of, owner_of, request_memory
 from gateway.http import fields
 from gateway.http.body import Body, has_body, request_body
-from gateway.http.disconnect import still_connected
+from gateway.http.disconnect import unless_gone
 from gateway.http.json_response import PlainAnswer
 from gateway.http.parameters import header_text, parameters_refused
 from gateway.http.producer_headers import ConditionalHeaders, ProduceHeaders
@@ -114,7 +114,7 @@ async def _produce(request: Request, asked: _Asked) -> PlainAnswer:
                 if answer is not None:
                     return answer
                 # One who has gone, and perhaps was answered elsewhere, did not ask for a topic that was made since.
-                await still_connected(request)
+                await unless_gone(request.scope)
                 await topic.fresh(clock.monotonic_ms())
 
 
@@ -201,7 +201,7 @@ async def _check_producer(request: Request, engine: LogEngine, headers: ProduceH
     elif (stamp := headers.stamp) is not None:
         await engine.check_producer(stamp, owner_of(request))
     if headers.stamp is not None:
-        await still_connected(request)
+        await unless_gone(request.scope)
 
 
 async def _appended(topic: OpenTopic, asked: _Asked, batch: Batch, body: Body, tries: _Tries) -> PlainAnswer | None:

@@ -23,7 +23,7 @@ from gateway.engine.registry import is_topic_name
 from gateway.gateway import check_member, engine_of, gateway_of, owner_of, request_memory, require
 from gateway.http import fields
 from gateway.http.body import request_body
-from gateway.http.disconnect import still_connected
+from gateway.http.disconnect import unless_gone
 from gateway.http.json_request import checked
 from gateway.http.producer_headers import ProducerHeaders
 from gateway.openapi.problems import BODY_ERRORS, problems
@@ -91,7 +91,7 @@ async def append_at_once(request: Request, headers: Annotated[ProducerHeaders, H
     """Append to several topics and commit offsets of groups, all or nothing. A repeat gets the first answer."""
     gateway, engine = gateway_of(request), engine_of(request)
     await engine.check_producer(headers.stamp, owner_of(request))
-    await still_connected(request)
+    await unless_gone(request.scope)
     async with request_body(request, gateway.body_limits, request_memory(request), pool=gateway.codec_pool) as body:
         content_type(body.content_type, (JSON,), default=None if body.data else JSON)
         topics, offsets = await asyncio.get_running_loop().run_in_executor(gateway.codec_pool, _parsed, body.data)
