@@ -1,6 +1,7 @@
 """Takes in what another gateway passes on: a request with ``Tidelog-Hop`` is checked here, ahead of everything that acts on it.
 
-1. The header leaves the request, so that nothing behind here sees it, and ``scope`` has the hop (``hop_of``) and its caller.
+1. The header leaves the request, so that nothing behind here sees it, and ``scope`` has the hop (``hop_of``) and its caller. Who
+   waits for the answer is the client's connection, not the gateway's.
 2. A hop that does not hold, also a client's own, stays in the request, which then comes from no gateway. It is refused: without
    a credential (401), else as a header that is not supported (400). The gateway that sent it knows both refusals again
    (``is_refusal``), since it never sends a credential, and serves the request itself.
@@ -22,6 +23,7 @@ from gateway.access.authentication import Unauthenticated
 from gateway.access.caller import CALLER
 from gateway.access.rights import Rights
 from gateway.asgi.gatekeeper import HOP_REFUSED
+from gateway.call import present_call
 from gateway.forwarding.connections import Headers
 from gateway.forwarding.crossing import request_headers
 from gateway.forwarding.hop import HEADER, Hop, HopRefused, Hops, Sealed
@@ -99,6 +101,9 @@ class ArrivalMiddleware:
             scope[HOP_REFUSED] = str(refusal)
         else:
             scope[_HOP], scope["headers"] = hop, others
+            # Another gateway's connections are a pool: it sends a client's next request by any of them.
+            if hop.connection is not None and (call := present_call()) is not None:
+                call.sender = hop.sender, hop.connection
             receive = _Checked(receive, hop.body)
             app = app if hop.passed else self._messages
         try:

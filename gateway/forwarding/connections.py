@@ -67,6 +67,8 @@ class PeerConnection(asyncio.Protocol):
         self._bodiless_bytes = 0
         self._has_head = False
         self._complete = False
+        self._keeps_alive = False
+        """Whether the answer leaves the connection open. The parser knows it only while it is at the answer's end."""
         self._changed = asyncio.Event()
 
     def begin(self, request: bytes, body: bytes) -> None:
@@ -104,10 +106,10 @@ class PeerConnection(asyncio.Protocol):
         return (
             self.is_open
             and self._complete
+            and self._keeps_alive
             and not self._unread
             and self._transport is not None
             and self._transport.get_write_buffer_size() == 0
-            and bool(self._parser.should_keep_alive())
         )
 
     def close(self) -> None:
@@ -193,6 +195,7 @@ class PeerConnection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         """The answer is whole."""
         self._complete = True
+        self._keeps_alive = bool(self._parser.should_keep_alive())
 
 
 class PeerConnections:

@@ -22,6 +22,7 @@ from typing import Final
 import msgspec
 
 from gateway.access.caller import Caller
+from gateway.call import present_call
 from gateway.cluster.keys import HOP, ClusterKeys
 from gateway.cluster.peers import Peer, Peers
 from gateway.forwarding.connections import Headers
@@ -59,6 +60,9 @@ class Hop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The client's address, for the audit trail."""
     topic_id: str | None = None
     """Of records: the topic that they are for, as the sender knows it. The receiver appends them to no other of its name."""
+    connection: str | None = None
+    """The client's connection, by the sender's name for it: who waits for the answer (``gateway.engine.early_flush``). None: no
+    client, or not told."""
 
 
 class Sealed(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,7 +147,7 @@ class Hops:
         topic_id: str | None = None,
     ) -> bytes | None:
         """The line and the headers of a request to the peer; None while this gateway has no key that counts."""
-        keys = self._keys()
+        keys, call = self._keys(), present_call()
         if keys is None:
             return None
         hop = Hop(
@@ -158,6 +162,7 @@ class Hops:
             revision=revision,
             source=source,
             topic_id=topic_id,
+            connection=None if call is None or call.sender is None else str(call.sender),
         )
         text = b2a_base64(_ENCODER.encode(hop), newline=False)
         headers = [

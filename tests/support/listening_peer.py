@@ -16,7 +16,13 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 @asynccontextmanager
 async def listening_peer(peers: Peers, connections: PeerConnections, serve: Serve) -> AsyncIterator[Peer]:
     """Gateway ``b``, as ``peers`` know it; at the end the connections to it are closed."""
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    writers: list[asyncio.StreamWriter] = []
+
+    async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        await serve(reader, writer)
+
+    server = await asyncio.start_server(served, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     beat = Heartbeat(
         id="b", instance="b1", beat=1, url=url, started_at=0, version="1", owned_topics=0, issued_at=0, hops=True
@@ -27,3 +33,6 @@ async def listening_peer(peers: Peers, connections: PeerConnections, serve: Serv
     finally:
         connections.close()
         server.close()
+        for writer in writers:
+            writer.close()
+        await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)

@@ -101,6 +101,15 @@ async def test_a_body_is_read_as_it_is_handed_on() -> None:
         assert len(await connection.chunk(goes_on)) > 0
 
 
+@pytest.mark.parametrize(("header", "is_reusable"), [(b"", True), (b"connection: close\r\n", False)])
+async def test_a_connection_is_used_again_unless_the_answer_says_close(header: bytes, is_reusable: bool) -> None:
+    """Opening one for each request would cost what a request costs, with TLS several times as much."""
+    answer = HEAD + header + b"content-length: 1\r\n\r\nx"
+    async with exchange(lambda: [answer]) as (connection, _):
+        await whole(connection)
+        assert connection.is_reusable is is_reusable
+
+
 async def test_a_second_answer_is_none() -> None:
     """Two answers to one request: the first is whole, and the connection is not used again."""
     twice = (HEAD + b"content-length: 1\r\n\r\nx") + (b"HTTP/1.1 500 No\r\na: b\r\ncontent-length: 1\r\n\r\ny")
