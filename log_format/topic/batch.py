@@ -21,8 +21,8 @@ Partitions = npt.NDArray[np.int32]
 class Batch:
     """The records of one request, routed.
 
-    ``records`` has ``BATCH_SCHEMA`` with no null timestamp. ``partitions``: each row's partition (int32, same length). A single
-    record may come as it is, with its timestamp, and its partition.
+    ``records`` has ``BATCH_SCHEMA`` with no null timestamp. ``partitions``: each row's partition (int32, same length), or that of
+    all. A single record may come as it is, with its timestamp, and its partition.
     ``topic_id``: the incarnation that the batch was routed for. ``record_bytes_max``: the size of its largest record (key, value
     and headers). ``partition_count``: the topic's count when partitions were chosen; None when the request named them.
     ``stamp`` makes the batch idempotent. Only then may it have no records; its sequence is used up all the same. A Kafka client's
@@ -34,6 +34,7 @@ class Batch:
     """
 
     __slots__ = (
+        "_nbytes",
         "_partitions",
         "_records",
         "append_time_ms",
@@ -66,15 +67,20 @@ class Batch:
         self.single: SingleRecord | None = None
         self._records: pa.Table | None = None
         self._partitions: Partitions | None = None
-        if isinstance(partitions, int):
-            assert isinstance(records, SingleRecord)
+        self._nbytes: int | None = None
+        self.counts: tuple[tuple[int, int], ...]
+        """(partition, count) of each partition with records, in order of partition."""
+        if isinstance(records, SingleRecord):
+            assert isinstance(partitions, int)
             assert records.timestamp_ms is not None
             assert append_time_ms is None
             self.single = records
-            self.counts: tuple[tuple[int, int], ...] = ((partitions, 1),)
-            """(partition, count) of each partition with records, in order of partition."""
+            self.counts = ((partitions, 1),)
+        elif isinstance(partitions, int):
+            assert records.num_rows
+            self._records = records
+            self.counts = ((partitions, records.num_rows),)
         else:
-            assert not isinstance(records, SingleRecord)
             assert records.num_rows == len(partitions)
             assert records.num_rows or stamp is not None
             self._records, self._partitions = records, partitions
@@ -99,13 +105,16 @@ class Batch:
     def partitions(self) -> Partitions:
         """See above."""
         if self._partitions is None:
-            self._partitions = np.array([self.counts[0][0]], np.int32)
+            ((partition, count),) = self.counts
+            self._partitions = np.full(count, partition, np.int32)
         return self._partitions
 
     @property
     def nbytes(self) -> int:
         """Bytes of the records as an Arrow table; of a single record about so many."""
-        return self.records.nbytes if self.single is None else self.single.nbytes
+        if self._nbytes is None:
+            self._nbytes = self.records.nbytes if self.single is None else self.single.nbytes
+        return self._nbytes
 
     @property
     def record_count(self) -> int:

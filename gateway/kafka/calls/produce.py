@@ -41,8 +41,9 @@ from gateway.kafka.calls.stamps import (
 from gateway.kafka.errors import kafka_error
 from gateway.kafka.wire.batch_head import CODEC_MASK, CONTROL, BatchHead, OldMagic, WrongChecksum, read_head
 from gateway.kafka.wire.compression import TooLarge
-from gateway.kafka.wire.decoding import UnknownCodec, decoded
+from gateway.kafka.wire.decoding import UnknownCodec, decoded, decoded_together
 from gateway.kafka.wire.few_records import NO_TIMESTAMP
+from gateway.kafka.wire.few_records import RECORDS_MAX as FEW_RECORDS
 from gateway.kafka.wire.reading import Malformed
 from gateway.quotas.limits import PRODUCE_BYTES
 from gateway.transactions.of_kafka import Producing
@@ -55,8 +56,9 @@ from log_format.topic.appended import Duplicate
 from log_format.topic.config import check_topic_name
 from log_format.topic.state import TopicState
 
-INLINE_BYTES_MAX: Final = 64 * 1024
-"""A request that is longer, or compressed, is decoded in a thread."""
+INLINE_BYTES_MAX: Final = 160 * 1024
+INLINE_RECORDS_MAX: Final = 8_192
+"""A request that has more, or is compressed, is decoded in a thread. Java's producer sends 16 KiB for each of some partitions."""
 ORIGINAL_RECORDS_MIN: Final = 16
 ORIGINAL_BYTES_MIN: Final = 4 * 1024
 """Of records, decompressed. Batches with less than both are encoded anew, many as one: that takes less than many small ones."""
@@ -121,7 +123,9 @@ async def produce(call: KafkaCall, request: Any) -> Answer | Later:
 def _is_large(parts: Sequence[_Part]) -> bool:
     """Whether decoding takes long; of what is compressed that is not known before."""
     size = sum(len(part.batch) for part in parts if part.batch is not None)
-    return size > INLINE_BYTES_MAX or any(part.head is not None and part.head.codec for part in parts)
+    heads = [part.head for part in parts if part.head is not None]
+    count = sum(head.count for head in heads)
+    return size > INLINE_BYTES_MAX or count > INLINE_RECORDS_MAX or any(head.codec for head in heads)
 
 
 async def _read(call: KafkaCall, request: Any) -> list[_Part]:
@@ -176,13 +180,22 @@ async def _checked(
 def _decode_all(call: KafkaCall, parts: Sequence[_Part]) -> None:
     """Their records; in a thread if they are many."""
     left = call.gateway.settings.request_bytes_max
+    by_topic: dict[str | None, list[_Part]] = {}
+    for part in parts:
+        if part.error is None and part.head is not None and not part.head.codec and part.head.count > FEW_RECORDS:
+            by_topic.setdefault(part.topic, []).append(part)
+    for some in by_topic.values():
+        if len(some) > 1:
+            _decode_together(some, call.arrived_at_ms, left)
     for part in parts:
         if part.error is None:
             assert part.head is not None
             assert part.batch is not None
             try:
-                part.records = decoded(part.head, part.batch, call.arrived_at_ms, left)
-                left -= part.records.nbytes
+                if part.records is None:
+                    part.records = decoded(part.head, part.batch, call.arrived_at_ms, left)
+                    _measure(part)
+                left -= max(part.size_bytes, len(part.batch))
                 part.error = _refused(part, call.arrived_at_ms)
             except TooLarge:
                 part.error = KafkaError.message_too_large
@@ -192,10 +205,24 @@ def _decode_all(call: KafkaCall, parts: Sequence[_Part]) -> None:
                 part.error = KafkaError.invalid_record
 
 
-def _refused(part: _Part, now_ms: int) -> KafkaError | None:
-    """What the topic's settings say to the records, as they are known."""
+def _decode_together(parts: Sequence[_Part], now_ms: int, bytes_max: int) -> None:
+    """Of one topic, since they share memory until its flush. Where one can't be decoded, nothing is done."""
+    heads = [part.head for part in parts if part.head is not None]
+    batches = [part.batch for part in parts if part.batch is not None]
+    try:
+        records = decoded_together(heads, batches, now_ms, bytes_max)
+    except (Malformed, TooLarge):
+        return
+    sizes, start = record_bytes(records), 0
+    for part, head in zip(parts, heads, strict=True):
+        part.records = records.slice(start, head.count)
+        own = sizes[start : start + head.count]
+        part.largest_bytes, part.size_bytes = int(own.max()), int(own.sum())
+        start += head.count
+
+
+def _measure(part: _Part) -> None:
     assert part.records is not None
-    assert part.state is not None
     if isinstance(part.records, SingleRecord):
         part.largest_bytes = part.size_bytes = part.records.size_bytes
     elif part.records.num_rows <= FEW:
@@ -203,6 +230,12 @@ def _refused(part: _Part, now_ms: int) -> KafkaError | None:
     else:
         sizes = record_bytes(part.records)
         part.largest_bytes, part.size_bytes = int(sizes.max()), int(sizes.sum())
+
+
+def _refused(part: _Part, now_ms: int) -> KafkaError | None:
+    """What the topic's settings say to the records, as they are known."""
+    assert part.records is not None
+    assert part.state is not None
     part.refused = refused_records(part.records, part.state.config, part.largest_bytes, now_ms)
     return None if part.refused is None else part.refused.error
 
@@ -219,11 +252,10 @@ async def _submit(call: KafkaCall, part: _Part) -> None:
     if state.config.choice("message.timestamp.type") == "LogAppendTime":
         part.append_time_ms = call.arrived_at_ms
         records = _at_time(records, part.append_time_ms)
-    is_single = isinstance(records, SingleRecord)
     batch = Batch(
         topic_id=state.topic_id,
         records=records,
-        partitions=part.index if is_single else np.full(part.head.count, part.index, np.int32),
+        partitions=part.index,
         record_bytes_max=part.largest_bytes,
         stamp=part.stamped.stamp,
         original=_original(call, part),

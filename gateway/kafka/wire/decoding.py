@@ -10,6 +10,7 @@ Source: Kafka's ``DefaultRecord``. Record: length, attributes, timestamp delta, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,10 +30,12 @@ from log_format.records.single import SingleRecord
 
 RECORD_BYTES_MIN: Final = 7
 """Length, attributes, two deltas, two lengths, a count."""
-_WALKED_MIN: Final = 16
+_WALKED_MIN: Final = 128
 _WALKED_MAX: Final = 512
 """So many records are passed one by one, before it is tried whether more are as long as the last: more where that was in vain."""
 _ALIKE_MAX: Final = 16_384
+_BEYOND: Final = 4 * varints.VARINT_BYTES_MAX
+"""Numbers are read ahead of the look at whether their record has ended: three after each other."""
 _SIDE_BY_SIDE: Final = 16
 """Fewer records with more headers are read one by one: a step over columns costs as much as twenty of these."""
 
@@ -60,39 +63,65 @@ def decoded(
     if head.codec not in CODECS:
         raise UnknownCodec
     records = decompressed(head.codec, batch[HEAD.size :], bytes_max)
-    size = len(records)
-    if head.count * RECORD_BYTES_MIN > size:
-        raise Malformed(f"{head.count} records in {size} bytes")
-    if head.count <= few_max and size <= few_records.BYTES_MAX:
+    _check_count(head, len(records))
+    if head.count <= few_max and len(records) <= few_records.BYTES_MAX:
         few = few_records.decoded(head, records, now_ms)
         if few is not None:
             return few
-    data = np.empty(size + varints.VARINT_BYTES_MAX, np.uint8)
-    data[:size] = np.frombuffer(records, np.uint8)
-    data[size:] = 0
-    starts, ends = _bounds(data, size, head.count)
+    return _table([head], [records], now_ms, bytes_max)
+
+
+def decoded_together(
+    heads: Sequence[BatchHead], batches: Sequence[memoryview], now_ms: int, bytes_max: int
+) -> pa.Table:
+    """The records of batches that are not compressed, one batch behind the other, as ``decoded`` reads each. A step over the
+    columns of several costs little more than over those of one.
+
+    Raises ``Malformed`` or ``TooLarge`` where one of them does.
+    """
+    for head, batch in zip(heads, batches, strict=True):
+        _check_count(head, len(batch) - HEAD.size)
+    return _table(heads, [batch[HEAD.size :] for batch in batches], now_ms, bytes_max)
+
+
+def _check_count(head: BatchHead, size: int) -> None:
+    if head.count * RECORD_BYTES_MIN > size:
+        raise Malformed(f"{head.count} records in {size} bytes")
+
+
+def _table(heads: Sequence[BatchHead], batches: Sequence[bytes | memoryview], now_ms: int, bytes_max: int) -> pa.Table:
+    """The records of batches, one behind the other."""
+    sizes = np.array([len(records) for records in batches])
+    counts = np.array([head.count for head in heads])
+    size = int(sizes.sum())
+    data = np.zeros(size + _BEYOND, np.uint8)
+    np.concatenate([np.frombuffer(records, np.uint8) for records in batches], out=data[:size])
+    firsts = np.cumsum(counts) - counts
+    places, starts, ends = _bounds(data, size, int(counts.sum()))
+    if (places[firsts] != np.cumsum(sizes) - sizes).any():
+        raise Malformed("records that do not fill their batch")
     deltas, at = varints.read(data, starts + 1)  # behind the attributes, which mean nothing
     offsets, at = varints.read(data, at)
-    _within(at, ends)
-    if not np.array_equal(offsets, np.arange(head.count)):
+    if (offsets != np.arange(len(offsets)) - np.repeat(firsts, counts)).any():
         raise Malformed("offsets that do not follow each other")
     keys, at = _span(data, at, ends)
     values, at = _span(data, at, ends)
-    counts, at = varints.read(data, at)
-    _within(at, ends)
+    header_counts, at = varints.read(data, at)
+    headers = _headers(data, header_counts, at, ends, bytes_max)
     columns = _gathered(data, (keys, values))
-    headers = _headers(data, counts, at, ends, bytes_max)
-    timestamps = _timestamps(head, deltas, now_ms)
-    return pa.Table.from_arrays([timestamps, *columns, headers], schema=BATCH_SCHEMA)
+    times = np.repeat([head.first_timestamp for head in heads], counts) + deltas
+    if any(head.first_timestamp == NO_TIMESTAMP for head in heads):
+        times[np.repeat([head.first_timestamp == NO_TIMESTAMP for head in heads], counts)] = now_ms
+    return pa.Table.from_arrays([_timestamps(times), *columns, headers], schema=BATCH_SCHEMA)
 
 
-def _bounds(data: Bytes, size: int, count: int) -> tuple[Int64s, Int64s]:
-    """Where each record begins, behind its length, and ends."""
+def _bounds(data: Bytes, size: int, count: int) -> tuple[Int64s, Int64s, Int64s]:
+    """Where each record is, where it begins behind its length, and where it ends."""
     raw = data.tobytes()
     found: list[Int64s] = []
     position, left, walked = 0, count, _WALKED_MIN
     while left:
-        some = _walked(raw, position, min(left, walked))
+        some = _walked(raw, position, min(left, walked), size)
         found.append(np.array(some[:-1], np.int64))
         position = some[-1]
         left -= len(some) - 1
@@ -104,18 +133,18 @@ def _bounds(data: Bytes, size: int, count: int) -> tuple[Int64s, Int64s]:
             left -= alike
             position += stride * alike
             walked = _WALKED_MIN if alike > walked else walked
-    lengths, starts = varints.read(data, np.concatenate(found))
+    places = np.concatenate(found)
+    lengths, starts = varints.read(data, places)
     ends = starts + lengths
-    if position != size or (lengths < RECORD_BYTES_MIN - 1).any() or ends[-1] != size:
+    if position != size or lengths.min() < RECORD_BYTES_MIN - 1 or ends[-1] != size:
         raise Malformed("records that do not fill their batch")
-    return starts, ends
+    return places, starts, ends
 
 
-def _walked(raw: bytes, position: int, count: int) -> list[int]:
+def _walked(raw: bytes, position: int, count: int, end: int) -> list[int]:
     """Where some records begin, from a position on, with their lengths; and where the next one does."""
     found = [position]
     append = found.append
-    end = len(raw) - varints.VARINT_BYTES_MAX
     for _ in range(count):
         if position >= end:
             raise Malformed("a record behind the end of its batch")
@@ -156,15 +185,10 @@ def _alike(data: Bytes, first: int, position: int, most: int) -> int:
     return int(most if same.all() else same.argmin())
 
 
-def _within(at: Int64s, ends: Int64s) -> None:
-    if (at > ends).any():
-        raise Malformed("a record is longer than it says")
-
-
 def _span(data: Bytes, at: Int64s, ends: Int64s) -> tuple[_Span, Int64s]:
     """Bytes with their length ahead, which may be null."""
     lengths, starts = varints.read(data, at)
-    if ((lengths < -1) | (lengths > ends - starts)).any():
+    if lengths.min(initial=0) < -1 or (lengths > ends - starts).any():
         raise Malformed("a key, value or header is longer than its record")
     return _Span(starts, lengths), starts + np.maximum(lengths, 0)
 
@@ -213,18 +237,15 @@ def _gathered(data: Bytes, spans: tuple[_Span, ...]) -> list[pa.Array]:
     return columns
 
 
-def _timestamps(head: BatchHead, deltas: Int64s, now_ms: int) -> pa.Array:
-    times = head.first_timestamp + deltas
-    if head.first_timestamp == NO_TIMESTAMP:
-        times[:] = now_ms
-    if ((times < 0) | (times > TIMESTAMP_MS_MAX)).any():
+def _timestamps(times: Int64s) -> pa.Array:
+    if times.min() < 0 or times.max() > TIMESTAMP_MS_MAX:
         raise Malformed("a timestamp that is none")
     return pa.array(times * 1000, pa.int64()).view(TIMESTAMP)
 
 
 def _headers(data: Bytes, counts: Int64s, at: Int64s, ends: Int64s, bytes_max: int) -> pa.Array:
     """The n-th headers of all records at a time; where few records have so many, one after another."""
-    if (counts < 0).any() or (counts * 2 > ends - at).any():
+    if counts.min() < 0 or (counts * 2 > ends - at).any():
         raise Malformed("more headers than their record has bytes")
     if not counts.any():
         if (at != ends).any():

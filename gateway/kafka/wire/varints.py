@@ -25,6 +25,10 @@ def read(data: Bytes, at: Int64s) -> tuple[Int64s, Int64s]:
     byte = data[at]
     if byte.max(initial=0) < _ONE_BYTE:
         return _ONE_BYTE_VALUES.take(byte), at + 1
+    second = data[at + 1]
+    if (byte & second).max() < _ONE_BYTE:
+        both = second.astype(np.uint16) << 8 | byte
+        return _TWO_BYTE_VALUES.take(both), at + 1 + (byte >> 7)
     raw = (byte & 0x7F).astype(np.uint64)
     at = at + 1
     more = np.flatnonzero(byte & 0x80)
@@ -78,4 +82,8 @@ def written(values: Int64s) -> tuple[Bytes, Int64s | int]:
 
 _ONE_BYTE: Final = 128
 _ONE_BYTE_VALUES: Final = np.array([(raw >> 1) ^ -(raw & 1) for raw in range(_ONE_BYTE)], np.int64)
+_TWO_BYTE_VALUES: Final = _unzigzag(
+    np.array([low & 0x7F | (high << 7 if low & 0x80 else 0) for high in range(256) for low in range(256)], np.uint64)
+)
+"""By both bytes, the first one low. The second counts where the first says so, and is then the last."""
 _UINT64_MAX: Final = 2**64 - 1

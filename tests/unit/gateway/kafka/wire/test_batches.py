@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gateway.kafka.wire.batch_head import HEAD, OldMagic, WrongChecksum, encoded_head, moved, read_head
 from gateway.kafka.wire.compression import TooLarge
-from gateway.kafka.wire.decoding import UnknownCodec, decoded
+from gateway.kafka.wire.decoding import UnknownCodec, decoded, decoded_together
 from gateway.kafka.wire.encoding import encoded
 from gateway.kafka.wire.reading import Malformed
 from log_format.records import single
@@ -109,6 +109,47 @@ def test_few_records_are_read_and_refused_as_many_are(wanted: list[Record], data
             return None
 
     assert read(0) == read(16)
+
+
+@given(st.lists(records, min_size=1, max_size=4), st.booleans(), st.data())
+def test_batches_are_read_and_refused_together_as_alone(
+    wanted: list[list[Record]], has_times: bool, data: st.DataObject
+) -> None:
+    """One behind the other; whatever byte of them is another one, and where one batch ends amid the next one's record."""
+    heads, batches = [], []
+    for some in wanted:
+        batch = bytearray(batch_of(some))
+        for _ in range(data.draw(st.integers(0, 1))):
+            batch[data.draw(st.integers(HEAD.size, len(batch) - 1))] = data.draw(st.integers(0, 255))
+        head = read_head(memoryview(batch_of(some)))
+        heads.append(head if has_times else replace(head, first_timestamp=-1))
+        batches.append(memoryview(bytes(batch)))
+    if data.draw(st.booleans()) and len(batches) > 1:
+        cut = data.draw(st.integers(1, 20))
+        batches[0], batches[1] = (
+            batches[0][:-cut],
+            memoryview(
+                batches[1][: HEAD.size].tobytes() + batches[0][-cut:].tobytes() + batches[1][HEAD.size :].tobytes()
+            ),
+        )
+
+    def alone() -> list[Record] | None:
+        try:
+            return [
+                record
+                for head, batch in zip(heads, batches, strict=True)
+                for record in listed(as_table(decoded(head, batch, 7, BYTES_MAX)))
+            ]
+        except Malformed:
+            return None
+
+    def together() -> list[Record] | None:
+        try:
+            return listed(decoded_together(heads, batches, 7, BYTES_MAX))
+        except Malformed:
+            return None
+
+    assert together() == alone()
 
 
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 8_192, 20_000])
