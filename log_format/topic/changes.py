@@ -63,7 +63,7 @@ class CreateTopic:
         differ = [name for name in {**has, **asked} if has.get(name) != asked.get(name)]
         found = [f"{name}={has[name]}" if name in has else f"no {name}" for name in differ]
         if state.partition_count != self.partition_count:
-            found.insert(0, f"{state.partition_count} partitions")
+            found.insert(0, f"{state.partition_count} partition{'s' if state.partition_count > 1 else ''}")
         return " and ".join(found[:3]) + (" and more" if len(found) > 3 else "")
 
 

@@ -19,6 +19,11 @@ class NeverSent(Exception):
     """The connection could not be made."""
 
 
+class NotTrusted(NeverSent):
+    """What listens there is no gateway that this client may talk to: its certificate, or no TLS at all. It does not pass by
+    itself."""
+
+
 class AnswerLost(Exception):
     """The request may have been sent; there is no whole answer."""
 

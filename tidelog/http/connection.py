@@ -20,7 +20,7 @@ import ssl
 import threading
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Protocol
 
@@ -30,7 +30,7 @@ from urllib3.util import Url, parse_url
 
 from tidelog import limits
 from tidelog.deadline import Deadline
-from tidelog.http.answer import Answer, AnswerLost, AnswerTooLarge, GatewaySilent, NeverSent
+from tidelog.http.answer import Answer, AnswerLost, AnswerTooLarge, GatewaySilent, NeverSent, NotTrusted
 
 
 class Watched(Protocol):
@@ -181,7 +181,8 @@ class Address:
             connection.connect()
         except (OSError, urllib3.exceptions.HTTPError) as error:
             connection.close()
-            raise NeverSent(f"{self.url}: {_reason(error)}") from error
+            kind = NotTrusted if any(map(_is_no_gateway, _causes(error))) else NeverSent
+            raise kind(f"{self.url}: {_reason(error)}") from error
         return connection
 
     def _give_back(self, connection: HTTPConnection, reusable: bool) -> None:
@@ -231,10 +232,22 @@ def _parse(url: str) -> Url:
     return parsed
 
 
-def _reason(error: BaseException) -> str:
-    """What the operating system said, without urllib3's description of its own objects."""
+def _causes(error: BaseException) -> Iterator[BaseException]:
     cause: BaseException | None = error
     while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
+
+
+def _is_no_gateway(cause: BaseException) -> bool:
+    return isinstance(cause, ssl.SSLCertVerificationError) or (
+        isinstance(cause, ssl.SSLError) and cause.reason in _NO_TLS
+    )
+
+
+def _reason(error: BaseException) -> str:
+    """What the operating system said, without urllib3's description of its own objects."""
+    for cause in _causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             what = f"its certificate is not trusted: {cause.verify_message}"
             return f"{what} (the authority's file is given as ca_file, or TIDELOG_CA_FILE)"
@@ -242,7 +255,6 @@ def _reason(error: BaseException) -> str:
             return "what listens there speaks no TLS: is an address that begins with http:// meant?"
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror
-        cause = cause.__cause__ or cause.__context__
     return str(error).rpartition("): ")[2]
 
 

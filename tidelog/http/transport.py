@@ -4,13 +4,15 @@
 2. Another try follows an error answer that says ``retryable`` and not ``may_have_happened``, after its ``Retry-After``.
 3. After a lost answer, or an error that may have happened, only a ``repeatable`` request is tried again: a read, or a write
    that the gateway recognises. Any other raises ``OutcomeUnknown``.
-4. No try but the first begins after the deadline, and none outlives it unless the caller is patient. Nor does a change begin
+4. Where no address has ever answered, and the certificate of none is trusted, that is told at once. Later it may pass: a
+   certificate is renewed.
+5. No try but the first begins after the deadline, and none outlives it unless the caller is patient. Nor does a change begin
    shortly before the deadline, since it would end in doubt.
-5. An address that failed rests: the pause until it is asked again doubles with each failure in a row. One that takes requests
+6. An address that failed rests: the pause until it is asked again doubles with each failure in a row. One that takes requests
    and answers none is given up within seconds (``silence``), and rests longer.
-6. A request whose token was refused is sent once more, if the token's source has another one by then: a refusal changed nothing.
-7. A request above the client's quota waits as long as the gateway says, and goes on with the same gateway.
-8. When nothing is left but to wait, the transport logs that at once (info, logger ``tidelog.transport``), and the end of the
+7. A request whose token was refused is sent once more, if the token's source has another one by then: a refusal changed nothing.
+8. A request above the client's quota waits as long as the gateway says, and goes on with the same gateway.
+9. When nothing is left but to wait, the transport logs that at once (info, logger ``tidelog.transport``), and the end of the
    wait.
 
 Safe from any thread. Not in a forked child, which would share the parent's connections: calls raise ``RuntimeError`` there.
@@ -44,7 +46,7 @@ from tidelog.errors import (
     Unauthenticated,
     UnexpectedAnswer,
 )
-from tidelog.http.answer import Answer, AnswerLost, AnswerTooLarge, GatewaySilent, NeverSent
+from tidelog.http.answer import Answer, AnswerLost, AnswerTooLarge, GatewaySilent, NeverSent, NotTrusted
 from tidelog.http.credentials import ConnectionSettings, Credentials, authorization
 from tidelog.http.decoders import decode
 from tidelog.http.endpoints import Endpoint, Endpoints
@@ -138,6 +140,8 @@ class Transport:
         self._headers = {"User-Agent": f"tidelog/{__version__}", "Accept-Encoding": accept_encoding or "identity"}
         self._closed = threading.Event()
         self._waits = False
+        self._has_answered = False
+        self._untrusted: set[str] = set()
         self._process_id = os.getpid()
 
     @property
@@ -283,6 +287,7 @@ class Transport:
             endpoint.rest()
             self._owners.doubt()
             error = GatewayUnreachable(str(failure), urls=list(self.urls))
+            error.retryable = not self._is_misled(endpoint, failure)
             error.__cause__ = failure
         except AnswerTooLarge as failure:
             endpoint.rest()
@@ -300,6 +305,7 @@ class Transport:
             error.__cause__ = failure
             error.request_id = request_id
         else:
+            self._has_answered = True
             if answer.status < 300:
                 return answer
             request_id = answer.headers.get("x-request-id", request_id)
@@ -313,6 +319,14 @@ class Transport:
             elif error.retryable or error.may_have_happened:
                 endpoint.rest(retry_after_ms)
         return error
+
+    def _is_misled(self, endpoint: Endpoint, failure: NeverSent) -> bool:
+        """Whether no address has ever answered, and none is a gateway's that may be trusted: trying again does not help."""
+        if not isinstance(failure, NotTrusted):
+            self._untrusted.discard(endpoint.url)
+            return False
+        self._untrusted.add(endpoint.url)
+        return not self._has_answered and self._untrusted.issuperset(self.urls)
 
     def _closed_error(self, request: Request, doubt: GatewayError | None) -> TidelogError:
         if doubt is None or request.reads:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rich.progress import Progress
 
 from tidelog.cli.sinks.sinks import Sink
+from tidelog.cli.terminal.console import note
 from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.cli.terminal.where import Range
 from tidelog.consumer.consumer import Consumer
+from tidelog.errors import OffsetOutOfRange, UnknownTopic
 from tidelog.types.record import TopicPartition
 
 _WAIT_MS = 10_000
+MADE_ANEW_S = 30
+"""How long a topic that is followed may be gone: one who deletes it to make it anew does so at once."""
+_GONE_PAUSE_S = 0.2
 _FILTERED_WAIT_MS = 100
 """Before the end, where the last records may be left out: how long a poll goes on that has none."""
 
@@ -32,6 +38,41 @@ class Copied:
     def next_offsets(self) -> str:
         """For ``--from``."""
         return ",".join(f"{place.partition}:{offset}" for place, offset in sorted(self.positions.items()))
+
+
+@dataclass(slots=True)
+class Fetching:
+    """Fetches for a sink. While it ``follows`` it bears that a topic is deleted, if it is made anew soon."""
+
+    follows: bool
+    _gone_since_s: float | None = None
+
+    def fetch(self, sink: Sink, consumer: Consumer, wait_ms: int, records_max: int | None) -> int | None:
+        """As ``Sink.fetch``; None while a topic is gone: there is nothing to write then.
+
+        Raises ``UnknownTopic`` when it is gone for ``MADE_ANEW_S``, and as ``Sink.fetch``.
+        """
+        try:
+            found = sink.fetch(consumer, wait_ms, records_max)
+        except UnknownTopic as gone:
+            now_s = time.monotonic()
+            if self._gone_since_s is None:
+                self._gone_since_s = now_s
+                if self.follows:
+                    note(f"{gone.detail} Waiting {MADE_ANEW_S} s for one.")
+            if not self.follows or now_s - self._gone_since_s > MADE_ANEW_S:
+                raise
+            time.sleep(_GONE_PAUSE_S)
+            return None
+        except OffsetOutOfRange:
+            positions = consumer.positions()
+            lost = [place for place in consumer.assignment() if place not in positions]
+            if not self.follows or not lost:
+                raise  # the records there are gone
+            consumer.seek_to_beginning(*lost)  # of the new topic
+            return None
+        self._gone_since_s = None
+        return found
 
 
 def copy(
@@ -59,8 +100,11 @@ def copy(
     consumer.pause(*(range_.begin.keys() - left))
     task = bar.add_task("records", total=records_max)
     wait_ms = _FILTERED_WAIT_MS if copied.filtered and not follow else _WAIT_MS
+    fetching = Fetching(follows=follow)
     while left and (records_max is None or copied.record_count < records_max):
-        sink.fetch(consumer, wait_ms, None if records_max is None else records_max - copied.record_count)
+        wanted = None if records_max is None else records_max - copied.record_count
+        if fetching.fetch(sink, consumer, wait_ms, wanted) is None:
+            continue
         with interrupts.held():
             for place, (count, next_offset) in sink.write(ends).items():
                 copied.record_count += count

@@ -11,7 +11,7 @@ from typing import Final
 from rich.progress import Progress
 
 from tidelog.admin import Admin
-from tidelog.cli.sinks.copying import Copied
+from tidelog.cli.sinks.copying import Copied, Fetching
 from tidelog.cli.sinks.sinks import Sink
 from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.cli.terminal.where import Range
@@ -62,8 +62,12 @@ class GroupCopy:
         """Write records until the group is at its end (None: for ever), or until ``records_max`` are written."""
         copied = self._copied
         task = bar.add_task("records", total=records_max)
+        fetching = Fetching(follows=group is None)
         while records_max is None or copied.record_count < records_max:
-            found = sink.fetch(consumer, _WAIT_MS, None if records_max is None else records_max - copied.record_count)
+            left = None if records_max is None else records_max - copied.record_count
+            found = fetching.fetch(sink, consumer, _WAIT_MS, left)
+            if found is None:
+                continue
             with interrupts.held():
                 for place, (count, next_offset) in sink.write(None if group is None else group.ends).items():
                     copied.record_count += count
