@@ -8,7 +8,9 @@ ARG BASE=python:3.13.7-slim-bookworm@sha256:adafcc17694d715c905b4c7bebd96907a1fd
 FROM ${BASE} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /build
-COPY infra/docker/build.lock infra/docker/gateway.lock ./
+# hadolint ignore=DL3008
+RUN apt-get update && apt-get install --yes --no-install-recommends binutils && rm -rf /var/lib/apt/lists/*
+COPY infra/docker/build.lock infra/docker/gateway.lock infra/docker/slim.sh ./
 RUN python -m venv /opt/build && /opt/build/bin/pip install --quiet --require-hashes -r build.lock
 RUN python -m venv --without-pip /opt/tidelog && /opt/build/bin/pip --python /opt/tidelog install --quiet --require-hashes --no-compile -r gateway.lock
 COPY pyproject.toml README.md LICENSE ./
@@ -18,7 +20,7 @@ COPY log_format log_format
 COPY spark_pipeline spark_pipeline
 COPY tidelog tidelog
 RUN /opt/build/bin/python -m hatchling build -t wheel -d dist && /opt/build/bin/pip --python /opt/tidelog install --quiet --no-deps dist/tidelog-*.whl
-RUN /opt/build/bin/pip --python /opt/tidelog check && /opt/tidelog/bin/python -m compileall -q /opt/tidelog/lib
+RUN /opt/build/bin/pip --python /opt/tidelog check && sh slim.sh /opt/tidelog/lib && /opt/tidelog/bin/python -m compileall -q /opt/tidelog/lib
 
 # hadolint ignore=DL3006
 FROM ${BASE}

@@ -12,8 +12,8 @@ FROM ${BASE} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore TIDELOG_CACHE=/opt/tidelog/cache
 WORKDIR /build
 # hadolint ignore=DL3008
-RUN apt-get update && apt-get install --yes --no-install-recommends openjdk-17-jre-headless && rm -rf /var/lib/apt/lists/*
-COPY infra/docker/build.lock infra/docker/spark.lock ./
+RUN apt-get update && apt-get install --yes --no-install-recommends binutils openjdk-17-jre-headless && rm -rf /var/lib/apt/lists/*
+COPY infra/docker/build.lock infra/docker/spark.lock infra/docker/slim.sh ./
 RUN python -m venv /opt/build && /opt/build/bin/pip install --quiet --require-hashes -r build.lock
 RUN python -m venv --without-pip /opt/tidelog && /opt/build/bin/pip --python /opt/tidelog install --quiet --require-hashes --no-compile -r spark.lock
 COPY pyproject.toml README.md LICENSE ./
@@ -24,7 +24,7 @@ COPY spark_pipeline spark_pipeline
 COPY tidelog tidelog
 RUN /opt/build/bin/python -m hatchling build -t wheel -d dist && /opt/build/bin/pip --python /opt/tidelog install --quiet --no-deps dist/tidelog-*.whl
 RUN /opt/build/bin/pip --python /opt/tidelog check && /opt/tidelog/bin/python -m spark_pipeline.jars \
-    && /opt/tidelog/bin/python -m compileall -q /opt/tidelog/lib
+    && sh slim.sh /opt/tidelog/lib && /opt/tidelog/bin/python -m compileall -q /opt/tidelog/lib
 
 # hadolint ignore=DL3006
 FROM ${BASE}

@@ -125,7 +125,7 @@ class Line:
             return [str(CACHE / "bin/minio"), *given, "--address", self.address("minio:9000")]
         if name == "proxy":
             listening = f"listen {self.address('proxy:8080')};"
-            text = (LOCAL / "proxy.conf").read_text()
+            text = (LOCAL / "proxy.conf").read_text().replace(" resolve ", " ")  # Addresses here, and an older nginx.
             assert text.count("listen 8080;") == 1, text
             (home / "default.conf").write_text(self.placed(text.replace("listen 8080;", listening)))
             (home / "nginx.conf").write_text(NGINX)

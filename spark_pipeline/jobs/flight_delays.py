@@ -8,8 +8,8 @@
         --store s3://bucket/prefix --topic flights --output out/delays --checkpoint s3://bucket/checkpoints/delays
 
 The values are JSON objects with at least ``hour`` (scheduled hour of departure, local time), ``carrier`` and ``dep_delay``
-(minutes; null when the flight was cancelled). The job runs until it has seen ``--records`` records, or until the file ``stop``
-appears in the output directory. It writes there, each file whole or not at all:
+(minutes; null when the flight was cancelled). The job runs until it has seen ``--records`` records, until the file ``stop``
+appears in the output directory, or until SIGTERM or Ctrl-C. It writes there, each file whole or not at all:
 
 ``ready.json``                 the query runs and has looked at the topic once
 ``batches/<batch id>.json``    ``{"batch_id", "done_at_ms", "count", "checksum_sum", "checksum_xor", "next_offsets": {"0": n}}``:
@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import threading
 import time
@@ -161,6 +162,12 @@ class Output:
         unfinished.replace(target)
 
 
+def end_at_signals(output: Output) -> None:
+    """Let SIGTERM and Ctrl-C end the job as if it had seen enough: the next run goes on from there."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: output.complete.set())
+
+
 def wait(query: StreamingQuery, output: Output) -> None:
     """Return when the output is complete, the file ``stop`` appeared, or the query ended; raises what ended it."""
     said_ready = False
@@ -195,6 +202,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the job; 0 when it ended as asked."""
     chosen = parse_arguments(arguments)
     output = Output(chosen.output, chosen.records)
+    end_at_signals(output)
     checkpoint = chosen.checkpoint or (chosen.output / "checkpoint").absolute().as_uri()
     config = {"spark.sql.shuffle.partitions": str(STATE_PARTITIONS)}
     if chosen.checkpoint is None:

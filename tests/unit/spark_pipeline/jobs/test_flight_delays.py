@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 
+import pytest
 from pyspark.sql import Row
 
-from spark_pipeline.jobs.flight_delays import Output, mean_delays, summarize
+from spark_pipeline.jobs.flight_delays import Output, end_at_signals, mean_delays, summarize
 
 
 def row(**values: object) -> Row:
@@ -59,6 +62,20 @@ def test_a_stop_file_is_seen(tmp_path: Path) -> None:
     assert not output.stop_asked()
     (tmp_path / "stop").touch()
     assert output.stop_asked()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_job_as_one_that_has_seen_enough(tmp_path: Path, number: signal.Signals) -> None:
+    """A container that is stopped ends with success; nobody sees a traceback of what was interrupted."""
+    output = Output(tmp_path, records=None)
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        end_at_signals(output)
+        os.kill(os.getpid(), number)
+        assert output.complete.is_set()
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def test_a_restarted_job_that_has_seen_enough_does_not_wait_for_more(tmp_path: Path) -> None:
