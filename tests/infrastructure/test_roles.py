@@ -22,6 +22,7 @@ from log_format.inspection.diagnosis import diagnose
 from log_format.inspection.finding import Verdict
 from log_format.inspection.verify import verify_topic
 from log_format.stores.s3 import S3Store
+from tests.support.waiting import eventually
 from tidelog import Admin, Consumer, Producer
 
 POLICIES = Path(__file__).resolve().parents[2] / "infra/terraform/modules/access/policies"
@@ -124,6 +125,12 @@ def _use(url: str) -> None:
         read = 0
         while read < RECORDS:
             read += len(consumer.poll(timeout_ms=1000))
+    with Admin(url) as admin:
+        admin.create_topic("later", 1)
+    late = {"records": [{"value": "late", "deliver_after_ms": 200}]}
+    assert httpx.post(f"{url}/v1/topics/later/records", json=late).is_success
+    with Consumer("later", bootstrap_servers=url) as consumer:
+        assert eventually(lambda: consumer.poll(timeout_ms=1000))
     offsets = [{"topic": "orders", "partition": 0, "offset": 1}]
     assert httpx.put(f"{url}/v1/groups/g/offsets", json={"offsets": offsets}).status_code == 200
 
@@ -152,6 +159,7 @@ def test_a_gateway_does_its_work_and_deletes_no_segment(roles: Roles, segment: s
     assert client.get_object(Bucket=roles.bucket, Key=segment)["ContentLength"] > 0
     assert refused(client.delete_object, Bucket=roles.bucket, Key=segment)
     assert refused(client.delete_object, Bucket=roles.bucket, Key=f"{PREFIX}/topics/orders/_delta_log/{0:020d}.json")
+    assert not refused(client.delete_object, Bucket=roles.bucket, Key=f"{PREFIX}/topics/later/scheduled/id/objects/x")
     assert refused(client.put_object, Bucket=roles.bucket, Key="elsewhere", Body=b"")
     assert refused(client.put_object, Bucket=roles.bucket, Key=f"{PREFIX}/elsewhere", Body=b"")
     assert refused(client.get_object, Bucket=roles.bucket, Key="elsewhere")
@@ -259,10 +267,12 @@ def test_maintenance_does_its_work_and_leaves_gateways_alone(roles: Roles, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("role", "bad"), [("gateway", set()), ("reader", {"write"}), ("maintenance", {"write"}), ("writer", {"write"})]
+    ("role", "bad"),
+    [("gateway", set()), ("reader", {"write", "transactions"}), ("maintenance", {"write"}), ("writer", {"write"})],
 )
 def test_the_doctor_tells_roles_apart(roles: Roles, role: str, bad: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """``tidelog doctor`` finds nothing wrong with the gateway's role, and says of the others that they can't write."""
+    """``tidelog doctor`` finds nothing wrong with the gateway's role, and says of the others that they can't write; of a reader
+    also what it can't read."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", roles.environment["AWS_ENDPOINT_URL"])
     store = S3Store(roles.bucket, PREFIX, session=roles.session(role))
     ids: Iterator[str] = (f"probe-{role}-{number}" for number in range(10))

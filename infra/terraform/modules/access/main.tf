@@ -71,7 +71,7 @@ locals {
 }
 
 output "gateway_policy" {
-  description = "JSON: reads all, writes topics and system objects, deletes only heartbeats, probes and staged records."
+  description = "JSON: reads all, writes topics and system objects, deletes only heartbeats, probes, staged and delayed records."
   value       = local.documents["gateway"]
 }
 
