@@ -7,7 +7,8 @@ what they know.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -17,18 +18,22 @@ from gateway.engine.group_commit import GroupCommit
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.tail_cache import TailCache
 from gateway.engine.writer import Writer
+from gateway.finishing import finisher
 from log_format.delta.committer import Committer, _Holder
 from log_format.errors import BackOff
 from log_format.topic.append import Append, Batch
 from log_format.topic.appended import Duplicate
 from log_format.topic.producers import NO_PRODUCERS, SequenceCheck
 from log_format.transactions import finishing
-from tests.simulation.simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, Profile
+from log_format.transactions.staged_records import StagedRecords
+from tests.simulation.simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, SECOND_MS, Profile
 from tests.simulation.simulated.seeds import shows
 from tests.simulation.simulated_service.service import Code
 from tests.simulation.simulated_service.world import QUIET, RENEWED, simulate_service
 
 SEEDS_MAX = 300
+ASLEEP = replace(RENEWED, name="asleep", pause=0.2, pause_at_request=0.05, pause_ms_max=15 * SECOND_MS)
+"""Gateways fall asleep between a decision and what follows from it, and topics are made anew meanwhile."""
 
 
 def _acknowledges_before_the_commit(self: Committer[Any], proposal: Any, *rest: Any) -> bool:
@@ -60,6 +65,7 @@ _propose = Append.propose
 _take_tail = TailCache.add
 _judge_stamp = SequenceCheck.judge
 _by_topic = finishing._by_topic
+_append_decided = finisher._Means.append
 _proposed: dict[Append, Any] = {}
 
 
@@ -104,6 +110,13 @@ def _first_topic_only(row: Any) -> Any:
 
 def _reads_whatever_has_the_name(**arguments: Any) -> FetchFrom:
     return FetchFrom(**{**arguments, "topic_id": None})
+
+
+async def _appends_to_whatever_has_the_name(self: Any, row: Any, requests: Sequence[StagedRecords]) -> Any:
+    """A decided transaction's records go to the topic that has the name by now."""
+    topic = await self.parts.topics.fresh(requests[0].topic, self.parts.clock.monotonic_ms())
+    now = topic.state.topic_id
+    return await _append_decided(self, row, [replace(one, topic_id=now or one.topic_id) for one in requests])
 
 
 def _unnamed(**arguments: Any) -> Batch:
@@ -151,6 +164,9 @@ PLANTED: dict[str, Planted] = {
     ),
     "applies a decided transaction in part": Planted(
         "G6", "log_format.transactions.finishing._by_topic", _first_topic_only, CALM
+    ),
+    "commits into whatever has the name": Planted(
+        "G6", "gateway.finishing.finisher._Means.append", _appends_to_whatever_has_the_name, ASLEEP, first_seed=61
     ),
     "fetches whatever has the name": Planted(
         "G4", "gateway.routes.fetch.FetchFrom", _reads_whatever_has_the_name, RENEWED, first_seed=5

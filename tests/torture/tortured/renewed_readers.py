@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tests.torture.tortured.clients import Client
+from tests.torture.tortured.clients import Client, Reply
 from tests.torture.tortured.renewed_history import Committed, Handed, Looked, Missing, RenewedHistory, Seen
 from tidelog import Consumer, TidelogError
 from tidelog.errors import UnknownTopic
@@ -124,15 +124,15 @@ def be_member(client: Client, group: str, topic: str, history: RenewedHistory) -
 
 
 def commit_by_id(client: Client, group: str, topic: str, history: RenewedHistory) -> None:
-    """The only committer of a group: offsets far beyond the log's end, some of them for an incarnation that is gone."""
+    """The only committer of a group: offsets far beyond the log's end, some of them for an incarnation that is gone, by each way
+    that offsets have over HTTP."""
     number = 0
-    while not client.stopping.wait(client.rng.uniform(0, 0.6)):
+    while not client.stopping.wait(client.rng.uniform(0, 0.3)):
         number += 1
         topic_id = client.rng.choice([life.topic_id for life in history.lives[-3:]] + [history.lives[-1].topic_id] * 3)
         started = time.monotonic()
-        path, body = f"/v1/groups/{group}/offsets", {"offsets": [_position(topic, 0, _FAR + number, topic_id)]}
-        reply = client.call("PUT", path, body)
-        outcome = "yes" if reply.status == 200 else "unknown" if reply.in_doubt else "refused"
+        commit = client.rng.choice((_put, _put_at_once, _put_in_transaction))
+        outcome = commit(client, group, [_position(topic, 0, _FAR + number, topic_id)])
         history.committed.append(
             Committed(
                 group=group,
@@ -144,12 +144,43 @@ def commit_by_id(client: Client, group: str, topic: str, history: RenewedHistory
             )
         )
         started = time.monotonic()
-        reply = client.call("GET", path)
+        reply = client.call("GET", f"/v1/groups/{group}/offsets")
         if reply.status == 200:
             held = [one["offset"] for one in reply.body["offsets"]]
             history.looked.append(
                 Looked(group=group, offset=held[0] if held else None, started=started, ended=time.monotonic())
             )
+
+
+def _put(client: Client, group: str, offsets: list[dict[str, Any]]) -> str:
+    """Commit offsets; the outcome, as ``Committed`` has it."""
+    return _outcome(client.call("PUT", f"/v1/groups/{group}/offsets", {"offsets": offsets}))
+
+
+def _put_at_once(client: Client, group: str, offsets: list[dict[str, Any]]) -> str:
+    """The same by a transaction of one request."""
+    body = {"topics": [], "group_offsets": [{"group": group, "offsets": offsets}]}
+    return _outcome(client.call("POST", "/v1/records", body))
+
+
+def _put_in_transaction(client: Client, group: str, offsets: list[dict[str, Any]]) -> str:
+    """The same in a transaction. One that nobody commits ends by its time-out."""
+    begun, _, _ = client.insist("POST", "/v1/transactions", {"transactional_id": client.name, "timeout_ms": 20_000})
+    if begun.status != 201:
+        return "refused"
+    path = f"/v1/transactions/{begun.body['transaction_id']}"
+    staged, _, _ = client.insist("POST", f"{path}/offsets", {"group": group, "offsets": offsets})
+    if staged.status != 202:
+        client.insist("POST", f"{path}:abort")
+        return "refused"
+    done, _, doubt = client.insist("POST", f"{path}:commit")
+    if done.status == 200 and done.body["state"] == "committed":
+        return "yes"
+    return "unknown" if doubt else "refused"
+
+
+def _outcome(reply: Reply) -> str:
+    return "yes" if reply.status == 200 else "unknown" if reply.in_doubt else "refused"
 
 
 def consume(client: Client, urls: Sequence[str], topic: str, settings: dict[str, Any], history: RenewedHistory) -> None:
