@@ -164,7 +164,7 @@ def _images() -> dict[str, set[str]]:
     named = re.compile(r"^ *(?:ARG BASE=(?!\")|FROM |-? *image: *\"?)([^\s\"]+)", re.MULTILINE)
     paths = [path for path in INFRA.rglob("*") if path.suffix in (".Dockerfile", ".yaml", ".yml")]
     found = {path.relative_to(INFRA).as_posix(): set(named.findall(path.read_text())) for path in paths}
-    return {name: images - {"${BASE}"} for name, images in found.items()}
+    return {name: images - {"${BASE}", "scratch"} for name, images in found.items()}
 
 
 OWN_IMAGES = {"tidelog-gateway", "tidelog-spark"}

@@ -1,0 +1,283 @@
+"""Runs ``compose.yaml`` on Docker, unchanged, and what may happen to it: ``line.py DIRECTORY [--built] [--json]`` (make docker).
+
+It uses the Docker engine that there is; where none answers it starts one, which ends with this program (root, and
+``apt-get install docker.io debootstrap``). No registry is asked: the base of our images is a Debian by debootstrap with its own
+Python, and ``stand-ins/`` has what takes the place of MinIO's, nginx's and Prometheus' images. Grafana is left out.
+
+Then: images from the Dockerfiles as they are, ``up --wait``, records through the proxy and back, the pipeline's result, rounds of
+maintenance, Prometheus' targets. Under load a gateway is stopped and comes back at another address, the other one is killed, and
+one is ended by the kernel for want of memory: no request may fail. At the end all services stop, with success. ``--built`` takes
+images that an earlier run has left. DIRECTORY keeps them: some 8 GB, a quarter of an hour for the first run.
+"""
+# ruff: noqa: INP001, S603, S607, T201 - a program of its own that runs programs of the system
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import urllib3
+
+from tidelog import Admin, Consumer, Producer, TidelogError
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+STAND_INS: Final = Path(__file__).parent / "stand-ins"
+CACHE: Final = Path(os.environ.get("TIDELOG_CACHE") or Path.home() / ".cache/tidelog")
+URL: Final = "http://127.0.0.1:8080"
+BASE: Final = "python-stand-in:bookworm"
+PACKAGES: Final = "ca-certificates,python3,python3-venv,python-is-python3"
+SECONDS_MAX: Final = 1800
+WAIT_SECONDS_MAX: Final = 240
+MUST_END_WELL: Final = ("gateway-1", "gateway-2", "maintenance", "example-topic", "example-pipeline")
+FILL: Final = "held = []\nwhile True: held.append(bytes(range(256)) * 4096 * 8)"
+"""What takes memory in a gateway's container until the kernel ends the process that it was told to end first."""
+
+_http = urllib3.PoolManager(retries=False)
+
+
+class Docker:
+    """Docker's command line, for one engine; and what was found out."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.environment = {**os.environ, "DOCKER_BUILDKIT": "1"}
+        self.report: dict[str, Any] = {}
+        self._began = time.monotonic()
+
+    def say(self, what: str, **found: Any) -> None:
+        """A step is done."""
+        self.report |= found
+        print(f"{time.monotonic() - self._began:6.0f} s  {what}", file=sys.stderr, flush=True)
+
+    def call(self, *arguments: str, check: bool = True, standard_input: Any = subprocess.DEVNULL) -> str:
+        """The output of a command of Docker."""
+        done = subprocess.run(
+            ["/usr/bin/docker" if Path("/usr/bin/docker").exists() else "docker", *arguments],
+            env=self.environment, stdin=standard_input, capture_output=True, text=True, timeout=SECONDS_MAX, check=False,
+        )  # fmt: skip
+        if check and done.returncode:
+            raise SystemExit(f"docker {' '.join(arguments)} failed:\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}")
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    def compose(self, *arguments: str, check: bool = True) -> str:
+        """The output of a command of compose, over the line's services."""
+        files = (ROOT / "infra/local/compose.yaml", STAND_INS / "compose.yaml")
+        return self.call(
+            "compose", *(word for file in files for word in ("--file", str(file))), *arguments, check=check
+        )
+
+    def state(self, service: str, what: str) -> str:
+        """One member of a container's description."""
+        return self.call("inspect", "--format", f"{{{{{what}}}}}", f"tidelog-{service}-1")
+
+    def address(self, container: str) -> str:
+        """The container's address in the line's network."""
+        return self.call("inspect", "--format", "{{.NetworkSettings.Networks.tidelog_default.IPAddress}}", container)
+
+    def until(self, what: str, condition: Callable[[], bool]) -> None:
+        """Return when the condition holds."""
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        while not condition():
+            if time.monotonic() > deadline:
+                raise SystemExit(
+                    f"not within {WAIT_SECONDS_MAX} s: {what}\n{self.compose('logs', '--tail', '8')[-6000:]}"
+                )
+            time.sleep(0.5)
+        self.say(what)
+
+
+@contextmanager
+def engine(docker: Docker) -> Iterator[None]:
+    """The engine that answers; else one of this program's own, with its data below the directory."""
+    plugins = docker.directory / "config"
+    if docker.call("version", check=False):
+        docker.say("an engine answers", engine="found")
+        yield
+        return
+    directory = docker.directory
+    docker.environment |= {"DOCKER_HOST": f"unix://{directory}/docker.sock", "DOCKER_CONFIG": str(plugins)}
+    command = ["dockerd", "--data-root", str(directory / "data"), "--exec-root", str(directory / "exec")]
+    command += ["--host", docker.environment["DOCKER_HOST"], "--pidfile", str(directory / "pid")]
+    with (directory / "dockerd.log").open("wb") as log:
+        daemon = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        docker.until(
+            "an engine was started", lambda: daemon.poll() is not None or bool(docker.call("version", check=False))
+        )
+        if daemon.poll() is not None:
+            raise SystemExit(f"dockerd ended: see {directory}/dockerd.log")
+        docker.report["engine"] = "started"
+        if not docker.call("compose", "version", check=False):
+            subprocess.run(
+                ["sh", str(ROOT / "scripts/compose_plugin.sh"), str(plugins)], check=True, timeout=SECONDS_MAX
+            )
+            docker.say("compose was built")
+        yield
+    finally:
+        daemon.terminate()
+        daemon.wait(60)
+
+
+def build(docker: Docker) -> None:
+    """The base, our images by their Dockerfiles, and the stand-ins."""
+    if not docker.call("image", "inspect", BASE, check=False):
+        debian = docker.directory / "debian"
+        shutil.rmtree(debian, ignore_errors=True)
+        subprocess.run(
+            ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(debian)],
+            check=True, stdout=subprocess.DEVNULL, timeout=SECONDS_MAX,
+        )  # fmt: skip
+        certificates = "usr/local/share/ca-certificates"
+        shutil.copytree(f"/{certificates}", debian / certificates, dirs_exist_ok=True)
+        subprocess.run(["chroot", str(debian), "update-ca-certificates"], check=True, capture_output=True)
+        with subprocess.Popen(["tar", "-C", str(debian), "-c", "."], stdout=subprocess.PIPE) as packed:
+            docker.call("import", "--change", 'CMD ["python3"]', "-", BASE, standard_input=packed.stdout)
+        shutil.rmtree(debian)
+        docker.say("the base was made")
+    context = docker.directory / "stand-ins"
+    shutil.copytree(STAND_INS, context, dirs_exist_ok=True)
+    shutil.copy(CACHE / "bin/minio", context)
+    given = ("--quiet", "--build-arg", f"BASE={BASE}")
+    for name in ("minio", "nginx", "prometheus"):
+        dockerfile = str(context / "stand-ins.Dockerfile")
+        docker.call("build", *given, "--file", dockerfile, "--target", name, "--tag", f"{name}-stand-in", str(context))
+        docker.say(f"{name}: a stand-in")
+    for name in ("gateway", "spark"):
+        dockerfile = str(ROOT / f"infra/docker/{name}.Dockerfile")
+        docker.call("build", *given, "--file", dockerfile, "--tag", f"tidelog-{name}", str(ROOT))
+        docker.say(f"tidelog-{name}: built")
+
+
+def weigh(docker: Docker) -> None:
+    """What our images weigh beside their base."""
+    sizes = {
+        name: int(docker.call("image", "inspect", "--format", "{{.Size}}", name))
+        for name in (BASE, "tidelog-gateway", "tidelog-spark")
+    }
+    beside = {name: (size - sizes[BASE]) // 10**6 for name, size in sizes.items() if name != BASE}
+    docker.say(f"megabytes beside the base: {beside}", megabytes=beside)
+
+
+def walk(docker: Docker) -> None:
+    """Records through the proxy and back, and what the other services made of them."""
+    with Admin(URL) as admin, Producer(URL, linger_ms=0) as producer:
+        admin.create_topic("orders", 2)
+        for number in range(100):
+            producer.send("orders", str(number)).result()
+    with Consumer("orders", bootstrap_servers=URL, auto_offset_reset="earliest") as consumer:
+        seen: list[Any] = []
+        while len(seen) < 100:
+            seen += consumer.poll(timeout_ms=10_000)
+    docker.say(f"{len(seen)} records went to the proxy and came back", records=len(seen))
+    result = ("exec", "tidelog-example-pipeline-1", "cat", "delays/result.json")
+    docker.until("the pipeline has a result", lambda: len(docker.call(*result, check=False)) > len("[]"))
+    docker.until("maintenance made a round", lambda: '"event": "round"' in docker.compose("logs", "maintenance"))
+
+    def targets() -> set[str]:
+        answer = _http.request("GET", "http://127.0.0.1:9090/api/v1/targets", timeout=30)
+        return {target["health"] for target in json.loads(answer.data)["data"]["activeTargets"]}
+
+    docker.until("Prometheus reaches all that it watches", lambda: targets() == {"up"})
+
+
+@contextmanager
+def load(docker: Docker) -> Iterator[dict[str, Any]]:
+    """A producer that sends one record after another to the proxy; at the end none may have failed."""
+    found: dict[str, Any] = {"acknowledged": 0, "failed": [], "worst_seconds": 0.0}
+    ended = threading.Event()
+
+    def send() -> None:
+        with Producer(URL, linger_ms=0) as producer:
+            while not ended.is_set():
+                began = time.monotonic()
+                try:
+                    producer.send("orders", "x").result()
+                    found["acknowledged"] += 1
+                except TidelogError as problem:
+                    found["failed"].append(repr(problem)[:300])
+                found["worst_seconds"] = max(found["worst_seconds"], round(time.monotonic() - began, 2))
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        yield found
+    finally:
+        ended.set()
+        sender.join(WAIT_SECONDS_MAX)
+    docker.say(f"under load: {found}", load=found)
+    if found["failed"] or not found["acknowledged"]:
+        raise SystemExit(f"requests failed: {found}")
+
+
+def misfortune(docker: Docker) -> None:
+    """A gateway is stopped and gets another address, the other one is killed, and one runs out of memory."""
+
+    def healthy(name: str) -> bool:
+        return docker.state(name, ".State.Health.Status") == "healthy"
+
+    def again(name: str, starts: int) -> bool:
+        return int(docker.state(name, ".RestartCount")) > starts and healthy(name)
+
+    with load(docker) as found:
+        before = docker.address("tidelog-gateway-1-1")
+        docker.compose("stop", "gateway-1")
+        taker = docker.call(
+            "run", "--detach", "--rm", "--network", "tidelog_default", "--entrypoint", "sleep", "tidelog-gateway", "600"
+        )
+        docker.compose("start", "gateway-1")
+        docker.until("a gateway was stopped and started", lambda: healthy("gateway-1"))
+        assert docker.address("tidelog-gateway-1-1") != before, "its address was to be taken by another container"
+        docker.call("kill", taker)
+        starts, sent = int(docker.state("gateway-2", ".RestartCount")), found["acknowledged"]
+        os.kill(int(docker.state("gateway-2", ".State.Pid")), 9)
+        docker.until("a gateway was killed, and is back", lambda: again("gateway-2", starts))
+        assert found["acknowledged"] > sent, "the gateway at another address took nothing"
+        starts = int(docker.state("gateway-2", ".RestartCount"))
+        pid = docker.state("gateway-2", ".State.Pid")
+        Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
+        docker.call("exec", "tidelog-gateway-2-1", "python", "-c", FILL, check=False)
+        docker.until("a gateway ran out of memory, and is back", lambda: again("gateway-2", starts))
+
+
+def main(directory: Path, *, built: bool) -> dict[str, Any]:
+    """What was found; raises SystemExit when something does not work."""
+    directory.mkdir(parents=True, exist_ok=True)
+    docker = Docker(directory)
+    with ExitStack() as ends:
+        ends.enter_context(engine(docker))
+        if not built:
+            build(docker)
+        weigh(docker)
+        ends.callback(docker.compose, "down", "--volumes", "--timeout", "60", check=False)
+        docker.compose("up", "--no-build", "--wait", "--wait-timeout", str(WAIT_SECONDS_MAX))
+        docker.say("all services are well")
+        walk(docker)
+        misfortune(docker)
+        docker.compose("stop")
+        codes = {name: int(docker.state(name, ".State.ExitCode")) for name in MUST_END_WELL}
+        docker.say(f"stopped: {codes}", ended_with=codes)
+        if any(codes.values()):
+            raise SystemExit(f"not all ended well: {codes}\n{docker.compose('logs', '--tail', '8')[-4000:]}")
+    return docker.report
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="line.py", description="compose.yaml on Docker")
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--built", action="store_true", help="take the images that an earlier run has built")
+    parser.add_argument("--json", action="store_true", help="print what was found as JSON")
+    chosen = parser.parse_args()
+    outcome = main(chosen.directory.resolve(), built=chosen.built)
+    if chosen.json:
+        print(json.dumps(outcome))
+    sys.exit(0)
