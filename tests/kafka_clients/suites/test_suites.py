@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.kafka_clients.suites import reasons
+from tests.kafka_clients.suites import kafkajs, reasons
 from tests.kafka_clients.suites.__main__ import SUITES
 from tests.kafka_clients.suites.go_modules import outcomes
 
@@ -31,6 +32,16 @@ def test_a_test_of_go_with_parts_is_told_by_its_parts() -> None:
     assert outcomes(blamed) == {"TestA": "fail", "TestA/x": "pass"}
     parts = _lines(("run", "TestA"), ("run", "TestA/x"), ("fail", "TestA/x"), ("run", "TestA/y"), ("pass", "TestA/y"))
     assert outcomes([*parts, *_lines(("fail", "TestA"))]) == {"TestA/x": "fail", "TestA/y": "pass"}
+
+
+@pytest.mark.parametrize(
+    "titles", [("Producer > Transactional producer", "when open", "ends it (v1)"), ("Admin", "lists")]
+)
+def test_a_test_of_kafkajs_is_chosen_by_its_name(titles: tuple[str, ...]) -> None:
+    """Also where a title has the sign that stands between titles: jest joins these with a space."""
+    chosen = re.compile(kafkajs.SUITE.choosing([" > ".join(titles)]))
+    assert chosen.search(" ".join(titles))
+    assert not chosen.search(" ".join(titles[:-1]))
 
 
 @pytest.mark.parametrize(
