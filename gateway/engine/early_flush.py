@@ -41,6 +41,8 @@ they stream: connections of a pool stand for ever other senders. For the time of
 QUIET_SECONDS_MIN: Final = 0.02
 """Longer than a client takes to send its next request behind an answer, as a rule."""
 QUIET_GAPS: Final = 6
+STREAM_QUIETS: Final = 4
+"""So much longer must it be quiet where connections of a pool stream: a client that is busy pauses, too, and goes on."""
 QUIET_LATE_SECONDS_MAX: Final = 0.005
 """An event loop that looks later than this was busy, and has not heard what came meanwhile: that was no silence."""
 SENDERS_MAX: Final = 256
@@ -175,7 +177,9 @@ class EarlyFlush:
         if self._all_wait(now):
             return AT_ONCE
         # Who has just been answered is given time to send again.
-        quiet_seconds = max(QUIET_SECONDS_MIN, QUIET_GAPS * self._gap)
+        quiet_seconds = max(QUIET_SECONDS_MIN, QUIET_GAPS * self._gap) * (
+            STREAM_QUIETS if now < self._streams_until else 1
+        )
         quiet_at = max(self._arrived, self._ended_at) + quiet_seconds
         if now > quiet_at + QUIET_LATE_SECONDS_MAX:
             self._ended_at, quiet_at = now, now + quiet_seconds

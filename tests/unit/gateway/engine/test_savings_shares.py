@@ -200,6 +200,28 @@ async def _sent_by(gateway: Gateway, topic: OpenTopic, connection: str) -> None:
     await gateway.append(topic, [b"x"])
 
 
+def test_a_pool_that_pauses_for_a_moment_still_streams() -> None:
+    """400 requests a second by a client whose loop stands still for 40 ms now and then: as many flushes as by the timer."""
+
+    async def main() -> list[float]:
+        queue, loop = Queue(), asyncio.get_running_loop()
+        free: list[str] = []
+
+        async def request(number: int) -> None:
+            connection = free.pop() if free else str(number)
+            await queue.commits.submit(ITEM, 1, connection).settled
+            free.append(connection)
+
+        requests: list[asyncio.Task[None]] = []
+        while loop.time() < 30:
+            requests.append(asyncio.create_task(request(len(requests))))
+            await asyncio.sleep(0.04 if len(requests) % 60 == 0 else 0.0025)
+        await asyncio.gather(*requests)
+        return queue.flushes
+
+    assert sum(10 <= began < 30 for began in run_virtually(main())) <= 1.1 * 20 / FLUSH_SECONDS
+
+
 @pytest.mark.parametrize(("most", "wait"), [(0.0, FLUSH_SECONDS), (366 * DAY, 0.0)])
 def test_the_most_that_is_saved_may_be_nothing_or_a_year(most: float, wait: float) -> None:
     """Nothing: each flush waits for its timer. A year: none does."""
