@@ -47,6 +47,8 @@ class Session:
 
     address: str
     caller: Caller | None
+    still_there: Callable[[], Awaitable[None]]
+    """Raises where the client has gone: it may be asking elsewhere."""
     software: str = ""
     """What the client's library calls itself (KIP-511); empty where it does not say."""
     counted: CountedConnection = field(default_factory=CountedConnection)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Annotated, Final, Literal, Self
 
 import msgspec
@@ -269,18 +270,21 @@ class Lag(TypedDict):
 async def commit_offsets(request: Request, group: fields.GroupPath, wanted: OffsetsToCommit) -> ASGIApp:
     """Commit offsets, all or none. While the group has members, `member_id` and `generation` are needed."""
     require(request, "Read", "topic", *(one.topic for one in wanted.offsets))
-    groups = engine_of(request).groups
+    groups, epoch = engine_of(request).groups, None
     if wanted.member_id is not None:
         # The coordinator's memory is asked too: it knows of acknowledgements that the table does not have yet.
-        await groups.existing(group)
+        epoch = (await groups.existing(group)).row.epoch
         await check_member(request, group, wanted.member_id)
-    await still_connected(request)
     # A member's group is known here. What the answer shows is as of the commit in either case.
     known = await groups.committed.now(group) if wanted.member_id is None else groups.committed.as_known(group)
     offsets = wanted.next_offsets()
     size_bytes = _text_bytes(known.offsets.values()) + _text_bytes(offsets)
     with await room_for_answer(request, size_bytes) as room:
-        rows = await groups.committed.put(known, group, offsets, wanted.member_id, wanted.generation)
+        rows = await groups.committed.put(
+            *(known, group, offsets, wanted.member_id, wanted.generation),
+            epoch=epoch,
+            still_there=partial(still_connected, request),
+        )
         shown = _shown(request, rows)
         return await room.json(lambda: _offsets(shown))
 

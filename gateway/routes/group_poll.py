@@ -121,12 +121,11 @@ async def poll(
     """Join, commit, acknowledge and read in one call, for clients that keep no state."""
     negotiate(accepted(request), (JSON,))
     unreadable = partial(standing_of(request).unreadable, group=group)
-    wish = replace(asked.wish(unreadable), filter=query.record_filter)
+    still_there = partial(still_connected, request)
+    wish = replace(asked.wish(unreadable), filter=query.record_filter, still_there=still_there)
     joining = asked.joining(request) if asked.member_id is None else None
     await check_member(request, group, asked.member_id)
     require(request, "Read", "topic", *(one.topic for one in asked.commit or ()))
-    if wish.commit:
-        await still_connected(request)
     work = _polled(answer_memory(request), engine_of(request), group, wish, joining)
     polled = await (work if wish.limits.wait_ms_max == 0 else unless_disconnected(request, work))
     spent.fetched(request, polled.answer)

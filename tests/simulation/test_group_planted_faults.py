@@ -75,8 +75,8 @@ def _ends_sessions_early(self: Session, now_ms: int) -> int:
     return min(_deadline(self, now_ms), self.seen_ms + self.timeout_ms // 2)
 
 
-async def _refuses_what_stands(self: Committed, *arguments: Any) -> Any:
-    await _put(self, *arguments)
+async def _refuses_what_stands(self: Committed, *arguments: Any, **more: Any) -> Any:
+    await _put(self, *arguments, **more)
     raise BackOff("The store does not show the group again.")
 
 

@@ -22,7 +22,7 @@ from gateway.engine.waiting import Wakeup
 from gateway.groups.membership.coordinator import Coordinator
 from gateway.groups.membership.live_group import Heard, LiveGroup
 from gateway.groups.membership.session import Session
-from gateway.groups.offsets.committed import Committed, NextOffset
+from gateway.groups.offsets.committed import Committed, NextOffset, there
 from gateway.groups.offsets.incarnations import Key
 from gateway.memory_budget import Memory
 from log_format.clock import Clock
@@ -54,6 +54,8 @@ class PollWish:
     """Which records are wanted; None: all."""
     unreadable: Callable[[Iterable[str]], Awaitable[Mapping[str, TidelogError]]] = _all_readable
     """Those of these topics that the caller may not read now, with the error that their partitions have."""
+    still_there: Callable[[], Awaitable[None]] = there
+    """See ``Committed.commit``."""
     has_joined: bool = False
     """Whether the member joined by this very call."""
 
@@ -158,7 +160,11 @@ class Polling:
     async def _commit(self, poll: _Poll) -> None:
         wish = poll.wish
         if wish.commit:
-            await self._committed.commit(poll.group.name, wish.commit, wish.member_id, wish.generation)
+            await self._committed.commit(
+                *(poll.group.name, wish.commit, wish.member_id, wish.generation),
+                epoch=poll.group.row.epoch,
+                still_there=wish.still_there,
+            )
             poll.has_changed = True
 
     async def _acknowledge(self, poll: _Poll) -> Heard:

@@ -7,7 +7,7 @@ transaction are pending: a member that is to begin at them waits, and what is on
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Annotated
 
@@ -29,6 +29,10 @@ from log_format.topic.state import TopicState
 
 Topics = Mapping[str, OpenTopic | TidelogError]
 """Topics that were looked at, or why they could not be."""
+
+
+async def there() -> None:
+    """A gateway's own commit has no sender that could go."""
 
 
 class NextOffset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -83,16 +87,21 @@ class Committed:
         *,
         instead_of: Mapping[Key, int | None] | None = None,
         transaction_id: str | None = None,
+        epoch: int | None = None,
+        still_there: Callable[[], Awaitable[None]] = there,
     ) -> Group:
         """Commit all of them or none; returns the group with them. As in Kafka, an offset may lie beyond the end of the log. One
         that is for a former incarnation is not kept: it would not count.
+
+        ``epoch``: see ``decision``. ``still_there`` raises where the sender has gone: it may have committed more elsewhere.
 
         Raises ``RequestRefused`` (``STALE_GENERATION``, ``UNKNOWN_MEMBER``, ``FENCED_MEMBER``, ``UNKNOWN_TOPIC``,
         ``UNKNOWN_PARTITION``), ``BackOff``, ``OutcomeUnknown``.
         """
         decision = await self.decision(
-            name, offsets, member_id, generation, instead_of=instead_of, transaction_id=transaction_id
+            name, offsets, member_id, generation, instead_of=instead_of, transaction_id=transaction_id, epoch=epoch
         )
+        await still_there()
         # The caller asks for the transaction's decision.
         with nullcontext() if transaction_id is None else unasked():
             return await self.decide(decision)
@@ -106,11 +115,18 @@ class Committed:
         *,
         instead_of: Mapping[Key, int | None] | None = None,
         transaction_id: str | None = None,
+        epoch: int | None = None,
         topics: Topics | None = None,
     ) -> CommitOffsets:
-        """What ``commit`` decides; ``topics``: those of ``offsets``, if they were looked at for it. Raises as it does."""
+        """What ``commit`` decides. Raises as it does.
+
+        ``epoch``: in which the request came, if this gateway coordinated the group then. Without it a group is claimed here, and
+        whoever has the decision made looks behind this whether its sender is there. ``topics``: those of ``offsets``, if they
+        were looked at for it.
+        """
         coordinated = transaction_id is None and (member_id is not None or not offsets)
-        epoch = (await self._coordinator.claimed(name)).row.epoch if coordinated else None
+        if epoch is None and coordinated:
+            epoch = (await self._coordinator.claimed(name)).row.epoch
         return CommitOffsets(
             group=name,
             offsets=await self.rows(name, offsets, member_id, generation, topics),
@@ -142,13 +158,17 @@ class Committed:
         offsets: Sequence[NextOffset],
         member_id: str | None,
         generation: int | None,
+        *,
+        epoch: int | None,
+        still_there: Callable[[], Awaitable[None]],
     ) -> list[OffsetRow]:
         """Commit all of them or none; returns all offsets of the group, as ``offsets`` does. Raises as ``commit``.
 
-        ``known``: the group as it was of late; it says which topics are looked at.
+        ``known``: the group as it was of late; it says which topics are looked at. The others: see ``commit``.
         """
         topics = await self._incarnations.looked({topic for topic, _ in known.offsets} | {one.topic for one in offsets})
-        decision = await self.decision(name, offsets, member_id, generation, topics=topics)
+        decision = await self.decision(name, offsets, member_id, generation, epoch=epoch, topics=topics)
+        await still_there()
         group = await self.decide(decision)
         return offsets_after(group, known_ids(topics), decision.offsets)
 

@@ -60,6 +60,8 @@ async def offset_commit(call: KafkaCall, request: Any) -> Answer | Later:
         code = _commit_error(call, request, error)
         entries = [id(one) for topic in request.topics for one in topic.partitions]
         return _commit_answer(call, request, dict.fromkeys(entries, code))
+    coordinated = call.engine.groups.coordinator.known(request.group_id)
+    epoch = None if coordinated is None else coordinated.row.epoch
     asked = await _asked(call, request.topics)
     codes: dict[int, KafkaError] = {}
     try:
@@ -67,13 +69,14 @@ async def offset_commit(call: KafkaCall, request: Any) -> Answer | Later:
         wanted = [one for one in asked if id(one.entry) not in codes]
         if not wanted:  # a claim of the group would be a change already
             return _commit_answer(call, request, codes)
-        decision = await _decision(call, request, wanted)
+        decision = await _decision(call, request, wanted, epoch)
         decision = _of_those_meant(decision, asked, codes)
     except TidelogError as error:
         code = _commit_error(call, request, error)
         return _commit_answer(call, request, {id(one.entry): codes.get(id(one.entry), code) for one in asked})
     if not decision.offsets:
         return _commit_answer(call, request, codes)
+    await call.session.still_there()  # else it may have committed more elsewhere
     deciding = asyncio.ensure_future(_committed(call, request, asked, decision, codes))
     call.session.state[_LAST] = deciding
     return Later(deciding)
@@ -90,7 +93,8 @@ async def _committed(
     return _commit_answer(call, request, {id(one.entry): codes.get(id(one.entry), code) for one in asked})
 
 
-async def _decision(call: KafkaCall, request: Any, asked: Sequence[_Asked]) -> CommitOffsets:
+async def _decision(call: KafkaCall, request: Any, asked: Sequence[_Asked], epoch: int | None) -> CommitOffsets:
+    """``epoch``: in which the request came, if this gateway coordinated the group then."""
     group, member_id = request.group_id, request.member_id or None
     generation = getattr(request, "generation_id_or_member_epoch", -1)
     if generation < 0:
@@ -112,7 +116,11 @@ async def _decision(call: KafkaCall, request: Any, asked: Sequence[_Asked]) -> C
         for one in asked
         if one.topic is not None
     }
-    return await call.engine.groups.committed.decision(group, list(offsets.values()), member_id, generation)
+    if member_id is None:
+        epoch = None
+    return await call.engine.groups.committed.decision(
+        group, list(offsets.values()), member_id, generation, epoch=epoch
+    )
 
 
 def _of_those_meant(decision: CommitOffsets, asked: Sequence[_Asked], codes: dict[int, KafkaError]) -> CommitOffsets:

@@ -128,6 +128,7 @@ class KafkaListener:
         session = Session(
             address=peer[0] if peer else "",
             caller=ANONYMOUS if is_open else None,
+            still_there=frames.go_on,
             rates=Rates(self._gateway.quotas),
             shares=self._remembered.shares.sessions(),
         )

@@ -64,7 +64,7 @@ class Network:
         settled = Signal(self._scheduler)
         answers: list[HttpAnswer] = []
         exchanges: list[Exchange] = []
-        active = self._faults.active
+        active, has_given_up = self._faults.active, False
         share = self._faults.profile.fault / 2 if active else 0.0
         never_arrives = self._rng.random() < share
         answer_is_lost = self._rng.random() < share
@@ -75,6 +75,8 @@ class Network:
                 settled.give_up()
             else:
                 exchanges.append(service.arrive(sent, leave))
+                if has_given_up:
+                    exchanges[0].hang_up()
 
         def leave(answer: HttpAnswer) -> None:
             if not answer_is_lost:
@@ -93,6 +95,7 @@ class Network:
         settled.wait()
         if not answers:
             self._count("never arrives" if never_arrives else "answer lost" if answer_is_lost else "no answer in time")
+            has_given_up = True  # what has not arrived by now arrives with that
             for exchange in exchanges:
                 exchange.hang_up()
             return Lost.NO_ANSWER

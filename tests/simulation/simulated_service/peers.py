@@ -95,7 +95,7 @@ class Connection:
         self._answered = asyncio.Event()
         self._answer: HttpAnswer | None = None
         self._exchange: Exchange | None = None
-        self._is_read = False
+        self._is_read = self._is_closed = False
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
 
@@ -109,6 +109,8 @@ class Connection:
         def arrive() -> None:
             if self._peer.machine.alive and not never_arrives:
                 self._exchange = self._peer.arrive(sent, leave)
+                if self._is_closed:
+                    self._exchange.hang_up()
             else:
                 self._receive(None)
 
@@ -141,7 +143,8 @@ class Connection:
         return self._answer.body
 
     def close(self) -> None:
-        """The peer sees its client go away."""
+        """The peer sees its client go away, behind the request."""
+        self._is_closed = True
         if self._exchange is not None and not self._is_read:
             self._exchange.hang_up()
 

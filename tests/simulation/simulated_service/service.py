@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 from unittest import mock
 
@@ -75,11 +75,17 @@ class HttpAnswer:
     body: bytes
 
 
-@dataclass(slots=True, eq=False)
 class Exchange:
-    """A request that has arrived: ``hang_up`` tells the application that its client is gone."""
+    """A request that has arrived."""
 
-    hang_up: Callable[[], None] = field(default=lambda: None)
+    def __init__(self, loop: SimulatedLoop) -> None:
+        self.gone = asyncio.Event()
+        self._loop = loop
+
+    def hang_up(self) -> None:
+        """Tell the application that the client is gone; one that stands still hears it behind the request."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.gone.set)
 
 
 class Service:
@@ -212,7 +218,7 @@ class Service:
 
     def arrive(self, request: HttpRequest, on_answer: Callable[[HttpAnswer], None]) -> Exchange:
         """Hand a request over. ``on_answer`` is called when the whole answer has left, if ever."""
-        exchange = Exchange()
+        exchange = Exchange(self.loop)
 
         def begin() -> None:
             if self._ready:
@@ -236,15 +242,13 @@ class Service:
         self.loop.call_soon_threadsafe(begin)
 
     async def _serve(self, request: HttpRequest, exchange: Exchange, on_answer: Callable[[HttpAnswer], None]) -> None:
-        gone = asyncio.Event()
-        exchange.hang_up = lambda: None if self.loop.is_closed() else _ignore(self.loop.call_soon_threadsafe(gone.set))
         answer = HttpAnswer(0, {}, b"")
         body = [{"type": "http.request", "body": request.body, "more_body": False}]
 
         async def receive() -> _Message:
             if body:
                 return body.pop()
-            await gone.wait()
+            await exchange.gone.wait()
             return {"type": "http.disconnect"}
 
         async def send(message: _Message) -> None:
@@ -288,10 +292,6 @@ class Service:
 def _seen(task: Any) -> None:
     if not task.cancelled():
         task.exception()
-
-
-def _ignore(_handle: object) -> None:
-    return None
 
 
 def _as_store(client: Client) -> ObjectStore:
