@@ -11,17 +11,21 @@ import pytest
 
 from gateway.engine.fetch_answer import FetchFrom
 from gateway.engine.shared_commits import SharedCommits
+from gateway.groups.calls import beside_others
+from gateway.groups.classic import handing_over
+from gateway.groups.classic.consumer_protocol import assignment_of
+from gateway.groups.classic.group import ClassicGroup
 from gateway.groups.membership.live_group import LiveGroup
 from gateway.groups.membership.session import Session
 from gateway.groups.offsets.committed import Committed
 from log_format.errors import BackOff
 from log_format.groups.changes import CommitOffsets
 from log_format.groups.holdings import Holdings
-from log_format.groups.row import GroupChanges
+from log_format.groups.row import GroupChanges, GroupRow
 from log_format.groups.state import GroupsState, snapshot
 from tests.simulation.simulated.faults import Profile
 from tests.simulation.simulated.seeds import shows
-from tests.simulation.simulated_groups.world import FAULTY, PASSING, RENEWED, RENEWED_FAULTY, simulate_groups
+from tests.simulation.simulated_groups.world import FAULTY, HASTY, PASSING, RENEWED, simulate_groups
 from tests.simulation.simulated_service.service import Code
 
 SEEDS_MAX = 150
@@ -96,6 +100,19 @@ async def _drops_no_position(*_: Any) -> None:
     """Keeps what a poll says, whichever topic it belongs to."""
 
 
+def _hands_over_nothing(group: ClassicGroup) -> GroupRow:
+    row = _row_to_hand_over(group)
+    return msgspec.structs.replace(
+        row, members=tuple(msgspec.structs.replace(member, target={}) for member in row.members)
+    )
+
+
+def _tells_what_is_to_be_theirs(group: LiveGroup, member_id: str, *more: Any) -> bytes:
+    _sync(group, member_id, *more)
+    return assignment_of(group.member(member_id).target)
+
+
+_row_to_hand_over, _sync = handing_over.row_to_hand_over, beside_others.sync
 _begin, _rows = LiveGroup.__init__, Committed.rows
 _commit, _put = Committed.commit, Committed.put
 _decide, _deadline = SharedCommits.decide, Session.deadline_ms
@@ -157,20 +174,28 @@ PLANTED: dict[str, Planted] = {
         RENEWED, (("gateway.groups.offsets.incarnations.of_ids", _counts_those_of_the_topic_before),)
     ),
     "commits offsets for whatever has the name": Planted(
-        RENEWED_FAULTY,
+        HASTY,
         (("gateway.groups.offsets.committed.Committed.rows", _takes_them_for_whatever_has_the_name),),
-        first_seed=16,
+        first_seed=4,
     ),
     "polls whatever has the name": Planted(
-        RENEWED,
+        HASTY,
         (
             ("gateway.groups.calls.polling.FetchFrom", _reads_whatever_has_the_name),
             ("gateway.groups.calls.polling.Polling._drop_of_others", _drops_no_position),
         ),
-        first_seed=13,
+        first_seed=34,
     ),
     "fetches whatever has the name": Planted(
-        RENEWED, (("gateway.routes.fetch.FetchFrom", _reads_whatever_has_the_name),), first_seed=292
+        HASTY, (("gateway.routes.fetch.FetchFrom", _reads_whatever_has_the_name),), first_seed=4
+    ),
+    "goes over as if classic members read nothing": Planted(
+        RENEWED,
+        (("gateway.groups.classic.handing_over.row_to_hand_over", _hands_over_nothing),),
+        first_seed=17,
+    ),
+    "tells classic members what others read": Planted(
+        RENEWED, (("gateway.groups.calls.beside_others.sync", _tells_what_is_to_be_theirs),), first_seed=57
     ),
 }
 

@@ -55,6 +55,8 @@ PASSING = replace(
 RENEWED = replace(PASSING, name="renewed", recreation=0.5)
 RENEWED_FAULTY = replace(FAULTY, name="renewed, faulty", recreation=0.3)
 """Topics are deleted and made anew under the members."""
+HASTY = replace(RENEWED, name="hasty", think_ms_max=300, recreation=0.9, turns=20)
+"""So fast that members commit for a topic that is gone before they are told."""
 PROFILES = {CALM: 1, FAULTY: 3, STORMY: 2, PASSING: 3, HOSTILE: 1, RENEWED: 2, RENEWED_FAULTY: 2}
 
 
