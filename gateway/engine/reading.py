@@ -251,6 +251,7 @@ class Reading:
             return topic.state.manifest.find(partition, offset)
 
         piece, _ = await self._from_segment(topic, state, located, read, find_again)
+        _check_dense(topic, state, partition, piece)
         self._from_store.inc(piece.table.num_rows)
         while fits := self._take_from_piece(piece, found, limits):
             if found.is_full or found.next_offset >= piece.end_offset:
@@ -308,6 +309,19 @@ def _check_not_deleted(topic: OpenTopic, state: TopicState, partition: int, offs
     log_start = newest.log_start(partition)
     if offset < log_start:
         raise OffsetOutOfRange(topic.name, partition, offset, log_start, newest.high_watermark(partition))
+
+
+def _check_dense(topic: OpenTopic, state: TopicState, partition: int, piece: Piece) -> None:
+    """Raise ``CorruptData`` where a run lacks records that nothing removed; as ``_check_not_deleted`` where some are missing."""
+    if len(piece.offsets) == piece.end_offset - piece.start_offset:
+        return
+    _check_not_deleted(topic, state, partition, piece.start_offset)
+    offset = max(piece.start_offset, int(topic.state.keys_compacted[partition]))
+    there = piece.offsets[piece.row_of(offset) :]
+    missing = np.flatnonzero(there != offset + np.arange(len(there)))
+    first = int(missing[0]) if len(missing) else len(there)
+    end = int(there[first]) if first < len(there) else piece.end_offset
+    topic.state.check_gap(partition, offset + first, end)
 
 
 def _first_from(records: pa.Table, start: int, timestamp_ms: int) -> int | None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import random
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from gateway.engine.fetch_answer import Fetched, FetchFrom
 from gateway.engine.read_records import ReadLimits
 from log_format import layout
 from log_format.errors import BackOff, CorruptData, ErrorCode, OffsetOutOfRange, UnsupportedTable
+from log_format.segments.reader import SegmentReader
 from tests.support.engine import Gateway, batch_of, make_gateway, offsets_of, values_of
 from tests.support.faulty_store import Gate
 
@@ -258,3 +262,22 @@ async def test_a_hole_that_nobody_made_is_not_passed_over(gateway: Gateway) -> N
         with pytest.raises(CorruptData, match=rf"no records at offsets \[{offset}, "):
             await gateway.fetch(offset)
     assert values_of(await gateway.fetch(0)) == [b"a"]
+
+
+@pytest.mark.parametrize(("lost", "named"), [([0, 1, 2], 0), ([1], 1), ([0, 1], 0)])
+async def test_a_run_without_some_of_its_records_is_not_passed_over(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, lost: list[int], named: int
+) -> None:
+    """A segment that gives no record at an offset, against the log, ends the read there: the reader is told."""
+    topic = await gateway.topic(flush_ms=0)
+    await gateway.append(topic, [b"a", b"b", b"c"])
+    gateway.forget_tail()
+    read = SegmentReader.read
+
+    def without(*arguments: Any, **limits: Any) -> pa.Table:
+        records = read(*arguments, **limits)
+        return records.filter(pc.invert(pc.is_in(records.column("offset"), pa.array(lost, pa.int64()))))
+
+    monkeypatch.setattr(SegmentReader, "read", without)
+    with pytest.raises(CorruptData, match=rf"no records at offsets \[{named}, "):
+        await gateway.fetch(0)
