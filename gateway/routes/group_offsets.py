@@ -278,13 +278,9 @@ async def commit_offsets(request: Request, group: fields.GroupPath, wanted: Offs
     # A member's group is known here. What the answer shows is as of the commit in either case.
     known = await groups.committed.now(group) if wanted.member_id is None else groups.committed.as_known(group)
     offsets = wanted.next_offsets()
-    size_bytes = _text_bytes(known.offsets.values()) + _text_bytes(offsets)
-    with await room_for_answer(request, size_bytes) as room:
-        rows = await groups.committed.put(
-            *(known, group, offsets, wanted.member_id, wanted.generation),
-            epoch=epoch,
-            still_there=partial(still_connected, request),
-        )
+    with await room_for_answer(request, _text_bytes(known.offsets.values()) + _text_bytes(offsets)) as room:
+        member, still_there = (wanted.member_id, wanted.generation), partial(still_connected, request)
+        rows = await groups.committed.put(known, group, offsets, *member, epoch=epoch, still_there=still_there)
         shown = _shown(request, rows)
         return await room.json(lambda: _offsets(shown))
 
