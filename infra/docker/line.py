@@ -6,7 +6,8 @@ Python, and ``stand-ins/`` has what takes the place of MinIO's, nginx's and Prom
 
 Then: images from the Dockerfiles as they are, ``up --wait``, records through the proxy and back, the pipeline's result, rounds of
 maintenance, Prometheus' targets. Under load a gateway is stopped and comes back at another address, the other one is killed, and
-one is ended by the kernel for want of memory: no request may fail. At the end all services stop, with success. ``--built`` takes
+one is ended by the kernel for want of memory: no request may fail. Then all services stop, with success, and gateways come up
+with ``auth.yaml`` and with ``kafka.yaml``. ``--built`` takes
 images that an earlier run has left. DIRECTORY keeps them: some 8 GB, a quarter of an hour for the first run.
 """
 # ruff: noqa: INP001, S603, S607, T201 - a program of its own that runs programs of the system
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -26,6 +28,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import confluent_kafka
 import urllib3
 
 from tidelog import Admin, Consumer, Producer, TidelogError
@@ -52,6 +55,7 @@ class Docker:
         self.directory = directory
         self.environment = {**os.environ, "DOCKER_BUILDKIT": "1"}
         self.report: dict[str, Any] = {}
+        self.overlay: tuple[Path, ...] = ()
         self._began = time.monotonic()
 
     def say(self, what: str, **found: Any) -> None:
@@ -71,7 +75,7 @@ class Docker:
 
     def compose(self, *arguments: str, check: bool = True) -> str:
         """The output of a command of compose, over the line's services."""
-        files = (ROOT / "infra/local/compose.yaml", STAND_INS / "compose.yaml")
+        files = (ROOT / "infra/local/compose.yaml", *self.overlay, STAND_INS / "compose.yaml")
         return self.call(
             "compose", *(word for file in files for word in ("--file", str(file))), *arguments, check=check
         )
@@ -99,13 +103,12 @@ class Docker:
 @contextmanager
 def engine(docker: Docker) -> Iterator[None]:
     """The engine that answers; else one of this program's own, with its data below the directory."""
-    plugins = docker.directory / "config"
     if docker.call("version", check=False):
         docker.say("an engine answers", engine="found")
         yield
         return
     directory = docker.directory
-    docker.environment |= {"DOCKER_HOST": f"unix://{directory}/docker.sock", "DOCKER_CONFIG": str(plugins)}
+    docker.environment["DOCKER_HOST"] = f"unix://{directory}/docker.sock"
     command = ["dockerd", "--data-root", str(directory / "data"), "--exec-root", str(directory / "exec")]
     command += ["--host", docker.environment["DOCKER_HOST"], "--pidfile", str(directory / "pid")]
     with (directory / "dockerd.log").open("wb") as log:
@@ -117,15 +120,20 @@ def engine(docker: Docker) -> Iterator[None]:
         if daemon.poll() is not None:
             raise SystemExit(f"dockerd ended: see {directory}/dockerd.log")
         docker.report["engine"] = "started"
-        if not docker.call("compose", "version", check=False):
-            subprocess.run(
-                ["sh", str(ROOT / "scripts/compose_plugin.sh"), str(plugins)], check=True, timeout=SECONDS_MAX
-            )
-            docker.say("compose was built")
         yield
     finally:
         daemon.terminate()
         daemon.wait(60)
+
+
+def plugin(docker: Docker) -> None:
+    """Compose, where Docker's command line lacks it: built by Go, below the directory."""
+    if not docker.call("compose", "version", check=False):
+        docker.environment["DOCKER_CONFIG"] = str(docker.directory / "config")
+    if not docker.call("compose", "version", check=False):
+        command = ["sh", str(ROOT / "scripts/compose_plugin.sh"), docker.environment["DOCKER_CONFIG"]]
+        subprocess.run(command, check=True, timeout=SECONDS_MAX)
+        docker.say("compose was built")
 
 
 def build(docker: Docker) -> None:
@@ -249,12 +257,46 @@ def misfortune(docker: Docker) -> None:
         docker.until("a gateway ran out of memory, and is back", lambda: again("gateway-2", starts))
 
 
+def _acknowledged(port: int) -> list[Any]:
+    """The errors, None for none, of one record that a Kafka client sends to a gateway's port."""
+    told: list[Any] = []
+
+    def note(error: Any, message: Any) -> None:
+        del message
+        told.append(error)
+
+    kafka = confluent_kafka.Producer({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0})
+    kafka.produce("flights", b"{}", on_delivery=note)
+    kafka.flush(60)
+    return told
+
+
+def overlays(docker: Docker) -> None:
+    """The gateways with rights, and with a listener for Kafka's clients: no request without a token; records by each broker."""
+    token = f"tl_bootstrap_{secrets.token_urlsafe(32)}"
+    docker.environment |= {"BOOTSTRAP_TOKEN": token, "CLUSTER_KEY": secrets.token_hex(32)}
+    for name in ("auth", "kafka"):
+        docker.overlay = (ROOT / f"infra/local/{name}.yaml",)
+        docker.compose("up", "--no-build", "--wait", "--wait-timeout", str(WAIT_SECONDS_MAX), "example-topic")
+        if name == "auth":
+            assert _http.request("GET", f"{URL}/v1/topics").status == 401, "it was let in without a token"
+            with Admin(URL, token=token) as admin:
+                assert "flights" in [topic.name for topic in admin.list_topics()]
+        else:
+            for port in (9092, 9093):
+                assert _acknowledged(port) == [None], port
+        docker.compose("down", "--volumes", "--timeout", "60")
+        docker.say(f"{name}.yaml: well", **{name: True})
+    docker.overlay = ()
+
+
 def main(directory: Path, *, built: bool) -> dict[str, Any]:
     """What was found; raises SystemExit when something does not work."""
     directory.mkdir(parents=True, exist_ok=True)
     docker = Docker(directory)
     with ExitStack() as ends:
         ends.enter_context(engine(docker))
+        plugin(docker)
         if not built:
             build(docker)
         weigh(docker)
@@ -268,6 +310,8 @@ def main(directory: Path, *, built: bool) -> dict[str, Any]:
         docker.say(f"stopped: {codes}", ended_with=codes)
         if any(codes.values()):
             raise SystemExit(f"not all ended well: {codes}\n{docker.compose('logs', '--tail', '8')[-4000:]}")
+        docker.compose("down", "--volumes")
+        overlays(docker)
     return docker.report
 
 
