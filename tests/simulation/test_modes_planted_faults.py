@@ -160,7 +160,7 @@ _ENGINE = "gateway.engine"
 
 PLANTED: dict[str, Planted] = {
     "changes what is open": Planted(f"{_ENGINE}.open_journal.OpenJournal.say", _closes_nothing, first_seed=2),
-    "leaves without a drain": Planted(f"{_ENGINE}.moving.Moving.drain_whole", _drains_nothing, first_seed=10),
+    "leaves without a drain": Planted(f"{_ENGINE}.moving.Moving.drain_whole", _drains_nothing, first_seed=18),
     "says that it drained": Planted("log_format.journal.drain.Drain.propose", _says_it_drained),
     "shows the table alone": Planted(f"{_ENGINE}.open_topic.OpenTopic.state", property(_sees_the_table_alone)),
     "looks at the table alone": Planted(
@@ -176,7 +176,7 @@ PLANTED: dict[str, Planted] = {
         "log_format.journal.drain.Drain._applied", _drains_no_transactions, FAULTY, first_seed=155
     ),
     "drains no producers": Planted("log_format.journal.drain.Drain._stamped", _drains_no_producers, first_seed=24),
-    "overtakes never": Planted(f"{_ENGINE}.moving.Moving._overtake", _overtakes_never, FAULTY, first_seed=8),
+    "overtakes never": Planted(f"{_ENGINE}.moving.Moving._overtake", _overtakes_never, FAULTY, first_seed=42),
     "begins at number one": Planted(f"{_ENGINE}.moving.Moving._new_place", _begins_at_one, DOZING, first_seed=401),
     "releases what is closed": Planted(
         "gateway.journals.upkeep.JournalUpkeep._release", _releases_the_closed, DOZING, first_seed=159
