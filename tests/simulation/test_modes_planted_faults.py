@@ -177,7 +177,7 @@ PLANTED: dict[str, Planted] = {
     ),
     "drains no producers": Planted("log_format.journal.drain.Drain._stamped", _drains_no_producers, first_seed=24),
     "overtakes never": Planted(f"{_ENGINE}.moving.Moving._overtake", _overtakes_never, FAULTY, first_seed=42),
-    "begins at number one": Planted(f"{_ENGINE}.moving.Moving._new_place", _begins_at_one, DOZING, first_seed=401),
+    "begins at number one": Planted(f"{_ENGINE}.moving.Moving._new_place", _begins_at_one, DOZING, first_seed=1143),
     "releases what is closed": Planted(
         "gateway.journals.upkeep.JournalUpkeep._release", _releases_the_closed, DOZING, first_seed=159
     ),
