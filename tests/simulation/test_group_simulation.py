@@ -13,7 +13,7 @@ from tests.simulation.simulated.seeds import Seeds, unseen
 from tests.simulation.simulated_groups.world import PROFILES, simulate_groups
 
 SEEDS = Seeds("GROUP", 10, at_once=2)
-EVENTFUL_SEEDS = range(12)
+EVENTFUL_SEEDS = range(13, 25)
 """Of each profile, at most; in the first much happens."""
 
 

@@ -71,8 +71,8 @@ class KafkaJudge(Judge):
         self.told[f"offset read by {door}"] += 1
         offset, incarnation = self._offset.get(key, (None, None))
         incarnations = self._incarnations(key, started_ms, now_ms)
-        if found is None and offset is not None and incarnations != {incarnation}:
-            return
+        if found is None and offset is not None and (incarnation is None or incarnations != {incarnation}):
+            return  # it may have been for an incarnation that is no more
         meant = incarnation if found == offset else self._meant.get((key, found or 0))
         if found is not None and meant is not None and meant not in incarnations:
             raise Violation(f"{door} told {found} of {key} for {incarnations}, it was committed for {meant}")

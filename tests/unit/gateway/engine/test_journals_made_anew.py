@@ -1,4 +1,4 @@
-"""One gateway re-creates a topic at a journal while another changes it: the change is for the topic that it closed."""
+"""One gateway re-creates a topic at a journal while another changes it: the change is for the topic that was there, and ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from log_format.errors import RequestRefused, UnknownTopic
+from log_format.errors import UnknownTopic
 from log_format.stores.memory import MemoryStore
 from tests.support.engine import make_gateway, values_of
 from tests.support.faulty_store import Gate
@@ -15,8 +15,8 @@ from tests.support.faulty_store import Gate
 SHARED: dict[str, Any] = {"commit_mode": "shared", "flush_ms": 5}
 
 
-async def test_a_delete_that_meets_the_next_topic_closes_that_one_too() -> None:
-    """Both topics are at the journal under the same number. What comes after the delete is acknowledged is not appended."""
+async def test_a_delete_that_meets_the_next_topic_spares_it() -> None:
+    """Both topics are at the journal under the same number. The delete is refused, and the next topic takes records."""
     objects = MemoryStore()
     one, other = make_gateway(objects=objects), make_gateway(objects=objects)
     await one.append(await one.topic("t", **SHARED), [b"old"])
@@ -28,13 +28,14 @@ async def test_a_delete_that_meets_the_next_topic_closes_that_one_too() -> None:
         new = await one.topic("t", **SHARED)
         assert new.log.state.attachment is not None
         assert new.log.state.attachment.number == 1
-    await deleted
     with pytest.raises(UnknownTopic):
-        await one.append(new, [b"late"])
+        await deleted
+    await one.append(new, [b"new"])
+    assert values_of(await one.fetch()) == [b"new"]
 
 
-async def test_an_alteration_that_meets_the_next_topic_holds_for_its_records() -> None:
-    """A request that is acknowledged behind it obeys it."""
+async def test_an_alteration_that_meets_the_next_topic_leaves_it_as_it_was_made() -> None:
+    """It is refused, and a record that it would forbid is taken."""
     objects = MemoryStore()
     one, other = make_gateway(objects=objects), make_gateway(objects=objects)
     await one.append(await one.topic("t", **SHARED), [b"old"])
@@ -44,8 +45,7 @@ async def test_an_alteration_that_meets_the_next_topic_holds_for_its_records() -
         await gate.wait_until_reached()
         await one.engine.administration.delete("t")
         new = await one.topic("t", **SHARED)
-    await altered
-    await one.append(new, [b"short"])
-    with pytest.raises(RequestRefused):
-        await one.append(new, [b"x" * 100])
-    assert values_of(await one.fetch()) == [b"short"]
+    with pytest.raises(UnknownTopic):
+        await altered
+    await one.append(new, [b"x" * 100])
+    assert values_of(await one.fetch()) == [b"x" * 100]
