@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -135,13 +134,6 @@ def _appends_wherever_it_is(self: Append, state: TopicState, *rest: Any, **more:
     return _judge_own(self, replace(state, attachment=None), *rest, **more)
 
 
-def _drains_into_whatever_has_the_name(self: Drain, state: TopicState, now_ms: int) -> Proposal[bool]:
-    """Takes a topic made anew at the journal for the one whose records these are."""
-    if state.topic_id is not None:
-        self._topic = msgspec.structs.replace(self._topic, topic_id=state.topic_id)
-    return _propose_drain(self, state, now_ms)
-
-
 def _reads_whatever_has_the_name(**arguments: Any) -> FetchFrom:
     return FetchFrom(**{**arguments, "topic_id": None})
 
@@ -182,9 +174,6 @@ PLANTED: dict[str, Planted] = {
         "gateway.journals.upkeep.JournalUpkeep._release", _releases_the_closed, DOZING, first_seed=159
     ),
     "keeps the number": Planted("log_format.topic.attachment.Attachment.following", _keeps_the_number, first_seed=0),
-    "drains into whatever has the name": Planted(
-        "log_format.journal.drain.Drain.propose", _drains_into_whatever_has_the_name, RENEWED, first_seed=63
-    ),
     "fetches whatever has the name": Planted(
         "gateway.routes.fetch.FetchFrom", _reads_whatever_has_the_name, RENEWED, first_seed=9
     ),

@@ -292,6 +292,17 @@ def test_a_drain_by_an_older_state_looks_again(bench: JournalBench) -> None:
     assert bench.committer(old).commit(drain).state.next_offsets.tolist() == [1, 0, 0, 0, 1]
 
 
+def test_a_drain_is_for_the_topic_whose_records_these_are(bench: JournalBench) -> None:
+    """Not for one that was made anew under its name, at the same place."""
+    a = bench.topic("a")
+    journal = bench.journal()
+    bench.append(journal, (a, [b"0"], 0))
+    topic = replace(journal.state.topics.by_id["a-id"], topic_id="former")
+    table = placed_records(batch_of("x", [b"0"]).records, 0, 0)
+    proposal = Drain(topic, table, topic.next_offsets, bench.new_id).propose(a, EPOCH_MS)
+    assert (proposal.result, list(proposal.actions)) == (False, [])
+
+
 def test_empty_requests_alone_are_drained(bench: JournalBench) -> None:
     """Without a record there is no segment: the commit itself has their tag."""
     a = bench.topic("a")
