@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from math import inf
 from typing import Any, Final, TypeVar
 
 from gateway.engine.bounds import FLUSH_BYTES_CAP
@@ -139,7 +138,7 @@ class Filing:
                     del self._groups[key]
             left = [one.early.saved_seconds(now) for (name, _), (one, _) in self._groups.items() if name == topic]
             schedule = _Schedule(
-                EarlyFlush.opened("delayed", label, self._access, lambda: min(*left, self._rested_seconds(), inf))
+                EarlyFlush.opened("delayed", label, self._access, lambda: min([*left, self._rested_seconds()]))
             )
             made: GroupCommit[DelayedRecords, Filed] = GroupCommit(
                 partial(self._commit, topic, topic_id), schedule=schedule, label=label, waiting_max=WAITING_MAX

@@ -7,8 +7,8 @@ Python, and ``stand-ins/`` has what takes the place of MinIO's, nginx's and Prom
 Then: images from the Dockerfiles as they are, ``up --wait``, records through the proxy and back, the pipeline's result, rounds of
 maintenance, Prometheus' targets. Under load a gateway is stopped and comes back at another address, the other one is killed, and
 one is ended by the kernel for want of memory: no request may fail. Then all services stop, with success, and gateways come up
-with ``auth.yaml`` and with ``kafka.yaml``. ``--built`` takes
-images that an earlier run has left. DIRECTORY keeps them: some 8 GB, a quarter of an hour for the first run.
+with ``auth.yaml`` and with ``kafka.yaml``. ``--built`` takes images that an earlier run has left. DIRECTORY keeps them: some
+8 GB, a quarter of an hour for the first run.
 """
 # ruff: noqa: INP001, S603, S607, T201 - a program of its own that runs programs of the system
 

@@ -109,9 +109,8 @@ def _table(heads: Sequence[BatchHead], batches: Sequence[bytes | memoryview], no
     header_counts, at = varints.read(data, at)
     headers = _headers(data, header_counts, at, ends, bytes_max)
     columns = _gathered(data, (keys, values))
-    times = np.repeat([head.first_timestamp for head in heads], counts) + deltas
-    if any(head.first_timestamp == NO_TIMESTAMP for head in heads):
-        times[np.repeat([head.first_timestamp == NO_TIMESTAMP for head in heads], counts)] = now_ms
+    first_times = np.repeat([head.first_timestamp for head in heads], counts)
+    times = np.where(first_times == NO_TIMESTAMP, now_ms, first_times + deltas)
     return pa.Table.from_arrays([_timestamps(times), *columns, headers], schema=BATCH_SCHEMA)
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import ssl
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.certificate_authority import Authority
+from tests.support.listener import Listener
 from tidelog import Admin
 from tidelog.errors import GatewayUnreachable
 
@@ -31,30 +30,15 @@ class CertificateServer:
         self._context.load_cert_chain(*authority.issue())
         self._context.load_verify_locations(authority.ca_file)
         self._context.verify_mode = ssl.CERT_REQUIRED
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"https://127.0.0.1:{self._listener.getsockname()[1]}"
-        self._thread = threading.Thread(target=self._serve)
-        self._thread.start()
+        self._listener = Listener(self._answer)
+        self.url = f"https://127.0.0.1:{self._listener.port}"
+        self.end = self._listener.end
 
-    def _serve(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            with (
-                connection,
-                contextlib.suppress(OSError),
-                self._context.wrap_socket(connection, server_side=True) as tls,
-            ):
-                if tls.recv(65536):
-                    self.serials.append(str((tls.getpeercert() or {})["serialNumber"]))
-                    tls.sendall(ANSWER)
-
-    def end(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self._thread.join()
+    def _answer(self, connection: socket.socket) -> None:
+        with self._context.wrap_socket(connection, server_side=True) as tls:
+            if tls.recv(65536):
+                self.serials.append(str((tls.getpeercert() or {})["serialNumber"]))
+                tls.sendall(ANSWER)
 
 
 @pytest.fixture

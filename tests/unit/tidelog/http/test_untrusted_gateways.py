@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import ssl
-import threading
 import time
 from collections.abc import Iterator
 
@@ -13,54 +11,43 @@ import pytest
 
 from tests.support.certificate_authority import Authority
 from tests.support.fake_gateway import FakeGateway
+from tests.support.listener import Listener
 from tidelog import Admin
 from tidelog.errors import GatewayUnreachable
 
 PATIENT_MS = 60_000
 
 
-class Listener:
+class UntrustedGateway:
     """Takes connections: with a certificate that nobody trusts, or without TLS."""
 
     def __init__(self, context: ssl.SSLContext | None) -> None:
         self._context = context
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"https://127.0.0.1:{self._listener.getsockname()[1]}"
-        self._thread = threading.Thread(target=self._serve)
-        self._thread.start()
+        self._listener = Listener(self._answer)
+        self.url = f"https://127.0.0.1:{self._listener.port}"
+        self.end = self._listener.end
 
-    def _serve(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            with connection, contextlib.suppress(OSError):
-                if self._context is None:
-                    connection.recv(1024)
-                    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-                else:
-                    with self._context.wrap_socket(connection, server_side=True) as tls:
-                        tls.recv(1)
-
-    def end(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self._thread.join()
+    def _answer(self, connection: socket.socket) -> None:
+        if self._context is None:
+            connection.recv(1024)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        else:
+            with self._context.wrap_socket(connection, server_side=True) as tls:
+                tls.recv(1)
 
 
 @pytest.fixture(params=["untrusted", "no TLS"])
-def listener(authority: Authority, request: pytest.FixtureRequest) -> Iterator[Listener]:
+def listener(authority: Authority, request: pytest.FixtureRequest) -> Iterator[UntrustedGateway]:
     context = None
     if request.param == "untrusted":
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*authority.issue())
-    started = Listener(context)
+    started = UntrustedGateway(context)
     yield started
     started.end()
 
 
-def test_it_is_told_at_once(listener: Listener) -> None:
+def test_it_is_told_at_once(listener: UntrustedGateway) -> None:
     """Waiting does not help: the caller hears of it long before the end of its patience, and that another try says the same."""
     began_s = time.monotonic()
     with Admin(listener.url, timeout_ms=PATIENT_MS) as admin, pytest.raises(GatewayUnreachable) as told:
@@ -69,7 +56,7 @@ def test_it_is_told_at_once(listener: Listener) -> None:
     assert time.monotonic() - began_s < PATIENT_MS / 4000
 
 
-def test_another_address_serves(listener: Listener, gateway: FakeGateway) -> None:
+def test_another_address_serves(listener: UntrustedGateway, gateway: FakeGateway) -> None:
     """One address of several is no reason to give up."""
     with Admin([listener.url, gateway.url], timeout_ms=PATIENT_MS) as admin:
         for _ in range(4):
