@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from gateway.engine.appending import Appending, PendingBatch
 from gateway.engine.bounds import PARTITION_STATE_BYTES, TOPIC_BYTES
@@ -41,6 +41,17 @@ _log = logging.getLogger("gateway.topic")
 
 _LOOKS_MAX = 10
 """Rounds of looking at a topic and its journal until both agree."""
+
+
+class _View(NamedTuple):
+    """A topic at a journal as readers see it."""
+
+    own: TopicState
+    """The table's state."""
+    known: JournalTopic | int
+    """What the journal knows of the topic, or the number under which the journal closed it."""
+    state: TopicState
+    """Both as one state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +98,7 @@ class OpenTopic(OpenTable[TopicState]):
         self.appending = Appending(self, parts.access, parts.journals)
         self._sequencing: Sequencing | None = None
         self._writer: Writer | None = None
-        self._view: tuple[TopicState, JournalTopic | int, TopicState] | None = None
+        self._view: _View | None = None
         self._parts = parts
         self._polling: asyncio.Task[None] | None = None
         self._turn = -1
@@ -160,9 +171,9 @@ class OpenTopic(OpenTable[TopicState]):
             return self._viewed()
         except AheadOfTable:  # the next look at the table brings them together
             own, view = self.log.state, self._view
-            if view is None or view[0].topic_id != own.topic_id:
+            if view is None or view.own.topic_id != own.topic_id:
                 return own
-            return view[2] if view[2].next_offsets.sum() >= own.next_offsets.sum() else own
+            return view.state if view.state.next_offsets.sum() >= own.next_offsets.sum() else own
 
     def _viewed(self, at: JournalState | None = None) -> TopicState:
         """``at``: what the journal had before the newest look at the table. Raises ``AheadOfTable``."""
@@ -171,11 +182,11 @@ class OpenTopic(OpenTable[TopicState]):
             return own
         looked, at = at is not None, at or journal.state
         known = at.topic(own.topic_id) or at.topics.closed_number(str(own.topic_id))
-        if self._view is None or self._view[0] is not own or self._view[1] != known:
+        if self._view is None or self._view.own is not own or self._view.known != known:
             if not looked and may_have_left(own, at):
                 raise AheadOfTable
-            self._view = (own, known, view_of(own, at))
-        return self._view[2]
+            self._view = _View(own, known, view_of(own, at))
+        return self._view.state
 
     async def looked_at(self) -> TopicState:
         """As ``fresh``, after a look at the table, whatever the journal says. Raises as ``fresh``."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from kio.schema.errors import ErrorCode as KafkaError
 
-from gateway.kafka.calls.produce_answers import NO_TIME, PRODUCE, lone_answer, partition_answer
+from gateway.kafka.calls.produce_answers import PRODUCE, lone_answer, partition_answer
+from gateway.kafka.calls.produce_stages import Answered, Place
 from gateway.kafka.wire.made import made
 from gateway.kafka.wire.messages import Head, LastHeader, encoded_body, framed, read_request, response_type
 from tests.support.kafka_frames import framed as request_frame
@@ -22,10 +22,10 @@ def test_the_bytes_are_kios(version: int) -> None:
     """In every version, whatever the numbers and the name, the first time and again."""
     for name in ("t", HOSTILE, "é" * 100):
         for base_offset, log_start in ((0, 0), (2**62, 7), (-(2**62), -1), (0x1F2E3D4C5B6A7988, 0x1817161514131211)):
-            partition = partition_answer(3, KafkaError.none, base_offset, NO_TIME, log_start)
-            responses = [{"name": name, "topic_id": TOPIC_ID, "partition_responses": [partition]}]
+            part = Answered(Place(name, TOPIC_ID, 3), base_offset=base_offset, log_start=log_start)
+            responses = [{"name": name, "topic_id": TOPIC_ID, "partition_responses": [partition_answer(part)]}]
             expected = encoded_body(made(response_type(PRODUCE, version), {"responses": responses, "throttle_time": 0}))
-            found = lone_answer(version, name, TOPIC_ID, 3, base_offset=base_offset, log_start=log_start)
+            found = lone_answer(version, part)
             assert b"".join(found.parts) == expected
 
 

@@ -1,0 +1,95 @@
+"""The stages of one partition's batch in a Produce request: admitted, decoded, submitted or staged, answered.
+
+Each stage is a type of its own whose fields are all set. A partition that is refused at any stage goes on as ``Answered``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+import pyarrow as pa
+from kio.schema.errors import ErrorCode as KafkaError
+
+from gateway.engine.appending import PendingBatch
+from gateway.engine.open_topic import OpenTopic
+from gateway.kafka.calls.refused_records import RefusedRecords
+from gateway.kafka.calls.stamps import NO_OFFSET, Stamped
+from gateway.kafka.wire.batch_head import BatchHead
+from gateway.transactions.of_kafka import Producing
+from log_format.records.single import SingleRecord
+from log_format.topic.append import Batch
+from log_format.topic.state import TopicState
+
+NO_TIME: Final = -1
+"""The append time of records that have their producer's times, and in refusals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which partition of the request: by name up to version 12, by id from version 13."""
+
+    topic: str | None
+    """None: no topic has this id."""
+    topic_id: UUID | None
+    index: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Admitted:
+    """A batch that its client may write, to a topic that exists, with a valid head and checksum."""
+
+    place: Place
+    name: str
+    open_topic: OpenTopic
+    state: TopicState
+    topic_id: str
+    head: BatchHead
+    batch: memoryview
+    """The whole batch, its head included, as the producer encoded it: a part of the request's frame."""
+    stamped: Stamped
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A batch with its records. Sizes are those of keys, values and headers."""
+
+    admitted: Admitted
+    records: pa.Table | SingleRecord
+    largest_bytes: int
+    size_bytes: int
+    refused: RefusedRecords | None
+    """Records that the topic's settings forbid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A batch that waits for its commit."""
+
+    place: Place
+    open_topic: OpenTopic
+    pending: PendingBatch
+    append_time_ms: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Staged:
+    """A batch of a transaction, to be put beside the topic until the transaction ends."""
+
+    place: Place
+    name: str
+    producing: Producing
+    batch: Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The answer for one partition."""
+
+    place: Place
+    error: KafkaError = KafkaError.none
+    refused: RefusedRecords | None = None
+    base_offset: int = NO_OFFSET
+    append_time_ms: int = NO_TIME
+    log_start: int = -1
