@@ -1,14 +1,15 @@
 """Appending records: batches -> one segment, and the commit that gives the records their offsets.
 
-A batch is the records of one produce request for this topic. Its records for one partition get consecutive offsets in their
-order of arrival. The batches of an append follow each other in the order given. All of an append becomes visible at once.
+A batch is the records of one produce request for this topic. Its records for one partition get consecutive offsets in their order
+of arrival. The batches of an append get their offsets in the order given. All records of an append become visible at once.
 
-A batch that the head does not allow is refused by itself. The topic was re-created or got partitions; a record is too large for
-the topic, or lacks the key that it needs; or the producer's sequence is out of order. A batch that is in the log already is
-answered with its places. The other batches are committed.
+A batch that the topic's state at the log's head does not allow is refused without affecting the others. Reasons: the topic was
+re-created or got partitions; a record is too large for the topic, or lacks a required key; the producer's sequence is out of
+order. A batch that is already in the log is answered with the offsets that it got then. All other batches are committed.
 
-Offsets are inside the segment, so it depends on each partition's next offset. ``stage`` encodes for the expected next offsets,
-before the commit's turn. ``propose`` encodes again when another committer was faster.
+A segment contains the offsets of its records, so its bytes depend on each partition's next offset. ``stage`` encodes the segment
+early, for the next offsets that earlier commits are expected to lead to. ``propose`` encodes it again if another committer took
+those offsets.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ __all__ = ["Append", "AppendResult", "Asked", "Batch", "Outcome", "mismatch", "r
 
 
 class Asked(Protocol):
-    """What of a batch is judged at the log's head; see ``Batch``."""
+    """The part of a batch that is judged at the log's head. ``Batch`` describes the properties."""
 
     @property
     def counts(self) -> Sequence[tuple[int, int]]:
@@ -49,27 +50,28 @@ class Asked(Protocol):
 
     @property
     def stamp(self) -> ProducerStamp | None:
-        """See ``Batch``."""
+        """The producer's id, epoch and sequence for an idempotent request, as in ``Batch``."""
 
     @property
     def expected_offset(self) -> int | None:
-        """See ``Batch``."""
+        """Offset that the batch must get to be appended, as in ``Batch``."""
 
     @property
     def transaction(self) -> TransactionStamp | None:
-        """See ``Batch``."""
+        """Decided transaction whose records the batch has, as in ``Batch``."""
 
 
 Outcome = tuple[Appended, ...] | Duplicate | TidelogError
-"""The places of a batch's records, their places since an earlier try, or why the batch was refused."""
+"""Offset ranges of a batch's records, the ranges that an earlier try got, or the error that refused the batch."""
 AppendResult = Sequence[Outcome]
 """One outcome for each batch."""
 _Verdict = Duplicate | TidelogError | int | None
-"""Of one batch. None: append it. A number: it repeats the request of that batch of this flush."""
+"""Verdict on one batch. None: append the batch. A number: the batch repeats the request of the batch with that index in this
+flush."""
 
 
 class Append:
-    """A flush: batches that share one segment and one commit. Holds its staged segment, so only one thread may propose it."""
+    """A flush: batches that share one segment and one commit. It keeps its staged segment, so only one thread may propose it."""
 
     def __init__(self, batches: Sequence[Batch], new_id: NewId) -> None:
         assert batches
@@ -78,26 +80,28 @@ class Append:
         self._staged: StagedSegment | None = None
         self._staged_for: tuple[tuple[int, ...], tuple[tuple[int, int], ...], str, bool] | None = None
         self.placed: pa.Table | PlacedRecord | None = None
-        """The records of the newest staged segment, for the tail cache: as ``records``, or one as it came."""
+        """Records of the newest staged segment, for the tail cache: a table as in ``records``, or a single record that is not a
+        table yet."""
 
     @property
     def records(self) -> pa.Table | None:
-        """The records of the newest staged segment by partition and offset: ``RECORD_SCHEMA``."""
+        """Records of the newest staged segment, sorted by partition and offset: ``RECORD_SCHEMA``."""
         return self.placed.table() if isinstance(self.placed, PlacedRecord) else self.placed
 
     @property
     def nbytes(self) -> int:
-        """Bytes of ``records`` as an Arrow table."""
+        """Size of ``records`` as an Arrow table, in bytes."""
         return 0 if self._staged is None else self._staged.encoded.nbytes
 
     def stage(self, state: TopicState, next_offsets: Offsets) -> StagedSegment | None:
-        """Encode the batches that ``state`` allows as if its partitions were at ``next_offsets``; None without any."""
+        """Encode the batches that ``state`` allows, with offsets that begin at ``next_offsets``; return None if it allows no
+        batch with records."""
         verdicts = self._judge(state, next_offsets, now_ms=0, assume_order=True)
         standing = [index for index, verdict in enumerate(verdicts) if verdict is None and self.batches[index].counts]
         return self._stage(standing, state, next_offsets) if standing else None
 
     def counts(self) -> dict[int, int]:
-        """How many records each partition gets if every batch is appended."""
+        """Return how many records each partition gets if every batch is appended."""
         totals: dict[int, int] = {}
         for batch in self.batches:
             for partition, count in batch.counts:
@@ -105,7 +109,8 @@ class Append:
         return totals
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[AppendResult]:
-        """One ``add``, one ``txn`` for each partition with records. Raises only for damaged input; refusals are in the result."""
+        """Propose one ``add``, and one ``txn`` per partition with records. Refusals are in the result; only damaged
+        input raises."""
         verdicts = self._judge(state, state.next_offsets, now_ms, assume_order=False)
         result: list[Outcome] = []
         ends: dict[int, int] = {}
@@ -152,7 +157,7 @@ class Append:
     def _judge(
         self, state: TopicState, next_offsets: Offsets, now_ms: int, *, assume_order: bool
     ) -> Sequence[_Verdict]:
-        """The verdict on each batch at ``state``, given those before it."""
+        """Return a verdict on each batch at ``state``, assuming that the batches before it are appended as judged."""
         check = SequenceCheck(
             state.producers, now_ms, state.config.integer("producer.id.expiration.ms"), assume_order=assume_order
         )
@@ -168,7 +173,7 @@ class Append:
                 same = taken.get(same_request(batch.stamp, batch.counts))
                 verdict = same if same is not None else check.judge(batch.stamp, batch.counts)
                 if verdict is None and not batch.counts and self._has_empty_one_of(batch.stamp.producer_id, taken):
-                    # A commit's txn can name one empty request; another one waits for the next commit.
+                    # A commit's txn actions can name one empty request per producer; the next one waits for the next commit.
                     verdict = out_of_order(batch.stamp, batch.stamp.sequence - 1)
             if verdict is None and batch.transaction is not None:
                 same = applied.get(batch.transaction.transaction_id)
@@ -210,10 +215,10 @@ class Append:
 
 
 def refusal(batch: Batch, state: TopicState) -> TidelogError | None:
-    """Why the topic's settings refuse the batch."""
+    """Return the error if the topic's settings refuse the batch, else None."""
     is_beyond = bool(batch.counts) and batch.counts[-1][0] >= state.partition_count
     if is_beyond or batch.partition_count not in {None, state.partition_count}:
-        # Other gateways may already send the same keys to other partitions: their order would be lost.
+        # Other gateways may already send the same keys to other partitions, so the order of the records of a key would be lost.
         return TopicReplaced(
             f"Topic {state.topic!r} was given {state.partition_count} partitions meanwhile.", topic=state.topic
         )
@@ -226,7 +231,8 @@ def refusal(batch: Batch, state: TopicState) -> TidelogError | None:
         )
     is_promised = batch.transaction is not None or batch.is_publication
     if state.config.needs_keys and not is_promised and batch.lacks_a_key:
-        # Records of a decided transaction, and delayed ones, were checked before, and can't be refused any more.
+        # Records of a decided transaction and delayed records were checked when they were accepted. They can't be refused any
+        # more.
         return RequestRefused(
             f"Topic {state.topic!r} compacts keys, and a record has none.", code=ErrorCode.INVALID_RECORD
         )
@@ -234,7 +240,13 @@ def refusal(batch: Batch, state: TopicState) -> TidelogError | None:
 
 
 def mismatch(batch: Asked, next_offsets: Offsets, counts: Mapping[int, int]) -> TidelogError | None:
-    """Why the batch does not continue its partition as its producer expects; ``counts``: records before it in the flush."""
+    """Return the error if the batch would not get its ``expected_offset``, else None.
+
+    Args:
+        batch: the batch, of at most one partition when it has an ``expected_offset``.
+        next_offsets: each partition's next offset before the flush.
+        counts: partition -> records that earlier batches of the flush append.
+    """
     if batch.expected_offset is None or not batch.counts:
         return None
     ((partition, _),) = batch.counts
@@ -250,7 +262,7 @@ def mismatch(batch: Asked, next_offsets: Offsets, counts: Mapping[int, int]) -> 
 
 
 def _places(batch: Batch, state: TopicState, ends: dict[int, int]) -> tuple[Appended, ...]:
-    """The places of the batch's records, from ``ends`` on; moves ``ends`` past them."""
+    """Return the offset ranges of the batch's records, and raise the partitions' next offsets in ``ends`` accordingly."""
     places = []
     for partition, count in batch.counts:
         base = ends.get(partition)
@@ -262,9 +274,9 @@ def _places(batch: Batch, state: TopicState, ends: dict[int, int]) -> tuple[Appe
 
 
 def placed(batches: Sequence[Batch], next_offsets: Offsets, *, log_append_time: bool) -> pa.Table:
-    """All records in order of partition and arrival, with their offsets: ``RECORD_SCHEMA``."""
+    """Return all records with their offsets, sorted by partition and arrival: ``RECORD_SCHEMA``."""
     if len(batches) > 1 and all(len(batch.counts) == 1 for batch in batches):
-        batches = sorted(batches, key=lambda batch: batch.counts[0][0])  # cheaper than to sort their records
+        batches = sorted(batches, key=lambda batch: batch.counts[0][0])  # cheaper than sorting their records
     timed = {batches[0].topic_id} if log_append_time else ()
     records, partitions = gathered(batches, log_append_time=timed)
     if len(batches) == 1 and len(batches[0].counts) == 1:
@@ -272,7 +284,7 @@ def placed(batches: Sequence[Batch], next_offsets: Offsets, *, log_append_time: 
         offsets = np.arange(base, base + len(partitions), dtype=np.int64)
     else:
         if (partitions[1:] < partitions[:-1]).any():
-            # Partition numbers fit 16 bits, for which numpy's stable sort is a radix sort.
+            # Partition numbers fit 16 bits. For those, numpy's stable sort is a radix sort.
             order = np.argsort(partitions.astype(np.int16), kind="stable")
             records = records.take(pa.array(order))
             partitions = partitions[order]

@@ -1,7 +1,8 @@
-"""Appending a decided transaction of any size: segments that are in the store already, in one commit (decision 081).
+"""Appending all records of a decided transaction in one commit, from segments that are already in the store (decision 081).
 
-The segments have their offsets inside. So the commit is valid only where the topic's partitions are still at the offsets that
-they were encoded for. Else nothing is done, and the caller encodes anew what was overtaken. All of it becomes visible at once.
+The segments contain the offsets of their records. So the commit is valid only while the topic's partitions are still at the
+offsets that the segments were encoded for. Otherwise nothing is committed, and the caller encodes the outdated segments again.
+All records become visible at once.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from log_format.topic.state import TopicState
 
 
 class UploadedSegment(NamedTuple):
-    """A segment in the store that no commit names. ``uploaded_at_ms``: when its upload began (monotonic)."""
+    """A segment in the store that no commit names yet. ``uploaded_at_ms``: when its upload began, on the monotonic clock."""
 
     segment: SegmentRef
     runs: tuple[Run, ...]
@@ -32,7 +33,7 @@ class UploadedSegment(NamedTuple):
 
 
 class Redo(Enum):
-    """Why the segments can't be committed as they are."""
+    """Reason why the segments can't be committed as they are."""
 
     OVERTAKEN = "others appended to one of the partitions"
     TOO_OLD = "maintenance might delete them as orphans"
@@ -43,7 +44,8 @@ UploadedOutcome = tuple[Appended, ...] | Duplicate | TidelogError | Redo
 
 @dataclass(frozen=True, slots=True)
 class AppendUploaded:
-    """Append all records of a transaction for this topic. ``segments``: at least one, in order of partition and offset."""
+    """A change that appends all records of a transaction to this topic. ``segments``: at least one, sorted by partition and
+    offset."""
 
     topic_id: str
     transaction: TransactionStamp
@@ -52,12 +54,13 @@ class AppendUploaded:
 
     @classmethod
     def of(cls, topic_id: str, transaction: TransactionStamp, segments: Sequence[UploadedSegment]) -> AppendUploaded:
-        """The change; its age is that of the oldest segment."""
+        """Return the change, with the age of its oldest segment as its own."""
         oldest = min(segments, key=lambda one: one.uploaded_at_ms)
         return cls(topic_id, transaction, segments, Uploaded(oldest.segment.path, oldest.uploaded_at_ms))
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[UploadedOutcome]:
-        """An ``add`` of each segment, a ``txn`` of each partition, the transaction's name; else nothing. Never raises."""
+        """Propose an ``add`` per segment, a ``txn`` per partition, and the transaction's name; no actions if refused. Never
+        raises."""
         refusal = self._refusal(state)
         if refusal is not None:
             return Proposal(operation="WRITE", actions=(), result=refusal)
@@ -89,7 +92,7 @@ class AppendUploaded:
 
 
 def _places(segments: Sequence[UploadedSegment]) -> tuple[Appended, ...]:
-    """Of all runs, in order of partition; those of one partition follow each other."""
+    """Return one offset range per partition, sorted by partition. Runs of the same partition follow each other without a gap."""
     found: dict[int, Appended] = {}
     for one in segments:
         for run in one.runs:

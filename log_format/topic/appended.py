@@ -1,4 +1,4 @@
-"""The places of appended records: the answer to an append."""
+"""The offset ranges that appended records got: the answer to an append."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The place of a batch's records for one partition: ``[base_offset, base_offset + count)``."""
+    """The offset range that a batch's records for one partition got: ``[base_offset, base_offset + count)``."""
 
     partition: int
     base_offset: int
@@ -16,6 +16,6 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """The batch is in the log already, from an earlier try; these are its places. Nothing was appended."""
+    """Result for a batch that an earlier try already appended, at these offset ranges. Nothing was appended this time."""
 
     places: tuple[Appended, ...]

@@ -1,13 +1,15 @@
-"""The decided transactions whose records a topic has, so that each is applied once, whichever process finishes it.
+"""A topic's memory of the decided transactions whose records it has. With it each transaction is applied once, by whichever
+process.
 
-A commit that applies a transaction names it, the version of ``system/transactions`` at which it was decided, and the places of
-its records. It also has a *floor*: every transaction decided below that version had ended, as the committer has seen. The floor
-never goes down. A topic remembers a transaction until the floor has passed it; of a forgotten one the floor says that it ended.
-No clock takes part. The memory is bounded by the transactions that are decided and not ended.
+A commit that applies a transaction names the transaction, the version of ``system/transactions`` at which it was decided, and the
+offset ranges of its records. The commit also names a *floor*: a version of ``system/transactions`` below which every decided
+transaction had ended when the committer looked. The floor never goes down. A topic remembers a transaction until the floor has
+passed the version of its decision; a transaction decided below the floor has ended. No clock takes part. The memory is bounded by
+the number of transactions that are decided and not ended.
 
-``tidelog.applied``  tag of an ``add``: JSON ``[floor, [[transaction id, decided version, [[partition, base offset, records],
-…]], …]]``. Each transaction is also a ``txn`` (``transaction-<id>``), and so is the floor (``ended-transactions``). So another
-program's checkpoint has all but the places.
+``tidelog.applied``  tag of an ``add``: JSON ``[floor, [[transaction id, decided version, [[partition, base offset, records], …]],
+…]]``. Each transaction is also a ``txn`` (``transaction-<id>``), and so is the floor (``ended-transactions``). So a checkpoint
+that another program writes has all of this except the offset ranges.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ FLOOR_APP_ID: Final = "ended-transactions"
 
 
 class TransactionStamp(NamedTuple):
-    """The transaction that a batch applies. ``floor``: all decisions below that version had ended when the caller looked."""
+    """The transaction that a batch applies. ``floor``: when the caller looked, every transaction decided below that version had
+    ended."""
 
     transaction_id: str
     decided_version: int
@@ -37,14 +40,14 @@ class TransactionStamp(NamedTuple):
 
 
 class AppliedTransaction(NamedTuple):
-    """A transaction whose records are in the topic, and their places."""
+    """A transaction whose records are in the topic, and their offset ranges."""
 
     decided_version: int
     places: tuple[Appended, ...]
 
 
 class TransactionEnded(BackOff):
-    """Another process finished the transaction: read its row again. Nothing was appended."""
+    """Error: another process has finished the transaction. Nothing was appended; read the transaction's row again."""
 
     def __init__(self, transaction_id: str) -> None:
         super().__init__(f"Transaction {transaction_id} was ended by another gateway.")
@@ -59,18 +62,19 @@ class AppliedTransactions:
 
     @property
     def memory_bytes(self) -> int:
-        """About how much memory it takes: in proportion to the transactions that have not ended, which are few."""
+        """Estimated memory in bytes. It grows with the number of transactions that have not ended, which are few."""
         return sum(384 + 192 * len(known.places) for known in self.by_id.values())
 
     def judge(self, stamp: TransactionStamp) -> Duplicate | TransactionEnded | None:
-        """Whether the topic has the transaction's records, or it has ended; None: neither, so apply it."""
+        """Return ``Duplicate`` if the topic has the transaction's records, ``TransactionEnded`` if it has ended, None if it must
+        be applied."""
         known = self.by_id.get(stamp.transaction_id)
         if known is not None:
             return Duplicate(known.places)
         return TransactionEnded(stamp.transaction_id) if stamp.decided_version < self.floor else None
 
     def after(self, commit: Commit) -> AppliedTransactions:
-        """The memory after a commit of the same incarnation. Raises ``CorruptData``."""
+        """Return the memory after a commit of the same incarnation of the topic. Raises ``CorruptData``."""
         by_id, floor = dict(self.by_id), self.floor
         for add in commit.adds:
             tag = (add.tags or {}).get(TAG_APPLIED)
@@ -81,17 +85,18 @@ class AppliedTransactions:
         return self if by_id == self.by_id else _above(by_id, floor)
 
     def with_applied(self, applied: Mapping[TransactionStamp, tuple[Appended, ...]]) -> AppliedTransactions:
-        """The memory after a commit that applies these."""
+        """Return the memory after a commit that applies these transactions."""
         by_id = dict(self.by_id)
         by_id |= {stamp.transaction_id: AppliedTransaction(stamp.decided_version, at) for stamp, at in applied.items()}
         return _above(by_id, max(self.floor, *(stamp.floor for stamp in applied)))
 
     def needs(self, app_id: str) -> bool:
-        """Whether a checkpoint must keep the ``txn`` of this appId, as far as transactions are concerned."""
+        """Return False if the ``txn`` is of a transaction that the topic may forget, so that a checkpoint can drop
+        it; else True."""
         return not app_id.startswith(TRANSACTION_APP_ID) or app_id.removeprefix(TRANSACTION_APP_ID) in self.by_id
 
     def encoded(self) -> bytes:
-        """As JSON, for a checkpoint."""
+        """Return the memory as JSON, for a checkpoint."""
         return _encoded(self.floor, [(one, *known) for one, known in self.by_id.items()])
 
 
@@ -103,7 +108,7 @@ _DECODER: Final = msgspec.json.Decoder(tuple[int, list[_Row]])
 
 
 def tagged(add: Add, applied: Mapping[TransactionStamp, tuple[Appended, ...]], floor_before: int) -> Add:
-    """The ``add`` of a flush that applies these transactions, tagged with the places of their records."""
+    """Return the ``add`` of a flush that applies these transactions, tagged with the offset ranges of their records."""
     if not applied:
         return add
     floor = max(floor_before, *(stamp.floor for stamp in applied))
@@ -113,7 +118,7 @@ def tagged(add: Add, applied: Mapping[TransactionStamp, tuple[Appended, ...]], f
 
 
 def named(stamps: Collection[TransactionStamp], floor_before: int, now_ms: int) -> list[Txn]:
-    """The ``txn`` actions of a flush that applies these transactions."""
+    """Return the ``txn`` actions of a flush that applies these transactions."""
     txns = [
         Txn(app_id=f"{TRANSACTION_APP_ID}{stamp.transaction_id}", version=stamp.decided_version, last_updated=now_ms)
         for stamp in stamps
@@ -125,7 +130,7 @@ def named(stamps: Collection[TransactionStamp], floor_before: int, now_ms: int) 
 
 
 def decode_applied(data: bytes) -> AppliedTransactions:
-    """The memory from ``AppliedTransactions.encoded``. Raises ``ValueError`` (``msgspec.DecodeError``) for anything else."""
+    """Decode the result of ``AppliedTransactions.encoded``. Raises ``ValueError`` (``msgspec.DecodeError``) for anything else."""
     floor, rows = _DECODER.decode(data)
     if not rows and floor == NO_TRANSACTIONS.floor:
         return NO_TRANSACTIONS
@@ -133,7 +138,7 @@ def decode_applied(data: bytes) -> AppliedTransactions:
 
 
 def applied_by_txns(versions: Mapping[str, int]) -> AppliedTransactions:
-    """The memory from ``txn`` versions by appId alone: all but the places of the records."""
+    """Rebuild the memory from ``txn`` versions by appId; the offset ranges of the records are missing from it."""
     by_id = {
         app_id.removeprefix(TRANSACTION_APP_ID): AppliedTransaction(version, ())
         for app_id, version in versions.items()

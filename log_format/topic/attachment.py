@@ -1,8 +1,9 @@
-"""Which journal a topic's appends go to, and the number that fences them.
+"""Which journal a topic's appends go to, and the number that fences older appends.
 
-A topic with the property ``tidelog.journal`` takes no appends of its own: they go by that journal
-(docs/decisions/035-journals.md). The number grows with each change of the topic. The journal takes appends of one open
-number only. So a change that has closed the number knows that no append slips in behind it.
+A topic with the property ``tidelog.journal`` takes no appends to its own log: they go to that journal
+(docs/decisions/035-journals.md). The attachment's number grows with each change of the topic, and the journal takes appends only
+for the number that is open. So a change closes the number first; after that no append that was made for the old settings can be
+committed.
 """
 
 from __future__ import annotations
@@ -20,59 +21,65 @@ _VALUE: Final = re.compile(r"(0|[1-9][0-9]{0,4})/([1-9][0-9]{0,17})/([1-9][0-9]{
 
 
 class Attachment(NamedTuple):
-    """``journal``: its number. ``number``: of the topic's present settings. ``first``: the number with which this stay at the
-    journal began; before it the topic had its own commits, or was at another journal."""
+    """A topic's stay at a journal.
+
+    ``journal``: the journal's number. ``number``: the number of the topic's present settings, which its appends must name.
+    ``first``: the number with which the stay began; before that the topic had its own commits, or was at another journal.
+    """
 
     journal: int
     number: int
     first: int
 
     def properties(self) -> dict[str, str]:
-        """As table properties."""
+        """Return the attachment as table properties."""
         return {JOURNAL_PROPERTY: f"{self.journal}/{self.number}/{self.first}"}
 
     def following(self, number: int) -> Attachment:
-        """The same stay under another number."""
+        """Return an attachment of the same stay with another number."""
         return self._replace(number=number)
 
 
 class Moved(NamedTuple):
-    """Since when (ms since the epoch) a topic is where it is, and why, for people."""
+    """When the topic last moved (ms since the epoch), and the reason, as text for people."""
 
     at_ms: int
     reason: str
 
     def properties(self) -> dict[str, str]:
-        """As table properties."""
+        """Return the move as table properties."""
         return {MOVED_PROPERTY: f"{self.at_ms} {self.reason}"}
 
 
 class AtPlace(Protocol):
-    """A topic's state, as far as its place is concerned."""
+    """A topic's state, as far as its place (own commits or a journal) is concerned."""
 
     @property
     def topic(self) -> str:
-        """Its name."""
+        """Name of the topic."""
 
     @property
     def topic_id(self) -> str | None:
-        """Of its present incarnation."""
+        """Id of the topic's present incarnation; None if the topic does not exist."""
 
     @property
     def attachment(self) -> Attachment | None:
-        """The journal that its appends go by."""
+        """Journal that the topic's appends go to; None for own commits."""
 
     @property
     def moved_version(self) -> int:
-        """See ``TopicState``."""
+        """Version of the last change of place, as in ``TopicState``."""
 
 
 class Move(NamedTuple):
-    """From where to where a change takes a topic. ``closed``: the attachment whose number the journal has closed, None for a
-    topic with its own commits. ``to``: where the topic is then; a topic that stays at a journal gets another number.
-    ``moved``: where it goes somewhere else. ``topic_id``: whose number is closed. A topic made anew may have the same number.
-    ``seen_version``: of a topic that joins, its log's version before the number was chosen. A stay that began and ended since may
-    have used the number, and the journal takes the next one for the same stay."""
+    """The places between which a change takes a topic.
+
+    ``closed``: attachment whose number the journal has closed; None for a topic with its own commits. ``to``: attachment after
+    the change; a topic that stays at its journal gets another number. ``moved``: time and reason, when the topic goes to another
+    place. ``topic_id``: incarnation whose number is closed, since a re-created topic may have the same number. ``seen_version``:
+    for a topic that joins a journal, the version of its log before the number was chosen. If the topic has moved after that
+    version, a stay that has ended may have used the number.
+    """
 
     closed: Attachment | None = None
     to: Attachment | None = None
@@ -81,36 +88,41 @@ class Move(NamedTuple):
     seen_version: int | None = None
 
     def check(self, state: AtPlace) -> None:
-        """Raise ``Attached`` unless the topic is where this was made for: else an append could slip in behind the change."""
+        """Raise ``Attached`` unless the topic is still at the place that this move starts from. Otherwise an append could follow
+        the change unseen."""
         if state.attachment != self.closed or (self.closed is not None and state.topic_id != self.topic_id):
             raise Attached(state.topic)
         if self.seen_version is not None and state.moved_version > self.seen_version:
             raise Attached(state.topic)
 
     def changes(self, state: AtPlace) -> bool:
-        """Whether the topic is at another place."""
+        """Return whether the topic is not yet where this move takes it."""
         return state.attachment != self.to
 
 
 STAYS: Final = Move()
-"""For a topic with its own commits, which keeps them."""
+"""Move of a topic with its own commits that keeps them."""
 
 
 class Attached(BackOff):
-    """The topic's appends go by a journal now, or its journal has closed the number: look again. Nothing happened."""
+    """Error: the topic's appends now go to a journal, or its journal has closed the number. Nothing happened; look the topic up
+    again."""
 
     def __init__(self, topic: str) -> None:
         super().__init__(f"Topic {topic!r} was moved between its own commits and a journal meanwhile.", topic=topic)
 
 
 def moved_of(properties: Mapping[str, str]) -> Moved | None:
-    """Why the topic is where it is; None: since its creation."""
+    """Return when and why the topic was moved to its place; None if it has been there since its creation."""
     match = _MOVED.fullmatch(properties.get(MOVED_PROPERTY, ""))
     return None if match is None else Moved(int(match[1]), match[2])
 
 
 def attachment_of(topic: str, properties: Mapping[str, str]) -> Attachment | None:
-    """The attachment among a topic's table properties. Raises ``CorruptData``: a guess could give offsets twice."""
+    """Return the attachment among a topic's table properties, None without one.
+
+    Raises ``CorruptData`` for an unreadable one, since a guess could assign offsets twice.
+    """
     text = properties.get(JOURNAL_PROPERTY)
     if text is None:
         return None

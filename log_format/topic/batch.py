@@ -1,4 +1,4 @@
-"""A batch: the records of one request for one topic, routed; and many of them as one table."""
+"""Batches, and their conversion to one table. A batch is the routed records of one request for one topic."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ Partitions = npt.NDArray[np.int32]
 
 
 class Batch:
-    """The records of one request, routed.
+    """The records of one request, each with its partition.
 
-    ``records`` has ``BATCH_SCHEMA`` with no null timestamp. ``partitions``: each row's partition (int32, same length), or that of
-    all. A single record may come as it is, with its timestamp, and its partition.
-    ``topic_id``: the incarnation that the batch was routed for. ``record_bytes_max``: the size of its largest record (key, value
-    and headers). ``partition_count``: the topic's count when partitions were chosen; None when the request named them.
-    ``stamp`` makes the batch idempotent. Only then may it have no records; its sequence is used up all the same. A Kafka client's
-    stamp goes with records of its one partition.
-    ``expected_offset``: append only if it is the next offset of the batch's one partition. ``transaction``: the batch is all
-    records of that decided transaction for this topic, appended once. ``append_time_ms``: the records' timestamps where the
-    topic has ``LogAppendTime``; None: they have them already. ``original``: the records of the batch's one partition as their
-    producer encoded them, for readers that take them like that; nothing here looks at it.
+    Args:
+        topic_id: incarnation that the records were routed for.
+        records: ``BATCH_SCHEMA`` without null timestamps; or a single record with its timestamp.
+        partitions: each row's partition (int32, same length), or one partition for all rows. A single record needs the latter.
+        record_bytes_max: size of the largest record (key, value and headers).
+        partition_count: the topic's partition count when partitions were chosen; None if the request named them.
+        stamp: makes the batch idempotent. Only a stamped batch may be without records; it uses up its sequence all the same. A
+            Kafka client's stamp belongs to records of a single partition.
+        expected_offset: append the batch only if this is the next offset of its one partition.
+        transaction: decided transaction; the batch has all its records for this topic, and is appended once.
+        append_time_ms: timestamp for the records of a topic with ``LogAppendTime``; None if they already have it.
+        original: the records of the batch's one partition as their producer encoded them, kept for readers of that encoding.
     """
 
     __slots__ = (
@@ -69,7 +71,7 @@ class Batch:
         self._partitions: Partitions | None = None
         self._nbytes: int | None = None
         self.counts: tuple[tuple[int, int], ...]
-        """(partition, count) of each partition with records, in order of partition."""
+        """(partition, count) of each partition with records, sorted by partition."""
         if isinstance(records, SingleRecord):
             assert isinstance(partitions, int)
             assert records.timestamp_ms is not None
@@ -95,7 +97,7 @@ class Batch:
 
     @property
     def records(self) -> pa.Table:
-        """See above. Of a single record they are made when they are asked for."""
+        """Records as a table. The table of a single record is made at the first use."""
         if self._records is None:
             assert self.single is not None
             self._records = table_of([self.single])
@@ -103,7 +105,7 @@ class Batch:
 
     @property
     def partitions(self) -> Partitions:
-        """See above."""
+        """Partition of each row."""
         if self._partitions is None:
             ((partition, count),) = self.counts
             self._partitions = np.full(count, partition, np.int32)
@@ -111,33 +113,38 @@ class Batch:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the records as an Arrow table; of a single record about so many."""
+        """Size of the records as an Arrow table, in bytes; an estimate for a single record."""
         if self._nbytes is None:
             self._nbytes = self.records.nbytes if self.single is None else self.single.nbytes
         return self._nbytes
 
     @property
     def record_count(self) -> int:
-        """How many records it has."""
+        """Number of records."""
         return 1 if self.single is not None else sum(count for _, count in self.counts)
 
     @property
     def lacks_a_key(self) -> bool:
-        """Whether one of its records has no key."""
+        """Whether at least one record has no key."""
         if self.single is not None:
             return self.single.key is None
         return bool(self.records.column("key").null_count)
 
     @property
     def is_publication(self) -> bool:
-        """Whether these are delayed records that are due: they were accepted before, and wait for no others."""
+        """Whether the batch publishes delayed records that are due. They were accepted earlier, and wait for no others."""
         return self.stamp is not None and self.stamp.producer_id == PUBLISHER
 
 
 def gathered(batches: Sequence[Batch], *, log_append_time: Collection[str]) -> tuple[pa.Table, Partitions]:
-    """All records in the order given, and their partitions. Single records in a row become one table, whatever their topics.
+    """Concatenate the records of all batches in the order given.
 
-    ``log_append_time``: ids of the topics that have it.
+    Args:
+        batches: at least one. Adjacent single records become one table, also those of different topics.
+        log_append_time: ids of the topics with ``LogAppendTime``.
+
+    Returns:
+        The records, and the partition of each.
     """
     tables: list[pa.Table] = []
     partitions: list[Partitions] = []
@@ -156,7 +163,7 @@ def gathered(batches: Sequence[Batch], *, log_append_time: Collection[str]) -> t
 
 
 def at_append_time(batch: Batch) -> pa.Table:
-    """The batch's records, with the append time as timestamp where they have none yet."""
+    """Return the batch's records; if the batch has an append time, that is the timestamp of each."""
     if batch.append_time_ms is None:
         return batch.records
     field = BATCH_SCHEMA.field("timestamp")

@@ -1,4 +1,4 @@
-"""A change to a topic, and the segment that it stages."""
+"""Changes to a topic, and the segment that a change stages."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ ResultT_co = TypeVar("ResultT_co", covariant=True)
 
 @dataclass(slots=True)
 class StagedSegment:
-    """An encoded segment under a unique path, and when its upload began (monotonic ms); None: not in the store yet."""
+    """An encoded segment with a unique path. ``uploaded_at_ms``: when its upload began (monotonic clock); None before
+    the upload."""
 
     path: str
     encoded: EncodedSegment
     uploaded_at_ms: int | None = None
     is_too_old: bool = False
-    """Set by the committer. The change must then stage it again, under another path, with its next proposal."""
+    """Whether the upload is too old to be committed. The committer sets it; the next proposal must then stage the segment at a
+    new path."""
 
     @property
     def data(self) -> bytes:
-        """The segment's bytes."""
+        """Bytes of the segment."""
         return self.encoded.data
 
 

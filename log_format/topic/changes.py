@@ -1,4 +1,4 @@
-"""Creating, altering and deleting a topic, and deleting its oldest records."""
+"""Changes that create, alter, move and delete a topic, and that delete its oldest records."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ from log_format.topic.state import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopic:
-    """Create the topic; no change when one with the same partition count and effective config exists.
+    """A change that creates the topic; it does nothing if one with the same partition count and effective config exists.
 
-    The result is True when it was created. Raises ``RequestRefused`` (``TOPIC_ALREADY_EXISTS``) when another one exists.
+    The result is whether this change created the topic, also when an earlier try did. Raises ``RequestRefused``
+    (``TOPIC_ALREADY_EXISTS``) if the existing topic is different.
     """
 
     name: str
@@ -40,12 +41,12 @@ class CreateTopic:
     attachment: Attachment | None = None
 
     def __post_init__(self) -> None:
-        """Refuse names and counts that a topic can't have."""
+        """Raise ``RequestRefused`` for a name or partition count that a topic can't have."""
         check_topic_name(self.name)
         _check_partition_count(self.partition_count)
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[bool]:
-        """Protocol and metadata; over a deleted incarnation also its ``txn`` versions reset to 0."""
+        """Propose the protocol and the topic's metadata."""
         if state.exists:
             if (state.partition_count, state.config.effective()) == (self.partition_count, self.config.effective()):
                 return Proposal(operation="CREATE TOPIC", actions=(), result=state.topic_id == self.topic_id)
@@ -58,7 +59,7 @@ class CreateTopic:
         return Proposal(operation="CREATE TOPIC", actions=[PROTOCOL, metadata], result=True)
 
     def _difference(self, state: TopicState) -> str:
-        """What the topic has otherwise, by name."""
+        """Describe in what the existing topic differs, by setting."""
         has, asked = state.config.effective(), self.config.effective()
         differ = [name for name in {**has, **asked} if has.get(name) != asked.get(name)]
         found = [f"{name}={has[name]}" if name in has else f"no {name}" for name in differ]
@@ -69,9 +70,9 @@ class CreateTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterTopic:
-    """Raise the partition count and change settings (None: back to the default); all or nothing.
+    """A change that raises the partition count and changes settings (None: back to the default), all or nothing.
 
-    ``topic_id``: the incarnation that is meant; None: the present one.
+    ``topic_id``: incarnation to alter; None for the present one.
     """
 
     partition_count: int | None
@@ -81,7 +82,8 @@ class AlterTopic:
     topic_id: str | None = None
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[None]:
-        """New metadata. Raises ``UnknownTopic``, ``Attached``, ``RequestRefused`` (``INVALID_CONFIG``, ``INVALID_REQUEST``)."""
+        """Propose new metadata. Raises ``UnknownTopic``, ``Attached``, ``RequestRefused`` (``INVALID_CONFIG``,
+        ``INVALID_REQUEST``)."""
         del now_ms
         _check_meant(state, self.topic_id)
         count = state.partition_count if self.partition_count is None else self.partition_count
@@ -99,13 +101,14 @@ class AlterTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveTopic:
-    """Take a topic to a journal, to another number there, or back to its own commits. Its settings stay."""
+    """A change that moves a topic to a journal, to another number at its journal, or back to its own commits. Settings stay."""
 
     topic_id: str
     move: Move
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[None]:
-        """New metadata; nothing where it is there already. Raises ``UnknownTopic`` for another incarnation, ``Attached``."""
+        """Propose new metadata; no actions if the topic is there already. Raises ``UnknownTopic`` for another incarnation,
+        ``Attached``."""
         del now_ms
         _check_meant(state, self.topic_id)
         if not self.move.changes(state):
@@ -117,19 +120,21 @@ class MoveTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTopic:
-    """End this incarnation. Its log stays, and goes on for ever, so that a committer that slept finds its version taken.
+    """A change that deletes this incarnation of the topic. Its log stays for ever, so a committer that slept finds its version
+    taken.
 
-    This commit names every remaining segment. So with more than ``REMOVES_PER_COMMIT_MAX`` segments the caller should first
-    delete all records (``DeleteAllRecords``). The result is the paths of the segments.
+    The commit names every remaining segment. So for a topic with more than ``REMOVES_PER_COMMIT_MAX`` segments the caller should
+    first delete all records (``DeleteAllRecords``). The result is the paths of the segments.
 
-    ``topic_id``: the incarnation that is meant; None: the present one.
+    ``topic_id``: incarnation to delete; None for the present one.
     """
 
     move: Move = STAYS
     topic_id: str | None = None
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[tuple[str, ...]]:
-        """All segments removed, the metadata marked, the offsets' ``txn`` set to 0. Raises ``UnknownTopic``, ``Attached``."""
+        """Propose to remove all segments, mark the metadata, and reset the offsets' ``txn`` to 0. Raises ``UnknownTopic``,
+        ``Attached``."""
         _check_meant(state, self.topic_id)
         self.move.check(state)
         metadata = moved_metadata(state, STAYS)
@@ -154,10 +159,11 @@ class DeleteTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRecords:
-    """Move log starts up. ``before``: partition -> the first offset to keep, -1 for the high watermark.
+    """A change that raises log starts, for all partitions in ``before`` or none.
 
-    All or nothing; an offset below the log start changes nothing. The result is the log start of each partition in ``before``.
-    ``topic_id``: the incarnation that is meant; None: the present one.
+    ``before``: partition -> the first offset to keep; -1 stands for the high watermark. An offset below the log start changes
+    nothing. The result is the log start of each partition in ``before``. ``topic_id``: incarnation that is meant; None for the
+    present one.
     """
 
     before: Mapping[int, int]
@@ -166,7 +172,7 @@ class DeleteRecords:
     topic_id: str | None = None
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[dict[int, int]]:
-        """Log starts as ``txn``, and removes of segments without readable records.
+        """Propose the log starts as ``txn``, and removes of segments without readable records.
 
         Raises ``UnknownTopic``, ``Attached``, ``UnknownPartition``, ``OffsetOutOfRange`` (416).
         """
@@ -193,16 +199,14 @@ class DeleteRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveDeadSegments:
-    """Remove segments that a deletion of records left over. Repeat it while there are any.
-
-    The result is whether there were any.
-    """
+    """A change that removes segments left over by a deletion of records. The result is whether it removed any; repeat it while it
+    does."""
 
     topic_id: str
     removes_max: int = limits.REMOVES_PER_COMMIT_MAX
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[bool]:
-        """Removes; nothing when another incarnation has replaced this one. Never raises."""
+        """Propose removes; no actions if another incarnation has replaced this one. Never raises."""
         if state.topic_id != self.topic_id:
             return Proposal(operation="DELETE RECORDS", actions=(), result=False)
         _, removes, _ = log_start_actions(state, {}, now_ms, self.removes_max)
@@ -211,9 +215,9 @@ class RemoveDeadSegments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteAllRecords:
-    """A step of the deletion of a topic with many segments: deletes all records, and some of the segments then unreadable.
+    """A step in deleting a topic with many segments: it deletes all records, and removes some of the segments.
 
-    The result is whether segments were removed. Repeat it while some are.
+    The result is whether it removed segments; repeat it while it does.
     """
 
     topic_id: str
@@ -221,7 +225,7 @@ class DeleteAllRecords:
     removes_max: int = limits.REMOVES_PER_COMMIT_MAX
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[bool]:
-        """As ``DeleteRecords``. Raises ``UnknownTopic`` for another incarnation."""
+        """Propose the same actions as ``DeleteRecords``. Raises ``UnknownTopic`` for another incarnation, ``Attached``."""
         if state.topic_id != self.topic_id:
             raise UnknownTopic(state.topic)
         self.move.check(state)
@@ -234,9 +238,16 @@ class DeleteAllRecords:
 def log_start_actions(
     state: TopicState, moved: Mapping[int, int], now_ms: int, removes_max: int
 ) -> tuple[list[Txn], list[Remove], tuple[str, ...]]:
-    """The actions that move log starts up: ``txn``, and removes of segments without readable records; and those paths.
+    """Return the actions that raise log starts.
 
-    At most ``removes_max`` removes; the other segments stay in the table for a later commit.
+    Args:
+        state: the topic.
+        moved: partition -> its new log start.
+        now_ms: deletion time of the removed segments.
+        removes_max: most segments to remove; the others stay in the table for a later commit.
+
+    Returns:
+        A ``txn`` per partition, a ``remove`` per segment without readable records, and the paths of those segments.
     """
     starts = [
         Txn(app_id=f"{LOG_START_APP_ID}{partition}", version=offset, last_updated=now_ms)
@@ -248,7 +259,7 @@ def log_start_actions(
 
 
 def _check_meant(state: TopicState, topic_id: str | None) -> None:
-    """Raise ``UnknownTopic`` unless the topic is there, and is the incarnation that is meant; None: whichever is there."""
+    """Raise ``UnknownTopic`` unless the topic exists and is the incarnation ``topic_id`` (None: any)."""
     if state.topic_id is None or topic_id not in (None, state.topic_id):
         raise UnknownTopic(state.topic)
 
@@ -260,7 +271,7 @@ def _check_partition_count(count: object) -> None:
 
 
 def moved_metadata(state: TopicState, move: Move) -> MetaData:
-    """The topic's metadata at its new place."""
+    """Return the topic's metadata for the place that the move takes it to."""
     assert state.topic_id is not None
     return _metadata(
         state.topic_id,
@@ -275,7 +286,7 @@ def moved_metadata(state: TopicState, move: Move) -> MetaData:
 
 
 def _protocol(attachment: Attachment | None) -> list[Action]:
-    """For a topic at a journal: releases that know nothing of journals stop at this protocol."""
+    """Return the protocol for a topic at a journal, so that releases that do not know journals refuse the table; else nothing."""
     return [] if attachment is None else [PROTOCOL]
 
 

@@ -38,7 +38,7 @@ class IntegerSetting:
     maximum: int = _INT64_MAX
 
     def parse(self, value: object) -> int:
-        """An ``int``, or text that is one. Raises ``ValueError`` with the allowed range."""
+        """Return the value of an ``int``, or of text that is one. Raises ``ValueError`` with the allowed range."""
         number: int | None = None
         if isinstance(value, int) and not isinstance(value, bool):
             number = value
@@ -51,13 +51,13 @@ class IntegerSetting:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceSetting:
-    """One of a few words."""
+    """A setting whose value is one of a few words, or one of a few lists of words."""
 
     default: str
     choices: tuple[str, ...]
 
     def parse(self, value: object) -> str:
-        """One of the choices; the words of a list may come in any order. Raises ``ValueError`` with the choices."""
+        """Return the choice; the words of a list may come in any order. Raises ``ValueError`` with the choices."""
         if isinstance(value, str):
             words = ",".join(sorted(word.strip() for word in value.split(",")))
             if words in self.choices:
@@ -101,14 +101,14 @@ OWN_SETTINGS: Final = frozenset(
         "commit.retention.count",
     }
 )
-"""Tidelog's own settings."""
+"""Settings that only Tidelog has, and Kafka does not."""
 
 SHOWN_WHERE_SET: Final = OWN_SETTINGS | {"message.timestamp.before.max.ms", "message.timestamp.after.max.ms"}
-"""Settings that are shown only where a user set them: the HTTP contract does not name them."""
+"""Settings that are shown only if a user set them, since the HTTP contract does not name them."""
 
 
 def check_topic_name(name: object) -> str:
-    """The name, if a topic may have it. Raises ``RequestRefused`` (``INVALID_TOPIC_NAME``)."""
+    """Return the name if a topic may have it. Raises ``RequestRefused`` (``INVALID_TOPIC_NAME``)."""
     if (
         isinstance(name, str)
         and len(name) <= limits.TOPIC_NAME_CHARACTERS_MAX
@@ -126,46 +126,46 @@ def check_topic_name(name: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """The timestamps that a topic takes now, both ends among them, in milliseconds since the epoch."""
+    """The timestamps that a topic accepts now, in milliseconds since the epoch; both ends are accepted."""
 
     first_ms: int
     last_ms: int
 
     def __contains__(self, time_ms: int) -> bool:
-        """Whether it is taken."""
+        """Return whether the timestamp is accepted."""
         return self.first_ms <= time_ms <= self.last_ms
 
     def outside(self, times_ms: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-        """The indices of the times that are not taken."""
+        """Return the indices of the timestamps that are not accepted."""
         return ((times_ms < self.first_ms) | (times_ms > self.last_ms)).nonzero()[0]
 
     def __str__(self) -> str:
-        """What is taken, for people."""
+        """Describe the accepted range, for error messages."""
         settings = "message.timestamp.before.max.ms and message.timestamp.after.max.ms"
         return f"the topic takes {self.first_ms} to {self.last_ms} now, by its {settings}"
 
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """The settings of one topic. ``overrides`` are those that a user set; every other has its default."""
+    """The settings of one topic. ``overrides`` are those that a user set; all others have their defaults."""
 
     overrides: Mapping[str, ConfigValue]
 
     @classmethod
     def parse(cls, given: Mapping[str, object], *, request_bytes_max: int = limits.REQUEST_BYTES_MAX) -> TopicConfig:
-        """Settings as a user gives them; ``None`` is the default.
+        """Parse settings as a user gives them; ``None`` stands for the default.
 
-        Raises ``RequestRefused`` (``INVALID_CONFIG``) that lists every unknown setting and every value out of range.
+        Raises ``RequestRefused`` (``INVALID_CONFIG``) that lists the unknown settings and the values out of range.
         """
         return cls(MappingProxyType({})).altered(given, request_bytes_max=request_bytes_max)
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> TopicConfig:
-        """The settings among a table's properties; an unknown or unreadable one counts as absent."""
+        """Return the settings among a table's properties, ignoring unknown and unreadable ones."""
         return _config_of(tuple(properties.get(property_name) for property_name in _PROPERTIES))
 
     def altered(self, given: Mapping[str, object], *, request_bytes_max: int = limits.REQUEST_BYTES_MAX) -> TopicConfig:
-        """These settings with some changed; ``None`` restores the default. Raises as ``parse``."""
+        """Return these settings with some changed; ``None`` restores the default. Raises like ``parse``."""
         overrides = dict(self.overrides)
         errors: list[dict[str, str]] = []
         for name, value in given.items():
@@ -195,11 +195,12 @@ class TopicConfig:
         return TopicConfig(MappingProxyType(overrides))
 
     def properties(self) -> dict[str, str]:
-        """The overrides as table properties."""
+        """Return the overrides as table properties."""
         return {PROPERTY_PREFIX + name: str(value) for name, value in self.overrides.items()}
 
     def effective(self) -> dict[str, ConfigValue]:
-        """Settings with their values, in the order of docs/http-api.md, section 3; of ``SHOWN_WHERE_SET`` those that are set."""
+        """Return settings with their values, in the order of docs/http-api.md, section 3; ``SHOWN_WHERE_SET`` only if
+        overridden."""
         return {
             name: self.overrides.get(name, setting.default)
             for name, setting in SETTINGS.items()
@@ -207,19 +208,20 @@ class TopicConfig:
         }
 
     def integer(self, name: str) -> int:
-        """The value of an integer setting."""
+        """Return the value of an integer setting."""
         value = self.overrides.get(name, SETTINGS[name].default)
         assert isinstance(value, int)
         return value
 
     def choice(self, name: str) -> str:
-        """The value of a choice setting."""
+        """Return the value of a choice setting."""
         value = self.overrides.get(name, SETTINGS[name].default)
         assert isinstance(value, str)
         return value
 
     def times_taken(self, now_ms: int) -> TimeRange | None:
-        """Which timestamps of producers are taken at ``now_ms``; None: all, or none is looked at."""
+        """Return the range of producers' timestamps that the topic accepts at ``now_ms``; None if it accepts or
+        overwrites all."""
         before, after = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
         if before not in self.overrides and after not in self.overrides:
             return None
@@ -234,12 +236,13 @@ class TopicConfig:
 
     @property
     def needs_keys(self) -> bool:
-        """Whether new records must have a key: with ``compact`` in ``cleanup.policy`` one without would stay for ever."""
+        """Whether new records must have a key. With ``compact`` in ``cleanup.policy`` a record without one would stay
+        for ever."""
         return "compact" in self.choice("cleanup.policy")
 
 
 def _pointer(name: str) -> str:
-    """A member's name as a token of a JSON pointer (RFC 6901, section 3)."""
+    """Return a member's name as a token of a JSON pointer (RFC 6901, section 3)."""
     return name[:80].replace("~", "~0").replace("/", "~1")
 
 
@@ -248,7 +251,7 @@ _PROPERTIES: Final = tuple(PROPERTY_PREFIX + name for name in SETTINGS)
 
 @lru_cache(maxsize=1_000)
 def _config_of(texts: tuple[str | None, ...]) -> TopicConfig:
-    """One object for all topics with these ``_PROPERTIES``."""
+    """Return the config with these values of ``_PROPERTIES``: the same object for all topics with equal ones."""
     overrides: dict[str, ConfigValue] = {}
     for (name, setting), text in zip(SETTINGS.items(), texts, strict=True):
         if text is not None:

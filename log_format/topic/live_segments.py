@@ -1,6 +1,6 @@
-"""What maintenance needs to know of a topic's segments beyond what readers need: read from the reconciled log.
+"""Details of a topic's segments that only maintenance needs, read from the reconciled log.
 
-A gateway keeps only columns of runs in memory. Maintenance looks up times, tags and tombstones here when it plans.
+A gateway keeps only columns of runs in memory. Maintenance reads times, tags and tombstones here when it plans.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ class LiveSegment:
 
     @property
     def is_flushed(self) -> bool:
-        """Whether it is as a gateway wrote it: with runs of any number of partitions."""
+        """Whether the segment is as a gateway wrote it, with runs of any number of partitions."""
         return self.rewritten.times == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovedSegment:
-    """A tombstone: a segment that was removed from the table."""
+    """The tombstone of a segment that was removed from the table."""
 
     path: str
     removed_at_ms: int
 
 
 def live_segments(reconciled: pa.Table) -> list[LiveSegment]:
-    """The segments of a reconciled log (``checkpoint.SCHEMA``), by modification time. Raises ``CorruptData``."""
+    """Return the segments of a reconciled log (``checkpoint.SCHEMA``), sorted by modification time. Raises ``CorruptData``."""
     adds = _present(reconciled, "add")
     paths, sizes, times = (adds.field(name).to_pylist() for name in ("path", "size", "modificationTime"))
     tags = [
@@ -67,7 +67,7 @@ def live_segments(reconciled: pa.Table) -> list[LiveSegment]:
 
 
 def removed_segments(reconciled: pa.Table) -> list[RemovedSegment]:
-    """The tombstones of a reconciled log (``checkpoint.SCHEMA``)."""
+    """Return the tombstones of a reconciled log (``checkpoint.SCHEMA``)."""
     removes = _present(reconciled, "remove")
     paths, times = (removes.field(name).to_pylist() for name in ("path", "deletionTimestamp"))
     return [

@@ -1,11 +1,12 @@
-"""What a topic remembers of Kafka clients' producers, whose sequences count the records of each partition (KIP-98).
+"""A topic's memory of Kafka clients' producers, whose sequences count the records of each partition (KIP-98).
 
-Of each producer and partition, a *lane*: its epoch and its newest five batches. Sequences wrap behind 2**31 - 1. Clients raise
-the epoch of such a producer by themselves (KIP-360) and begin each lane at 0 again.
+For each producer and partition the topic keeps a *lane*: the epoch and its newest five batches. Sequences wrap after 2**31 - 1.
+Clients raise such a producer's epoch by themselves (KIP-360) and begin each lane at 0 again.
 
-Forgetting never allows a duplicate. A producer is forgotten as a whole, so a missing lane of a known producer was never used.
-Its largest epoch stays behind, *spent*: larger ones are new. Past ``SPENT_PRODUCERS_MAX`` the spent id that was issued first
-goes, and no unknown id up to its issue time is accepted any more (``Producers.forgotten_issued_ms``).
+Forgetting never allows a duplicate. A producer is forgotten as a whole, so a missing lane of a known producer was never used. The
+forgotten producer's largest epoch is kept as *spent*: only larger epochs are new. When there are more than
+``SPENT_PRODUCERS_MAX`` spent ids, the one that was issued first is dropped, and no unknown id issued up to that time is accepted
+any more (``Producers.forgotten_issued_ms``).
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from log_format import limits
 from log_format.topic.producer_id import issued_ms, number_of, numbered
 
 SEQUENCES: Final = 2**31
-"""A sequence is below this; 0 follows the last."""
+"""Number of sequences: they go from 0 to one less, and then begin at 0 again."""
 _NEVER: Final = -1
 _LAST_EPOCH: Final = 2**15 - 1
 
 
 class Numbered(NamedTuple):
-    """One of a lane's newest batches: its first record's sequence and offset, and how many records it has."""
+    """One of a lane's newest batches: the sequence and offset of its first record, and its number of records."""
 
     sequence: int
     base_offset: int
@@ -37,20 +38,20 @@ class Numbered(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """A producer in one partition. ``newest``: at least one, in order."""
+    """A producer's use of one partition. ``newest``: its newest batches, at least one, oldest first."""
 
     epoch: int
     newest: tuple[Numbered, ...]
 
     @property
     def next_sequence(self) -> int:
-        """That of the next batch's first record."""
+        """Sequence that the next batch's first record must have."""
         last = self.newest[-1]
         return after(last.sequence, last.record_count)
 
 
 class NumberedProducer(NamedTuple):
-    """``spent_epoch``: all epochs up to it count as used, in every partition."""
+    """A Kafka client's producer. ``spent_epoch``: all epochs up to this one count as used, in every partition."""
 
     lanes: Mapping[int, Lane]
     last_used_ms: int
@@ -58,17 +59,17 @@ class NumberedProducer(NamedTuple):
 
     @property
     def newest_epoch(self) -> int:
-        """The largest one used."""
+        """Largest epoch that was used."""
         return max((lane.epoch for lane in self.lanes.values()), default=self.spent_epoch)
 
     @property
     def memory_bytes(self) -> int:
-        """Measured on CPython 3.11, rounded up."""
+        """Memory in bytes, measured on CPython 3.11 and rounded up."""
         return 512 + sum(320 + 176 * len(lane.newest) for lane in self.lanes.values())
 
 
 class NumberedBatch(NamedTuple):
-    """A batch in the log. ``producer_id``: without its partition."""
+    """A batch in the log. ``producer_id``: the id without a partition."""
 
     producer_id: str
     epoch: int
@@ -77,7 +78,7 @@ class NumberedBatch(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """How much a topic remembers."""
+    """Limits of what a topic remembers."""
 
     lanes_max: int = limits.LANES_PER_TOPIC_MAX
     spent_max: int = limits.SPENT_PRODUCERS_MAX
@@ -88,20 +89,20 @@ class NumberedProducers:
     """The Kafka clients' producers of a topic at one version."""
 
     by_id: Mapping[str, NumberedProducer]
-    """Least recently used first."""
+    """Producers, least recently used first."""
     spent: Mapping[str, int]
-    """Forgotten producers, and the largest epoch of each."""
+    """Forgotten producers -> the largest epoch that counts as used."""
     lane_count: int = 0
     producer_bytes: int = 0
     bounds: Bounds = field(default=Bounds(), compare=False)
 
     @property
     def memory_bytes(self) -> int:
-        """About how much memory they take."""
+        """Estimated memory in bytes."""
         return self.producer_bytes + _SPENT_BYTES * len(self.spent)
 
     def with_batches(self, batches: Iterable[NumberedBatch], now_ms: int) -> NumberedProducers:
-        """After a commit with these. ``now_ms``: the commit's own time."""
+        """Return the producers after a commit with these batches. ``now_ms``: the commit's own time."""
         ordered = sorted(batches, key=lambda one: (one.producer_id, one.epoch, one.batch.base_offset))
         edit = _Edit(self)
         for producer_id, own in groupby(ordered, key=lambda one: one.producer_id):
@@ -115,8 +116,11 @@ class NumberedProducers:
         return edit.done()
 
     def without_unused(self, oldest_ms: int) -> tuple[NumberedProducers, int]:
-        """Without those last used before then, and without the least recently used beyond the bound of lanes; and the
-        largest issue time of an id of which nothing is left (-1 without one)."""
+        """Forget producers last used before ``oldest_ms``, and the least recently used ones above the limit of lanes.
+
+        Returns:
+            The remaining producers, and the largest issue time of an id of which nothing is remembered any more (-1 without one).
+        """
         edit = _Edit(self)
         for producer_id, producer in self.by_id.items():
             if edit.lane_count <= self.bounds.lanes_max and producer.last_used_ms >= oldest_ms:
@@ -125,24 +129,25 @@ class NumberedProducers:
         return edit.done(), edit.forget_spent()
 
     def with_spent(self, spent: Iterable[tuple[str, int]]) -> NumberedProducers:
-        """With all epochs of each id up to the one named spent. Batches of these ids may follow, so none is dropped."""
+        """Return the producers with all epochs of each id up to the given one spent. No id is dropped, since batches of it may
+        follow."""
         edit = _Edit(self)
         for producer_id, epoch in spent:
             edit.spend(producer_id, epoch)
         return edit.done()
 
     def spent_epoch(self, producer_id: str) -> int | None:
-        """Up to which epoch all may have been used; -1: none was. None for an id that is not here."""
+        """Return the epoch up to which all count as used (-1: none); None for an unknown id."""
         producer = self.by_id.get(producer_id)
         return self.spent.get(producer_id) if producer is None else producer.spent_epoch
 
     def lane(self, producer_id: str, partition: int) -> Lane | None:
-        """The producer in the partition; None where it was never used there, or is forgotten."""
+        """Return the producer's lane in the partition; None if it was never used there, or is forgotten."""
         producer = self.by_id.get(producer_id)
         return None if producer is None else producer.lanes.get(partition)
 
     def unseen_by(self, table: NumberedProducers) -> Iterator[list[NumberedBatch]]:
-        """Of each lane the newest batches that ``table`` has not seen, in order."""
+        """Yield for each lane the newest batches that ``table`` has not seen, oldest first."""
         for producer_id, producer in self.by_id.items():
             for partition, lane in producer.lanes.items():
                 there = table.lane(producer_id, partition)
@@ -152,7 +157,11 @@ class NumberedProducers:
                     yield [NumberedBatch(producer_id, lane.epoch, partition, one) for one in new]
 
     def spent_unseen_by(self, table: NumberedProducers) -> list[tuple[str, int]]:
-        """What is spent here and not there. ``table`` had nothing but from here: of its ids that are gone here all is spent."""
+        """Return the (id, epoch) that are spent here, but not in ``table``.
+
+        Everything in ``table`` came from here. So an id that ``table`` has and that is unknown here was dropped: all its epochs
+        are spent.
+        """
         floors = {producer_id: producer.spent_epoch for producer_id, producer in self.by_id.items()}
         floors |= self.spent
         floors |= dict.fromkeys((there for there in (*table.by_id, *table.spent) if there not in floors), _LAST_EPOCH)
@@ -163,7 +172,7 @@ class NumberedProducers:
         ]
 
     def rows(self) -> tuple[list[_Row], list[tuple[str, int]]]:
-        """What a checkpoint has of them."""
+        """Return the rows of a checkpoint: producers, and spent ids."""
         rows = [
             (
                 producer_id,
@@ -177,7 +186,7 @@ class NumberedProducers:
 
 
 class _Edit:
-    """Producers under change."""
+    """A change to ``NumberedProducers`` in progress."""
 
     def __init__(self, before: NumberedProducers) -> None:
         self._before = before
@@ -187,7 +196,7 @@ class _Edit:
         self._producer_bytes = before.producer_bytes
 
     def pop(self, producer_id: str) -> NumberedProducer:
-        """The producer, which is not here then; a new one where it is unknown or spent."""
+        """Take the producer out and return it; a new one if it is unknown, or only its spent epoch is known."""
         producer = self._by_id.pop(producer_id, None)
         if producer is not None:
             self.lane_count -= len(producer.lanes)
@@ -199,13 +208,13 @@ class _Edit:
         return NumberedProducer(MappingProxyType({}), 0, spent_epoch)
 
     def put(self, producer_id: str, producer: NumberedProducer) -> None:
-        """As the most recently used."""
+        """Add the producer as the most recently used one."""
         self._by_id[producer_id] = producer
         self.lane_count += len(producer.lanes)
         self._producer_bytes += producer.memory_bytes
 
     def spend(self, producer_id: str, epoch: int) -> None:
-        """All epochs up to this one count as used; lanes of no other are forgotten."""
+        """Count all epochs of the producer up to ``epoch`` as used, and forget its lanes of those epochs."""
         producer = self._by_id.get(producer_id)
         if producer is None:
             spent = self._changed_spent()
@@ -224,19 +233,20 @@ class _Edit:
             self._changed_spent()[producer_id] = spent_epoch
 
     def forget_spent(self) -> int:
-        """Drop the spent ids that were issued first beyond the bound; the largest issue time of those."""
+        """Drop the spent ids above the limit, those issued first; return the largest issue time of a dropped one (-1 without
+        one)."""
         known = self._before.spent if self._spent is None else self._spent
         surplus = len(known) - self._before.bounds.spent_max
         if surplus <= 0:
             return _NEVER
         spent = self._changed_spent()
-        gone = heapq.nsmallest(surplus, spent)  # the issue time comes first in the text
+        gone = heapq.nsmallest(surplus, spent)  # ids sort by issue time: it comes first in the text
         for producer_id in gone:
             del spent[producer_id]
         return issued_ms(gone[-1])
 
     def done(self) -> NumberedProducers:
-        """The producers as they are now."""
+        """Return the changed producers."""
         spent = self._before.spent if self._spent is None else MappingProxyType(self._spent)
         by_id, bounds = MappingProxyType(self._by_id), self._before.bounds
         return NumberedProducers(by_id, spent, self.lane_count, self._producer_bytes, bounds)
@@ -260,7 +270,7 @@ EncodedSpent = tuple[str, _Epoch]
 
 
 def numbered_of_rows(rows: Iterable[EncodedRow], spent: Iterable[EncodedSpent]) -> NumberedProducers:
-    """The producers of a checkpoint. Raises ``ValueError`` for damaged ids."""
+    """Decode the producers of a checkpoint. Raises ``ValueError`` for damaged ids."""
     edit = _Edit(NO_NUMBERED)
     for producer_id, spent_epoch, last_used_ms, lanes in rows:
         _check(producer_id)
@@ -279,12 +289,12 @@ _SPENT_DECODER: Final = msgspec.json.Decoder(list[EncodedSpent])
 
 
 def encode_spent(spent: Iterable[tuple[str, int]]) -> str:
-    """The tag of a drain: JSON ``[[id, epoch], …]``."""
+    """Encode the tag of a drain: JSON ``[[id, epoch], …]``."""
     return _SPENT_ENCODER.encode(list(spent)).decode()
 
 
 def decode_spent(tag: str) -> list[tuple[str, int]]:
-    """From ``encode_spent``. Raises ``ValueError`` for anything else."""
+    """Decode the result of ``encode_spent``. Raises ``ValueError`` for anything else."""
     spent = _SPENT_DECODER.decode(tag)
     for producer_id, _ in spent:
         _check(producer_id)
@@ -292,12 +302,12 @@ def decode_spent(tag: str) -> list[tuple[str, int]]:
 
 
 def after(sequence: int, count: int) -> int:
-    """The sequence behind so many records."""
+    """Return the sequence that follows ``count`` records beginning at ``sequence``."""
     return (sequence + count) % SEQUENCES
 
 
 def ahead(sequence: int, expected: int) -> int:
-    """How far a sequence is ahead of the expected one; negative: how far it is behind."""
+    """Return how far a sequence is ahead of the expected one; a negative number says how far it is behind."""
     distance = (sequence - expected) % SEQUENCES
     return distance if distance < SEQUENCES // 2 else distance - SEQUENCES
 

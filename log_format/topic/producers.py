@@ -1,14 +1,14 @@
-"""What a topic remembers of its producers, so that a request is in the log once (KIP-98, "Idempotent producer guarantees").
+"""A topic's memory of its producers, so that each request is in the log only once (KIP-98, "Idempotent producer guarantees").
 
-Of each producer: its epoch, its last sequence, and the places of its newest requests. All of it follows from the log: a commit's
-``add`` names its stamped requests, so every gateway that replays it knows the same.
+For each producer the topic remembers its epoch, its last sequence, and the offset ranges of its newest requests. All of this
+follows from the log: a commit's ``add`` names its stamped requests, so every gateway that replays the log remembers the same.
 
-A stamp of a Kafka client's producer counts records instead, of one partition, which its id names (``numbered_producers``). Such a
-batch has one place.
+A stamp of a Kafka client's producer counts records instead of requests, within the one partition that its id names
+(``numbered_producers``). Such a batch has one offset range.
 
-Forgetting never allows a duplicate. Dropped are producers unused for the topic's ``producer.id.expiration.ms``, and the least
-recently used beyond ``PRODUCERS_PER_TOPIC_MAX``. The largest issue time of a dropped id is kept. An unknown id is accepted only
-when it was issued later, since then it was never here. ``PUBLISHER``, which publishes delayed records, is never dropped.
+Forgetting never allows a duplicate. Producers are dropped if unused for the topic's ``producer.id.expiration.ms``, and the least
+recently used ones above ``PRODUCERS_PER_TOPIC_MAX``. The largest issue time of a dropped id is kept. An unknown id is accepted
+only if it was issued later, so that it can't be a dropped one. ``PUBLISHER``, which publishes delayed records, is never dropped.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ from log_format.topic.producer_id import PUBLISHER, is_lane, is_numbered, issued
 
 
 class ProducerStamp(NamedTuple):
-    """The request in a batch: the ``sequence``-th of the producer's ``epoch`` to this topic, from 0.
+    """The identity of a request: ``sequence`` counts the requests of the producer's ``epoch`` to this topic, from 0.
 
-    Of a Kafka client's producer: the sequence of the batch's first record, among those of its epoch in the partition.
+    For a Kafka client's producer, ``sequence`` is that of the batch's first record, counting records of the epoch in the
+    partition.
     """
 
     producer_id: str
@@ -53,13 +54,13 @@ Counts = Sequence[tuple[int, int]]
 
 
 class StampedBatch(NamedTuple):
-    """A stamped request in the log, and its places (none when it had no records)."""
+    """A stamped request in the log, and the offset ranges of its records (none for a request without records)."""
 
     stamp: ProducerStamp
     places: tuple[Appended, ...]
 
     def check(self) -> None:
-        """Raise ``ValueError`` for what no producer can have sent."""
+        """Raise ``ValueError`` if no producer can have sent this batch."""
         producer_id, epoch, sequence = self.stamp
         if not is_numbered(producer_id):
             issued_ms(producer_id)
@@ -77,7 +78,7 @@ class Remembered(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """One producer's state. ``newest``: its last requests, in order, at most ``PRODUCER_REQUESTS_REMEMBERED``."""
+    """The state of one producer. ``newest``: its last requests, oldest first, at most ``PRODUCER_REQUESTS_REMEMBERED``."""
 
     epoch: int
     last_sequence: int
@@ -87,27 +88,27 @@ class Producer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Producers:
-    """The producers of a topic at one version."""
+    """The producers that a topic remembers at one version."""
 
     by_id: Mapping[str, Producer]
-    """Least recently used first."""
+    """Producers, least recently used first."""
     forgotten_issued_ms: int
-    """The largest issue time of a dropped id; -1 without one."""
+    """Largest issue time of a dropped id; -1 if none was dropped."""
     own_bytes: int = 0
     numbered: NumberedProducers = NO_NUMBERED
-    """Those of Kafka clients."""
+    """Producers of Kafka clients."""
 
     def __len__(self) -> int:
-        """How many producers are remembered."""
+        """Return how many producers are remembered."""
         return len(self.by_id) + len(self.numbered.by_id)
 
     @property
     def memory_bytes(self) -> int:
-        """About how much memory they take."""
+        """Estimated memory in bytes."""
         return self.own_bytes + self.numbered.memory_bytes
 
     def expected_sequence(self, producer_id: str, epoch: int) -> int:
-        """The sequence that the producer's next request of this epoch must have."""
+        """Return the sequence that the producer's next request in this epoch must have."""
         if is_lane(producer_id):
             lane = self.numbered.lane(*parted(producer_id))
             return lane.next_sequence if lane is not None and lane.epoch == epoch else 0
@@ -115,7 +116,13 @@ class Producers:
         return producer.last_sequence + 1 if producer is not None and producer.epoch == epoch else 0
 
     def with_batches(self, batches: Iterable[StampedBatch], now_ms: int, expiration_ms: int) -> Producers:
-        """The memory after a commit with these batches. ``now_ms``: the commit's own time."""
+        """Return the memory after a commit.
+
+        Args:
+            batches: stamped batches of the commit.
+            now_ms: the commit's own time.
+            expiration_ms: producers unused for longer are dropped.
+        """
         by_id, size = dict(self.by_id), self.own_bytes
         of_kafka: list[NumberedBatch] = []
         for (producer_id, epoch, sequence), places in sorted(batches, key=lambda batch: batch.stamp):
@@ -139,15 +146,15 @@ class Producers:
         return Producers(MappingProxyType(by_id), max(forgotten, lost_ms), size, of_clients)
 
     def with_forgotten(self, issued_ms_max: int) -> Producers:
-        """Ids issued up to then that are not here may have been used."""
+        """Return the memory in which unknown ids issued up to ``issued_ms_max`` may have been used."""
         return replace(self, forgotten_issued_ms=max(self.forgotten_issued_ms, issued_ms_max))
 
     def with_spent(self, spent: Iterable[tuple[str, int]]) -> Producers:
-        """All epochs of each Kafka client's id up to the one named count as used."""
+        """Return the memory in which all epochs of each Kafka client's id up to the given one count as used."""
         return replace(self, numbered=self.numbered.with_spent(spent))
 
     def unseen_by(self, table: Producers) -> Iterator[list[StampedBatch]]:
-        """Of each producer the newest requests that ``table`` has not seen, in order."""
+        """Yield for each producer the newest requests that ``table`` has not seen, oldest first."""
         for producer_id, producer in self.by_id.items():
             before = table.by_id.get(producer_id)
             seen = (-1, -1) if before is None else (before.epoch, before.last_sequence)
@@ -166,7 +173,7 @@ class Producers:
             ]
 
     def encoded(self) -> bytes:
-        """As JSON, for a checkpoint."""
+        """Return the memory as JSON, for a checkpoint."""
         rows = [
             (producer_id, p.epoch, p.last_sequence, p.last_used_ms, [(r.sequence, _plain(r.places)) for r in p.newest])
             for producer_id, p in self.by_id.items()
@@ -197,7 +204,7 @@ _TAG_DECODER: Final = msgspec.json.Decoder(list[tuple[str, int, int, _PlainPlace
 
 
 def decode_producers(data: bytes) -> Producers:
-    """The memory from ``Producers.encoded``. Raises ``ValueError`` (``msgspec.DecodeError``) for anything else."""
+    """Decode the result of ``Producers.encoded``. Raises ``ValueError`` (``msgspec.DecodeError``) for anything else."""
     found = _CHECKPOINT_DECODER.decode(data)
     of_kafka = numbered_of_rows(found.numbered, found.spent) if found.numbered or found.spent else NO_NUMBERED
     if not found.rows and found.forgotten_issued_ms == NO_PRODUCERS.forgotten_issued_ms and of_kafka is NO_NUMBERED:
@@ -218,12 +225,12 @@ def decode_producers(data: bytes) -> Producers:
 
 
 def encode_stamps(batches: Iterable[StampedBatch]) -> str:
-    """The tag of an ``add`` with these: JSON ``[[id, epoch, sequence, [[partition, base offset, count], …]], …]``."""
+    """Encode the tag of an ``add``: JSON ``[[id, epoch, sequence, [[partition, base offset, count], …]], …]``."""
     return _ENCODER.encode([(*stamp, _plain(places)) for stamp, places in batches]).decode()
 
 
 def decode_stamps(tag: str) -> list[StampedBatch]:
-    """The batches from ``encode_stamps``. Raises ``ValueError`` (``msgspec.DecodeError``) for anything else."""
+    """Decode the result of ``encode_stamps``. Raises ``ValueError`` (``msgspec.DecodeError``) for anything else."""
     batches = [
         StampedBatch(ProducerStamp(producer_id, epoch, sequence), _places(plain))
         for producer_id, epoch, sequence, plain in _TAG_DECODER.decode(tag)
@@ -234,9 +241,9 @@ def decode_stamps(tag: str) -> list[StampedBatch]:
 
 
 class SequenceCheck:
-    """Judges the stamped batches of one flush, one after another, by a topic's memory.
+    """A check of the stamped batches of one flush, one after another, against a topic's memory.
 
-    ``assume_order``: accepts batches that are ahead, since those before them are about to be committed.
+    ``assume_order``: accept batches that are ahead, assuming that the missing ones before them are about to be committed.
     """
 
     def __init__(self, producers: Producers, now_ms: int, expiration_ms: int, *, assume_order: bool = False) -> None:
@@ -245,14 +252,15 @@ class SequenceCheck:
         self._expiration_ms = expiration_ms
         self._assume_order = assume_order
         self._next: dict[tuple[str, int], int] = {}
-        """(id, epoch) -> the sequence behind those in this flush."""
+        """(id, epoch) -> the sequence that follows the batches of this flush."""
         self._newest_taken: dict[str, int] = {}
         """id -> the newest epoch in this flush."""
 
     def judge(self, stamp: ProducerStamp, counts: Counts = ()) -> Duplicate | TidelogError | None:
-        """None: the request is the producer's next one. Not for a request that this flush took: it has no places yet.
+        """Return None if the request is the producer's next one, ``Duplicate`` if it is in the log already, else the error.
 
-        ``counts``: the batch's, needed of a Kafka client's.
+        Don't call it for a request that this flush has taken, which has no offsets yet. ``counts``: records of the batch per
+        partition, needed only for a Kafka client's stamp.
         """
         producer_id, epoch, sequence = stamp
         if is_lane(producer_id):
@@ -297,30 +305,30 @@ class SequenceCheck:
         return None if distance == 0 or (distance > 0 and self._assume_order) else out_of_order(stamp, expected)
 
     def take(self, stamp: ProducerStamp, counts: Counts = ()) -> None:
-        """The batch will be appended: later ones are judged accordingly."""
+        """Note that the batch will be appended: later batches must follow it."""
         self._next[stamp.producer_id, stamp.epoch] = following(stamp, counts)
         self._newest_taken[stamp.producer_id] = max(stamp.epoch, self._newest_taken.get(stamp.producer_id, stamp.epoch))
 
 
 def following(stamp: ProducerStamp, counts: Counts) -> int:
-    """The sequence of the producer's next request."""
+    """Return the sequence that the producer's next request must have."""
     if not is_lane(stamp.producer_id):
         return stamp.sequence + 1
     return after(stamp.sequence, sum(count for _, count in counts))
 
 
 def distance_of(stamp: ProducerStamp, expected: int) -> int:
-    """How far the request is ahead of the expected sequence; negative: how far it is behind."""
+    """Return how far the request is ahead of the expected sequence; a negative number says how far it is behind."""
     return ahead(stamp.sequence, expected) if is_lane(stamp.producer_id) else stamp.sequence - expected
 
 
 def same_request(stamp: ProducerStamp, counts: Counts) -> tuple[ProducerStamp, Counts]:
-    """Equal of two requests of one flush of which the second repeats the first."""
+    """Return a key that is equal for two batches of a flush if the second repeats the request of the first."""
     return stamp, tuple(counts) if is_lane(stamp.producer_id) else ()
 
 
 def out_of_order(stamp: ProducerStamp, expected: int) -> TidelogError:
-    """The refusal of a request that is not the producer's next one; retryable when earlier ones are missing."""
+    """Return the error for a request that is not the producer's next one; it is retryable if earlier requests are missing."""
     is_ahead = distance_of(stamp, expected) > 0
     what = "those before it are missing" if is_ahead else "it is too old to tell where its records are"
     return RequestRefused(
@@ -332,7 +340,7 @@ def out_of_order(stamp: ProducerStamp, expected: int) -> TidelogError:
 
 
 def fenced(producer_id: str, epoch: int, newest_epoch: int) -> TidelogError:
-    """The refusal of an older epoch."""
+    """Return the error for an older epoch."""
     return RequestRefused(
         f"Epoch {epoch} of producer {producer_id} is fenced: epoch {newest_epoch} has begun.",
         code=ErrorCode.FENCED_PRODUCER,
@@ -346,7 +354,7 @@ def _unknown(stamp: ProducerStamp, why: str) -> TidelogError:
 
 
 def _to_forget(by_id: Mapping[str, Producer], oldest_ms: int) -> list[str]:
-    """The ids to drop: the first ones, since ids are in order of their last use."""
+    """Return the ids to drop. Ids are sorted by last use, so they are the first ones."""
     surplus = len(by_id) - limits.PRODUCERS_PER_TOPIC_MAX
     dropped = []
     for index, (producer_id, producer) in enumerate(by_id.items()):
@@ -358,7 +366,7 @@ def _to_forget(by_id: Mapping[str, Producer], oldest_ms: int) -> list[str]:
 
 
 def _memory_bytes(producer: Producer) -> int:
-    """Measured on CPython 3.11, rounded up."""
+    """Return the producer's memory in bytes, measured on CPython 3.11 and rounded up."""
     return 512 + sum(128 + 192 * len(remembered.places) for remembered in producer.newest)
 
 

@@ -1,9 +1,9 @@
-"""Deleting the oldest records: ``retention.ms`` and ``retention.bytes``, as in Kafka.
+"""Deleting the oldest records by ``retention.ms`` and ``retention.bytes``, as in Kafka.
 
-Each partition loses whole runs from its beginning: those whose largest timestamp is too old, and those without which
-``retention.bytes`` remain. Log starts move past them. The same commit removes segments without readable records, and further
-commits do when there are many; but never the newest segment of a partition. Segments left over by a deletion of records are
-removed, too. A topic whose ``cleanup.policy`` lacks ``delete`` keeps everything.
+Each partition loses whole runs from its beginning: those whose largest timestamp is too old, and those that the newest
+``retention.bytes`` do not need. Log starts move past these runs. The same commit removes segments without readable records, and
+further commits do if there are many; but the newest segment of a partition stays. Segments that a deletion of records left over
+are removed, too. A topic whose ``cleanup.policy`` lacks ``delete`` keeps everything.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ class Retained:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyRetention:
-    """Delete what retention allows in the incarnation ``topic_id``; nothing when another one has replaced it."""
+    """A change that deletes what retention allows in the incarnation ``topic_id``; it does nothing if another one has replaced
+    that."""
 
     topic_id: str
     removes_max: int = limits.REMOVES_PER_COMMIT_MAX
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[Retained]:
-        """Log starts as ``txn``, and removes of segments; no actions when nothing has expired. Never raises."""
+        """Propose log starts as ``txn``, and removes of segments; no actions if nothing has expired. Never raises."""
         if state.topic_id != self.topic_id:
             return Proposal(operation="RETENTION", actions=(), result=Retained(log_starts={}, removed=()))
         moved = expired_offsets(state, now_ms)
@@ -45,12 +46,12 @@ class ApplyRetention:
 
 
 def needs_retention(state: TopicState, now_ms: int) -> bool:
-    """Whether ``ApplyRetention`` has something to do."""
+    """Return whether ``ApplyRetention`` has something to do."""
     return state.has_dead_segments() or bool(expired_offsets(state, now_ms))
 
 
 def expired_offsets(state: TopicState, now_ms: int) -> dict[int, int]:
-    """The new log start of each partition with expired records."""
+    """Return the new log start of each partition with expired records."""
     if not state.config.deletes_old:
         return {}
     retention_ms, retention_bytes = (state.config.integer(f"retention.{unit}") for unit in ("ms", "bytes"))

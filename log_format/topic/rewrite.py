@@ -1,11 +1,12 @@
-"""Replacing segments by others with the same records, or with those of them that are to stay.
+"""Replacing segments by new ones with the same records, or with the records of them that are to stay.
 
-A rewrite takes a while, and others commit meanwhile, so the change is validated against the head. The incarnation must be the
-same, and every source must still be in the table; otherwise nothing is done. So a deletion of records, retention, the topic's
-deletion or another rewrite always wins. Records deleted below a log start meanwhile do not come back.
+A rewrite takes a while, and others commit meanwhile, so the change is validated against the log's head. The topic must still be
+the same incarnation, and every source must still be in the table; otherwise nothing is committed. So a concurrent deletion of
+records, retention, deletion of the topic or other rewrite always wins. Records that were deleted below a log start meanwhile do
+not come back.
 
-When every record stays, removes and adds have ``dataChange`` false: no stream notices. Otherwise the removes have it true
-(readers ignore them with ``ignoreDeletes``), the adds never.
+When every record stays, removes and adds have ``dataChange`` false, so no stream notices. Otherwise ``dataChange`` is true in the
+removes (readers ignore these with ``ignoreDeletes``), but never in the adds.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ class RewriteOutcome(StrEnum):
 
     COMMITTED = "committed"
     OVERTAKEN = "overtaken"
-    """A source or the topic is gone: the new segments are orphans."""
+    """A source or the topic is gone, so the new segments are orphans."""
     TOO_OLD = "too old"
-    """The uploads are so old that maintenance might delete them as orphans."""
+    """The uploads are so old that maintenance might delete the new segments as orphans."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSegment:
-    """A segment of one partition in the store, before its commit. ``modification_time_ms``: the largest of its sources."""
+    """A segment of one partition in the store, before its commit. ``modification_time_ms``: the largest one of its sources."""
 
     segment: SegmentRef
     run: Run
@@ -44,7 +45,7 @@ class NewSegment:
 
 
 class Uploaded:
-    """The new segments, for the committer: when the first upload began, and whether that is too long ago."""
+    """The uploads of a rewrite, for the committer: when the first one began, and whether that is too long ago."""
 
     def __init__(self, path: str, uploaded_at_ms: int) -> None:
         self.path = path
@@ -53,7 +54,7 @@ class Uploaded:
 
     @property
     def data(self) -> bytes:
-        """Never read: the segments are in the store."""
+        """Not available: the segments are in the store already, so the committer never reads this."""
         raise AssertionError("a rewritten segment is uploaded before it is proposed")
 
 
@@ -62,11 +63,15 @@ _NOTHING: Final[Mapping[int, int]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite:
-    """Replace ``sources`` by ``added``, which hold their records from the log starts on.
+    """A change that replaces ``sources`` by ``added``, which hold the sources' records from the log starts on.
 
-    ``source_record_count`` is the number of records in the sources, including those below a log start. ``keys_compacted``:
-    partition -> the offset below which every record lies that supersedes one left out of ``added``. ``uploaded`` is about
-    ``added``; None when that is empty.
+    Args:
+        topic_id: incarnation of the topic.
+        sources: segments to replace.
+        source_record_count: records in the sources, including those below a log start.
+        added: the new segments.
+        uploaded: uploads of ``added``; None if that is empty.
+        keys_compacted: partition -> offset below which all records lie that supersede the records left out of ``added``.
     """
 
     topic_id: str
@@ -77,7 +82,7 @@ class Rewrite:
     keys_compacted: Mapping[int, int] = field(default_factory=lambda: _NOTHING)
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[RewriteOutcome]:
-        """Removes, adds, and ``txn`` of compacted keys; no actions when it is too late. Never raises."""
+        """Propose removes, adds, and ``txn`` of compacted keys; no actions if it is too late. Never raises."""
         if self.uploaded is not None and self.uploaded.is_too_old:
             return Proposal(operation="OPTIMIZE", actions=(), result=RewriteOutcome.TOO_OLD)
         if state.topic_id != self.topic_id or not self._fits(state):
@@ -110,7 +115,7 @@ class Rewrite:
         )
 
     def _fits(self, state: TopicState) -> bool:
-        """Whether all sources are in the table, and no other segment has offsets between theirs."""
+        """Return whether all sources are in the table, and no other segment has offsets between theirs."""
         sources = {source.path for source in self.sources}
         return state.manifest.has_all(sources) and all(
             state.manifest.paths_within(new.run.partition, new.run.base_offset, new.run.end_offset) <= sources

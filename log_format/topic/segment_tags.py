@@ -5,10 +5,10 @@ Tags are JSON. Readers of Delta ignore them, and checkpoints keep them:
 ``tidelog.runs``    JSON ``[[partition, base offset, end offset, records, bytes, min timestamp ms, max timestamp ms], …]``
 ``tidelog.footer``  JSON ``[position of the Parquet footer, its CRC-32]``
 ``tidelog.rewritten``  JSON ``[times merged, ms at which its keys were compacted or null, tombstones left then]``, if rewritten
-``tidelog.producers``  JSON ``[[producer id, epoch, sequence, [[partition, base offset, records], …]], …]``, where there are any
+``tidelog.producers``  JSON ``[[producer id, epoch, sequence, [[partition, base offset, records], …]], …]``, if there are any
 
-A drain without records has ``tidelog.producers`` as a tag of the commit (``commitInfo.tags``). A Kafka client's producer has
-``-<partition>`` behind its id, and one place.
+A drain without records has ``tidelog.producers`` as a tag of the commit (``commitInfo.tags``). The id of a Kafka client's
+producer ends with ``-<partition>``, and its batch has one offset range.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ TAG_FOOTER: Final = "tidelog.footer"
 TAG_PRODUCERS: Final = "tidelog.producers"
 TAG_REWRITTEN: Final = "tidelog.rewritten"
 TAG_FORGOTTEN: Final = "tidelog.forgotten"
-"""Of a commit (``commitInfo.tags``): producers issued up to then (ms) that it does not know may have been used here."""
+"""Tag of a commit (``commitInfo.tags``): producers unknown to the topic may have been used here if issued up to this
+time (ms)."""
 TAG_SPENT: Final = "tidelog.spent"
-"""Of a commit: JSON ``[[id, epoch], …]``: all epochs of this Kafka client's producer up to this one may have been used here."""
+"""Tag of a commit: JSON ``[[id, epoch], …]``. All epochs of these Kafka clients' producers up to the given ones may have been
+used here."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PATH_SAFE: Final = "/-_.~"
@@ -46,7 +48,8 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 class Rewritten(NamedTuple):
-    """How often a segment's records were merged; when (ms since the epoch) keys were compacted, and the tombstones left."""
+    """How often a segment's records were merged; when its keys were compacted (ms since the epoch), and the
+    tombstones left then."""
 
     times: _Count
     keys_compacted_at_ms: _Count | None = None
@@ -65,7 +68,16 @@ def add_segment(
     stamped: Sequence[StampedBatch] = (),
     rewritten: Rewritten | None = None,
 ) -> Add:
-    """The ``add`` of a segment, with its statistics and tags; ``stamped``: the idempotent requests in it."""
+    """Return the ``add`` of a segment, with statistics and tags.
+
+    Args:
+        segment: the segment in the store.
+        runs: its runs.
+        modification_time_ms: ms since the epoch.
+        data_change: whether the records are new in the table.
+        stamped: the idempotent requests in the segment.
+        rewritten: how a rewrite made the segment; None for a flush.
+    """
     return Add(
         path=quote(segment.path, safe=_PATH_SAFE),
         size=segment.size_bytes,
@@ -95,7 +107,7 @@ def add_segment(
 
 
 def remove_segment(segment: SegmentRef, *, deletion_timestamp_ms: int, data_change: bool) -> Remove:
-    """The ``remove`` of a segment."""
+    """Return the ``remove`` of a segment."""
     return Remove(
         path=quote(segment.path, safe=_PATH_SAFE),
         deletion_timestamp=deletion_timestamp_ms,
@@ -114,7 +126,7 @@ _FOOTER_DECODER: Final = msgspec.json.Decoder(tuple[_Count, _Count])
 def segment_of_add(
     path: str, size_bytes: int, tag_runs: str | None, tag_footer: str | None
 ) -> tuple[SegmentRef, list[Run]]:
-    """The segment and runs that an ``add`` names. Raises ``CorruptData`` when its tags are not Tidelog's."""
+    """Return the segment and runs that an ``add`` names. Raises ``CorruptData`` if the tags are missing or unreadable."""
     plain = segment_path(path)
     try:
         if tag_runs is None or tag_footer is None:
@@ -127,13 +139,13 @@ def segment_of_add(
 
 
 def added_segment(add: Add) -> tuple[SegmentRef, list[Run]]:
-    """``segment_of_add`` of a commit's action."""
+    """Return the segment and runs of an ``add``, like ``segment_of_add``."""
     tags = add.tags or {}
     return segment_of_add(add.path, add.size, tags.get(TAG_RUNS), tags.get(TAG_FOOTER))
 
 
 def rewritten_of_add(path: str, tag: str | None) -> Rewritten:
-    """The content of an ``add``'s tag; without a tag the records are as flushed. Raises ``CorruptData``."""
+    """Decode the ``tidelog.rewritten`` of an ``add``; None stands for records as flushed. Raises ``CorruptData``."""
     try:
         return Rewritten(0) if tag is None else _decode_rewritten(tag)
     except msgspec.DecodeError as problem:
@@ -142,7 +154,7 @@ def rewritten_of_add(path: str, tag: str | None) -> Rewritten:
 
 
 def stamped_batches(path: str, tags: Mapping[str, str | None]) -> list[StampedBatch]:
-    """The idempotent requests in an ``add`` with these tags. Raises ``CorruptData``."""
+    """Return the idempotent requests in an ``add`` with these tags. Raises ``CorruptData``."""
     tag = tags.get(TAG_PRODUCERS)
     try:
         return [] if tag is None else decode_stamps(tag)
@@ -152,7 +164,7 @@ def stamped_batches(path: str, tags: Mapping[str, str | None]) -> list[StampedBa
 
 
 def spent_producers(tags: Mapping[str, str]) -> list[tuple[str, int]]:
-    """What a commit with these tags says of Kafka clients' producers. Raises ``CorruptData``."""
+    """Return the spent (id, epoch) of Kafka clients' producers in a commit with these tags. Raises ``CorruptData``."""
     try:
         return decode_spent(tags.get(TAG_SPENT, "[]"))
     except ValueError as problem:
@@ -160,7 +172,7 @@ def spent_producers(tags: Mapping[str, str]) -> list[tuple[str, int]]:
 
 
 def statistics(runs: Sequence[Run]) -> str:
-    """The ``stats`` of an ``add`` with these runs."""
+    """Return the ``stats`` of an ``add`` with these runs."""
     first = runs[0]
     low, high, count = [*_lowest(first)], [*_highest(first)], first.record_count
     for run in runs[1:]:

@@ -1,12 +1,12 @@
-"""The state of one topic at one version of its log: the result of replaying every action up to there.
+"""The state of one topic at one version of its log: the result of replaying every action up to that version.
 
 Invariants, checked as each commit is applied (a violation raises ``CorruptData``: the log itself is wrong):
 
 1. A segment of new data (``dataChange``) continues each of its partitions exactly at the next offset.
 2. The ``txn`` of a partition names the next offset that its runs lead to. Next offsets and log starts never go back.
-3. A ``metaData`` with another id is another incarnation: nothing of the old one remains.
+3. A ``metaData`` with another id begins another incarnation: nothing of the old one remains.
 
-What the ``txn`` actions hold, by ``appId`` (``applied_transactions`` has others):
+Contents of the ``txn`` actions, by ``appId`` (``applied_transactions`` has others):
 
 * ``<partition>``: the partition's next offset
 * ``log-start-<partition>``: its log start
@@ -50,7 +50,8 @@ LOG_START_APP_ID: Final = "log-start-"
 EMPTY_REQUEST_APP_ID: Final = "empty-request-"
 KEYS_COMPACTED_APP_ID: Final = "keys-compacted-"
 TAG_REPAIRED: Final = "tidelog.repaired"
-"""Of a commit (``commitInfo.tags``) behind a damaged part of the log: the checkpoint of its version says what is left."""
+"""Tag of a commit (``commitInfo.tags``) that follows a damaged part of the log: the checkpoint of its version has
+what is left."""
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _TIME: Final = re.compile(r"[0-9]{1,18}")
 _OFFSETS: Final = ("next_offsets", "log_starts", "keys_compacted")
@@ -64,14 +65,15 @@ class TopicState:
 
     topic: str
     version: int
-    """Of the newest commit applied; ``NO_LOG`` without one."""
+    """Version of the newest commit applied; ``NO_LOG`` without one."""
     topic_id: str | None
-    """The incarnation; None when the topic was never created, or was deleted."""
+    """Id of the incarnation; None if the topic was never created, or was deleted."""
     partition_count: int
     config: TopicConfig
     created_at_ms: int
     modification_time_ms: int
-    """The largest of all segments. The next one gets a larger time, so that readers by time keep the order of offsets."""
+    """Largest modification time of all segments. The next segment gets a larger one, so that readers by time keep the order of
+    offsets."""
     next_offsets: Offsets
     log_starts: Offsets
     keys_compacted: Offsets
@@ -80,23 +82,24 @@ class TopicState:
     producers: Producers
     transactions: AppliedTransactions = NO_TRANSACTIONS
     attachment: Attachment | None = None
-    """The journal that its appends go by; None: the topic has its own commits."""
+    """Journal that the topic's appends go to; None if the topic has its own commits."""
     moved: Moved | None = None
-    """Why it is there; None: since its creation."""
+    """When and why the topic was moved to its place; None if it has been there since its creation."""
     moved_version: int = field(default=NO_LOG, compare=False)
-    """Not before the last commit that took it to another place or number; that of a checkpoint, which does not say it."""
+    """Version of the last change of place or number; after loading a checkpoint, which does not say it, that of the
+    checkpoint."""
     is_guarded: bool = False
     """Whether the table's protocol keeps other writers away."""
     foreign: ForeignWrites = NOTHING_FOREIGN
-    """What other writers did all the same, and is not put back yet."""
+    """Writes by other writers that are not put back yet."""
     undrained_count: int = 0
-    """Records that only its journal has. (0 in the state of its own log.)"""
+    """Number of records that only the topic's journal has (0 in the state of its own log)."""
     undrained_since_ms: int | None = None
-    """Not after the first of them was committed."""
+    """Time not after the commit of the first of these records."""
 
     @classmethod
     def absent(cls, topic: str, version: int = NO_LOG) -> TopicState:
-        """A topic that does not exist, in a log that ends at ``version``."""
+        """Return the state of a topic that does not exist, in a log that ends at ``version``."""
         return cls(
             topic=topic,
             version=version,
@@ -118,23 +121,23 @@ class TopicState:
         return self.topic_id is not None
 
     def other_than(self, topic_id: str | None) -> UnknownTopic | TopicReplaced | None:
-        """Why this is not the incarnation ``topic_id``: the error to raise. None: it is."""
+        """Return the error to raise if this is not the incarnation ``topic_id``, else None."""
         if self.topic_id is None:
             return UnknownTopic(self.topic)
         return None if self.topic_id == topic_id else TopicReplaced.by(self.topic, self.topic_id)
 
     def high_watermark(self, partition: int) -> int:
-        """The partition's next offset: committed records are visible."""
+        """Return the partition's next offset; all records below it are visible."""
         return int(self.next_offsets[partition])
 
     def log_start(self, partition: int) -> int:
-        """The first readable offset."""
+        """Return the first readable offset."""
         return int(self.log_starts[partition])
 
     def check_gap(self, partition: int, offset: int, end: int) -> None:
-        """Raise ``CorruptData`` where a reader that finds no run for ``[offset, end)`` would pass over acknowledged records.
+        """Raise ``CorruptData`` if a reader that finds no run for ``[offset, end)`` would skip acknowledged records.
 
-        Retention says where the log starts; key compaction, and repairs, up to where they may have left gaps.
+        A gap is allowed only below the log start (retention), and where key compaction or a repair may have left one.
         """
         if offset >= end:
             return
@@ -149,13 +152,13 @@ class TopicState:
             )
 
     def has_dead_segments(self) -> bool:
-        """Whether the table has removable segments without readable records. O(segments)."""
+        """Return whether the table has removable segments without readable records. O(segments)."""
         return bool(self.manifest.segments_below({}, count_max=1))
 
     def apply(self, commit: Commit, version: int) -> Self:
-        """The state after the commit. Call it once per commit, since the manifest is shared.
+        """Return the state after the commit. Call it once per commit, since all states share the manifest.
 
-        Raises ``CorruptData`` when the commit breaks an invariant.
+        Raises ``CorruptData`` if the commit breaks an invariant.
         """
         self._check_follows(commit, version)
         if commit.foreign is not None:
@@ -190,7 +193,7 @@ class TopicState:
             added.append((segment, runs))
             newest = max(newest, action.modification_time)
         state.manifest.replace((plain_path(action.path) for action in commit.removes), added, log_starts)
-        if expected.tobytes() != next_offsets.tobytes():  # numpy's comparison takes 60 us where caches are cold
+        if expected.tobytes() != next_offsets.tobytes():  # numpy's comparison takes 60 us with cold caches
             raise state._corrupt("the next offsets of its txn actions are not those of its segments")
         if log_starts is not state.log_starts:
             for partition in np.flatnonzero(log_starts != state.log_starts):
@@ -215,7 +218,7 @@ class TopicState:
         *,
         is_guarded: bool,
     ) -> Self:
-        """The state from a checkpoint, without its manifest. ``offsets``: the ``txn`` versions by appId."""
+        """Return the state from a checkpoint, without its manifest. ``offsets``: the ``txn`` versions by appId."""
         state = replace(self, is_guarded=is_guarded)._with_metadata(metadata)
         if not state.exists:
             return state
@@ -261,13 +264,13 @@ class TopicState:
         return replace(self, partition_count=count, **changes)
 
     def _offsets_after(self, txns: tuple[Txn, ...]) -> tuple[Offsets, Offsets, Offsets]:
-        """Next offsets, log starts, and the ends of key compaction after these ``txn``."""
+        """Return next offsets, log starts, and the ends of key compaction after these ``txn``."""
         by_kind = {"": self.next_offsets, LOG_START_APP_ID: self.log_starts, KEYS_COMPACTED_APP_ID: self.keys_compacted}
         for txn in txns:
             kind = next((kind for kind in (LOG_START_APP_ID, KEYS_COMPACTED_APP_ID) if txn.app_id.startswith(kind)), "")
             number = txn.app_id.removeprefix(kind)
             if not _NUMBER.fullmatch(number):
-                continue  # another program's
+                continue  # of another program
             offsets = by_kind[kind]
             partition = int(number)
             if partition >= self.partition_count and txn.version == 0:
@@ -303,7 +306,7 @@ class TopicState:
 
 
 def producers_after(commit: Commit, producers: Producers, config: TopicConfig) -> Producers:
-    """The memory of producers after a commit to a topic with this ``config``. Raises ``CorruptData``."""
+    """Return the memory of producers after a commit to a topic with this ``config``. Raises ``CorruptData``."""
     stamped, spent = stamped_requests(commit), spent_producers(commit.tags)
     producers = producers.with_spent(spent) if spent else producers
     if stamped:
@@ -315,7 +318,7 @@ def producers_after(commit: Commit, producers: Producers, config: TopicConfig) -
 
 
 def stamped_requests(commit: Commit) -> list[StampedBatch]:
-    """The idempotent requests in a commit, with and without records. Raises ``CorruptData``."""
+    """Return the idempotent requests in a commit, with and without records. Raises ``CorruptData``."""
     stamped = stamped_batches("", commit.tags)
     stamped += [batch for add in commit.adds if add.data_change for batch in stamped_batches(add.path, add.tags or {})]
     for txn in commit.txns:
@@ -328,7 +331,7 @@ def stamped_requests(commit: Commit) -> list[StampedBatch]:
 
 @lru_cache(maxsize=100)
 def _zeros(count: int) -> Offsets:
-    """One array for all topics of so many partitions: most start at 0 and stay there."""
+    """Return an array of zeros that all topics with ``count`` partitions share, since most offsets are 0 and stay 0."""
     return _frozen(np.zeros(count, np.int64))
 
 
