@@ -1,14 +1,14 @@
-"""Delta actions and the bytes of one commit.
+"""Delta actions, and the bytes of one commit.
 
-A commit is newline-delimited JSON, one action a line, ``commitInfo`` first (Delta protocol, "Actions"). Here are only the
-actions that a topic needs: ``protocol``, ``metaData``, ``add``, ``remove``, ``txn``, ``commitInfo``. The decoder ignores other
-actions and unknown fields, as the protocol asks.
+A commit is newline-delimited JSON, one action a line, ``commitInfo`` first (Delta protocol, "Actions"). Only the actions that a
+topic needs are here: ``protocol``, ``metaData``, ``add``, ``remove``, ``txn``, ``commitInfo``. The decoder ignores other actions
+and unknown fields, as the protocol demands.
 
 Invariants of a commit that Tidelog writes:
 
-* no two ``txn`` have one appId, and no two actions one path
+* no two ``txn`` with the same appId, and no two actions with the same path
 * ``txn.lastUpdated`` is set
-* an ``add`` and a ``remove`` do not both have ``dataChange`` (a Delta stream would stop or skip)
+* ``dataChange`` is not true in both an ``add`` and a ``remove`` (a Delta stream would stop or skip)
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from log_format.errors import CorruptData
 from log_format.version import __version__
 
 Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-"""The range of Delta's ``long``."""
+"""Integer in the range of Delta's ``long``."""
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class Protocol(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The protocol versions that a reader and a writer must support, and of version 7 the features that a writer must know."""
+    """The protocol versions that a reader and a writer must support; for version 7 also the features that a writer must know."""
 
     min_reader_version: int
     min_writer_version: int
@@ -39,18 +39,18 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def is_guarded(self) -> bool:
-        """Whether no program but Tidelog may write."""
+        """Whether only Tidelog may write the table."""
         return FEATURE in (self.writer_features or ())
 
 
 PROTOCOL: Final = Protocol(
     min_reader_version=READER_VERSION, min_writer_version=WRITER_VERSION, writer_features=[FEATURE]
 )
-"""That of every table that is made now: all programs read it, and none but Tidelog writes it."""
+"""Protocol of every new table: every Delta reader can read it, and only Tidelog writes it."""
 
 
 class Format(msgspec.Struct, frozen=True, kw_only=True):
-    """The data files' format."""
+    """The format of the data files."""
 
     provider: str = "parquet"
     options: dict[str, str] = msgspec.field(default_factory=dict)
@@ -70,7 +70,7 @@ class MetaData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Add(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A data file joins the table. ``path`` is relative and URI-encoded; ``stats`` is JSON in a string."""
+    """An action that adds a data file to the table. ``path`` is relative and URI-encoded; ``stats`` is JSON in a string."""
 
     path: str
     partition_values: dict[str, str | None] = msgspec.field(default_factory=dict)
@@ -82,7 +82,7 @@ class Add(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Remove(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A data file leaves the table. Its object stays until no reader can need it."""
+    """An action that removes a data file from the table. The object is kept until no reader can need it."""
 
     path: str
     deletion_timestamp: Long | None = None
@@ -93,7 +93,7 @@ class Remove(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
 
 
 class Txn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An application's own version number; the newest one of each ``app_id`` counts."""
+    """An application's own version number. Only the newest one of each ``app_id`` counts."""
 
     app_id: str
     version: Long
@@ -101,7 +101,7 @@ class Txn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class CommitInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Which program committed what, and the id by which a committer recognizes its own commit (``txnId``)."""
+    """The program that committed, the operation, and the id by which a committer recognizes its own commit (``txnId``)."""
 
     timestamp: int | None = None
     operation: str | None = None
@@ -115,31 +115,31 @@ Action = Protocol | MetaData | Add | Remove | Txn
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True):
-    """The actions of one commit, by kind, in the order in which they were written."""
+    """The actions of one commit, by kind, each kind in the order of the commit."""
 
     commit_id: str | None
     timestamp: int | None = None
-    """The writer's clock."""
+    """Time by the writer's clock (ms since the epoch)."""
     tags: Mapping[str, str] = {}
-    """Of the commit itself."""
+    """Tags of the commit itself (``commitInfo.tags``)."""
     protocol: Protocol | None
     metadata: MetaData | None
     adds: tuple[Add, ...]
     removes: tuple[Remove, ...]
     txns: tuple[Txn, ...]
     foreign: ForeignActions | None = None
-    """What another program's commit touched; such a commit has nothing else here. None: Tidelog made it."""
+    """What another program's commit touched; the other fields are then empty. None for a commit of Tidelog."""
     content: Any = None
-    """What the table's reader would make of the tags, where the committer knows it; None: they are to be read."""
+    """Decoded content of the tags, if the committer knows it; None if a reader must decode the tags."""
 
     @property
     def paths(self) -> Iterator[str]:
-        """Of the files that it adds or removes."""
+        """Paths of the files that the commit adds or removes."""
         return (action.path for actions in (self.adds, self.removes) for action in actions)
 
 
 class _SeenInfo(msgspec.Struct, kw_only=True, rename="camel"):
-    """``commitInfo`` as other programs write it: the protocol leaves its content to the writer."""
+    """A ``commitInfo`` as other programs write it: the protocol leaves the content to the writer."""
 
     engine_info: Any = None
     txn_id: Any = None
@@ -148,7 +148,7 @@ class _SeenInfo(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class _SeenProtocol(Protocol, frozen=True, kw_only=True, rename="camel"):
-    """``protocol`` as other programs write it."""
+    """A ``protocol`` as other programs write it."""
 
     reader_features: list[str] | None = None
 
@@ -178,7 +178,7 @@ _NAMES: Final = {Protocol: "protocol", MetaData: "metaData", Add: "add", Remove:
 
 
 def encode_commit(info: CommitInfo, actions: Sequence[Action]) -> bytes:
-    """One commit's bytes; ``info`` is the first line. Raises ``AssertionError`` for an illegal commit."""
+    """Encode a commit with ``info`` as its first line. Raises ``AssertionError`` for an illegal commit."""
     _check(actions)
     lines: list[dict[str, CommitInfo | Action]] = [{"commitInfo": info}]
     lines += [{_NAMES[type(action)]: action} for action in actions]
@@ -186,7 +186,7 @@ def encode_commit(info: CommitInfo, actions: Sequence[Action]) -> bytes:
 
 
 def commit_of(info: CommitInfo, actions: Sequence[Action], content: Any = None) -> Commit:
-    """What ``decode_commit`` gives for the bytes of ``encode_commit``, without them; and ``content``."""
+    """Return what ``decode_commit`` would return for the bytes of ``encode_commit``, with ``content``, without decoding."""
     found = _by_kind(actions)
     return Commit(
         commit_id=info.txn_id,
@@ -202,9 +202,9 @@ def commit_of(info: CommitInfo, actions: Sequence[Action], content: Any = None) 
 
 
 def decode_commit(data: bytes, key: str) -> Commit:
-    """The commit in these bytes; ``key`` names the object in errors. Of another program's commit only ``foreign`` is told.
+    """Decode a commit; ``key`` names the object in errors. A commit by another program has only ``foreign`` set.
 
-    Raises only ``CorruptData``; its subclass ``UnsupportedTable`` for features that this release does not know.
+    Raises only ``CorruptData``; for features that this release does not know its subclass ``UnsupportedTable``.
     """
     try:
         lines = [_DECODER.decode(line) for line in data.split(b"\n") if line.strip()]
@@ -231,12 +231,12 @@ def decode_commit(data: bytes, key: str) -> Commit:
 
 
 def plain_path(path: str) -> str:
-    """An ``add.path`` or ``remove.path`` without its URI encoding."""
+    """Return an ``add.path`` or ``remove.path`` without its URI encoding."""
     return unquote(path)
 
 
 def _foreign(data: bytes, info: _SeenInfo, key: str) -> Commit:
-    """Another program's commit. ``foreign`` is None where it turns out to be Tidelog's. Raises ``CorruptData``."""
+    """Decode another program's commit; ``foreign`` is None if Tidelog wrote the commit after all. Raises ``CorruptData``."""
     return Commit(
         commit_id=info.txn_id if isinstance(info.txn_id, str) else None,
         protocol=None,
@@ -263,7 +263,7 @@ def _refuse_features(data: bytes, lines: Sequence[_Line], key: str) -> None:
             refuse_protocol(key, protocol.min_reader_version, protocol.min_writer_version, features)
         if line.meta_data is not None:
             refuse_metadata(key, line.meta_data.partition_columns, line.meta_data.configuration)
-    if b"deletionVector" in data:  # rare, so the second look costs nothing
+    if b"deletionVector" in data:  # rare, so decoding twice costs nothing
         for text in data.split(b"\n"):
             files = _FILES_DECODER.decode(text) if text.strip() else _FilesLine()
             if any(file is not None and file.deletion_vector is not None for file in (files.add, files.remove)):
@@ -271,7 +271,7 @@ def _refuse_features(data: bytes, lines: Sequence[_Line], key: str) -> None:
 
 
 def _by_kind(actions: Sequence[Action]) -> dict[type, list[Any]]:
-    """One look at each action: a small commit is made often."""
+    """Group actions by kind in one pass over them, since small commits are made often."""
     found: dict[type, list[Any]] = {kind: [] for kind in _NAMES}
     for action in actions:
         found[type(action)].append(action)

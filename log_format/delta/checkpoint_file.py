@@ -1,8 +1,8 @@
 """The Parquet object of a checkpoint, with tombstones in row groups of their own.
 
-A topic that is merged all the time has many times as many tombstones as segments, and loading the state needs none of them. So
-they come last, and the file's metadata says where they begin. Another program's checkpoint is read whole. (Statistics would
-show it, too; but pyarrow ends the process where they are damaged.)
+A topic that is merged all the time has many times more tombstones than segments, and loading the state needs no tombstones. So
+tombstones come last, and the file's metadata says where they begin. Another program's checkpoint is read as a whole. (Parquet's
+statistics would show where tombstones begin, too; but damaged statistics crash pyarrow's process.)
 """
 
 from __future__ import annotations
@@ -20,27 +20,28 @@ import pyarrow.parquet as pq
 from log_format.delta.checkpoint_schema import SCHEMA, check_required, conforming
 
 TOMBSTONES_KEY: Final = b"tidelog.tombstones"
-"""JSON: the number of the first row group of tombstones (all later ones hold tombstones, too), and the rows before it."""
+"""Metadata key; its value is JSON: the number of the first row group of tombstones, and the number of rows before that. Only
+tombstones follow."""
 _HEAD: Final = ("txn", "metaData", "protocol", "add.modificationTime")
 _HEAD_FIELDS: Final = (
     *(SCHEMA.field(name) for name in ("txn", "metaData", "protocol")),
     pa.field("add", pa.struct([("modificationTime", pa.int64())])),
 )
 PIECE_BYTES: Final = 2 * 1024 * 1024
-"""Bytes decoded at once, about."""
+"""Approximate number of bytes decoded as one piece."""
 LARGE_BYTES: Final = 1024 * 1024
-"""The size of a checkpoint of some 30,000 segments."""
+"""Size in bytes from which a checkpoint is large: that of some 30,000 segments."""
 _LARGE: Final = threading.Lock()
 _GROUP_BYTES: Final = 8 * 1024 * 1024
-"""Bytes encoded at once, about: each row group costs a few KiB in the object's footer."""
+"""Approximate number of bytes encoded as one row group. Each row group costs a few KiB in the object's footer."""
 _ROWS_MAX: Final = 16_384
-"""Rows of one piece: more are not faster."""
+"""Most rows in a piece: larger pieces are not faster."""
 _decode_note: Final = msgspec.json.Decoder(tuple[int, int]).decode
 
 
 @contextmanager
 def in_turn(size_bytes: int) -> Iterator[None]:
-    """Wait until no other thread works on a large checkpoint, if this one is large: the memory is taken once."""
+    """Hold a lock for work on a large checkpoint, so that only one thread at a time uses that much memory."""
     if size_bytes < LARGE_BYTES:
         yield
         return
@@ -49,7 +50,7 @@ def in_turn(size_bytes: int) -> Iterator[None]:
 
 
 def encode_checkpoint_pieces(pieces: Iterable[pa.Table], metadata: Mapping[bytes, bytes]) -> tuple[bytes, int]:
-    """The object's bytes and how many rows it has. No piece may mix tombstones with others."""
+    """Encode a checkpoint; return its bytes and number of rows. No piece may mix tombstones with other rows."""
     sink = pa.BufferOutputStream()
     row_count, group_count, tombstones = 0, 0, [0, 0]
     options = {"compression": "zstd", "store_schema": False, "write_page_checksum": True}
@@ -60,14 +61,14 @@ def encode_checkpoint_pieces(pieces: Iterable[pa.Table], metadata: Mapping[bytes
             group_count += 1
             if group.column("remove").null_count:
                 tombstones = [group_count, row_count]
-        # Without the Arrow schema pyarrow leaves the table's own metadata out as well.
+        # Without the Arrow schema pyarrow leaves out the table's own metadata, too.
         writer.add_key_value_metadata({**metadata, TOMBSTONES_KEY: msgspec.json.encode(tombstones)})
     data: bytes = sink.getvalue().to_pybytes()
     return data, row_count
 
 
 def _row_groups(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The pieces joined into row groups, each of one kind and not too large."""
+    """Join the pieces into row groups of limited size, each with tombstones only or without any."""
     group: list[pa.Table] = []
     size, are_tombstones = 0, False
     for piece in pieces:
@@ -85,7 +86,8 @@ def _row_groups(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def is_own_checkpoint(data: bytes) -> bool:
-    """Whether Tidelog wrote it, or nobody can say: other programs believe foreign commits. Never raises."""
+    """Return whether Tidelog wrote the checkpoint, or it can't be read; others' checkpoints include foreign commits. Never
+    raises."""
     try:
         metadata = pq.read_metadata(pa.BufferReader(data)).metadata or {}
     except (pa.ArrowException, OSError):
@@ -94,28 +96,31 @@ def is_own_checkpoint(data: bytes) -> bool:
 
 
 def decode_checkpoint_file(data: bytes, *, with_tombstones: bool) -> pa.Table:
-    """The object's rows and metadata as stored; without row groups of tombstones, where they lie apart, unless asked for.
+    """Return the object's rows and metadata as stored; tombstones in row groups of their own only if ``with_tombstones``.
 
-    Raises ``pa.ArrowException`` and ``OSError`` when it can't be read.
+    Raises ``pa.ArrowException`` and ``OSError`` if the object can't be read.
     """
     return CheckpointFile(data).read(None, with_tombstones=with_tombstones)
 
 
 class CheckpointFile:
-    """The object, with only its footer decoded. Everything here raises ``pa.ArrowException``, ``OSError``."""
+    """A checkpoint's object with only its footer decoded. Every method raises ``pa.ArrowException`` and ``OSError``."""
 
     def __init__(self, data: bytes) -> None:
         self.size_bytes = len(data)
         self._file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
 
     def read(self, columns: Sequence[str] | None, *, with_tombstones: bool) -> pa.Table:
-        """All rows at once, of these columns (such as ``add.path``; None: all), with the object's metadata."""
+        """Return all rows of these columns (such as ``add.path``; None: all) as one table, with the object's metadata."""
         table: pa.Table = self._file.read_row_groups(self._groups(with_tombstones), columns=columns, use_threads=False)
         return table
 
     def head(self) -> pa.Table:
-        """All rows but those of files, with the object's metadata. Of the ``add`` rows one is kept, with nothing but the largest
-        ``modificationTime``. Raises ``ValueError`` also, where something is missing."""
+        """Return the rows of ``txn``, ``metaData`` and ``protocol``, with the object's metadata.
+
+        One ``add`` row is among them, with nothing but the largest ``modificationTime``. Also raises ``ValueError`` if something
+        is missing.
+        """
         found = []
         for piece in self.pieces(_HEAD, with_tombstones=False):
             table = conforming(piece, _HEAD_FIELDS)
@@ -129,7 +134,8 @@ class CheckpointFile:
         return table.replace_schema_metadata(self._file.schema_arrow.metadata)
 
     def pieces(self, columns: Sequence[str], *, with_tombstones: bool) -> Iterator[pa.Table]:
-        """The rows of these columns in pieces of about ``PIECE_BYTES`` of all columns. Raises ``ValueError`` also."""
+        """Yield the rows of these columns in pieces; a piece is about ``PIECE_BYTES`` of all columns. Also raises
+        ``ValueError``."""
         for number in self._groups(with_tombstones):
             group = self._file.metadata.row_group(number)
             count = max(1, min(_ROWS_MAX, group.num_rows * PIECE_BYTES // max(1, group.total_byte_size)))

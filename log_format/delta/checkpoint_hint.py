@@ -1,4 +1,5 @@
-"""``_last_checkpoint``: where to start listing a table's log. The hint may be old, or name an object that is gone."""
+"""The object ``_last_checkpoint``: where to start listing a table's log. This hint may be stale, or name an object
+that is gone."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _decode: Final = msgspec.json.Decoder(_Hint).decode
 
 
 def hinted_version(store: ObjectStore, key: str) -> int | None:
-    """The version that the hint under ``key`` names; None without a readable one. Raises ``StoreUnavailable``."""
+    """Return the version in the hint under ``key``; None without a readable hint. Raises ``StoreUnavailable``."""
     try:
         return _decode(store.get(key, bytes_max=limits.CLUSTER_BYTES_MAX)).version
     except (ObjectMissing, ObjectTooLarge, msgspec.DecodeError):

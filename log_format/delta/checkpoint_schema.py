@@ -1,6 +1,6 @@
-"""The rows of any program's checkpoint as Arrow sees them: one column for each kind of action, and one action in each row.
+"""The rows of any program's checkpoint in Arrow: one column for each kind of action, and one action in each row.
 
-Tidelog writes and needs ``SCHEMA``. Others' checkpoints may have more fields, lack some, and use other types of text.
+Tidelog writes and needs ``SCHEMA``. Checkpoints by other programs may have more fields, lack some, and use other text types.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ REQUIRED: Final = (
     ("metaData", "id"),
     ("metaData", "schemaString"),
 )
-"""Fields that every action of their kind must have."""
+"""Fields that every action of the kind must have."""
 
 
 @contextmanager
 def as_corrupt(root: str, version: int, **fields: Any) -> Iterator[None]:
-    """Turn Arrow's error about an unreadable checkpoint into ``CorruptData`` that names the object, with ``fields``."""
+    """Turn Arrow's error about an unreadable checkpoint into ``CorruptData``, which names the object and has ``fields``."""
     try:
         yield
     except (pa.ArrowException, OSError, KeyError, ValueError) as problem:
@@ -84,21 +84,21 @@ def as_corrupt(root: str, version: int, **fields: Any) -> Iterator[None]:
 
 
 def conforming(table: pa.Table, fields: Sequence[pa.Field] = tuple(SCHEMA)) -> pa.Table:
-    """The columns of ``fields``, with our fields only. Raises ``ValueError``, ``pa.ArrowException``."""
+    """Return the columns ``fields``, each with our fields only. Raises ``ValueError``, ``pa.ArrowException``."""
     found = pa.table([_conforming(table, field) for field in fields], schema=pa.schema(fields))
     found.validate(full=True)
     return found
 
 
 def check_required(table: pa.Table) -> None:
-    """Raise ``ValueError`` where an action lacks what it must have."""
+    """Raise ``ValueError`` if an action lacks a required field."""
     for column, name in REQUIRED:
         if column in table.column_names and pc.struct_field(present(table, column), name).null_count:
             raise ValueError(f"{column}.{name} is null")
 
 
 def refuse_features(table: pa.Table, key: str) -> None:
-    """Raise ``UnsupportedTable`` where ``protocol`` or ``metaData`` has what no table of Tidelog has."""
+    """Raise ``UnsupportedTable`` if ``protocol`` or ``metaData`` has a feature that no table of Tidelog has."""
     for protocol in present(table, "protocol").to_pylist():
         versions = protocol["minReaderVersion"] or 0, protocol["minWriterVersion"] or 0
         refuse_protocol(key, *versions, protocol["writerFeatures"] or ())
@@ -107,7 +107,7 @@ def refuse_features(table: pa.Table, key: str) -> None:
 
 
 def _conforming(table: pa.Table, field: pa.Field) -> pa.Array:
-    """A column with our fields, whichever fields the checkpoint's writer added or left out."""
+    """Return the column with our fields, whichever fields the checkpoint's writer added or left out."""
     if field.name not in table.column_names:
         raise ValueError(f"it has no column {field.name}")
     column = pa.concat_arrays(table.column(field.name).chunks) if table.num_rows else pa.array([], field.type)
@@ -124,7 +124,7 @@ def _conforming(table: pa.Table, field: pa.Field) -> pa.Array:
 
 
 def present(table: pa.Table, name: str) -> pa.Array:
-    """The actions of one kind."""
+    """Return the actions of one kind."""
     column = table.column(name).combine_chunks()
     column = column.chunk(0) if isinstance(column, pa.ChunkedArray) and column.num_chunks == 1 else column
     if isinstance(column, pa.ChunkedArray):

@@ -1,11 +1,11 @@
-"""How much of a log's beginning clean-up may have deleted: a note beside the log, so that no reader must list the log to know.
+"""A note beside a log that says how many of its first commits clean-up may have deleted, so that no reader must list the log.
 
-1. The note is an object ``_cleaned/<version, 20 digits>``: commits below that version may be gone. Clean-up puts it before it
-   deletes the first of them. So a version with no note above it was never cleaned away.
-2. A listing of the log from that version on says the same. A bucket answers it in one request; a directory must be read whole
-   (``ObjectStore.lists_from_key``).
-3. Clean-up deletes a note once there are two of greater versions. A listing that runs meanwhile may miss both the deleted note
-   and the new one, but shows the one between. There are two notes, or a few after a crash.
+1. The note is an object ``_cleaned/<version, 20 digits>``: commits below that version may be gone. Clean-up writes the note
+   before it deletes the first of them. So a version with no note above it was never cleaned away.
+2. A listing of the log from that version on says the same. A bucket answers that in one request, but a directory must be read as
+   a whole (``ObjectStore.lists_from_key``).
+3. Clean-up deletes a note once two notes of greater versions exist. A concurrent listing may miss the deleted note and the newest
+   one, but not the one between. There are two notes, or a few more after a crash.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from log_format.store import ObjectStore
 
 
 def cleaned_below(store: ObjectStore, root: str) -> int:
-    """Commits below this version of the table below ``root`` may have been deleted; 0: none. Raises ``StoreUnavailable``."""
+    """Return the version below which commits of the table may have been deleted; 0 if none was. Raises ``StoreUnavailable``."""
     return max(_noted(store, root), default=0)
 
 
 def note_cleaned(store: ObjectStore, root: str, version: int) -> None:
-    """Say that commits below ``version`` are about to be deleted. Durable when this returns. Raises ``StoreUnavailable``."""
+    """Note that commits below ``version`` are about to be deleted. Durable on return. Raises ``StoreUnavailable``."""
     noted = _noted(store, root)
     if version > max(noted, default=0):
         store.put(layout.table_cleaned_key(root, version), b"{}")

@@ -1,4 +1,4 @@
-"""What one commit did, for people: when, by which program, how many records and files. Decodes no more than that."""
+"""Summary of one commit, for people: when and by which program, how many records and files. Nothing else is decoded."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ import msgspec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitSummary:
-    """``record_count`` counts new records, not those that were only moved. None: the commit does not say."""
+    """What one commit did. ``record_count``: new records, without those that a rewrite moved. None: the commit does
+    not say it."""
 
     at_ms: int | None = None
     operation: str | None = None
     by: str | None = None
-    """The program and its release, such as ``tidelog-gateway/1.0``."""
+    """Program and release, such as ``tidelog-gateway/1.0``."""
     record_count: int = 0
     added_count: int = 0
     added_bytes: int = 0
     removed_count: int = 0
     table_id: str | None = None
-    """Of a commit that creates or alters the table."""
+    """Id of the table, if the commit creates or alters the table."""
 
 
 class _Info(msgspec.Struct, rename="camel"):
@@ -56,7 +57,7 @@ _decode_stats = msgspec.json.Decoder(_Stats).decode
 
 
 def summary(commit: bytes) -> CommitSummary:
-    """Of a commit's bytes. A line that is no action of Delta counts for nothing: this proves nothing about a table."""
+    """Summarize a commit's bytes. Lines that are no Delta actions are ignored, so this is no check of the commit."""
     info, adds, removed_count, table_id = _Info(), list[_Add](), 0, None
     for text in commit.split(b"\n"):
         try:

@@ -1,16 +1,17 @@
-"""The conditional PUT, and everything that can go wrong with it (docs/format.md, section 6).
+"""The conditional PUT of a commit, and the handling of everything that can go wrong with it (docs/format.md, section 6).
 
-1. The committer proposes a change at the head, puts its segment, and puts the commit if absent at the next version.
-2. It never believes an answer that is not a plain success. It reads the object back, and the commit id in it says whose commit
-   it is. SDKs, proxies and lost answers can make the committer's own commit look like another's.
-3. It replays another committer's commit and proposes the change again at the new head, validation included.
-4. Within one call it tries a version with one content only. A try that arrives late is therefore this very commit.
-5. It reports nothing as refused while a try may still arrive: that is ``OutcomeUnknown``.
-6. It checks a head that is older than ``HEAD_TRUSTED_MS`` before it builds on it. If longer passes until the answer comes, log
-   clean-up may have emptied the version meanwhile. The answer then counts only while no checkpoint covers the version, since
-   clean-up deletes only what a checkpoint covers. Where that is unclear, the outcome is ``OutcomeUnknown``.
-7. It never commits a segment uploaded more than ``SEGMENT_AGE_MAX_MS`` ago: maintenance may be about to delete it as an orphan.
-8. Only a head checked since the call began can refuse a change, or show that it is made already.
+1. The committer proposes a change at the head, puts the change's segment, and puts the commit if absent at the next version.
+2. It never trusts an answer that is not a plain success. It reads the object back, whose commit id says whose commit it is. SDKs,
+   proxies and lost answers can make the committer's own commit look like another's.
+3. It replays another committer's commit, and proposes the change again at the new head, including all validation.
+4. Within one call it tries each version with one content only. So a try that arrives late writes this very commit.
+5. It reports no refusal while a try may still arrive: it raises ``OutcomeUnknown``.
+6. It checks a head that is older than ``HEAD_TRUSTED_MS`` before it builds on it. If the answer takes longer than that, log
+   clean-up may have deleted another's commit at the version meanwhile. Then the answer counts only if no checkpoint covers the
+   version, since clean-up deletes only what a checkpoint covers. If that can't be decided, the outcome is ``OutcomeUnknown``.
+7. It never commits a segment uploaded more than ``SEGMENT_AGE_MAX_MS`` ago, since maintenance may be about to delete it as an
+   orphan.
+8. It refuses a change, or reports it as made already, only at a head that it has checked since the call began.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed(Generic[StateT, ResultT]):
-    """A committed change: a state that includes it, its result, and how many versions were tried."""
+    """A committed change: a state that includes the change, its result, and how many versions were tried."""
 
     state: StateT
     result: ResultT
@@ -61,7 +62,8 @@ class _Holder(Enum):
 
 
 class Committer(Generic[StateT]):
-    """Commits changes to one table. Each committer serves one thread at a time; many, in any processes, may share the table."""
+    """The committer of changes to one table. One thread at a time may use it; many committers, in any processes, may share a
+    table."""
 
     __slots__ = (
         "_clock",
@@ -96,7 +98,7 @@ class Committer(Generic[StateT]):
         self._in_doubt = False
 
     def stage(self, segment: StagedFile) -> None:
-        """Put a segment before its commit. Readers do not see it yet. Raises ``BackOff``."""
+        """Put a segment before its commit, when readers do not see it yet. Raises ``BackOff``."""
         started_ms = self._clock.monotonic_ms()
         try:
             self._store.put(f"{self._table.root}{segment.path}", segment.data)
@@ -105,10 +107,10 @@ class Committer(Generic[StateT]):
         segment.uploaded_at_ms = started_ms
 
     def commit(self, change: TableChange[StateT, ResultT]) -> Committed[StateT, ResultT]:
-        """Make the change once, on top of the head of that moment.
+        """Make the change once, on top of the log's head at that moment.
 
-        Raises what ``change.propose`` raises; ``BackOff`` when the store fails or others are faster (nothing happened);
-        ``OutcomeUnknown`` when it may have happened; ``CorruptData`` when the log can't be read.
+        Raises what ``change.propose`` raises; ``BackOff`` if the store fails or other committers are faster (nothing happened);
+        ``OutcomeUnknown`` if the change may have happened; ``CorruptData`` if the log can't be read.
         """
         commit_id = self._new_id()
         looked = self._look_if_old()
@@ -149,7 +151,7 @@ class Committer(Generic[StateT]):
         return False
 
     def _publish(self, proposal: Proposal[ResultT], commit_id: str, state: StateT, observed_ms: int | None) -> bool:
-        """Put the commit at the version after ``state``. True: it is there and ours. False: another committer's is there."""
+        """Put the commit at the version after ``state``. Return True if it is there, False if another committer's commit is."""
         version = state.version + 1
         key = layout.table_commit_key(self._table.root, version)
         info = CommitInfo(
@@ -176,7 +178,7 @@ class Committer(Generic[StateT]):
                 holder = _Holder.OURS
             except ObjectExists:
                 holder = self._read_back(key, commit_id)
-                uncertain = True  # it may be ours until it is read: a proxy may have sent it twice
+                uncertain = True  # it may be ours until it is read: a proxy may have repeated the request
             except StoreUnavailable as problem:
                 uncertain = uncertain or problem.may_have_happened
                 holder = self._read_back(key, commit_id) if uncertain else _Holder.UNKNOWN
@@ -205,22 +207,24 @@ class Committer(Generic[StateT]):
         return _Holder.OURS if found.commit_id == commit_id else _Holder.FOREIGN
 
     def _landed_in_a_hole(self, version: int, observed_ms: int | None, started_ms: int) -> bool:
-        """Whether our commit was put at a version that clean-up had emptied: possible only when we slept since the last check."""
+        """Return whether our commit was put at a version that clean-up had emptied: possible only if we slept since the last
+        check."""
         if observed_ms is None or not self._may_be_cleaned(version, observed_ms):
             return False
         try:
-            # A commit that held this version when we put ours still stands: clean-up is not so quick.
+            # Clean-up is not so quick: a commit that had this version when we put ours would still be there.
             is_quick = self._clock.monotonic_ms() - started_ms <= limits.HEAD_TRUSTED_MS
             if not is_quick or (version > 0 and self._exists(layout.table_commit_key(self._table.root, version - 1))):
                 raise self._unknown(version)
-            # No reader sees it there: readers begin at a checkpoint above, and go on only from what no checkpoint covers.
+            # Readers do not see our commit there: they begin at a later checkpoint, and go on with commits that no checkpoint
+            # covers.
             self._log.reload()
         except StoreUnavailable as problem:
             raise self._unknown(version) from problem
         return True
 
     def _may_be_cleaned(self, version: int, since_ms: int) -> bool:
-        """Whether clean-up may have deleted a commit of ``version`` that was put after ``since_ms`` (monotonic)."""
+        """Return whether clean-up may have deleted a commit of ``version`` that was put after ``since_ms`` (monotonic clock)."""
         if self._clock.monotonic_ms() - since_ms <= limits.HEAD_TRUSTED_MS:
             return False
         try:

@@ -1,8 +1,8 @@
-"""The feature that keeps other writers away from Tidelog's tables, and those that stop a reader of Tidelog.
+"""The feature that keeps other writers away from Tidelog's tables, and the features that stop a reader of Tidelog.
 
-A table that is made now has protocol 1/7 with the one writer feature ``tidelog``. Every reader of Delta takes it: nothing changes
-for who reads. A writer must know each feature by name, so all but Tidelog refuse to write (Delta protocol, "Table Features").
-Tables of earlier releases have 1/2 or 1/3 until their next change of settings or round of maintenance.
+A new table has protocol 1/7 with one writer feature, ``tidelog``. Nothing changes for readers: every reader of Delta accepts it.
+A writer must know each feature by name, so all writers except Tidelog refuse the table (Delta protocol, "Table Features"). Tables
+of earlier releases have 1/2 or 1/3 until their settings change, or the next round of maintenance.
 
 A commit or checkpoint of Tidelog that asks for more was written by a later release: reading ends at the version before it. What
 other programs' commits ask for does not count (``foreign``).
@@ -23,7 +23,7 @@ _COLUMN_MAPPING: Final = "delta.columnMapping.mode"
 
 
 def refuse_protocol(key: str, reader_version: int, writer_version: int, features: Iterable[str] = ()) -> None:
-    """Raise ``UnsupportedTable`` for a protocol above ours; ``key`` names the object that says so."""
+    """Raise ``UnsupportedTable`` for a protocol above ours; ``key`` names the object with the protocol."""
     named = set(features)
     is_ours = writer_version == WRITER_VERSION and named <= {FEATURE}
     if reader_version <= READER_VERSION and (is_ours or writer_version <= _LEGACY_WRITER_VERSION):
@@ -43,7 +43,7 @@ def refuse_metadata(key: str, partition_columns: Sequence[str], configuration: M
 
 
 def refusal(key: str, what: str) -> UnsupportedTable:
-    """The error about an object of a log that asks for ``what``."""
+    """Return the error about an object of a log that asks for ``what``."""
     return UnsupportedTable(
         f"{key} asks for {what}, which this release of Tidelog does not know. Nothing after it is read or written. "
         "A later release wrote it: run that one here, too.",

@@ -1,8 +1,8 @@
-"""A commit that only moves the log on.
+"""A commit that only advances the log, so that a committer that slept finds its version taken.
 
-A committer that sleeps between the check of its segment's age and its put could commit a segment that maintenance deletes
-meanwhile. So maintenance moves the log on before it deletes orphans. The committer then finds its version taken, and checks
-again; or it came just before, and maintenance, which looks at the log behind the fence, finds that the segment is no orphan.
+A committer that sleeps between checking its segment's age and its PUT could commit a segment that maintenance deletes meanwhile.
+So maintenance commits a fence before it deletes orphans. Either the committer then finds its version taken, and checks again. Or
+its commit came just before the fence; maintenance, which reads the log after its fence, finds that the segment is no orphan.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ FENCE_APP_ID: Final = "collected"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fence:
-    """Move any table's log on past ``version``; made already when the log is past it."""
+    """A change that advances any table's log past ``version``; it is made already if the log is past that."""
 
     version: int
 
     def propose(self, state: TableState, now_ms: int) -> Proposal[None]:
-        """One ``txn`` that no reader uses. Never raises; the log must have begun."""
+        """Propose one ``txn`` that no reader uses. Never raises; the log must not be empty."""
         assert state.version >= 0
         has_gone_on = state.version > self.version
         fence = Txn(app_id=FENCE_APP_ID, version=now_ms, last_updated=now_ms)
@@ -34,8 +34,8 @@ class Fence:
 
 
 def store_time_ms(store: ObjectStore, root: str, version: int) -> int:
-    """When the store took the commit of this version, which is not long ago behind a fence: maintenance's own clock may be wrong.
+    """Return when the store took the commit of this version, by the store's clock, since maintenance's own clock may be wrong.
 
-    ``root``: of the table. Raises ``ObjectMissing``, ``StoreUnavailable``.
+    Behind a fresh fence that is the present time. ``root``: the table's root. Raises ``ObjectMissing``, ``StoreUnavailable``.
     """
     return store.head(layout.table_commit_key(root, version)).modified_at_ms

@@ -1,10 +1,10 @@
-"""Commits by other programs: they count for nothing, and what they changed is put back (docs/format.md, section 9).
+"""Foreign commits, which are those by other programs: readers of Tidelog ignore them, and a later commit undoes them for others
+(docs/format.md, section 9).
 
-A table of Tidelog is written by Tidelog alone: offsets, producers and transactions follow from its commits. Its protocol has a
-feature that only Tidelog knows (``features.FEATURE``), so other writers refuse the table by themselves. A commit that is there
-all the same was made by a program that does not look, or before the table had the feature. No reader of Tidelog takes what it
-says.
-Readers of Delta do, until a commit of Tidelog names the same files and the table's metadata again.
+Only Tidelog writes a table of Tidelog, since offsets, producers and transactions follow from its commits. The table's protocol
+has a feature that only Tidelog knows (``features.FEATURE``), so other writers refuse the table. A foreign commit was made by a
+program that does not look, or before the table had the feature. Readers of Delta see a foreign commit's changes until a commit of
+Tidelog names the same files and the table's metadata again.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import msgspec
 from log_format.errors import CorruptData
 
 FOREIGN_PROPERTY: Final = "tidelog.foreign.commit"
-"""The table property that names the last foreign commit: JSON (``ForeignCommit``)."""
+"""Table property that names the last foreign commit: JSON (``ForeignCommit``)."""
 _OWN: Final = re.compile(r"tidelog(-[a-z]+)*/")
 
 
 class ForeignCommit(msgspec.Struct, frozen=True, kw_only=True):
-    """Which commit another program made. ``program`` and ``operation`` are empty where it does not say."""
+    """Identity of another program's commit. ``program`` and ``operation`` are empty if the commit does not name them."""
 
     version: int
     program: str
@@ -40,7 +40,8 @@ _decode_property: Final = msgspec.json.Decoder(ForeignCommit).decode
 
 
 class ForeignActions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a foreign commit touched. ``paths``: as it names them. ``is_of_table``: it has ``protocol`` or ``metaData``."""
+    """What a foreign commit touched. ``paths``: as the commit names them. ``is_of_table``: it has ``protocol`` or
+    ``metaData``."""
 
     program: str
     operation: str
@@ -51,22 +52,22 @@ class ForeignActions(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignWrites:
-    """What other programs changed in a table and no commit of Tidelog has put back yet. Immutable."""
+    """Changes by other programs that no commit of Tidelog has undone yet. Immutable."""
 
     touched: frozenset[str] = frozenset()
-    """Paths of files that foreign commits added or removed, as those name them."""
+    """Paths of files that foreign commits added or removed, as the commits name them."""
     is_of_table: bool = False
-    """Whether ``protocol`` or ``metaData`` is to be said again."""
+    """Whether a commit must state ``protocol`` and ``metaData`` again."""
     last: ForeignCommit | None = None
-    """The newest foreign commit known: of those not put back, or else the one that the table's properties name."""
+    """Newest known foreign commit: one that is not undone yet, or else the one in the table's properties."""
 
     @property
     def is_put_back(self) -> bool:
-        """Whether readers of Delta see what readers of Tidelog see."""
+        """Whether all foreign changes are undone: readers of Delta see what readers of Tidelog see."""
         return not self.touched and not self.is_of_table
 
     def after_foreign(self, actions: ForeignActions, version: int) -> ForeignWrites:
-        """After a foreign commit."""
+        """Return the state after a foreign commit."""
         return ForeignWrites(
             touched=self.touched | set(actions.paths),
             is_of_table=self.is_of_table or actions.is_of_table,
@@ -76,13 +77,14 @@ class ForeignWrites:
         )
 
     def after_own(self, paths: Iterable[str], *, says_table: bool) -> ForeignWrites:
-        """After a commit of Tidelog that adds or removes ``paths``. ``says_table``: it has ``protocol`` and ``metaData``."""
+        """Return the state after a commit of Tidelog with these ``paths``. ``says_table``: it has ``protocol`` and
+        ``metaData``."""
         if self.is_put_back:
             return self
         return replace(self, touched=self.touched.difference(paths), is_of_table=self.is_of_table and not says_table)
 
     def after_properties(self, properties: Mapping[str, str]) -> ForeignWrites:
-        """After a commit of Tidelog that gives the table these properties."""
+        """Return the state after a commit of Tidelog that gives the table these properties."""
         last = foreign_of(properties) or (None if self.is_put_back else self.last)
         return self if last == self.last else replace(self, last=last)
 
@@ -91,7 +93,7 @@ NOTHING_FOREIGN: Final = ForeignWrites()
 
 
 def foreign_of(properties: Mapping[str, str]) -> ForeignCommit | None:
-    """The foreign commit that a table's properties name; None without one, or where it can't be read."""
+    """Return the foreign commit that a table's properties name; None if they name none, or one that can't be read."""
     try:
         return _decode_property(properties.get(FOREIGN_PROPERTY, ""))
     except msgspec.DecodeError:
@@ -120,14 +122,14 @@ _DECODER: Final = msgspec.json.Decoder(_Line)
 
 
 def is_own(engine_info: object) -> bool:
-    """Whether ``commitInfo.engineInfo`` is that of a program of Tidelog."""
+    """Return whether ``commitInfo.engineInfo`` is that of a program of Tidelog."""
     return isinstance(engine_info, str) and _OWN.match(engine_info) is not None
 
 
 def foreign_actions(lines: Iterable[bytes], key: str) -> ForeignActions | None:
-    """What a commit of another program touched; None where Tidelog made it. ``key`` names the commit in errors.
+    """Return what another program's commit touched; None if Tidelog wrote the commit. ``key`` names the commit in errors.
 
-    Reads as little as it can: a foreign commit may have fields that Tidelog would refuse. Raises ``CorruptData``.
+    Decodes as little as possible: a foreign commit may have fields that Tidelog would refuse. Raises ``CorruptData``.
     """
     try:
         found = [_DECODER.decode(line) for line in lines if line.strip()]

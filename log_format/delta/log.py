@@ -1,16 +1,16 @@
-"""The state of one table, loaded from its log and kept fresh.
+"""The state of one table, loaded from its log and kept up to date.
 
 Loading reads ``_last_checkpoint`` (a hint), lists the log from that checkpoint on, and reads the newest checkpoint and the
-commits after it. Keeping fresh probes the next version.
+commits after it. Keeping the state up to date means asking for the next version's commit.
 
-Clean-up may delete old commits between two looks of one reader. Such a log must not pass for one that ends, nor a late put
-into the hole for a commit. So when the last look is older than ``HEAD_TRUSTED_MS``, a probe's finding counts only if no
-checkpoint covers that version afterwards: clean-up deletes only what a checkpoint covers. Otherwise the log is loaded again
+Clean-up may delete old commits between two refreshes. A reader must not mistake the resulting hole for the log's end, nor a late
+PUT into the hole for a commit. So when the last refresh is older than ``HEAD_TRUSTED_MS``, an answer about a version counts only
+if no checkpoint covers that version afterwards: clean-up deletes only what a checkpoint covers. Otherwise the log is loaded again
 (docs/format.md, section 9).
 
-Where a listing costs the whole log (``ObjectStore.lists_from_key``) none is made. The commits after the hinted checkpoint are
-probed for. The finding counts only if ``cleaned_log`` has no note above that checkpoint afterwards. The log is listed after all
-when there is no hint, an old one, one whose checkpoint is gone, or a hole.
+If a listing has to read the whole log (``ObjectStore.lists_from_key`` is false), the commits after the hinted checkpoint are
+probed instead. The result counts only if ``cleaned_log`` has no note above that checkpoint afterwards. The log is listed all the
+same if there is no hint, a stale one, one whose checkpoint is gone, or a hole.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable, Unsu
 from log_format.store import ObjectStore
 
 Map = Callable[[Callable[[str], bytes], Iterable[str]], Iterator[bytes]]
-"""``map``, perhaps with several calls at once; results in order."""
+"""Function like ``map`` that may make several calls in parallel; results come in order."""
 
 
 class TableLog(Generic[StateT]):
-    """One table's log. Thread-safe: two threads may refresh and commit at once, and each commit is applied once."""
+    """The log of one table. Thread-safe: threads may refresh and commit concurrently, and each commit is applied once."""
 
     __slots__ = (
         "__weakref__",
@@ -72,18 +72,18 @@ class TableLog(Generic[StateT]):
 
     @property
     def state(self) -> StateT:
-        """The newest state seen here; an absent table before the first ``refresh``. Never raises."""
+        """Newest known state; before the first ``refresh`` that of an absent table. Never raises."""
         return self._state
 
     @property
     def observed_ms(self) -> int | None:
-        """When (monotonic) the look began that found ``state`` at the head, or below it; None: never."""
+        """Time (monotonic clock) at which the newest look that reached the log's head began; None before the first one."""
         return self._observed_ms
 
     def refresh(self) -> StateT:
-        """The state at a version that was the head at some moment during this call.
+        """Return the state at a version that was the head at some moment during this call.
 
-        One request when nothing changed. Raises ``StoreUnavailable``, ``CorruptData``.
+        One request if nothing changed. Raises ``StoreUnavailable``, ``CorruptData``.
         """
         started_ms = self.clock.monotonic_ms()
         observed_ms = self._observed_ms
@@ -104,17 +104,17 @@ class TableLog(Generic[StateT]):
                 self.apply(commit, version)
             except CorruptData:
                 if self._is_covered(version):
-                    return self._load(started_ms)  # a repair may have passed it
+                    return self._load(started_ms)  # a repair may have replaced it by a checkpoint
                 raise
         self.observed(started_ms)
         return self._state
 
     def reload(self) -> StateT:
-        """As ``refresh``, but always from the newest checkpoint. Raises as ``refresh``."""
+        """Load the newest checkpoint again and return the state at the head. Raises the same errors as ``refresh``."""
         return self._load(self.clock.monotonic_ms())
 
     def may_be_cleaned(self, version: int) -> bool:
-        """Whether log clean-up may have deleted ``version``. False where no checkpoint covers it, or no note says so.
+        """Return whether clean-up may have deleted ``version``: a checkpoint covers it, or (in a directory) a note says so.
 
         One request. Raises ``StoreUnavailable``.
         """
@@ -123,7 +123,7 @@ class TableLog(Generic[StateT]):
         return self._is_covered(version)
 
     def kept_from(self) -> int:
-        """The first version whose commit the log keeps, as far as one request tells; 0 where clean-up left no note.
+        """Return the first version whose commit the log keeps, as far as one request tells; 0 if clean-up left no note.
 
         For callers that need the log's length. Raises ``StoreUnavailable``.
         """
@@ -135,7 +135,7 @@ class TableLog(Generic[StateT]):
         return next((version for version in versions if version is not None), 0)
 
     def apply(self, commit: Commit, version: int) -> StateT:
-        """Apply a commit that is in the store; again changes nothing. Raises ``CorruptData``."""
+        """Apply a commit that is in the store; applying it again does nothing. Raises ``CorruptData``."""
         with self._lock:
             changed = version == self._state.version + 1
             if changed:
@@ -146,7 +146,8 @@ class TableLog(Generic[StateT]):
         return state
 
     def replace(self, before: StateT, after: StateT | None) -> bool:
-        """Take ``after`` for the state, which applying the next commit to ``before`` gives. False: nothing changed."""
+        """Replace state ``before`` by ``after``, the known result of applying the next commit. Return False if nothing was
+        replaced."""
         with self._lock:
             changed = after is not None and self._state is before
             if changed and after is not None:
@@ -156,7 +157,7 @@ class TableLog(Generic[StateT]):
         return changed
 
     def observed(self, started_ms: int) -> None:
-        """Record that a look begun at ``started_ms`` reached the head."""
+        """Record that a refresh begun at ``started_ms`` (monotonic clock) reached the head."""
         with self._lock:
             self._observed_ms = max(started_ms, self._observed_ms or started_ms)
 
@@ -180,7 +181,7 @@ class TableLog(Generic[StateT]):
             try:
                 state = self._replay()
             except ObjectMissing as problem:
-                missing = problem.key  # cleaned away after the listing: a newer checkpoint covers it
+                missing = problem.key  # deleted after the listing: a newer checkpoint covers it
             if self.clock.monotonic_ms() - started_ms > limits.LOAD_MS_MAX:
                 missing = None
             elif state is not None:
@@ -216,7 +217,7 @@ class TableLog(Generic[StateT]):
         return state
 
     def _is_covered(self, version: int) -> bool:
-        """Whether there is a checkpoint of ``version`` or a later one, by a listing."""
+        """Return whether a listing shows a checkpoint of ``version`` or a later one."""
         start_after = layout.table_commit_key(self.table.root, version - 1) if version > 0 else ""
         listing = self.store.list(layout.table_log_prefix(self.table.root), start_after=start_after)
         return any(layout.checkpoint_version(info.key) is not None for info in listing)
@@ -226,7 +227,7 @@ class TableLog(Generic[StateT]):
         return CorruptData(f"The log of {self.table.label} lacks version {version}.", object=key, **self.table.fields)
 
     def _probed(self, hint: int) -> StateT | None:
-        """The state at the head, from the checkpoint ``hint`` on without a listing; None where probing can't tell."""
+        """Return the state at the head, by probing commits after checkpoint ``hint``; None if only a listing can tell."""
         try:
             data = self._checkpoint_bytes(hint)
             if not is_own_checkpoint(data):
@@ -235,20 +236,20 @@ class TableLog(Generic[StateT]):
         except UnsupportedTable:
             raise
         except (CorruptData, ObjectMissing):
-            return None  # a listing shows another one
+            return None  # a listing shows another checkpoint
         for _ in range(self._probed_commits_max // limits.PROBES_AT_ONCE):
             first = state.version + 1
             found = self._probe(range(first, first + limits.PROBES_AT_ONCE))
             for version in range(first, first + len(found)):
                 if version not in found:
-                    return None  # a hole, or commits added meanwhile: a listing tells
+                    return None  # a hole, or concurrent commits: only a listing can tell
                 state = state.apply(found[version], version)
             if len(found) < limits.PROBES_AT_ONCE:
                 return None if self.may_be_cleaned(hint + 1) else state
         return None
 
     def _probe(self, versions: range) -> dict[int, Commit]:
-        """Those of these commits that exist."""
+        """Return the commits among ``versions`` that exist."""
         missing: set[str] = set()
 
         def get(key: str) -> bytes:
@@ -266,10 +267,10 @@ class TableLog(Generic[StateT]):
         }
 
     def _newest_checkpoint(self, hint: int | None) -> tuple[StateT, list[int]]:
-        """The state at the newest checkpoint that Tidelog wrote (or nothing), and the versions of the commits after it.
+        """Return the state at the newest checkpoint of Tidelog (absent without one), and the versions of the commits after it.
 
-        Another program's checkpoint counts only where the log has neither one of ours nor its beginning. Instead of a damaged
-        one an older one counts, or the beginning, where all commits since are there.
+        Another program's checkpoint counts only if the log has neither one of ours nor its beginning. If a checkpoint is damaged,
+        an older one or the log's beginning counts, provided that all commits since then are there.
         """
         prefix = layout.table_log_prefix(self.table.root)
         damage: CorruptData | None = None
@@ -315,7 +316,7 @@ class TableLog(Generic[StateT]):
 
 
 def without_gaps(listed: Iterable[int], first: int) -> Iterator[int]:
-    """Every version from ``first`` to the last one listed, in order; of a long gap only its beginning."""
+    """Yield all versions from ``first`` to the last one listed, in order, but only the first few versions of a long gap."""
     for version in listed:
         yield from range(first, min(version, first + limits.PROBES_AT_ONCE))
         yield version

@@ -1,4 +1,4 @@
-"""JSON in a tag: as it is where it is short, else compressed with zlib, as base64."""
+"""JSON in a tag: plain if it is short, else compressed with zlib and encoded as base64."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import zlib
 from typing import Final
 
 PLAIN_BYTES_MAX: Final = 64 * 1024
-"""Of a system table's tags. People could not read longer ones at a glance anyway."""
+"""Largest plain JSON in a system table's tag, in bytes. People could not read more at a glance anyway."""
 _LEVEL: Final = 1
-"""zlib's fastest: its usual level takes more than twice as long to make a tag a tenth shorter."""
+"""Fastest level of zlib: the default level takes more than twice as long for a tag that is a tenth shorter."""
 
 
 def packed(data: bytes, *, plain_bytes_max: int = PLAIN_BYTES_MAX) -> str:
-    """The text of a JSON array."""
+    """Return the tag's text for a JSON array."""
     return data.decode() if len(data) <= plain_bytes_max else base64.b64encode(zlib.compress(data, _LEVEL)).decode()
 
 
 def unpacked(text: str, *, bytes_max: int = 0) -> bytes:
-    """The JSON of a tag. ``bytes_max``: of the JSON, 0 for no limit. Raises ``ValueError``."""
+    """Return the JSON of a tag. ``bytes_max``: limit of the JSON's size, 0 for none. Raises ``ValueError``."""
     if text.startswith("["):
         return text.encode()
     try:

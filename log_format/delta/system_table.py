@@ -1,6 +1,6 @@
-"""How a system table is written: a commit adds one data file whose tag has the changes; a rewrite puts all into one file.
+"""Writing a system table: each commit adds one data file whose tag has the changes; compaction puts all rows into one file.
 
-Shared by all system tables, which define their rows.
+All system tables share this. Each defines its own rows.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from log_format.ids import NewId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemTableState:
-    """What every system table's state has at one version. Immutable. ``version``: ``NO_LOG`` before the first commit."""
+    """State common to all system tables, at one version (``NO_LOG`` before the first commit). Immutable."""
 
     version: int = NO_LOG
     files: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """Sizes of the live data files by path, oldest first."""
+    """Path -> size in bytes of each live data file, oldest first."""
     modification_time_ms: int = 0
-    """The newest one of the files."""
+    """Largest modification time of the files."""
 
     @abstractmethod
     def with_adds(self, adds: Iterable[Add]) -> Self:
-        """The state after the changes in the tags of these ``add``; version and files stay. Raises ``CorruptData``."""
+        """Return the state after the changes in the tags of these ``add``; version and files stay. Raises ``CorruptData``."""
 
     def apply(self, commit: Commit, version: int) -> Self:
-        """The state after the next commit. Raises ``CorruptData``."""
+        """Return the state after the next commit. Raises ``CorruptData``."""
         if version != self.version + 1:
             raise ValueError(f"commit {version} does not follow version {self.version}")
         return self.with_adds(add for add in commit.adds if add.data_change).with_files(commit.adds, commit.removes)
 
     def with_files(self, adds: Sequence[Add], removes: Iterable[Remove] = ()) -> Self:
-        """The state at the next version, which adds and removes these files."""
+        """Return the state at the next version, which adds and removes these files."""
         files = dict(self.files)
         for remove in removes:
             files.pop(remove.path, None)
@@ -63,7 +63,7 @@ StateT_contra = TypeVar("StateT_contra", bound=SystemTableState, contravariant=T
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """The content of a data file and the tags of its ``add``."""
+    """The bytes of a data file, and the tags of its ``add``."""
 
     data: bytes
     row_count: int
@@ -72,7 +72,7 @@ class Contents:
 
 @dataclass(slots=True)
 class StagedRows:
-    """The data file of a commit, for the committer."""
+    """The data file of a commit, before its upload by the committer."""
 
     path: str
     data: bytes
@@ -81,7 +81,7 @@ class StagedRows:
 
 
 def data_bytes(rows: pa.Table) -> bytes:
-    """A data file with these rows."""
+    """Encode these rows as a data file."""
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink, compression="zstd", store_schema=False)
     return bytes(sink.getvalue().to_pybytes())
@@ -90,7 +90,7 @@ def data_bytes(rows: pa.Table) -> bytes:
 def data_file(
     state: SystemTableState, contents: Contents, path: str, now_ms: int, *, data_change: bool
 ) -> tuple[StagedRows, Add]:
-    """The file and its ``add``, whose time is above all earlier ones: the order of times is the order of commits."""
+    """Return the file and its ``add``, whose time is above all earlier ones, so that the order of times is that of commits."""
     add = Add(
         path=path,
         size=len(contents.data),
@@ -113,7 +113,18 @@ def written(
     new_id: NewId,
     now_ms: int,
 ) -> Proposal[T]:
-    """One ``add`` with the contents; the first commit also makes the table ``name``."""
+    """Propose one ``add`` with the contents; the first commit also creates the table.
+
+    Args:
+        state: the table's state.
+        contents: content and tags of the data file.
+        result: result of the proposal.
+        name: the table's name.
+        schema: columns of the data file.
+        directory: directory of the data file, relative to the table.
+        new_id: source of unique ids.
+        now_ms: ms since the epoch.
+    """
     file, add = data_file(state, contents, f"{directory}/{new_id()}.parquet", now_ms, data_change=True)
     actions: list[Action] = [add]
     if state.version == NO_LOG:
@@ -122,7 +133,7 @@ def written(
 
 
 def table_metadata(name: str, schema: pa.Schema, table_id: str, now_ms: int) -> MetaData:
-    """Of a system table that is made."""
+    """Return the metadata of a new system table."""
     return MetaData(
         id=table_id,
         name=name,
@@ -133,7 +144,7 @@ def table_metadata(name: str, schema: pa.Schema, table_id: str, now_ms: int) -> 
 
 
 class CompactTable(Generic[StateT_contra]):
-    """Replace all data files by one with the current rows. The result is how many were replaced."""
+    """A change that replaces all data files by one with the current rows. The result is how many files were replaced."""
 
     def __init__(self, new_id: NewId, *, files_min: int) -> None:
         self._new_id = new_id
@@ -141,10 +152,10 @@ class CompactTable(Generic[StateT_contra]):
 
     @abstractmethod
     def contents(self, state: StateT_contra) -> Contents:
-        """The rows that give ``state``."""
+        """Return the rows that give ``state``."""
 
     def propose(self, state: StateT_contra, now_ms: int) -> Proposal[int]:
-        """One ``add`` and a ``remove`` for each live file; nothing with fewer than ``files_min`` files."""
+        """Propose one ``add``, and a ``remove`` for each live file; no actions with fewer than ``files_min`` files."""
         if len(state.files) < self._files_min:
             return Proposal(operation="OPTIMIZE", actions=(), result=0)
         path = f"compacted/{self._new_id()}.parquet"
@@ -164,7 +175,7 @@ class CompactTable(Generic[StateT_contra]):
 
 
 def decoded_tag(table: str, path: str, tags: Mapping[str, str | None], name: str, decode: Callable[[str], T]) -> T:
-    """The tag ``name`` of the ``add`` of ``path``; ``table`` is named in errors. Raises ``CorruptData``."""
+    """Decode the tag ``name`` of the ``add`` of ``path``; ``table`` is named in errors. Raises ``CorruptData``."""
     tag = tags.get(name)
     try:
         if tag is None:

@@ -1,6 +1,6 @@
-"""What a log needs to know of its table: its root, its name in errors, how its state is made.
+"""Description of a table for its log: its root, its name in errors, and how its state is made.
 
-One log, one committer and one set of rules serve topics, transactions and consumer offsets alike.
+One implementation of log and committer, with the same rules, serves topics and all system tables.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, Protocol, Self, TypeVar
 from log_format.delta.actions import Commit
 
 NO_LOG: Final = -1
-"""The version of a table without commits."""
+"""Version of a table without commits."""
 
 
 class TableState(Protocol):
@@ -20,11 +20,11 @@ class TableState(Protocol):
 
     @property
     def version(self) -> int:
-        """Of the newest commit applied; ``NO_LOG`` without one."""
+        """Version of the newest commit applied; ``NO_LOG`` without one."""
         ...
 
     def apply(self, commit: Commit, version: int) -> Self:
-        """The state after the next commit. Raises ``CorruptData``."""
+        """Return the state after the next commit. Raises ``CorruptData``."""
         ...
 
 
@@ -33,37 +33,38 @@ StateT_co = TypeVar("StateT_co", bound=TableState, covariant=True)
 
 
 class TableDescription(Protocol[StateT_co]):
-    """One table."""
+    """Protocol of a table's description."""
 
     @property
     def root(self) -> str:
-        """The key prefix of all its objects, ending with a slash."""
+        """Key prefix of all objects of the table, ending with a slash."""
         ...
 
     @property
     def label(self) -> str:
-        """Its name in errors."""
+        """Name of the table in errors."""
         ...
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """They go into every error about it."""
+        """Fields of every error about the table."""
         ...
 
     @property
     def absent(self) -> Callable[[], StateT_co]:
-        """The state before the first commit."""
+        """Function that returns the state before the first commit."""
         ...
 
     @property
     def read_checkpoint(self) -> Callable[[bytes, int], StateT_co]:
-        """The state in a checkpoint's bytes at its version. Raises ``CorruptData``."""
+        """Function from a checkpoint's bytes and version to the state. Raises ``CorruptData``."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table(Generic[StateT]):
-    """A table of which a store has few: see ``TableDescription``."""
+    """The description of a table that is made by hand, since a store has few of them. ``TableDescription`` explains
+    the fields."""
 
     root: str
     label: str

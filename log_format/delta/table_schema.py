@@ -1,4 +1,4 @@
-"""A table's schema as Delta writes it, for ``metaData.schemaString`` (protocol section "Schema Serialization Format")."""
+"""A table's schema in Delta's format, for ``metaData.schemaString`` (protocol section "Schema Serialization Format")."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PRIMITIVES: Final = {
 
 
 def schema_string(schema: Iterable[pa.Field]) -> str:
-    """The schema with all columns nullable."""
+    """Return the schema as JSON, with all columns nullable."""
     return msgspec.json.encode(_struct(schema)).decode()
 
 
