@@ -1,7 +1,7 @@
-"""A topic as a table of DuckDB: its columns, which topics a statement names, and what a value is in JSON.
+"""A topic as a table of DuckDB: its columns, the topics that a statement names, and values as JSON.
 
-Every process that answers SQL about topics uses this, so that a statement means the same everywhere. This module does not
-import DuckDB itself.
+Every process that answers SQL about topics uses this module, so that a statement means the same everywhere. The module does not
+import DuckDB.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ COLUMNS: Final = """
            "key" as key_bytes, "value" as value_bytes
     from {raw}
 """
-"""Over a table with a topic's name and then its columns: key and value as text, null where the bytes are no UTF-8."""
+"""Query over a table with a topic's name and columns. Key and value become text, or null if the bytes are not UTF-8."""
 
 
 def quoted(name: str) -> str:
-    """As an identifier of SQL."""
+    """Return the name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def parsed(database: Any, statement: str) -> Any:
-    """What DuckDB's parser makes of a statement, as ``json_serialize_sql`` tells it; ``database``: a connection.
+    """Parse a statement with DuckDB's ``json_serialize_sql``; ``database``: a connection.
 
-    Where it is no query there is a member ``error``, with words in ``error_message``.
+    The result has a member ``error``, with a text in ``error_message``, if the statement is not a query.
     """
     ((found,),) = database.execute("select json_serialize_sql(?)", [statement]).fetchall()
     return msgspec.json.decode(found)
 
 
 def nodes(tree: Any) -> list[dict[str, Any]]:
-    """All objects of a parsed statement."""
+    """Return all objects of a parsed statement."""
     found, left = [], [tree]
     while left:
         node = left.pop()
@@ -47,7 +47,7 @@ def nodes(tree: Any) -> list[dict[str, Any]]:
 
 
 def topics_named(tree: Any) -> list[str]:
-    """The tables of a parsed statement, but for its own (``with``), by name: there are no others than topics."""
+    """Return the tables that a parsed statement reads, sorted, without its own (``with``): all of them must be topics."""
     tables, own = set[str](), set[str]()
     for node in nodes(tree):
         if node.get("type") == "BASE_TABLE":
@@ -57,7 +57,7 @@ def topics_named(tree: Any) -> list[str]:
 
 
 def plain(value: Any) -> Any:
-    """A value of DuckDB as JSON has it: bytes as text where they are UTF-8, what JSON has no word for as text."""
+    """Return a value of DuckDB as JSON allows it: bytes decoded as UTF-8 with escapes, values unknown to JSON as text."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if value is None or isinstance(value, bool | int | float | str):

@@ -1,4 +1,4 @@
-"""Cuts records off at a reader's limits."""
+"""Cutting records at a reader's limits."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from log_format.records.size import record_bytes, record_bytes_at_most
 
 
 def cut(table: pa.Table, *, bytes_max: int, records_max: int) -> pa.Table:
-    """The longest head of ``table`` within both limits; at least one record when there is one.
+    """Return the longest head of ``table`` within both limits, but at least one record if there is one.
 
-    ``table`` has ``key``, ``value`` and ``headers``. The result is a slice without a copy. ``records_max`` is at least 1.
-    ``bytes_max`` counts as ``record_bytes`` does. Raises ``ValueError``.
+    Args:
+        table: has ``key``, ``value`` and ``headers``. The result is a slice of it, without a copy.
+        bytes_max: limit, counted as by ``record_bytes``.
+        records_max: limit, at least 1. Raises ``ValueError`` for less.
     """
     if records_max < 1:
         raise ValueError(f"records_max is {records_max}, not at least 1")

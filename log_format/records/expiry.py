@@ -1,7 +1,7 @@
-"""When records expire: the header ``expires_at``, milliseconds since the epoch in decimal digits.
+"""The time at which records expire, from the header ``expires_at``: milliseconds since the epoch in decimal digits.
 
-A header that is nothing but 1 to 15 ASCII digits counts; any other is ignored. Of several that count, the last one does, as a
-later header overrides an earlier one in Kafka's clients.
+Only a header of 1 to 15 ASCII digits counts; any other is ignored. If several count, the last one does, since a later header
+overrides an earlier one in Kafka's clients.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 EXPIRES_AT: Final = "expires_at"
-"""The header's name, and that of a record's member which becomes this header."""
+"""Name of the header, and of a record's JSON member that becomes this header."""
 NEVER_MS: Final = 2**63 - 1
 _DIGITS: Final = r"\A[0-9]{1,15}\z"
 
 
 def expiry_ms(headers: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """When each record expires, ``NEVER_MS`` where it does not. ``headers``: the column of ``RECORD_SCHEMA``."""
+    """Return when each record expires, ``NEVER_MS`` if it does not. ``headers``: the column of ``RECORD_SCHEMA``."""
     times = np.full(len(headers), NEVER_MS, dtype=np.int64)
     first = 0
     for chunk in headers.chunks:
@@ -31,7 +31,7 @@ def expiry_ms(headers: pa.ChunkedArray) -> npt.NDArray[np.int64]:
 
 
 def expired(headers: pa.ChunkedArray, now_ms: int) -> npt.NDArray[np.bool_]:
-    """True for each record whose time has come. ``headers``: as for ``expiry_ms``."""
+    """Return a mask of the records that have expired at ``now_ms``. ``headers``: the column of ``RECORD_SCHEMA``."""
     return expiry_ms(headers) <= now_ms
 
 
@@ -43,5 +43,5 @@ def _find(headers: pa.ListArray, times: npt.NDArray[np.int64]) -> None:
     found = values.take(named)
     counted = pc.fill_null(pc.match_substring_regex(found, _DIGITS), False)
     rows = pc.list_parent_indices(headers).take(named).filter(counted).to_numpy()
-    # Where one record has several, numpy assigns in order and the last stays.
+    # numpy assigns in order, so if a record has several, the last one stays.
     times[rows] = found.filter(counted).cast(pa.string()).cast(pa.int64()).to_numpy()

@@ -1,10 +1,10 @@
-"""Which records a reader wants: by bytes of their key, headers and value. Arrow columns in, a mask out.
+"""A reader's filter of records by bytes of their key, headers and value. Arrow columns in, a mask out.
 
-1. A condition on a header holds where one of the record's headers of that name has the value; a repeated header needs one that
-   fits. ``*`` stands for any value, null too; every other text is the value's UTF-8, so ``name:`` is the empty value.
-2. A condition's text is split at its first colon: a value may have colons, and a name can't.
-3. A record without a key has no wanted key. An empty key is a key.
-4. A part of a value is the UTF-8 of a text, letter for letter. A null value has no part.
+1. A condition on a header holds if one of the record's headers with that name has the value. ``*`` stands for any value, null
+   too; every other text is the value's UTF-8, so ``name:`` is the empty value.
+2. A condition's text is split at its first colon: a value may have colons, but a name can't.
+3. A record without a key matches no key. An empty key is a key.
+4. A part of a value is the UTF-8 of a text, compared exactly. A null value has no part.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 HEADERS_MAX: Final = 16
-"""Conditions on headers in one filter (the contract's)."""
+"""Most conditions on headers in one filter (a limit of the HTTP contract)."""
 
 Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderCondition:
-    """A header of this name has this value; None: any value."""
+    """A condition that a header with this name has this value; None: any value."""
 
     name: str
     value: bytes | None
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """``name:value`` or ``name:*``. Raises ``ValueError`` without a colon, or for text that is not UTF-8."""
+        """Parse ``name:value`` or ``name:*``. Raises ``ValueError`` without a colon, or for text that is not UTF-8."""
         name, colon, value = text.partition(":")
         if not colon:
             raise ValueError("must be name:value")
@@ -43,12 +43,12 @@ class HeaderCondition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFilter:
-    """All conditions hold; without any, every record passes. ``key`` None: any key, or none."""
+    """A filter that a record passes if all conditions hold. ``key`` None: any key, or none."""
 
     headers: tuple[HeaderCondition, ...] = ()
     key: bytes | None = None
     value_contains: str | None = None
-    """None: any value, or none."""
+    """Text that the value contains; None: any value, or none."""
 
     def __post_init__(self) -> None:
         if len(self.headers) > HEADERS_MAX:
@@ -56,13 +56,13 @@ class RecordFilter:
 
     @classmethod
     def of(cls, headers: Sequence[str], key: bytes | None, value_contains: str | None = None) -> Self | None:
-        """The filter of these texts; None where they leave nothing out. Raises ``ValueError``."""
+        """Return the filter of these texts; None if every record would pass. Raises ``ValueError``."""
         if not headers and key is None and value_contains is None:
             return None
         return cls(headers=tuple(map(HeaderCondition.of, headers)), key=key, value_contains=value_contains)
 
     def mask(self, records: pa.Table) -> Mask:
-        """True for each record that passes. ``records`` has the columns of ``RECORD_SCHEMA`` that conditions name."""
+        """Return a mask of the records that pass. ``records`` has the columns of ``RECORD_SCHEMA`` that conditions name."""
         if self.key is None:
             passing = np.ones(records.num_rows, dtype=np.bool_)
         else:
@@ -78,7 +78,7 @@ class RecordFilter:
         passing = np.zeros(len(headers), dtype=np.bool_)
         if headers.null_count == len(headers):
             return passing
-        # ``flatten`` skips what null lists span and what lies outside a slice, as ``list_parent_indices`` does.
+        # ``flatten`` skips elements of null lists and outside a slice, and so does ``list_parent_indices``.
         names, values = headers.flatten().flatten()
         parents = pc.list_parent_indices(headers).to_numpy()
         passing[:] = True
@@ -93,6 +93,6 @@ class RecordFilter:
 
 
 def _true(found: pa.ChunkedArray | pa.Array) -> Mask:
-    """Null counts as false."""
+    """Return the booleans as a mask, null as false."""
     filled = pc.fill_null(found, False)
     return np.array(filled.to_numpy(zero_copy_only=False) if isinstance(filled, pa.Array) else filled.to_numpy())

@@ -1,4 +1,4 @@
-"""Kafka's default hash of one key, in pure Python: the SDK can't rely on numpy.
+"""Kafka's default hash of one key, in pure Python, since the SDK can't rely on numpy.
 
 murmur2 is the 32-bit MurmurHash2 with seed ``0x9747b28c`` over little-endian words, as in
 ``org.apache.kafka.common.utils.Utils.murmur2``. ``partitioner`` hashes whole Arrow columns.
@@ -17,7 +17,7 @@ POSITIVE: Final = 0x7FFFFFFF
 
 
 def positive_murmur2(key: bytes) -> int:
-    """``murmur2(key) & 0x7fffffff``. Modulo the partition count it is the key's partition."""
+    """Return ``murmur2(key) & 0x7fffffff``. Modulo the partition count it is the key's partition."""
     length = len(key)
     word_count = length >> 2
     hash_ = SEED ^ length
@@ -29,7 +29,7 @@ def positive_murmur2(key: bytes) -> int:
 
 
 def finish(hash_: int, rest: bytes) -> int:
-    """The positive hash of a key whose whole words made ``hash_``; ``rest``: the bytes after them, at most three."""
+    """Return the positive hash of a key whose whole words gave ``hash_``; ``rest``: the bytes after them, at most three."""
     if rest:
         hash_ = ((hash_ ^ int.from_bytes(rest, "little")) * MULTIPLIER) & MASK
     hash_ = ((hash_ ^ (hash_ >> 13)) * MULTIPLIER) & MASK

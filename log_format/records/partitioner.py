@@ -1,12 +1,12 @@
-"""Key -> partition, by Kafka's default hash, so that records keep the partition they had in Kafka.
+"""The partition of a key by Kafka's default hash, so that records keep the partition that they had in Kafka.
 
 ``partition = (murmur2(key) & 0x7fffffff) % partition_count``; ``murmur2`` has the hash of one key.
 
-The array form makes no Python object of a key. It goes through all keys side by side, one 4-byte word at a time, longest key
-first, so the keys that have another word are always a prefix. A few keys much longer than the rest would make that loop long
-and thin; they are finished one by one.
+The array form creates no Python object per key. It hashes all keys in parallel, one 4-byte word at a time. Keys are sorted by
+length, longest first, so the keys that have another word are always a prefix. If a few keys are much longer than the rest, they
+are finished one by one.
 
-The partition of a null key is the caller's decision: here it gets -1.
+A null key gets -1: the caller decides its partition.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from log_format.limits import PARTITION_COUNT_MAX
 from log_format.records.murmur2 import MASK, MULTIPLIER, POSITIVE, SEED, SHIFT, finish, positive_murmur2
 
 _LONG_KEY_BYTES: Final = 128
-"""A key from this length on is hashed faster with numpy."""
+"""Length from which a single key is hashed faster with numpy."""
 
 _KEYS_MIN: Final = 64
-"""With fewer keys side by side a step of numpy costs more than the same step in Python, key by key."""
+"""Number of keys below which a step of numpy costs more than the same step in Python for each key."""
 
 _WORDS_MIN: Final = 64
-"""With fewer words left, finishing key by key does not pay."""
+"""Number of words left below which finishing key by key does not pay."""
 
 _BLOCK_KEYS: Final = 16_384
-"""Keys hashed together: their columns stay in the processor's cache."""
+"""Number of keys hashed together, so that their columns stay in the processor's cache."""
 
 _Words = npt.NDArray[np.uint32]
 _Int64s = npt.NDArray[np.int64]
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
-    """The partition of one key, in ``[0, partition_count)``. ``partition_count`` is 1 to ``PARTITION_COUNT_MAX``."""
+    """Return the partition of one key, in ``[0, partition_count)``. ``partition_count`` is 1 to ``PARTITION_COUNT_MAX``."""
     _check_partition_count(partition_count)
     if partition_count == 1:
         return 0
@@ -48,10 +48,10 @@ def partition_for_key(key: bytes, partition_count: int) -> int:
 
 
 def partition_for_keys(keys: pa.Array | pa.ChunkedArray, partition_count: int) -> npt.NDArray[np.int32]:
-    """The partition of each key: an int32 array as long as ``keys``, -1 where the key is null.
+    """Return the partition of each key: an int32 array as long as ``keys``, -1 for a null key.
 
-    ``keys`` is binary (or what casts to binary without a copy, as string does); slices are fine. ``partition_count`` is
-    1 to ``PARTITION_COUNT_MAX``. Raises ``ValueError`` for another count.
+    ``keys`` is binary, or can be cast to binary without a copy, as string can; slices are fine. ``partition_count`` is 1 to
+    ``PARTITION_COUNT_MAX``. Raises ``ValueError`` for another count.
     """
     _check_partition_count(partition_count)
     if not isinstance(keys, pa.ChunkedArray):
@@ -74,13 +74,13 @@ def _partitions(keys: pa.Array, partition_count: int) -> npt.NDArray[np.int32]:
     _, offsets_buffer, data_buffer = keys.buffers()
     offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
     first, last = int(offsets[0]), int(offsets[-1])
-    # Four zero bytes after the last key: its last, perhaps partial word is then read as a whole one.
+    # With four zero bytes after the last key, its last word can be read as a whole even if it is partial.
     padded = (bytes(data_buffer[first:last]) if data_buffer is not None else b"") + bytes(4)
     starts = offsets[:-1] - first
     lengths = np.diff(offsets)
     valid = None
     if keys.null_count:
-        # A null slot's bytes in the data are arbitrary; hashed as empty it costs nothing.
+        # A null slot's bytes in the data are arbitrary; hashing it as empty costs nothing.
         valid = keys.is_valid().to_numpy(zero_copy_only=False)
         lengths = np.where(valid, lengths, 0)
     hashes = np.empty(len(keys), dtype=np.uint32)
@@ -94,7 +94,7 @@ def _partitions(keys: pa.Array, partition_count: int) -> npt.NDArray[np.int32]:
 
 
 def _murmur2(padded: bytes, starts: _Int64s, lengths: _Int64s) -> _Words:
-    """Hashes of ``padded[start : start + length]`` for each pair."""
+    """Return the hash of ``padded[start : start + length]`` for each pair."""
     word_counts = lengths >> 2
     fewest, most = int(word_counts.min()), int(word_counts.max())
     order = None
@@ -102,7 +102,7 @@ def _murmur2(padded: bytes, starts: _Int64s, lengths: _Int64s) -> _Words:
         order = _longest_first(word_counts, most)
         starts, lengths, word_counts = starts[order], lengths[order], word_counts[order]
     descending = -word_counts
-    # Every byte position as a little-endian word: unaligned reads instead of a copy per position.
+    # A view with a little-endian word at every byte position: unaligned reads instead of a copy per position.
     words = np.ndarray((len(padded) - 3,), dtype="<u4", buffer=padded, strides=(1,))
     hashes = np.uint32(SEED) ^ lengths.astype(np.uint32)
     multiplier = np.uint32(MULTIPLIER)
@@ -147,7 +147,7 @@ def _finish_longest(hashes: _Words, padded: bytes, starts: _Int64s, word_counts:
 
 
 def _finish_words(hash_: int, data: bytes) -> int:
-    """``hash_`` after the whole words of ``data``. Only the last step of each word depends on the one before."""
+    """Return ``hash_`` after the whole words of ``data``. Only the last step of each word depends on the word before."""
     mixed = np.frombuffer(data, dtype="<u4") * np.uint32(MULTIPLIER)
     mixed ^= mixed >> np.uint32(SHIFT)
     mixed *= np.uint32(MULTIPLIER)

@@ -1,7 +1,7 @@
-"""Records as Arrow tables, never as a Python object each.
+"""The Arrow schemas of records. Records are tables, never a Python object each.
 
-The columns are those of Spark's Kafka source, so that queries carry over. Timestamps are microseconds in Arrow and Parquet
-(Spark reads them without a cast), but always whole milliseconds in value, as in Kafka.
+The columns are those of Spark's Kafka source, so that queries carry over. Timestamps are microseconds in Arrow and Parquet (Spark
+reads these without a cast), but always whole milliseconds in value, as in Kafka.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ BATCH_SCHEMA: Final = pa.schema(
         pa.field("headers", HEADERS),
     ]
 )
-"""Records before they have a place. ``timestamp`` is never null; ``key`` and ``value`` may be. ``headers`` is null, or a list
+"""Schema of records without offsets. ``timestamp`` is never null; ``key`` and ``value`` may be. ``headers`` is null, or a list
 whose elements and their keys are not null."""
 
 RECORD_SCHEMA: Final = pa.schema([pa.field("partition", pa.int32()), pa.field("offset", pa.int64()), *BATCH_SCHEMA])
-"""Records in their place: the columns of a topic's table, in order. ``partition`` and ``offset`` are never null."""
+"""Schema of records with partition and offset, which are never null: the columns of a topic's table, in order."""

@@ -1,7 +1,7 @@
 """The size of a record, as every limit counts it: the bytes of key, value and headers (docs/format.md, section 3).
 
-A null and an empty value both count nothing. A header counts its key's UTF-8 bytes and its value's. Empty headers take memory,
-too: beyond the first ``HEADERS_FREE`` of a record the headers count at least ``HEADER_BYTES_MIN`` for each.
+A null value and an empty one count nothing. A header counts the UTF-8 bytes of its key and the bytes of its value. Empty headers
+take memory, too: beyond the first ``HEADERS_FREE`` headers of a record, they count at least ``HEADER_BYTES_MIN`` each.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 from log_format.limits import HEADER_BYTES_MIN, HEADERS_FREE
 
 FEW: Final = 4
-"""Up to so many records are measured one by one: cheaper than starting the array form."""
+"""Number of records up to which measuring them one by one is cheaper than the array form."""
 
 
 def record_bytes(records: pa.Table) -> npt.NDArray[np.int64]:
-    """The size of each record: an int64 array as long as ``records``, which has ``key``, ``value`` and ``headers``."""
+    """Return the size of each record: an int64 array as long as ``records``, which has ``key``, ``value`` and ``headers``."""
     sizes = np.zeros(records.num_rows, dtype=np.int64)
     for name in ("key", "value"):
         column = records.column(name)
@@ -33,7 +33,7 @@ def record_bytes(records: pa.Table) -> npt.NDArray[np.int64]:
 
 
 def largest_record_bytes(records: pa.Table) -> int:
-    """The size of the largest of ``records``, of which there is at least one."""
+    """Return the size of the largest of ``records``, of which there is at least one."""
     headers = records.column("headers")
     if records.num_rows <= FEW and headers.null_count == len(headers):
         return max(
@@ -44,7 +44,7 @@ def largest_record_bytes(records: pa.Table) -> int:
 
 
 def all_record_bytes(records: pa.Table) -> int:
-    """The sizes of ``records`` together."""
+    """Return the total size of ``records``."""
     headers = records.column("headers")
     if records.num_rows <= FEW and headers.null_count == len(headers):
         return sum(_length(scalar) for name in ("key", "value") for scalar in records.column(name))
@@ -52,8 +52,8 @@ def all_record_bytes(records: pa.Table) -> int:
 
 
 def record_bytes_at_most(records: pa.Table) -> int:
-    """An upper bound of the sizes of ``records`` together, without a look at each."""
-    # An empty header takes 8 bytes of its column.
+    """Return an upper bound of the total size of ``records``, without reading each one."""
+    # An empty header takes at least 8 bytes of its column.
     return int(records.nbytes + records.column("headers").nbytes)
 
 
@@ -69,8 +69,8 @@ def _lengths(lengths: pa.ChunkedArray | pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _header_bytes(headers: pa.ListArray) -> npt.NDArray[np.int64]:
-    """Sizes of the headers of each record of one chunk."""
-    # ``flatten`` skips what null lists span and what lies outside a slice; the lists' lengths assign the rest to records.
+    """Return the size of each record's headers, for one chunk."""
+    # ``flatten`` skips elements of null lists and outside a slice; the lists' lengths assign the others to records.
     elements = headers.flatten()
     if len(elements) == 0:
         return np.zeros(len(headers), dtype=np.int64)

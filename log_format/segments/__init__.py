@@ -1,4 +1,4 @@
-"""Records as one Parquet object, a run for each partition, and back: encoding, the footer, reading by ranges.
+"""Records <-> one Parquet object with a run for each partition: encoding, the footer, reading by ranges.
 
-A segment knows nothing of the log that names it. What the log says of it (``SegmentRef``, ``Run``) is handed in as a value.
+A segment does not depend on the log that names it. What the log says about it (``SegmentRef``, ``Run``) is passed in as values.
 """

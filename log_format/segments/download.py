@@ -1,4 +1,4 @@
-"""Gets a segment's bytes from the store: never more than the log says it has, and no footer larger than one can be."""
+"""Reading a segment's bytes from the store: never more than the log says it has, and never a footer above the size limit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from log_format.store import ObjectReader
 
 
 def read_segment(store: ObjectReader, key: str, segment: SegmentRef) -> bytes:
-    """The whole segment. Raises ``CorruptData`` when its size is not the log's; ``ObjectMissing``, ``StoreUnavailable``."""
+    """Return all bytes of the segment.
+
+    Raises ``CorruptData`` if its size differs from the log's; ``ObjectMissing``, ``StoreUnavailable``.
+    """
     try:
         body = store.get(key, bytes_max=segment.size_bytes)
     except ObjectTooLarge as problem:
@@ -21,7 +24,7 @@ def read_segment(store: ObjectReader, key: str, segment: SegmentRef) -> bytes:
 
 
 def read_footer(store: ObjectReader, key: str, segment: SegmentRef) -> Footer:
-    """Its footer. Raises ``CorruptData``, ``ObjectMissing``, ``StoreUnavailable``."""
+    """Return the segment's footer. Raises ``CorruptData``, ``ObjectMissing``, ``StoreUnavailable``."""
     if not 0 < segment.size_bytes - segment.footer_start <= FOOTER_BYTES_MAX:
         corrupt(segment, f"by the log its footer begins at {segment.footer_start} of {segment.size_bytes} bytes")
     return decode_footer(store.get_range(key, segment.footer_start, segment.size_bytes), segment)

@@ -1,11 +1,11 @@
-"""A segment's table of contents: each row group's position, content and checksum.
+"""A segment's footer: the position, content and checksum of each row group.
 
-The bytes are Parquet's own footer, so any Parquet reader opens the segment. Tidelog adds one key, ``tidelog.row_groups``: what
-a reader needs to choose, fetch and verify each row group. (Parquet's statistics serve other readers. Tidelog does not read
-them: pyarrow is slower at it, and ends the process on some that it does not expect.)
+The bytes are Parquet's own footer, so any Parquet reader opens the segment. Tidelog adds one key, ``tidelog.row_groups``: what a
+reader needs to choose, fetch and verify each row group. (Parquet's statistics are for other readers. Tidelog does not read them:
+pyarrow is slower at that, and damaged ones crash its process.)
 
 A footer is checked against the CRC-32 in the log before anything in it is used, and then for contradictions. Row groups follow
-each other without a gap from byte 4 to the footer. Each holds one partition. They are in order of partition and offset.
+each other without a gap from byte 4 to the footer. Each has records of one partition. They are sorted by partition and offset.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from log_format.segments.run import SegmentRef
 MAGIC: Final = b"PAR1"
 ROW_GROUPS_KEY: Final = b"tidelog.row_groups"
 TRAILER_BYTES: Final = 8
-"""The object's last bytes: the length of the metadata, 4 bytes little-endian, and the magic."""
+"""Size of the object's last bytes: the length of the metadata, 4 bytes little-endian, and the magic."""
 
 PARQUET_ERRORS: Final = (pa.ArrowException, OSError, ValueError)
-"""What pyarrow raises for bytes that are not Parquet: its own root, and the built-in errors of its file layer."""
+"""Errors that pyarrow raises for bytes that are not Parquet: its own root, and the built-in errors of its file layer."""
 
 
 _Row = tuple[int, int, int, int, int, int, int, int, int]
-"""A row group in ``tidelog.row_groups``: the fields of ``RowGroup`` in order, without the last."""
+"""A row group in ``tidelog.row_groups``: the fields of ``RowGroup`` in order, except the last."""
 _decode_rows: Final = msgspec.json.Decoder(list[_Row]).decode
 
 
@@ -42,43 +42,44 @@ class RowGroup:
     """Records of one partition that are encoded together."""
 
     start: int
-    """Position of its first byte in the object."""
+    """Position of the first byte in the object."""
     size_bytes: int
     crc32: int
     """CRC-32 (zlib) of ``[start, end)``."""
     partition: int
     base_offset: int
-    """Offset of its first record."""
+    """Offset of the first record."""
     end_offset: int
-    """Offset of its last record, plus one."""
+    """Offset of the last record, plus one."""
     record_count: int
     min_timestamp_ms: int
     max_timestamp_ms: int
     uncompressed_bytes: int
-    """Encoded, before compression."""
+    """Size after encoding, before compression."""
 
     @property
     def end(self) -> int:
-        """Position after its last byte in the object."""
+        """Position after the last byte in the object."""
         return self.start + self.size_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footer:
-    """A segment's table of contents: its row groups, in order of partition and offset, without gaps."""
+    """A segment's footer: its row groups, sorted by partition and offset, without gaps between their bytes."""
 
     segment: SegmentRef
     row_groups: tuple[RowGroup, ...]
     metadata: Any
-    """pyarrow's ``FileMetaData``, which decoding needs beside the row groups' bytes."""
+    """pyarrow's ``FileMetaData``, which decoding needs together with the row groups' bytes."""
 
     @property
     def memory_bytes(self) -> int:
-        """About how much memory this takes (measured: four times the metadata's encoded size, and the row groups)."""
+        """Estimated memory in bytes (measured: four times the metadata's encoded size, and the row groups)."""
         return 1024 + 4 * int(self.metadata.serialized_size) + 400 * len(self.row_groups)
 
     def select(self, partition: int, start_offset: int, end_offset: int) -> range:
-        """Indices of the row groups that may hold records of ``partition`` with offsets in ``[start_offset, end_offset)``."""
+        """Return the indices of row groups that may have records of ``partition`` with offsets in ``[start_offset,
+        end_offset)``."""
         first = bisect_right(
             self.row_groups, (partition, start_offset), key=lambda group: (group.partition, group.end_offset)
         )
@@ -89,7 +90,7 @@ class Footer:
 
 
 def decode_footer(footer_bytes: bytes | memoryview, ref: SegmentRef) -> Footer:
-    """The footer from its bytes, ``[ref.footer_start, ref.size_bytes)`` of the object. Raises ``CorruptData``."""
+    """Decode a footer from its bytes, ``[ref.footer_start, ref.size_bytes)`` of the object. Raises ``CorruptData``."""
     if len(footer_bytes) != ref.size_bytes - ref.footer_start:
         corrupt(ref, f"its footer has {len(footer_bytes)} bytes, not {ref.size_bytes - ref.footer_start}")
     if zlib.crc32(footer_bytes) != ref.footer_crc32:
@@ -115,7 +116,7 @@ def decode_magic(head: bytes | memoryview, ref: SegmentRef) -> None:
 
 
 def corruption(ref: SegmentRef, what: str) -> CorruptData:
-    """The error about a damaged segment; ``what`` names the damage."""
+    """Return the error about a damaged segment; ``what`` names the damage."""
     return CorruptData(f"Segment {ref.path} is damaged: {what}.", segment=ref.path)
 
 

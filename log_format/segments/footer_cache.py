@@ -1,4 +1,4 @@
-"""Decoded footers in memory, within a bound of bytes; the least recently used go first. Thread-safe."""
+"""A cache of decoded footers with a limit in bytes, which evicts the least recently used. Thread-safe."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from log_format.segments.footer import Footer
 
 
 class FooterCache:
-    """Footers by object key. A segment never changes, so an entry is never stale."""
+    """A cache of footers by object key. A segment never changes, so no entry is ever stale."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -19,11 +19,11 @@ class FooterCache:
 
     @property
     def memory_bytes(self) -> int:
-        """About how much memory the cached footers take; at most the bound."""
+        """Estimated memory of the cached footers in bytes; at most the limit."""
         return self._bytes
 
     def get(self, key: str) -> Footer | None:
-        """The object's footer, if cached."""
+        """Return the object's footer; None if it is not cached."""
         with self._lock:
             footer = self._footers.get(key)
             if footer is not None:
@@ -31,7 +31,7 @@ class FooterCache:
             return footer
 
     def put(self, key: str, footer: Footer) -> None:
-        """Keep the footer, unless it alone exceeds the bound."""
+        """Cache the footer, unless it alone exceeds the limit."""
         if footer.memory_bytes > self._bytes_max:
             return
         with self._lock:

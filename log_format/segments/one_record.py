@@ -1,12 +1,12 @@
-"""One record to one Parquet object, without Arrow's writer: the same bytes as ``encode_segment``, in a fraction of its time.
+"""Encoding one record as a Parquet object without Arrow's writer: the same bytes as ``encode_segment``, but much faster.
 
-Arrow's set-up for a row costs many times the row's own work, and gives the interpreter's lock away a dozen times. An object
-with one plain record always looks alike: seven pages, and a footer in which a few numbers change.
+Arrow's set-up for a row costs many times the row's own work, and releases the interpreter's lock a dozen times. An object with
+one plain record always has the same layout: seven pages, and a footer in which a few numbers change.
 
-1. The bytes are Arrow's (``tests/property/test_one_record_properties.py``). What stands in the footer before the row group, and
-   behind its key ``tidelog.row_groups``, is taken from an object that Arrow has encoded.
-2. When the first record of a compression comes, a few others are encoded both ways. Where an object differs, as it may with
-   another Arrow, all are left to Arrow.
+1. The bytes equal Arrow's (``tests/property/test_one_record_properties.py``). The footer's parts before the row group and after
+   the key ``tidelog.row_groups`` are taken from an object that Arrow has encoded.
+2. At the first record of a compression, a few probe records are encoded both ways. If any object differs, as another version of
+   Arrow may cause, Arrow encodes all records of that compression.
 
 Source: the Parquet format's ``parquet.thrift`` in Thrift's compact protocol, and its encodings PLAIN and DELTA_BINARY_PACKED.
 """
@@ -29,31 +29,32 @@ from log_format.segments.segment import CODECS, EncodedSegment, encode_segment
 
 try:
     from zstandard import ZstdCompressor
-except ImportError:  # Spark's distribution does without, and gateways have it
+except ImportError:  # not part of Spark's distribution; gateways have it
     ZstdCompressor = None  # type: ignore[assignment, misc]
 
 ONE_RECORD_BYTES_MAX: Final = 64 * 1024
-"""Key and value. Arrow ends a page at 1 MiB; beside larger records its set-up is cheap."""
+"""Largest size of key and value together. Arrow ends a page at 1 MiB; for larger records its set-up costs little in
+comparison."""
 
 _FOOTER_TAIL_BYTES: Final = 8
 _CODEC_NUMBERS: Final = {"zstd": 6, "lz4": 7, "snappy": 1, "gzip": 2, "uncompressed": 0}
 _PRESENT: Final = b"\x02\0\0\0\x02\x01"
 _NULL: Final = b"\x02\0\0\0\x02\0"
-"""Definition levels of a page: their length, and one value of RLE."""
+"""Definition levels of a page, for a value that is present and for a null: their length, and one value of RLE."""
 _INT32: Final = b"\x80\x01\x04\x01"
 _INT64: Final = b"\x80\x02\x04\x01"
-"""Blocks of 128 or 256 values in 4 miniblocks, and one value in all, which follows."""
+"""Head of a DELTA_BINARY_PACKED page: blocks of 128 (int32) or 256 (int64) values in 4 miniblocks, and a count of one value."""
 _DELTA_HEAD: Final = b",\x15\x02\x15\x0a\x15\x06\x15\x06\x1c"
 _PLAIN_HEAD: Final = b",\x15\x02\x15\0\x15\x06\x15\x06\x1c\0\0\0"
-"""One value in this encoding, levels in RLE; then the statistics, of which the second has none."""
+"""Page header for one value in this encoding with levels in RLE, up to its statistics (only DELTA pages have them)."""
 _HEADER_PAGE: Final = b"\x15\0\x15\x18\x15\x18" + _PLAIN_HEAD + _NULL * 2
-"""Of a null list: repetition and definition levels."""
+"""Page of a null list of headers, with repetition and definition levels."""
 _DELTA_END: Final = b"\x19\x1c\x15\0\x15\x0a\x15\x02\0<\x29\x06\x19\x26\0\x02\0\0\0"
 _PLAIN_END: Final = b"I\x1c\x15\0\x15\0\x15\x02\0<\x16"
-"""Of a column in the footer: it has one page of this encoding."""
+"""End of a column in the footer that has one page in this encoding."""
 _PRESENT_END: Final = b"\x19\x06\x19\x26\0\x02\0\0\0"
 _NULL_END: Final = b"\x19\x06\x19\x26\x02\0\0\0\0"
-"""How many values each definition level has."""
+"""End of a column in the footer: how many values have each definition level."""
 _LIST_START: Final = (
     b"\x26\0\x1c\x15\x0c\x19%%\x06\0\x19H\x07headers\x04list\x07element%c%b\x15\0\x16\x02\x16>\x16>\x26"
 )
@@ -67,7 +68,8 @@ _OF_THREAD: Final = threading.local()
 
 
 class Shell(NamedTuple):
-    """Of a compression: what Arrow writes around the row group in the footer, Parquet's number of the codec, and a compressor."""
+    """The parts of an object that depend only on the compression: Arrow's footer before and after the row group, Parquet's number
+    of the codec, and a function that returns a compressor."""
 
     before: bytes
     after: bytes
@@ -76,9 +78,9 @@ class Shell(NamedTuple):
 
 
 def encode_one(placed: PlacedRecord, *, compression: str) -> EncodedSegment:
-    """As ``encode_segment`` of one record that has a timestamp and at most ``ONE_RECORD_BYTES_MAX``.
+    """Encode one record as ``encode_segment`` does; the record has a timestamp and at most ``ONE_RECORD_BYTES_MAX``.
 
-    ``compression`` is a value of ``compression.type``. Raises ``ValueError`` when it is not.
+    ``compression`` is a value of ``compression.type``; raises ``ValueError`` for any other.
     """
     shell = _shell(compression)
     return encode_segment(placed.table(), compression=compression) if shell is None else _encoded(placed, shell)
@@ -144,7 +146,8 @@ def _encoded(placed: PlacedRecord, shell: Shell) -> EncodedSegment:
 
 
 def shell_of(compression: str, arrows: Sequence[EncodedSegment]) -> Shell | None:
-    """Of this compression, from the probes as Arrow encodes them; None: objects made here would be others."""
+    """Return the shell of the compression, from the probes as Arrow encodes them; None if objects made here would differ from
+    Arrow's."""
     footer = arrows[0].data[arrows[0].footer_start : -_FOOTER_TAIL_BYTES]
     before = footer.partition(b"\x26\0\x1c")[0]
     after = footer[footer.rindex(b"]]") + 2 :]
@@ -153,7 +156,8 @@ def shell_of(compression: str, arrows: Sequence[EncodedSegment]) -> Shell | None
 
 
 def probes_of_arrow(compression: str) -> list[EncodedSegment]:
-    """What ``shell_of`` compares. Raises ``ValueError`` when ``compression`` is not a value of ``compression.type``."""
+    """Return the probes as Arrow encodes them. Raises ``ValueError`` if ``compression`` is not a value of
+    ``compression.type``."""
     return [encode_segment(probe.table(), compression=compression) for probe in _PROBES]
 
 
@@ -163,7 +167,8 @@ def _shell(compression: str) -> Shell | None:
 
 
 def _compressor(compression: str) -> Callable[[bytes], bytes]:
-    """One for each object: gzip's keeps state. zstd's is its thread's: Arrow makes a context for each page."""
+    """Return a compressor for one object, since gzip's has state. zstd's is shared within a thread, as Arrow creates a context
+    per page."""
     name, level = CODECS[compression]
     if name == "none":
         return bytes
@@ -177,9 +182,9 @@ def _compressor(compression: str) -> Callable[[bytes], bytes]:
 
 
 def _number(number: int) -> bytes:
-    """A number that is not negative, as Thrift and DELTA_BINARY_PACKED have signed ones."""
+    """Encode a non-negative number as Thrift and DELTA_BINARY_PACKED encode signed ones (zigzag)."""
     number <<= 1
-    if number < 0x80:  # as nearly all are; the calls would take longer than the work
+    if number < 0x80:  # the usual case; calling ``_varint`` would take longer than the work
         return b"%c" % number
     return _varint(number)
 

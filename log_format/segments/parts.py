@@ -1,7 +1,8 @@
-"""Decodes a row group that grows to many times its size, a few records at a time.
+"""Decoding a few records at a time from a row group that decodes to many times its size.
 
-A row group holds 4 MiB of records and one more, so it is usually decoded whole. Older versions counted nothing for empty headers:
-a few kilobytes of theirs may become a gigabyte. The footer shows such a row group before anything is decoded.
+A row group has at most 4 MiB of records and one more record, so it is usually decoded as a whole. But older releases counted
+empty headers as nothing, so a few kilobytes of theirs may become a gigabyte. The footer shows such a row group before it is
+decoded.
 """
 
 from __future__ import annotations
@@ -18,25 +19,25 @@ from log_format.segments.footer import PARQUET_ERRORS, Footer, RowGroup, corrupt
 from log_format.segments.segment import checked_file
 
 DECODED_BYTES_MAX: Final = 32 * 1024 * 1024
-"""The largest row group that is decoded whole, in decoded bytes: twice 4 MiB of records and a largest one."""
+"""Largest row group, in decoded bytes, that is decoded as a whole: twice 4 MiB of records and a record of the largest size."""
 
 _HEADER_KEYS: Final = 5
-"""The index of the column of headers' keys among the Parquet columns."""
+"""Index of the column of header keys among the Parquet columns."""
 _HEADER_BYTES: Final = 12
-"""A header's cost beside its bytes: two lengths, and its levels while it is decoded."""
+"""Decoded bytes of a header in addition to its content: two lengths, and its levels during decoding."""
 _RECORD_BYTES: Final = 48
-"""A record's cost beside its bytes."""
+"""Decoded bytes of a record in addition to its content."""
 
 
 def decoded_bytes(footer: Footer, index: int) -> int:
-    """About how many bytes row group ``index`` has when decoded."""
+    """Return an estimate of the decoded size of row group ``index`` in bytes."""
     group = footer.row_groups[index]
     header_count = footer.metadata.row_group(index).column(_HEADER_KEYS).num_values
     return int(group.uncompressed_bytes + _HEADER_BYTES * header_count + _RECORD_BYTES * group.record_count)
 
 
 def decode_parts(footer: Footer, index: int, data: bytes | memoryview, part_bytes: int) -> Iterator[pa.Table]:
-    """The records of row group ``index`` as ``decode_row_group`` gives them, in parts of ``part_bytes`` or one record.
+    """Yield the records of row group ``index`` like ``decode_row_group``, in parts of about ``part_bytes`` or one record.
 
     Raises ``CorruptData``.
     """
@@ -60,7 +61,7 @@ def decode_parts(footer: Footer, index: int, data: bytes | memoryview, part_byte
 
 
 def _checked(footer: Footer, group: RowGroup, part: pa.Table, next_offset: int) -> int:
-    """The least offset that may follow. Raises ``CorruptData`` unless the part's records are where the footer says."""
+    """Return the smallest offset that may follow the part. Raises ``CorruptData`` if the part's records contradict the footer."""
     if any(part.column(name).null_count for name in ("partition", "offset", "timestamp")):
         corrupt(footer.segment, "a record has no partition, offset or timestamp")
     offsets = part.column("offset").to_numpy()

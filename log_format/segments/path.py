@@ -1,4 +1,4 @@
-"""The path of a segment in an ``add``. Any program may write a commit with any path, so it is checked before use."""
+"""The path of a segment in an ``add``. Any program may write a commit with any path, so the path is checked before its use."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from log_format import limits
 from log_format.errors import CorruptData
 
 _UNFIT: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:|[\x00-\x1f\x7f]")
-"""In no path of Tidelog's: a scheme, which would make it absolute, and control characters."""
+"""Parts that no path of Tidelog has: a scheme, which would make it absolute, and control characters."""
 _SHOWN_CHARACTERS: Final = 200
 
 
 def segment_path(path: str) -> str:
-    """An ``add.path`` without its URI encoding. Raises ``CorruptData`` unless it names an object below the table."""
+    """Return an ``add.path`` without its URI encoding. Raises ``CorruptData`` unless it names an object below the table."""
     plain = unquote(path)
     names = plain.split("/")
     if (

@@ -1,12 +1,12 @@
-"""Offsets -> records, from a store, by ranges.
+"""Reading a segment's records by offsets from a store, with range requests.
 
-Requests of one ``read``. A segment of at most ``whole_object_bytes_max`` whose footer isn't cached is read whole, in one get. Of
-any other the footer is one get (none when cached), and each span of adjacent row groups needed is one get. A span ends where
-the limits should be reached, or at ``span_bytes_max``.
+Requests of one ``read``: a segment of at most ``whole_object_bytes_max`` whose footer is not cached is read as a whole, in one
+GET. For any other segment the footer is one GET (none if it is cached), and each span of adjacent row groups is one GET. A span
+ends where the limits should be reached, or at ``span_bytes_max``.
 
-Everything returned was checked: the footer by the checksum in the log, row groups by those in the footer. A missing, truncated
-or damaged segment raises ``CorruptData`` with ``topic`` and ``segment`` (its path in the topic's table). A failing store raises
-its ``StoreUnavailable``. Thread-safe; no lock is held during a request.
+Everything returned is verified: the footer by the checksum in the log, row groups by the checksums in the footer. A missing,
+truncated or damaged segment raises ``CorruptData`` with ``topic`` and ``segment`` (its path in the topic's table). A failing
+store raises ``StoreUnavailable``. Thread-safe; no lock is held during a request.
 """
 
 from __future__ import annotations
@@ -54,16 +54,19 @@ class TimestampRange:
     last_ms: int
 
     def meets(self, group: RowGroup) -> bool:
-        """Whether the row group may hold a record of this range."""
+        """Return whether the row group may have a record in this range."""
         return group.max_timestamp_ms >= self.first_ms and group.min_timestamp_ms <= self.last_ms
 
 
 class SegmentReader:
-    """Reads records out of segments; one for all topics of a store.
+    """A reader of segments' records, one for all topics of a store.
 
-    ``footer_cache_bytes`` bounds the memory of cached footers; ``whole_object_bytes_max`` is the size up to which a segment
-    with an unknown footer is read whole; ``span_bytes_max`` bounds a request for row groups, unless one alone is larger;
-    ``decoded_bytes_max`` is the size up to which a row group is decoded whole. Parts of a larger one have an eighth of it.
+    Args:
+        store: where the segments are.
+        footer_cache_bytes: limit of the memory of cached footers.
+        whole_object_bytes_max: size up to which a segment with an unknown footer is read as a whole.
+        span_bytes_max: limit of a request for row groups, unless one row group alone is larger.
+        decoded_bytes_max: decoded size up to which a row group is decoded as a whole; a larger one in parts of an eighth of this.
     """
 
     def __init__(
@@ -93,14 +96,19 @@ class SegmentReader:
         records_max: int,
         end_offset: int | None = None,
     ) -> pa.Table:
-        """The segment's records of ``partition`` from ``start_offset`` on, up to the limits: ``RECORD_SCHEMA``, by offset.
+        """Return the segment's records of ``partition`` from ``start_offset`` on, up to the limits: ``RECORD_SCHEMA``, by offset.
 
-        ``end_offset`` (exclusive) bounds the offsets when given. At most ``records_max`` (at least 1) records and ``bytes_max``
-        bytes of keys, values and headers, but at least one record when there is one. A caller that reads on in another
-        segment must cut that result again. The segment must hold the partition, as the log says it does. The table is empty
-        when the segment has none of these offsets.
+        Args:
+            topic: the segment's topic.
+            segment: must have records of the partition, as the log says.
+            partition: the partition.
+            start_offset: first offset to return.
+            bytes_max: limit of keys, values and headers, but at least one record is returned if there is one. A caller that
+                continues in another segment must cut the joined result again.
+            records_max: limit of records, at least 1.
+            end_offset: offset after the last one to return; None for no bound.
 
-        Raises ``CorruptData``, ``StoreUnavailable``.
+        The table is empty if the segment has none of these offsets. Raises ``CorruptData``, ``StoreUnavailable``.
         """
         with _naming(topic, segment):
             opened = self._open(topic, segment, partition)
@@ -135,13 +143,19 @@ class SegmentReader:
         timestamps: TimestampRange | None = None,
         columns: Sequence[str] | None = None,
     ) -> Iterator[pa.Table]:
-        """The segment's records in ``ranges``: ``RECORD_SCHEMA``, by partition and offset.
+        """Yield the segment's records in ``ranges``: ``RECORD_SCHEMA``, by partition and offset. For readers of much of a
+        segment.
 
-        For a reader of much of a segment. Adjacent row groups of any partitions, up to ``span_bytes_max``, are one request
-        and one table. ``ranges`` has at least one range, one for a partition. ``timestamps`` skips row groups without such a
-        record; it does not filter the records of the others. ``columns`` as for ``decode_row_groups``.
+        Adjacent row groups of any partitions, up to ``span_bytes_max``, become one request and one table.
 
-        Raises ``CorruptData``, ``StoreUnavailable`` while it is iterated.
+        Args:
+            topic: the segment's topic.
+            segment: the segment.
+            ranges: at least one range, and at most one for each partition.
+            timestamps: skips row groups without a record of these; the records of other row groups are not filtered.
+            columns: as for ``decode_row_groups``.
+
+        Raises ``CorruptData``, ``StoreUnavailable`` during iteration.
         """
         with _naming(topic, segment):
             opened = self._open(topic, segment, ranges[0].partition)
@@ -161,10 +175,11 @@ class SegmentReader:
     def find_timestamp(
         self, topic: str, segment: SegmentRef, partition: int, start_offset: int, timestamp_ms: int
     ) -> int | None:
-        """The first offset from ``start_offset`` on whose record's timestamp is at least ``timestamp_ms``; None without one.
+        """Return the first offset from ``start_offset`` on whose record's timestamp is at least ``timestamp_ms``; None without
+        one.
 
-        "First" is by offset. Reads row groups whose largest timestamp is late enough, one by one, until one has such a
-        record. Raises ``CorruptData``, ``StoreUnavailable``.
+        "First" is by offset. Reads row groups whose largest timestamp is late enough, one by one, until one has such a record.
+        Raises ``CorruptData``, ``StoreUnavailable``.
         """
         with _naming(topic, segment):
             opened = self._open(topic, segment, partition)
@@ -180,11 +195,11 @@ class SegmentReader:
             return None
 
     def _decoded(self, opened: _OpenSegment, span: range) -> Iterator[pa.Table]:
-        """The records of ``span``: one table, or several for one row group that would become too large."""
+        """Yield the records of ``span``: one table, or several if its only row group is too large to be decoded as a whole."""
         if not self._is_heavy(opened.footer, span[0]):
             yield opened.decode(span)
             return
-        # One at a time: one record of such a row group may take a hundred megabytes while it is decoded.
+        # One thread at a time: decoding one record of such a row group may take a hundred megabytes.
         with self._heavy:
             yield from decode_parts(opened.footer, span[0], opened.bytes_of(span), self._decoded_bytes_max // 8)
 
@@ -192,12 +207,11 @@ class SegmentReader:
         return decoded_bytes(footer, index) > self._decoded_bytes_max
 
     def _span(self, footer: Footer, indices: range, start_offset: int, bytes_max: int, records_max: int) -> range:
-        """The head of ``indices`` that should reach the limits: at least one row group, at most ``span_bytes_max``.
+        """Return the first of ``indices`` that should reach the limits: at least one row group, at most ``span_bytes_max``.
 
-        A row group that is too large to decode whole is alone.
-
-        A row group that begins before ``start_offset`` counts only with its share from there on. A low guess costs another
-        request, a high one costs bytes.
+        A row group that is too large to be decoded as a whole is a span by itself. A row group that begins before
+        ``start_offset`` counts only with its share after it. An estimate that is too low costs another request, one that is too
+        high costs bytes.
         """
         start, _ = _bytes_of(footer, indices)
         bytes_expected = records_expected = 0.0
@@ -214,7 +228,7 @@ class SegmentReader:
         return indices
 
     def _open(self, topic: str, segment: SegmentRef, partition: int) -> _OpenSegment:
-        """The segment with its footer. Raises ``CorruptData``, also when it has no records of ``partition``."""
+        """Return the segment with its footer. Raises ``CorruptData``, also if it has no records of ``partition``."""
         key = f"{topic_root(topic)}{segment.path}"
         footer, body = self._footers.get(key), None
         if footer is None:
@@ -232,7 +246,7 @@ class SegmentReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OpenSegment:
-    """A segment with its footer, and with all its bytes when they were read with it."""
+    """A segment with its footer, and with all its bytes if they were read together with the footer."""
 
     store: ObjectReader
     key: str
@@ -240,15 +254,15 @@ class _OpenSegment:
     body: memoryview | None
 
     def decode(self, indices: range, columns: Sequence[str] | None = None) -> pa.Table:
-        """The records of adjacent row groups."""
+        """Return the records of adjacent row groups."""
         return decode_row_groups(self.footer, indices, self.bytes_of(indices), columns=columns)
 
     def bytes_of(self, indices: range) -> memoryview:
-        """The bytes of adjacent row groups, as ``decode_row_groups`` takes them."""
+        """Return the bytes of adjacent row groups in the form that ``decode_row_groups`` takes."""
         start, end = _bytes_of(self.footer, indices)
         if self.body is not None:
             return self.body[:end]
-        # The first row group begins right after the magic: read with it, nothing has to be copied.
+        # The first row group begins right after the magic. If the magic is read with it, nothing has to be copied.
         return memoryview(self.store.get_range(self.key, 0 if start == len(MAGIC) else start, end))
 
 
@@ -259,7 +273,7 @@ def _bytes_of(footer: Footer, indices: range) -> tuple[int, int]:
 def _adjacent(
     footer: Footer, wanted: Iterable[tuple[int, OffsetRange]], bytes_max: int
 ) -> Iterator[list[tuple[int, OffsetRange]]]:
-    """Row groups without gaps between them, up to ``bytes_max`` unless one alone is larger."""
+    """Yield spans of row groups without gaps between them, up to ``bytes_max`` unless one row group alone is larger."""
     span: list[tuple[int, OffsetRange]] = []
     for index, each in wanted:
         if span:
@@ -273,7 +287,7 @@ def _adjacent(
 
 
 def _inside(footer: Footer, decoded: pa.Table, span: Sequence[tuple[int, OffsetRange]]) -> pa.Table:
-    """The decoded records of ``span`` that are in their ranges; the table itself when all are."""
+    """Return the decoded records of ``span`` that are in their ranges; the table itself if all are."""
     groups = [(footer.row_groups[index], each) for index, each in span]
     if all(each.start_offset <= group.base_offset and group.end_offset <= each.end_offset for group, each in groups):
         return decoded
@@ -286,14 +300,14 @@ def _inside(footer: Footer, decoded: pa.Table, span: Sequence[tuple[int, OffsetR
 
 
 def _between(records: pa.Table, start_offset: int, end_offset: int) -> pa.Table:
-    """The records of one partition with offsets in ``[start_offset, end_offset)``."""
+    """Return the records of one partition with offsets in ``[start_offset, end_offset)``."""
     first, end = np.searchsorted(records.column("offset").to_numpy(), [start_offset, end_offset]).tolist()
     return records.slice(first, end - first)
 
 
 @contextmanager
 def _naming(topic: str, segment: SegmentRef) -> Iterator[None]:
-    """Make errors about the segment name it and its topic; a missing object is one of them."""
+    """Add the topic to errors about the segment; a missing object is ``CorruptData``, too."""
     try:
         yield
     except ObjectMissing as problem:

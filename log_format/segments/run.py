@@ -1,8 +1,8 @@
-"""What a commit says of a segment: its runs, its footer, its size.
+"""What a commit says about a segment: its runs, its footer, its size.
 
-A run is the consecutive records of one partition in a segment. Runs follow each other in order of partition, each in one row
-group or more of its own. Row groups' byte ranges and checksums are in the Parquet footer. The footer's own position and
-checksum are here, so that a reader needs two range requests and can verify them.
+A run is the consecutive records of one partition in a segment. Runs are sorted by partition; each has one row group or more of
+its own. The Parquet footer has the row groups' byte ranges and checksums. The commit has the footer's own position and checksum,
+so a reader needs two range requests and can verify both.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ class Run:
     end_offset: int
     record_count: int
     size_bytes: int
-    """Stored, compressed: the length of its row groups."""
+    """Stored (compressed) size: that of its row groups."""
     min_timestamp_ms: int
     max_timestamp_ms: int
 
     def __post_init__(self) -> None:
-        """Refuse an impossible run."""
+        """Raise ``ValueError`` for an impossible run."""
         if not (
             self.partition >= 0
             and 0 <= self.base_offset < self.end_offset
@@ -37,12 +37,12 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class SegmentRef:
-    """A segment as its ``add`` names it."""
+    """A reference to a segment, as its ``add`` has it."""
 
     path: str
-    """Relative to the topic's table, not URI-encoded."""
+    """Path relative to the topic's table, not URI-encoded."""
     size_bytes: int
     footer_start: int
-    """Position of the first byte after the last row group; the rest of the object is the footer, trailer included."""
+    """Position of the first byte after the last row group; the rest of the object is the footer, including the trailer."""
     footer_crc32: int
     """CRC-32 (zlib) of ``[footer_start, size_bytes)``."""

@@ -1,7 +1,7 @@
-"""All records of a segment, a bounded piece at a time: for a reader of the whole segment, such as a rewrite.
+"""Reading all records of a segment, a bounded piece at a time, for example for a rewrite.
 
-A segment of at most ``span_bytes_max`` is one request. Of a larger one the footer is one request, and each span of adjacent
-row groups another. Everything is checked as in ``reader``.
+A segment of at most ``span_bytes_max`` is one request. For a larger one the footer is one request, and so is each span of
+adjacent row groups. Everything is verified as in ``reader``.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from log_format.store import ObjectStore
 def scan_segment(
     store: ObjectStore, topic: str, segment: SegmentRef, *, span_bytes_max: int = READ_SPAN_BYTES_MAX
 ) -> Iterator[pa.Table]:
-    """The records in order of partition and offset (``RECORD_SCHEMA``), a few row groups at a time.
+    """Yield the records sorted by partition and offset (``RECORD_SCHEMA``), a few row groups at a time.
 
-    Raises ``CorruptData`` (also when the segment is missing), ``StoreUnavailable``.
+    Raises ``CorruptData`` (also if the segment is missing), ``StoreUnavailable``.
     """
     key = f"{topic_root(topic)}{segment.path}"
     try:
@@ -48,12 +48,12 @@ def scan_segment(
 
 
 def _spans(footer: Footer, bytes_max: int) -> Iterator[range]:
-    """Adjacent row groups of at most ``bytes_max`` stored bytes, but at least one."""
+    """Yield spans of adjacent row groups of at most ``bytes_max`` stored bytes, but at least one row group."""
     return _together(range(len(footer.row_groups)), lambda index: footer.row_groups[index].size_bytes, bytes_max)
 
 
 def _decodable(footer: Footer, span: range, bytes_max: int) -> Iterator[range]:
-    """The same spans, cut to as many decompressed bytes, which may be many times the stored ones."""
+    """Cut the span so that no part has more than ``bytes_max`` decompressed bytes, which may be many times the stored ones."""
     return _together(span, lambda index: int(footer.metadata.row_group(index).total_byte_size), bytes_max)
 
 

@@ -1,4 +1,4 @@
-"""Records <-> one Parquet object: what a flush writes, and readers read by ranges.
+"""Records <-> one Parquet object: what a flush writes, and what readers read by ranges.
 
 Layout (``docs/format.md`` section 4 is normative)::
 
@@ -6,15 +6,15 @@ Layout (``docs/format.md`` section 4 is normative)::
     [4, footer_start)               row groups, one directly after another
     [footer_start, size_bytes)      Parquet's FileMetaData (Thrift), its length, "PAR1"
 
-1. Records are in order of (partition, offset). A run, the records of one partition, fills one row group or more of its own.
+1. Records are sorted by (partition, offset). A run, the records of one partition, fills one row group or more of its own.
 2. The footer's key ``tidelog.row_groups`` is a JSON array with each row group's position, checksum, partition, offsets and
-   timestamps. So a reader can choose any of them, fetch it alone and verify it. The CRC-32 in the commit (``SegmentRef``)
+   timestamps. So a reader can choose any row group, fetch it alone and verify it. The CRC-32 in the commit (``SegmentRef``)
    verifies the footer itself.
 3. Partition, offset and timestamp have exact statistics; other columns have none.
-4. Bytes decode to the records that were encoded, or raise ``CorruptData`` with the field ``segment``: nothing else.
+4. Decoding returns the records that were encoded, or raises ``CorruptData`` with the field ``segment``: nothing else.
 
-Encodings and compression per column were chosen by measurement: docs/decisions/002-segment-encoding.md. Not here: I/O
-(``reader``), and what a commit says about the segment (``log_format/topic/segment_tags.py``).
+Encodings and compression per column were chosen by measurement: docs/decisions/002-segment-encoding.md. I/O is in ``reader``, and
+what a commit says about the segment in ``log_format/topic/segment_tags.py``.
 """
 
 from __future__ import annotations
@@ -77,44 +77,44 @@ _PLAIN_BYTES: Final = dict.fromkeys(("key", "value", *_COMPRESSED_HEADERS), "PLA
 _STATISTICS: Final = ("partition", "offset", "timestamp")
 
 FIXED_RECORD_BYTES: Final = 20
-"""Partition, offset and timestamp of one record."""
+"""Size of partition, offset and timestamp of one record."""
 
 _KEY_SAMPLE_RECORDS: Final = 1024
 _KEY_SAMPLE_RECORDS_MIN: Final = 64
 _ZEROS_PER_BYTE_MAX: Final = 8
 _HEAP_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Up to here, zeroing memory at hand is cheaper than mapping fresh pages (measured: 26 to 290 µs against 25 to 780 µs), and the
-allocator keeps little of it."""
+"""Size up to which zeroed heap memory is cheaper than fresh pages (26 to 290 µs against 25 to 780 µs), and little of
+it is kept."""
 
 _CHUNK_RECORDS_MIN: Final = 256
-"""Columns whose chunks are shorter on average are copied together first: each chunk costs the encoder about 20 µs."""
+"""Average chunk length below which columns are first copied into one chunk: each chunk costs the encoder about 20 µs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedSegment:
-    """A segment to be written: its bytes, and what its commit will say of it."""
+    """A segment to be written: its bytes, and what its commit will say about it."""
 
     data: bytes
     runs: tuple[Run, ...]
     footer_start: int
     footer_crc32: int
     nbytes: int
-    """Bytes of the records as an Arrow table."""
+    """Size of the records as an Arrow table, in bytes."""
 
     def ref(self, path: str) -> SegmentRef:
-        """The reference for this segment stored at ``path``, relative to the topic's table."""
+        """Return the reference to this segment stored at ``path``, relative to the topic's table."""
         return SegmentRef(path, len(self.data), self.footer_start, self.footer_crc32)
 
 
 def encode_segment(
     records: pa.Table, *, compression: str, row_group_bytes_max: int = ROW_GROUP_BYTES_MAX
 ) -> EncodedSegment:
-    """Encode ``records`` as one segment.
+    """Encode ``records`` as one segment. The same records and the same version of Arrow give the same bytes.
 
     ``records`` has ``RECORD_SCHEMA``, at least one row, no null partition, offset or timestamp, and is strictly sorted by
-    (partition, offset). ``compression`` is a value of ``compression.type``. ``row_group_bytes_max`` (at least 1) bounds a row
-    group: no more uncompressed bytes of records than that, plus one record. The same records and the same version of Arrow give
-    the same bytes. Raises ``ValueError`` when ``records`` or ``compression`` is otherwise.
+    (partition, offset). ``compression`` is a value of ``compression.type``. ``row_group_bytes_max`` (at least 1) limits a row
+    group: at most that many uncompressed bytes of records, plus one record. Raises ``ValueError`` for any other ``records`` or
+    ``compression``.
     """
     if compression not in CODECS:
         raise ValueError(f"compression is {compression!r}, not one of {', '.join(CODECS)}")
@@ -149,18 +149,18 @@ def encode_segment(
 
 
 def decode_row_group(footer: Footer, index: int, data: bytes | memoryview) -> pa.Table:
-    """The records of row group ``index`` from its bytes: ``RECORD_SCHEMA``, sorted by offset. Raises ``CorruptData``."""
+    """Decode the records of row group ``index``: ``RECORD_SCHEMA``, sorted by offset. Raises ``CorruptData``."""
     return decode_row_groups(footer, range(index, index + 1), data)
 
 
 def decode_row_groups(
     footer: Footer, indices: range, data: bytes | memoryview, *, columns: Sequence[str] | None = None
 ) -> pa.Table:
-    """The records of adjacent row groups from their bytes: ``RECORD_SCHEMA``, sorted by partition and offset.
+    """Decode the records of adjacent row groups: ``RECORD_SCHEMA``, sorted by partition and offset. Raises ``CorruptData``.
 
-    ``indices`` is not empty and counts up by one. ``data`` is ``[start of the first, end of the last)`` of the object, or
-    ``[0, end of the last)``, which costs no copy. ``columns`` names those to decode beside ``partition``, ``offset`` and
-    ``timestamp``; others are left out. Raises ``CorruptData``.
+    ``indices`` has at least one, with step 1. ``data`` is ``[start of the first, end of the last)`` of the object, or ``[0, end
+    of the last)``, which saves a copy. ``columns`` are those to decode in addition to ``partition``, ``offset`` and
+    ``timestamp``; None for all.
     """
     ref = footer.segment
     groups = footer.row_groups[indices.start : indices.stop]
@@ -180,7 +180,8 @@ def decode_row_groups(
 
 
 def checked_file(footer: Footer, indices: range, data: bytes | memoryview) -> pa.BufferReader:
-    """A file with the row groups in position, their checksums verified. Arguments and errors: ``decode_row_groups``."""
+    """Return a file with the row groups at their positions, after verifying checksums. Arguments, errors as
+    ``decode_row_groups``."""
     ref = footer.segment
     groups = footer.row_groups[indices.start : indices.stop]
     start, end = groups[0].start, groups[-1].end
@@ -199,12 +200,12 @@ def _narrowed(columns: Sequence[str]) -> pa.Schema:
 
 
 _Span = tuple[int, int, int, int, int, int]
-"""Consecutive records of one partition: partition, base and end offset, count, least and largest timestamp in milliseconds."""
+"""Consecutive records of one partition: partition, base and end offset, count, smallest and largest timestamp in ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Partition, offset and timestamp (microseconds) of each record, and where each run starts."""
+    """Partition, offset and timestamp (microseconds) of each record, and the index at which each run starts."""
 
     partitions: npt.NDArray[np.int32]
     offsets: npt.NDArray[np.int64]
@@ -212,8 +213,8 @@ class _Places:
     run_starts: npt.NDArray[np.intp]
 
     def spans(self, starts: npt.NDArray[np.intp]) -> list[_Span]:
-        """The span from each of ``starts`` to the next or the end. No span may cross partitions."""
-        if len(starts) == 1:  # a small flush: each call of numpy would cost as much as the work
+        """Return the span from each of ``starts`` to the next one or the end. No span may cross partitions."""
+        if len(starts) == 1:  # a small flush, for which each call of numpy would cost as much as the work
             first, offsets, timestamps = int(starts[0]), self.offsets, self.timestamps[starts[0] :]
             return [
                 (
@@ -240,7 +241,7 @@ class _Places:
 
 
 def _places(records: pa.Table) -> _Places:
-    """The places of the records. Raises ``ValueError`` when they can't form a segment."""
+    """Return the places of the records. Raises ``ValueError`` if the records can't form a segment."""
     if records.num_rows == 0:
         raise ValueError("a segment has at least one record")
     if any(records.column(name).null_count for name in ("partition", "offset", "timestamp")):
@@ -248,7 +249,7 @@ def _places(records: pa.Table) -> _Places:
     partitions = records.column("partition").to_numpy()
     offsets = records.column("offset").to_numpy()
     timestamps = records.column("timestamp").to_numpy().view(np.int64)
-    # Few numpy calls over all records: each may release the interpreter's lock and wait for it.
+    # Few numpy calls over all records, since each may release the interpreter's lock and wait for it.
     run_starts = np.zeros(1, np.intp)
     if len(partitions) > 1:
         run_starts = np.append(run_starts, np.flatnonzero(np.diff(partitions)) + 1)
@@ -265,7 +266,7 @@ def _places(records: pa.Table) -> _Places:
 def _row_group_starts(
     records: pa.Table, nbytes: int, run_starts: npt.NDArray[np.intp], row_group_bytes_max: int
 ) -> npt.NDArray[np.intp]:
-    """The index of each row group's first record: at each run's start, and wherever a row group has reached the maximum."""
+    """Return the index of each row group's first record: each run's start, and where the row group before is full."""
     if nbytes <= row_group_bytes_max:
         return run_starts
     run_lengths = np.diff(run_starts, append=records.num_rows)
@@ -280,7 +281,7 @@ def _row_group_starts(
 
 
 def _largest_run_bytes(records: pa.Table, run_starts: npt.NDArray[np.intp], run_lengths: npt.NDArray[np.intp]) -> float:
-    """At least the bytes of the largest run, without a look at each record; infinity where there is no such bound."""
+    """Return an upper bound of the largest run's bytes without reading each record; infinity without a cheap one."""
     columns = [records.column(name) for name in ("key", "value")]
     if _has_headers(records) or any(column.num_chunks != 1 for column in columns):
         return float("inf")
@@ -292,7 +293,7 @@ def _largest_run_bytes(records: pa.Table, run_starts: npt.NDArray[np.intp], run_
 
 
 def _has_headers(records: pa.Table) -> bool:
-    """Whether any record has a header (or a null list spans one, which Arrow allows)."""
+    """Return whether any record has a header (or a null list spans one, which Arrow allows)."""
     headers = records.column("headers")
     if headers.null_count == len(headers):
         return False
@@ -300,16 +301,16 @@ def _has_headers(records: pa.Table) -> bool:
 
 
 def _writer_options(records: pa.Table, run_starts: npt.NDArray[np.intp], compression: str) -> dict[str, Any]:
-    """How this segment's columns are encoded."""
+    """Return the encoding options for this segment's columns."""
     compressed = [*_COMPRESSED]
-    # A codec costs about 10 µs a column and row group, even with nothing to compress.
+    # A codec costs about 10 µs per column and row group, even with nothing to compress.
     if _has_headers(records):
         compressed += _COMPRESSED_HEADERS
     return _columns(compressed, _keys_repeat(records.column("key"), run_starts), compression)
 
 
 def streaming_options(first: pa.Table, *, compression: str) -> dict[str, Any]:
-    """How to encode the columns of a segment of one partition, when only its ``first`` records are known."""
+    """Return the encoding options for a segment of one partition when only its ``first`` records are known."""
     keys_repeat = _keys_repeat(first.column("key"), np.zeros(1, dtype=np.intp))
     return _columns([*_COMPRESSED, *_COMPRESSED_HEADERS], keys_repeat, compression)
 
@@ -333,7 +334,7 @@ def _columns(compressed: Sequence[str], keys_repeat: bool, compression: str) -> 
 
 
 def _keys_repeat(keys: pa.ChunkedArray, run_starts: npt.NDArray[np.intp]) -> bool:
-    """Whether a dictionary of keys pays: in a sample of the longest run each key comes twice or more on average."""
+    """Return whether a dictionary of keys pays: in a sample of the longest run each key comes at least twice."""
     if len(keys) < _KEY_SAMPLE_RECORDS_MIN:
         return False
     run_lengths = np.diff(run_starts, append=len(keys))
@@ -348,10 +349,11 @@ def _keys_repeat(keys: pa.ChunkedArray, run_starts: npt.NDArray[np.intp]) -> boo
 def _write(
     records: pa.Table, nbytes: int, spans: Sequence[_Span], options: Mapping[str, Any]
 ) -> tuple[bytes, list[int]]:
-    """The object, and the positions of its row groups, followed by the footer's. The records are ``nbytes`` of Arrow."""
+    """Return the object, and the positions of its row groups and, last, of its footer. ``nbytes``: size of the
+    records in Arrow."""
     # Untouched memory costs nothing, so the bound is generous: no codec or encoding doubles its input, and a row group's page
-    # headers and metadata take about 1 KiB. A native sink needs the interpreter's lock less often than one write a page, and a
-    # busy gateway's event loop would give it back late.
+    # headers and metadata take about 1 KiB. A native sink needs the interpreter's lock less often than one that Python writes
+    # page by page, and a busy gateway's event loop would give the lock back late.
     buffer = pa.allocate_buffer(2 * nbytes + 64 * 1024 + 8 * 1024 * len(spans))
     sink = pa.FixedSizeBufferWriter(buffer)
     view = memoryview(buffer)
@@ -372,18 +374,18 @@ def _write(
 
 
 def sparse_file(data: memoryview, start: int) -> pa.BufferReader:
-    """A file with ``data`` at ``start`` and zeros before it: Parquet's positions are the object's."""
+    """Return a file with ``data`` at ``start`` and zeros before it, since Parquet's positions count from the object's start."""
     end = start + len(data)
     if start <= _ZEROS_PER_BYTE_MAX * len(data) and end <= _HEAP_BYTES_MAX:
         return pa.BufferReader(bytes(start) + data)
-    # Far inside an object the zeros are pages that are never touched: they cost address space, not time or memory.
+    # Far inside an object the zeros are pages that are never touched. They cost address space, but neither time nor memory.
     pages = mmap.mmap(-1, end)
     pages[start:] = data
     return pa.BufferReader(pa.py_buffer(pages))
 
 
 def _check_places(ref: SegmentRef, groups: Sequence[RowGroup], records: pa.Table) -> None:
-    """Refuse records that are not where the footer says they are."""
+    """Raise ``CorruptData`` if the records are not those that the footer describes."""
     if records.num_rows != sum(group.record_count for group in groups):
         corrupt(ref, "its row groups have another number of records than the footer says")
     try:

@@ -1,8 +1,8 @@
-"""A segment of one partition, written row group by row group as its records come.
+"""A writer of a segment of one partition that encodes row group by row group as records arrive.
 
-For rewriting, where the decoded input may be many times what should be in memory. A row group is encoded as soon as it has
-``ROW_GROUP_BYTES_MAX`` of records. In memory are the encoded object and the records of one row group. The object is a segment
-like any other (``segment``). All columns that may be compressed are, since later records are not known yet.
+For rewriting, where the decoded input may be much larger than memory allows. A row group is encoded as soon as it has
+``ROW_GROUP_BYTES_MAX`` of records, so memory has the encoded object and the records of one row group. The object is a segment
+like any other (``segment``). All columns that can be compressed are, since later records are not known yet.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from log_format.segments.segment import FIXED_RECORD_BYTES, EncodedSegment, stre
 
 
 class SegmentWriter:
-    """Takes the records of one partition in order of offset, then gives the segment. ``compression``: see ``encode_segment``."""
+    """A writer that takes the records of one partition, sorted by offset. ``compression``: as for ``encode_segment``."""
 
     def __init__(self, *, compression: str, row_group_bytes_max: int = ROW_GROUP_BYTES_MAX) -> None:
         self._compression = compression
         self._row_group_bytes_max = row_group_bytes_max
         self._waiting: list[pa.Table] = []
         self.waiting_bytes = 0
-        """About the bytes of records not encoded yet."""
+        """Estimated bytes of records that are not encoded yet."""
         self._sink = io.BytesIO()
         self._writer: pq.ParquetWriter | None = None
         self._rows: list[tuple[int, ...]] = []
@@ -44,12 +44,12 @@ class SegmentWriter:
         return self._sink.tell()
 
     def add(self, records: pa.Table) -> None:
-        """Take records (``RECORD_SCHEMA``) that follow the earlier ones."""
+        """Add records (``RECORD_SCHEMA``) that follow the earlier ones."""
         ends = np.cumsum(record_bytes(records) + FIXED_RECORD_BYTES)
         start, bytes_before = 0, 0
         while start < records.num_rows:
             room = self._row_group_bytes_max - self.waiting_bytes
-            # Up to and including the record that fills it.
+            # Up to and including the record that fills the row group.
             stop = min(int(np.searchsorted(ends, bytes_before + room)) + 1, records.num_rows)
             self._waiting.append(records.slice(start, stop - start))
             self.waiting_bytes += int(ends[stop - 1]) - bytes_before
@@ -58,7 +58,7 @@ class SegmentWriter:
                 self.flush()
 
     def flush(self) -> None:
-        """Encode the waiting records."""
+        """Encode the buffered records as a row group."""
         if not self._waiting:
             return
         records = pa.concat_tables(self._waiting).combine_chunks()
@@ -76,7 +76,7 @@ class SegmentWriter:
         self._rows.append((start, end - start, crc32, *_span(records)))
 
     def finish(self) -> EncodedSegment | None:
-        """The segment; None without records. No more can be added."""
+        """Return the segment, None if there were no records. Nothing can be added afterwards."""
         self.flush()
         if self._writer is None:
             return None
@@ -105,7 +105,7 @@ class SegmentWriter:
 
 
 def _span(records: pa.Table) -> tuple[int, int, int, int, int, int]:
-    """Partition, base and end offset, count, least and largest timestamp in ms of records that are in order."""
+    """Return partition, base and end offset, count, smallest and largest timestamp in ms of sorted records."""
     offsets = records.column("offset")
     timestamps = pc.min_max(records.column("timestamp").cast(pa.int64()))
     return (
