@@ -1,14 +1,14 @@
-"""Adapters of ``ObjectStore``, imported only where a program is put together.
+"""Adapters of ``ObjectStore``, imported only by modules that assemble a program.
 
 ==========  ================================================================
 ``open``    a URI -> a store
-``local``   one directory: durable, atomic among the processes of a machine
-``s3``      one bucket and prefix, by boto3; the only module that imports it
+``local``   a directory: durable, atomic among the processes of a machine
+``s3``      a bucket and prefix, by boto3; the only module that imports it
 ``memory``  a dictionary, for tests and simulations
-``hedged``  in front of one: a slow read is asked twice
+``hedged``  wrapper of a store: sends a second request for a slow read
 ==========  ================================================================
 
-One suite tests them all for the promises of ``log_format.store``: ``tests/conformance/test_object_store.py``.
+One test suite checks the promises of ``log_format.store`` for all of them: ``tests/conformance/test_object_store.py``.
 """
 
 from log_format.stores.open import open_store

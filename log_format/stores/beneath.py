@@ -1,7 +1,7 @@
-"""Opens paths below a directory without following symbolic links on the way; the directory itself may be one.
+"""Opening paths below a directory without following symbolic links on the way; the directory itself may be one.
 
-Each name is opened from the descriptor of the directory before it, so that no other process can put a link in between. For a
-key of four names that is five system calls more than opening the path.
+Each name is opened relative to the descriptor of the directory before it, so that no other process can put a link in between. For
+a key of four names that is five system calls more than opening the path.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _DIRECTORY: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_C
 
 @contextmanager
 def parent_of(root: StrPath, key: str) -> Iterator[tuple[int, str]]:
-    """A descriptor of the directory that holds the object ``key``, for ``dir_fd`` only, and the object's name there.
+    """Open the directory of object ``key``; yield its descriptor, for ``dir_fd`` only, and the object's name in it.
 
-    Raises ``OSError``: ``ELOOP`` where a directory on the way is a symbolic link.
+    Raises ``OSError``: ``ELOOP`` if a directory on the way is a symbolic link.
     """
     *names, name = key.split("/")
     descriptor = _open_directory(root, names, _DIRECTORY)
@@ -34,9 +34,9 @@ def parent_of(root: StrPath, key: str) -> Iterator[tuple[int, str]]:
 
 
 def open_beneath(root: StrPath, directory: str, *, to_sync: bool) -> int:
-    """A descriptor of ``directory`` below ``root`` (empty: the root itself), to be closed by the caller.
+    """Return a descriptor of ``directory`` below ``root`` (empty: the root itself), which the caller must close.
 
-    It is for ``dir_fd``, and with ``to_sync`` for ``fsync``, too. Raises ``OSError`` as ``parent_of``.
+    It is for ``dir_fd``, and with ``to_sync`` also for ``fsync``. Raises the same ``OSError`` as ``parent_of``.
     """
     names = [name for name in directory.split("/") if name]
     return _open_directory(root, names, _READABLE if to_sync else _DIRECTORY)
@@ -48,7 +48,7 @@ def check_way(root: StrPath, directory: str) -> None:
 
 
 def link_error(path: object) -> OSError:
-    """``ELOOP``: a symbolic link is on the way."""
+    """Return the error ``ELOOP`` for a symbolic link on the way."""
     return OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
 
 
@@ -61,7 +61,7 @@ def _open_directory(root: StrPath, names: Sequence[str], last_flags: int) -> int
             flags = last_flags if index == last else _DIRECTORY
             descriptor = os.open(name, flags | os.O_NOFOLLOW, dir_fd=above)
         except NotADirectoryError:
-            # The system gives this error for a link here, and for a file.
+            # The error is the same for a link and for a file.
             if _is_link(name, above):
                 raise link_error(name) from None
             raise

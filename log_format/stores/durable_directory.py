@@ -1,16 +1,16 @@
-"""Directories that survive a crash of the machine.
+"""Creating directories, and keeping them and their entries durable, so that they survive a crash of the machine.
 
-A new directory is durable once its parent is synced. A process that finds a directory can't know whether its maker got that
-far. So it syncs the parent of each directory that it meets for the first time, and remembers the directory by identity. An open
-file descriptor keeps the inode number from reuse, so a directory that was removed and re-created is noticed. The memory is
-bounded; a forgotten directory costs one more sync.
+A new directory is durable once its parent is synced. A process that finds a directory can't know whether its creator synced the
+parent. So the process syncs the parent of each directory that it meets for the first time, and remembers the directory by
+identity. An open file descriptor keeps the inode number from reuse, so a directory that was removed and re-created is noticed.
+The memory is bounded; a forgotten directory costs one more sync.
 
-A failed sync never counts as done: the directory stays doubtful. ``settle`` must succeed before anything in it is shown or
-built upon.
+A failed sync never counts as done: the directory stays doubtful. ``settle`` must succeed before anything in it is shown or built
+upon.
 
-What another process has just put has its name before that process syncs the directory, and it may die in between. So ``show``
-syncs the directory, and those above it, before an object is shown that is younger than this process's last sync. Otherwise what
-was read, and perhaps acknowledged on the strength of that, could be gone after a power cut.
+An object that another process has just put has its name before that process syncs the directory, and the process may die in
+between. So before an object is shown that is younger than this process's last sync, ``show`` syncs the directory and those above
+it. Otherwise a power cut could remove what was read, and perhaps acknowledged on the strength of that.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from log_format.stores.beneath import link_error
 from log_format.stores.permissions import PRIVATE, Permissions
 
 WRITTEN_BACK_S: Final = 60
-"""File systems write names back by themselves long before."""
+"""Age in seconds after which a name is certainly on disk: file systems write names back by themselves long before."""
 _COARSE_S: Final = 0.05
-"""A file's times may be so far behind the clock: they come from its last tick."""
+"""Seconds by which a file's times may be behind the clock, since they come from its last tick."""
 _NOT_WRITABLE: Final = {errno.EROFS, errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM}
-"""This process can't sync there: it only reads, and acknowledges nothing."""
+"""Errors that mean that this process can't sync there: it only reads, and acknowledges nothing."""
 
 
 class DurableDirectories:
-    """Makes and syncs the directories below ``root``. Thread-safe. Raises the file system's ``OSError``.
+    """The directories below ``root``, which it creates and syncs. Thread-safe. Raises the file system's ``OSError``.
 
-    Below the root a symbolic link is not taken for a directory.
+    Below the root a symbolic link is never accepted as a directory.
     """
 
     def __init__(self, root: str, *, fsync: bool, permissions: Permissions = PRIVATE) -> None:
@@ -48,17 +48,17 @@ class DurableDirectories:
         self._fsync = fsync
         self._lock = threading.Lock()
         self._remembered: OrderedDict[str, tuple[int, int, int]] = OrderedDict()
-        """A directory's open descriptor, device and inode."""
+        """Path -> a directory's open descriptor, device and inode."""
         self._doubtful: set[str] = set()
         self._synced: OrderedDict[str, float] = OrderedDict()
-        """When the last sync of a directory began (wall clock, as files' times are)."""
+        """Path -> when the directory's last sync began (wall clock, like files' times)."""
 
     def __del__(self) -> None:
         while self._remembered:
             os.close(self._remembered.popitem()[1][0])
 
     def make(self, path: str) -> None:
-        """Make ``path`` (the root or a directory below it) with its parents. It survives a crash once this returns."""
+        """Create ``path`` (the root or a directory below it) with its parents. On return it survives a crash."""
         try:
             status = os.stat(path)  # noqa: PTH116 - hot: an object of the path costs as much
         except OSError:
@@ -76,18 +76,19 @@ class DurableDirectories:
             self._remember(path)
 
     def is_made(self, path: str, descriptor: int) -> bool:
-        """Whether the directory ``path``, open as ``descriptor``, is known to survive a crash."""
+        """Return whether the directory ``path``, open as ``descriptor``, is known to survive a crash."""
         return not self._fsync or self._is_remembered(path, os.fstat(descriptor))
 
     def sync(self, path: str, descriptor: int | None = None) -> None:
-        """Make the present entries of the directory ``path`` durable. ``descriptor``: it is open already, to be read."""
+        """Make the directory's present entries durable. ``descriptor``: descriptor for reading, if the directory is
+        open already."""
         if not self._fsync:
             return
         began_s = time.time()
         try:
             sync_directory(path, descriptor)
         except FileNotFoundError:
-            pass  # removed meanwhile, so it was empty: nothing to make durable
+            pass  # removed by another process, so it was empty: nothing to make durable
         except OSError:
             with self._lock:
                 self._doubtful.add(path)
@@ -99,7 +100,7 @@ class DurableDirectories:
                 self._synced.popitem(last=False)
 
     def show(self, path: str, changed_s: float) -> None:
-        """Return when an object in the directory ``path`` survives a crash. ``changed_s``: when it got its name, or later."""
+        """Make sure that an object in the directory survives a crash. ``changed_s``: when the object got its name, or later."""
         if not self._fsync or time.time() - changed_s > WRITTEN_BACK_S:
             return
         with self._lock:
@@ -121,7 +122,7 @@ class DurableDirectories:
             self.sync(path)
 
     def _make_root(self, path: Path) -> None:
-        """Make the root. Existing directories above it are the user's choice, and may be links."""
+        """Create the root. Existing directories above it are the user's choice, and may be links."""
         missing = []
         while not path.is_dir():
             missing.append(path)
@@ -155,7 +156,7 @@ class DurableDirectories:
 
 
 def sync_directory(path: str, descriptor: int | None = None) -> None:
-    """Make the entries of the directory durable. ``descriptor``: as in ``DurableDirectories.sync``. Raises ``OSError``."""
+    """Make the directory's entries durable. ``descriptor``: as for ``DurableDirectories.sync``. Raises ``OSError``."""
     if descriptor is not None:
         os.fsync(descriptor)
         return
@@ -171,10 +172,10 @@ def _make_directory(directory: str, permissions: Permissions) -> None:
     try:
         path.mkdir(mode=permissions.directory_mode)
     except FileExistsError as error:
-        mode = path.lstat().st_mode  # FileNotFoundError: a delete removed it meanwhile
+        mode = path.lstat().st_mode  # FileNotFoundError: a concurrent delete removed it
         if stat.S_ISLNK(mode):
             raise link_error(path) from error
-        if not stat.S_ISDIR(mode):  # an object has this name; FileExistsError means something else to the caller
+        if not stat.S_ISDIR(mode):  # an object has this name; to the caller FileExistsError means something else
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), directory) from error
     else:
         if permissions.shared:

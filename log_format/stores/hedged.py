@@ -1,14 +1,15 @@
-"""Reads of old segments of which slow ones are asked a second time; the first answer counts.
+"""Hedged reads of old segments: if a read is slow, a second request is sent, and the first answer counts.
 
-1. Slow: a read takes twice as long as 95 of 100 recent ones of about its size did at most, and ``HEDGE_MS_MIN`` at least. Until
-   enough is known, ``HEDGE_MS_UNKNOWN``. By the 95th alone one read in 20 would be slow, and use up what 2. allows.
-2. At most one read in ``READS_PER_HEDGE`` is asked twice, beside a first few. So a store that is slow as a whole gets little more
-   to do.
-3. The slower one of the two goes on in its thread until the store answers or its time is over. At most ``PAIRS_PER_THREAD`` such
-   pairs for each asking thread are under way; then nothing is asked twice.
-4. A failure counts only when the other one fails, too. A missing object is an answer.
+1. A read is slow after twice the 95th percentile of recent reads of about its size, and at least ``HEDGE_MS_MIN``. While too few
+   are known, it is slow after ``HEDGE_MS_UNKNOWN``. With the 95th percentile itself one read in 20 would be slow, and use up the
+   budget of rule 2.
+2. At most one read in ``READS_PER_HEDGE`` is hedged, in addition to a few first ones. So a store that is slow as a whole gets
+   only a little more load.
+3. The slower request of a pair goes on in its thread until the store answers or its timeout ends. At most ``PAIRS_PER_THREAD``
+   pairs per calling thread are under way; above that nothing is hedged.
+4. A failure counts only if the other request fails, too. A missing object is an answer.
 
-Each request has a thread of its own, which no program's end waits for. Only reads are asked twice: segments never change.
+Each request has a thread of its own, a daemon thread. Only reads are hedged, and segments never change.
 """
 
 from __future__ import annotations
@@ -27,27 +28,27 @@ from log_format.store import ObjectReader
 Which = Literal["first", "second"]
 
 HEDGE_MS_MIN: Final = 20
-"""A second request costs money and a connection: below this a wait is felt by no reader of old records."""
+"""Shortest wait in ms before a second request, which costs money and a connection: readers of old records do not notice less."""
 HEDGE_MS_UNKNOWN: Final = 500
 READS_PER_HEDGE: Final = 20
 FIRST_HEDGES: Final = 4
-"""Without any reads before them: a process that just started may meet a store that stalls."""
+"""Number of hedges available before any read, for a process that starts while the store stalls."""
 PAIRS_PER_THREAD: Final = 4
 RECENT_READS: Final = 100
 READS_KNOWN_MIN: Final = 20
 _SLOWEST_SHARE: Final = 0.05
 _SLOW_TIMES: Final = 2
 _SIZES: Final = (64 * 1024, 1024 * 1024)
-"""Up to the first a footer, up to the second some row groups, beyond it many: each kind has its own usual time."""
+"""Limits in bytes between kinds of reads, each with its own usual time: a footer, some row groups, many row groups."""
 
 
 def requests_at_once(threads: int) -> int:
-    """The most that a store is asked by ``threads`` threads."""
+    """Return the most requests that ``threads`` calling threads have under way at the store."""
     return threads * (1 + PAIRS_PER_THREAD)
 
 
 class _Recent:
-    """How long the last reads took."""
+    """Durations of the last reads of one kind."""
 
     def __init__(self) -> None:
         self._in_turn: deque[int] = deque()
@@ -60,7 +61,7 @@ class _Recent:
             self._sorted.remove(self._in_turn.popleft())
 
     def slow_ms(self) -> int:
-        """How long one takes that is out of the ordinary."""
+        """Return the duration in ms after which a read is slow."""
         count = len(self._sorted)
         if count < READS_KNOWN_MIN:
             return HEDGE_MS_UNKNOWN
@@ -68,9 +69,9 @@ class _Recent:
 
 
 class HedgedReads:
-    """Reads of ``source``, which is asked by ``threads`` threads at once. Safe from any thread, if ``source`` is.
+    """Hedged reads of ``source``, for ``threads`` concurrent threads. Safe from any thread, if ``source`` is.
 
-    ``on_pair``: told of each read that was asked twice, by the request that answered first; from any thread.
+    ``on_pair``: called for each hedged read with the request that answered first; from any thread.
     """
 
     def __init__(
@@ -85,16 +86,16 @@ class HedgedReads:
         self._recent = tuple(_Recent() for _ in range(len(_SIZES) + 1))
 
     def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
-        """See ``ObjectReader.get``."""
+        """Return the object, as ``ObjectReader.get`` does."""
         return self._first(self._recent[-1], lambda: self._source.get(key, bytes_max=bytes_max))
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
-        """See ``ObjectReader.get_range``."""
+        """Return the bytes, as ``ObjectReader.get_range`` does."""
         kind = sum(end - start > size for size in _SIZES)
         return self._first(self._recent[kind], lambda: self._source.get_range(key, start, end))
 
     def _first(self, recent: _Recent, request: Callable[[], bytes]) -> bytes:
-        """The first answer to ``request``. Raises what it raises."""
+        """Return the first answer to ``request``. Raises what ``request`` raises."""
         with self._lock:
             self._credit = min(self._credit + 1, FIRST_HEDGES * READS_PER_HEDGE)
             slow_ms = recent.slow_ms()
@@ -132,7 +133,7 @@ class HedgedReads:
 
 
 class _Countdown:
-    """Calls ``end`` once both of two are done."""
+    """A counter that calls ``end`` once both requests of a pair are done."""
 
     def __init__(self, end: Callable[[], None]) -> None:
         self._end = end
@@ -148,7 +149,7 @@ class _Countdown:
 
 
 def _begun(request: Callable[[], tuple[bytes, int]]) -> Future[tuple[bytes, int]]:
-    """Its result, from a thread that has begun."""
+    """Run the request in a new thread, and return the future of its result."""
     result: Future[tuple[bytes, int]] = Future()
 
     def run() -> None:
@@ -162,7 +163,7 @@ def _begun(request: Callable[[], tuple[bytes, int]]) -> Future[tuple[bytes, int]
 
 
 def _faster(first: Future[tuple[bytes, int]], second: Future[tuple[bytes, int]]) -> Future[tuple[bytes, int]]:
-    """The one that is done first and did not fail; ``first`` where both failed."""
+    """Return the future that is done first and did not fail; ``first`` if both failed."""
     done, left = wait((first, second), return_when=FIRST_COMPLETED)
     answer = first if first in done else second
     if left and isinstance(answer.exception(), StoreUnavailable):

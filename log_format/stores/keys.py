@@ -1,10 +1,10 @@
-"""The keys that a store takes.
+"""The rules for a store's keys.
 
-The rules are the same in every store, so that a key tested on one is not refused by another. A key is a path that a directory
-and S3 can both hold, name for name, without escaping. A bad key is a mistake in the program, hence ``ValueError``.
+The rules are the same in every store, so that a key tested on one is not refused by another. A key is a path that both a
+directory and S3 can have, name for name, without escaping. A bad key is a mistake in the program, hence ``ValueError``.
 
-A key that is also the directory of another key (``a`` beside ``a/b``) is legal on S3 and impossible in a directory. The format
-has none, and stores don't check for them.
+A key that is also the directory of another key (``a`` and ``a/b``) is legal on S3 and impossible in a directory. The format has
+no such keys, and stores don't check for them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Final
 from log_format.limits import KEY_BYTES_MAX, KEY_NAME_BYTES_MAX
 
 TEMPORARY: Final = ".tmp"
-"""The first component that the local store uses for temporary files. Every store refuses it."""
+"""First component of the local store's temporary files. Every store refuses it in keys."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def check_key(key: str) -> str:
-    """Return the key. Raises ``ValueError`` for one that no object can have."""
+    """Return the key. Raises ``ValueError`` for a key that no object can have."""
     _check_text(key)
     names = key.split("/")
     _check_names(key, names)
@@ -31,7 +31,7 @@ def check_key(key: str) -> str:
 
 
 def is_key(text: str) -> bool:
-    """Whether an object can have this key."""
+    """Return whether an object can have this key."""
     try:
         check_key(text)
     except ValueError:
@@ -42,7 +42,7 @@ def is_key(text: str) -> bool:
 def check_prefix(prefix: str) -> str:
     """Return the prefix of a listing. It may end anywhere in a key except after ``/.`` or ``/..``, which MinIO refuses.
 
-    Raises ``ValueError`` otherwise, and when no key can start so.
+    Raises ``ValueError`` otherwise, and if no key can begin with the prefix.
     """
     _check_text(prefix)
     directory, _, rest = prefix.rpartition("/")
@@ -53,7 +53,7 @@ def check_prefix(prefix: str) -> str:
 
 
 def check_directory(prefix: str) -> str:
-    """Return the prefix, which is empty or ends with a slash. Raises ``ValueError`` otherwise."""
+    """Return the prefix. Raises ``ValueError`` unless it is empty or ends with a slash."""
     if prefix and not prefix.endswith("/"):
         raise ValueError(f"prefix {prefix!r} must be empty or end with '/'")
     return check_prefix(prefix)

@@ -1,17 +1,16 @@
-"""A store in one directory: objects are files, keys are their paths. So Spark and Delta read it as it is.
+"""A store in one directory: objects are files, and keys are their paths, so that Spark and Delta can read the directory.
 
-1. An object is written to a file in ``.tmp/`` and synced, then appears whole under its name: by ``rename`` (put) or by ``link``
-   (put_if_absent). ``link`` fails when the name is taken, among all processes of the machine.
+1. An object is written to a file in ``.tmp/`` and synced, then appears as a whole under its name: by ``rename`` (put) or by
+   ``link`` (put_if_absent). ``link`` fails if the name is taken, among all processes of the machine.
 2. Before a put returns, the directory and each directory above it are synced (``durable_directory``); also before a read shows
    what another process has just put.
 3. ``.tmp/`` is never shown. A store opened an hour later removes what a killed process left there.
-4. Files are for the store's user alone, and for its group where the directory is shared with one (``permissions``).
+4. Files are for the store's user alone, and for its group if the directory is shared with the group (``permissions``).
 5. Below the directory no symbolic link is followed; an operation that meets one on its way is refused (``beneath``).
-6. A directory without objects counts as absent: it is not shown, and ``delete`` removes it. A put that meets this makes it
-   again.
+6. A directory without objects counts as absent: it is not shown, and ``delete`` removes it. A concurrent put creates it again.
 
-Other files are not shown either: symbolic links, pipes, names that are no valid keys. Not here: locking. Network file systems
-whose ``link`` is not atomic are therefore not supported.
+Other files are not shown either: symbolic links, pipes, names that are no valid keys. There is no locking. So network file
+systems whose ``link`` is not atomic are not supported.
 """
 
 from __future__ import annotations
@@ -43,7 +42,8 @@ _FOR_GOOD: Final = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno
 """Errors that last until a person corrects the cause."""
 
 _LOOKED_FOR_BYTES: Final = 64 * 1024
-"""Longer data is not written in vain where the object is seen first. For a commit the look would cost more than it saves."""
+"""Size above which ``put_if_absent`` looks for an existing object before it writes. For a commit that would cost more than it
+saves."""
 
 _HINTS: Final = {
     errno.ENOSPC: "the disk is full",
@@ -58,7 +58,7 @@ _HINTS: Final = {
 
 
 class LocalStore:
-    """See the module. The first put makes the directory; ``fsync`` false gives up promise 4 of ``ObjectStore``."""
+    """A store in a directory, which the first put creates. ``fsync`` false gives up promise 4 of ``ObjectStore``."""
 
     def __init__(self, directory: str | os.PathLike[str], *, fsync: bool = True) -> None:
         if sys.getfilesystemencoding().lower() != "utf-8":
@@ -67,10 +67,10 @@ class LocalStore:
         if self._root.exists() and not self._root.is_dir():
             raise ValueError(f"{self._root} is not a directory")
         self._base = str(self._root)
-        """The root as text: paths as objects would cost as much as the system calls."""
+        """Root as text, since path objects would cost as much as the system calls."""
         self._temporary = f"{self._base}/{TEMPORARY}"
         self._nonce = os.urandom(16).hex()
-        """Two processes may have one id: in containers that share the directory."""
+        """Random part of temporary names. Two processes may have the same id, in containers that share the directory."""
         self._numbers = count()
         self._fsync = fsync
         self._permissions = permissions_below(self._root)
@@ -84,16 +84,16 @@ class LocalStore:
 
     @property
     def lists_from_key(self) -> bool:
-        """False: the operating system shows a directory as a whole, in no order."""
+        """False, since the operating system lists a directory as a whole, in no order."""
         return False
 
     @property
     def directory(self) -> Path:
-        """The absolute path of the root."""
+        """Absolute path of the root."""
         return self._root
 
     def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
-        """See ``ObjectStore.get``."""
+        """Return the object, as ``ObjectStore.get`` specifies."""
 
         def read(descriptor: int, size_bytes: int) -> bytes:
             if bytes_max is not None and size_bytes > bytes_max:
@@ -103,12 +103,12 @@ class LocalStore:
         return self._read(key, read)
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
-        """See ``ObjectStore.get_range``."""
+        """Return the bytes, as ``ObjectStore.get_range`` specifies."""
         check_range(start, end)
         return self._read(key, lambda descriptor, size_bytes: _read_range(descriptor, start, min(end, size_bytes)))
 
     def head(self, key: str) -> ObjectInfo:
-        """See ``ObjectStore.head``."""
+        """Return size and time, as ``ObjectStore.head`` specifies."""
         path = self._path(key)
         try:
             self._directories.settle(_above(path))
@@ -126,15 +126,15 @@ class LocalStore:
         return ObjectInfo(key=key, size_bytes=status.st_size, modified_at_ms=status.st_mtime_ns // 1_000_000)
 
     def put(self, key: str, data: bytes) -> None:
-        """See ``ObjectStore.put``."""
+        """Write the object, as ``ObjectStore.put`` specifies."""
         self._write(key, data, replace=True)
 
     def put_if_absent(self, key: str, data: bytes) -> None:
-        """See ``ObjectStore.put_if_absent``."""
+        """Write the object unless it exists, as ``ObjectStore.put_if_absent`` specifies."""
         path = self._path(key)
         if len(data) > _LOOKED_FOR_BYTES and os.path.lexists(path):
             with suppress(OSError):
-                if stat.S_ISREG(self._status(key).st_mode):  # saves the upload; the link below decides
+                if stat.S_ISREG(self._status(key).st_mode):  # saves writing the data; the link below decides
                     raise self._exists(key, path)
         try:
             self._write(key, data, replace=False)
@@ -146,17 +146,17 @@ class LocalStore:
             raise self._exists(key, path) from None
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
-        """See ``ObjectStore.list``. Each directory is read as a whole when the listing reaches it."""
+        """Yield objects, as ``ObjectStore.list`` specifies. Each directory is read as a whole when the listing reaches it."""
         check_prefix(prefix)
         return list_objects(self._root, prefix, start_after, lambda path: self._directories.settle(str(path)))
 
     def list_directories(self, prefix: str) -> Iterator[str]:
-        """See ``ObjectStore.list_directories``."""
+        """Yield directories, as ``ObjectStore.list_directories`` specifies."""
         check_directory(prefix)
         return list_directories(self._root, prefix)
 
     def delete(self, key: str) -> None:
-        """See ``ObjectStore.delete``."""
+        """Delete the object, as ``ObjectStore.delete`` specifies."""
         path = self._path(key)
         try:
             with parent_of(self._base, key) as (descriptor, name):
@@ -170,7 +170,7 @@ class LocalStore:
         except OSError as error:
             raise _refused(key, error) from error
         try:
-            self._directories.sync(_above(path))  # even when it was absent: an earlier delete may not be durable yet
+            self._directories.sync(_above(path))  # even if it was absent: an earlier delete may not be durable yet
         except OSError as error:
             raise StoreUnavailable(key, _describe(error), may_have_happened=True) from error
         parent = _above(path)
@@ -191,7 +191,7 @@ class LocalStore:
         try:
             self._directories.settle(_above(path))
             with parent_of(self._base, key) as (parent, name):
-                # Not blocking: a pipe in an object's stead must not stop the reader.
+                # Non-blocking, so that a pipe with the object's name can't stop the reader.
                 descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent)
             try:
                 status = os.fstat(descriptor)
@@ -205,7 +205,8 @@ class LocalStore:
             raise _reading_failed(key, error) from error
 
     def _write(self, key: str, data: bytes, *, replace: bool) -> None:
-        """Write ``data`` to a temporary file, then give it its name. Raises ``FileExistsError`` unless it may ``replace``."""
+        """Write ``data`` to a temporary file and publish it. Raises ``FileExistsError`` if the name is taken and ``replace`` is
+        false."""
         above = _above(self._path(key))
         temporary = f"{self._temporary}/{os.getpid()}-{self._nonce}-{next(self._numbers)}"
         is_moved = False
@@ -252,7 +253,7 @@ class LocalStore:
             os.close(descriptor)
 
     def _publish(self, key: str, above: str, temporary: str, *, replace: bool) -> int:
-        """Give the file its name; the descriptor of its directory, which the caller closes. Raises ``OSError``."""
+        """Give the file its name; return its directory's descriptor, which the caller must close. Raises ``OSError``."""
         directory, _, name = key.rpartition("/")
         for attempt in range(DIRECTORY_ATTEMPTS_MAX):
             try:
@@ -265,7 +266,7 @@ class LocalStore:
                 except BaseException:
                     os.close(parent)
                     raise
-            except FileNotFoundError:  # a delete removed the directory meanwhile
+            except FileNotFoundError:  # a concurrent delete removed the directory
                 if attempt + 1 == DIRECTORY_ATTEMPTS_MAX or not Path(temporary).exists():
                     raise
             else:
@@ -273,7 +274,7 @@ class LocalStore:
         raise AssertionError("the last attempt returns or raises")
 
     def _durable(self, directory: str, path: str) -> int:
-        """A descriptor of the directory, which survives a crash; made if need be. Raises ``OSError``."""
+        """Return a descriptor of the directory, created if necessary, which survives a crash. Raises ``OSError``."""
         with suppress(FileNotFoundError):
             parent = open_beneath(self._base, directory, to_sync=self._fsync)
             if self._directories.is_made(path, parent):
@@ -303,7 +304,7 @@ def _above(path: str) -> str:
 
 
 def _read_range(descriptor: int, start: int, end: int) -> bytes:
-    """The bytes of ``[start, end)``; ``end`` is not beyond the end of the file."""
+    """Read the bytes ``[start, end)``; ``end`` is not beyond the end of the file."""
     pieces = []
     while start < end and (piece := os.pread(descriptor, end - start, start)):
         pieces.append(piece)

@@ -1,8 +1,8 @@
-"""The objects below a directory in the order of their keys.
+"""Listing the objects below a directory in the order of their keys.
 
-A directory sorts among its siblings as its name with a slash, since the keys in it begin so: ``a-b`` comes before ``a/b``.
-Directories are read one at a time, when the walk reaches them. Those wholly outside the prefix or before the start are never
-opened. Files that disappear during the walk are skipped.
+A directory sorts among its siblings as its name with a slash, since the keys in it begin with that: ``a-b`` comes before ``a/b``.
+Directories are read one at a time, when the walk reaches them. Directories entirely outside the prefix or before the start are
+never opened. Files that disappear during the walk are skipped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from log_format.stores.keys import check_key
 
 
 def list_objects(root: Path, prefix: str, start_after: str, visit: Callable[[Path], None]) -> Iterator[ObjectInfo]:
-    """The objects whose key starts with ``prefix`` and is greater than ``start_after``.
+    """Yield the objects whose key starts with ``prefix`` and is greater than ``start_after``.
 
     ``visit`` is called with each directory before it is read, and may raise ``OSError``. Raises ``StoreUnavailable``.
     """
@@ -46,7 +46,7 @@ def list_objects(root: Path, prefix: str, start_after: str, visit: Callable[[Pat
 
 
 def list_directories(root: Path, prefix: str) -> Iterator[str]:
-    """The directories right below ``prefix`` that hold an object at any depth. Raises ``StoreUnavailable``."""
+    """Yield the directories right below ``prefix`` that have an object at any depth. Raises ``StoreUnavailable``."""
     _check_way(root, prefix)
     for key, _ in _entries(root, prefix, prefix.encode(), b"", _nothing):
         if key.endswith("/") and _holds_object(root, key):
@@ -54,7 +54,7 @@ def list_directories(root: Path, prefix: str) -> Iterator[str]:
 
 
 def _check_way(root: Path, directory: str) -> None:
-    """Raise ``StoreUnavailable`` where a symbolic link leads to the directory. A missing one just has no entries."""
+    """Raise ``StoreUnavailable`` if a symbolic link is on the way to the directory. A missing directory just has no entries."""
     try:
         check_way(root, directory)
     except OSError as error:
@@ -66,7 +66,7 @@ def _check_way(root: Path, directory: str) -> None:
 def _entries(
     root: Path, directory: str, wanted: bytes, after: bytes, visit: Callable[[Path], None]
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Keys and entries right below ``directory``, in key order; the key of a directory ends with a slash."""
+    """Yield keys and entries right below ``directory``, in key order; the key of a directory ends with a slash."""
     found: list[tuple[bytes, str, os.DirEntry[str]]] = []
     for key, entry in _unordered(root, directory, after.decode(), visit):
         if _is_wanted(raw := key.encode(), wanted, after):
@@ -77,7 +77,7 @@ def _entries(
 
 
 def _holds_object(root: Path, directory: str) -> bool:
-    """Whether there is an object below ``directory``, at any depth. A long directory is not read to its end."""
+    """Return whether there is an object below ``directory``, at any depth. Stops at the first one."""
     below = []
     for key, _ in _unordered(root, directory, "", _nothing):
         if not key.endswith("/"):
@@ -89,7 +89,7 @@ def _holds_object(root: Path, directory: str) -> bool:
 def _unordered(
     root: Path, directory: str, start: str, visit: Callable[[Path], None]
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Keys and entries right below ``directory`` that may come after ``start``, unordered. Raises ``StoreUnavailable``."""
+    """Yield keys and entries right below ``directory`` that may come after ``start``, unordered. Raises ``StoreUnavailable``."""
     path = root / directory
     first = start[len(directory) :] if start.startswith(directory) else ""
     try:
@@ -98,7 +98,7 @@ def _unordered(
             for entry in entries:
                 name = entry.name
                 if name < first and not first.startswith(name):
-                    continue  # first of all checks: it skips most of a long log
+                    continue  # the first check, since it skips most of a long log
                 if (key := _key(directory, entry)) is not None:
                     yield key, entry
     except (FileNotFoundError, NotADirectoryError):
@@ -110,7 +110,7 @@ def _unordered(
 
 
 def _key(directory: str, entry: os.DirEntry[str]) -> str | None:
-    """A file's key; a directory's key with a slash; None for anything else."""
+    """Return a file's key, a directory's key with a slash, None for anything else."""
     try:
         key = check_key(directory + entry.name)
         if entry.is_dir(follow_symlinks=False):
@@ -121,7 +121,7 @@ def _key(directory: str, entry: os.DirEntry[str]) -> str | None:
 
 
 def _is_wanted(raw: bytes, wanted: bytes, after: bytes) -> bool:
-    """Whether the object, or one below the directory, can start with ``wanted`` and be above ``after``."""
+    """Return whether the object, or one below the directory, can start with ``wanted`` and be above ``after``."""
     if not raw.endswith(b"/"):
         return raw.startswith(wanted) and raw > after
     return (raw.startswith(wanted) or wanted.startswith(raw)) and (raw > after or after.startswith(raw))

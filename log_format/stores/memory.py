@@ -1,8 +1,7 @@
 """A store in this process's memory, for tests and simulations.
 
 Every operation is one step under one lock. So promises 1 to 3 of ``log_format.store`` hold among threads; promise 4 (durable)
-holds while the process lives. A listing takes the lock page by page, as S3 does, and so sees some of the changes made
-meanwhile.
+holds while the process lives. A listing takes the lock page by page, as S3 does, so it sees some of the concurrent changes.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from log_format.store import ObjectInfo
 from log_format.stores.keys import check_directory, check_key, check_prefix, check_range
 
 PAGE_KEYS = 1000
-"""Keys read under one lock: S3's page."""
+"""Number of keys read under one lock: S3's page."""
 
 
 class MemoryStore:
-    """Objects in a dictionary, keys in a sorted list of their UTF-8 bytes."""
+    """A store in a dictionary, with its keys in a sorted list of their UTF-8 bytes."""
 
     def __init__(self, name: str = "memory", *, clock: Clock | None = None, lists_from_key: bool = True) -> None:
         self._uri = f"memory://{name}"
@@ -38,34 +37,34 @@ class MemoryStore:
 
     @property
     def lists_from_key(self) -> bool:
-        """As given; false makes this store pass for a directory."""
+        """Whether a listing from a key is cheap, as given; with False this store behaves like a directory."""
         return self._lists_from_key
 
     def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
-        """See ``ObjectStore.get``."""
+        """Return the object, as ``ObjectStore.get`` specifies."""
         data = self._find(key)[0]
         if bytes_max is not None and len(data) > bytes_max:
             raise ObjectTooLarge(key, len(data), bytes_max)
         return data
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
-        """See ``ObjectStore.get_range``."""
+        """Return the bytes, as ``ObjectStore.get_range`` specifies."""
         check_range(start, end)
         return self._find(key)[0][start:end]
 
     def head(self, key: str) -> ObjectInfo:
-        """See ``ObjectStore.head``."""
+        """Return size and time, as ``ObjectStore.head`` specifies."""
         data, modified_at_ms = self._find(key)
         return ObjectInfo(key=key, size_bytes=len(data), modified_at_ms=modified_at_ms)
 
     def put(self, key: str, data: bytes) -> None:
-        """See ``ObjectStore.put``."""
+        """Write the object, as ``ObjectStore.put`` specifies."""
         raw = check_key(key).encode()
         with self._lock:
             self._write(raw, data)
 
     def put_if_absent(self, key: str, data: bytes) -> None:
-        """See ``ObjectStore.put_if_absent``."""
+        """Write the object unless it exists, as ``ObjectStore.put_if_absent`` specifies."""
         raw = check_key(key).encode()
         with self._lock:
             if raw in self._objects:
@@ -73,18 +72,18 @@ class MemoryStore:
             self._write(raw, data)
 
     def delete(self, key: str) -> None:
-        """See ``ObjectStore.delete``."""
+        """Delete the object, as ``ObjectStore.delete`` specifies."""
         raw = check_key(key).encode()
         with self._lock:
             if self._objects.pop(raw, None) is not None:
                 del self._keys[bisect_left(self._keys, raw)]
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
-        """See ``ObjectStore.list``."""
+        """Yield objects, as ``ObjectStore.list`` specifies."""
         return self._pages(check_prefix(prefix).encode(), start_after.encode())
 
     def list_directories(self, prefix: str) -> Iterator[str]:
-        """See ``ObjectStore.list_directories``."""
+        """Yield directories, as ``ObjectStore.list_directories`` specifies."""
         return self._directories(check_directory(prefix).encode())
 
     def _find(self, key: str) -> tuple[bytes, int]:

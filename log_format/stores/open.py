@@ -1,4 +1,4 @@
-"""From a URI to a store."""
+"""Opening a store by its URI."""
 
 from __future__ import annotations
 
@@ -26,16 +26,20 @@ def open_store(
     retry_ms_max: int = STORE_RETRY_MS_MAX,
     must_exist: bool = False,
 ) -> ObjectStore:
-    """Open the store at ``uri``: a path or ``file:///directory``, ``s3://bucket/prefix``, or ``memory://name``.
+    """Open the store at ``uri``.
 
-    ``fsync`` is for directories: without it a crash of the machine may lose acknowledged records. Three are for S3:
-    ``max_pool_connections`` (1 and up) is how many requests run at once over kept connections; ``connect_timeout_ms`` and
-    ``read_timeout_ms`` bound one request; ``retry_ms_max`` (0: never repeat) bounds the time in which repeatable requests are
-    repeated. Stores of one ``memory://name`` share their objects while the process lives.
+    Args:
+        uri: a path or ``file:///directory``, ``s3://bucket/prefix``, or ``memory://name``. Stores of one ``memory://name`` share
+            their objects while the process lives.
+        fsync: for directories; without it a crash of the machine may lose acknowledged records.
+        max_pool_connections: for S3: most concurrent requests over kept connections, at least 1.
+        connect_timeout_ms: for S3: timeout of a request's connection.
+        read_timeout_ms: for S3: timeout of a request's answer.
+        retry_ms_max: for S3: time in which repeatable requests are retried; 0 for never.
+        must_exist: refuse a missing directory, which a program that only reads would take for an empty store.
 
-    Opening reads and writes nothing, but removes what an earlier crash left in a directory. Raises ``ValueError`` when the URI
-    names no store that can be opened. With ``must_exist`` also for a missing directory, which a program that only reads would
-    take for an empty store.
+    Opening reads and writes nothing, except that it removes what an earlier crash left in a directory. Raises ``ValueError`` if
+    the URI names no store that can be opened.
     """
     if not uri:
         raise ValueError("the store's URI is empty")
@@ -77,7 +81,7 @@ def _open_directory(path: str, *, fsync: bool, must_exist: bool) -> LocalStore:
 
 
 def _file_path(uri: str) -> str:
-    """The path of ``file:/directory``, ``file:///directory`` or ``file://localhost/directory``, percent-decoded."""
+    """Return the path of ``file:/directory``, ``file:///directory`` or ``file://localhost/directory``, percent-decoded."""
     rest = uri.removeprefix("file:")
     if rest.startswith("//"):
         host, slash, path = rest[2:].partition("/")

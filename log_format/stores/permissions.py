@@ -1,8 +1,8 @@
-"""The permissions of files in a directory's store: for its user, and for a group that the directory is shared with.
+"""The permissions of files in a directory's store: for its user, and for a group with which the directory is shared.
 
 A directory is shared with its group by ``chmod g+w`` or ``chmod g+s``. The group then has the same rights to everything written
 below it, whatever the umask. Use ``chmod 2770`` for several users that write, ``chmod 2750`` for some that only read. Any other
-directory, and one that the store makes, is for its user alone. Other users never get a right.
+directory, and one that the store creates, is for its user alone. Other users never get a right.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PRIVATE = Permissions(0o600, 0o700, shared=False)
 
 
 def permissions_below(root: Path) -> Permissions:
-    """The permissions of a store in ``root``, which need not exist yet."""
+    """Return the permissions of a store in ``root``, which need not exist yet."""
     try:
         mode = root.stat().st_mode
     except OSError:

@@ -1,13 +1,13 @@
-"""When a request is sent again.
+"""Rules for retrying a request to the store.
 
-1. A request that may have been carried out is sent again only when doing it twice equals doing it once.
-2. A request that certainly was not carried out (refused, or never sent) may always be sent again.
-3. Only a trouble that may pass by itself is retried: a missing permission or a full disk is reported at once.
-4. Tries are bounded in number and in time. Full jitter between them keeps the clients of a recovering store from returning
-   all at once.
-5. The store's own words about a failure are logged here and go no further.
+1. A request that may have been carried out is retried only if it is idempotent.
+2. A request that certainly was not carried out (refused, or never sent) may always be retried.
+3. Only a failure that may pass by itself is retried: a missing permission or a full disk is reported immediately.
+4. Retries are bounded in number and in time. Full jitter between them keeps the clients of a recovering store from returning all
+   at the same moment.
+5. The store's own error message is logged here and goes no further.
 
-Not here: a circuit breaker. The store's callers bound their own queues and refuse work that waits too long.
+There is no circuit breaker: the store's callers bound their own queues and refuse work that waits too long.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _log = logging.getLogger("log_format.stores")
 
 
 class RequestFailed(Exception):
-    """One request to the store failed. Never leaves ``stores``.
+    """Error: one request to the store failed. It never leaves ``stores``.
 
     ``detail`` may be shown to anyone; the cause names the store.
     """
@@ -42,23 +42,28 @@ class RequestFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """Repeats requests for at most ``budget_ms`` after the first began; a request under way then is still awaited."""
+    """A retry policy: ``budget_ms`` after the first request began no new one is sent, but a running one is awaited."""
 
     budget_ms: int
     clock: Clock = field(default_factory=SystemClock)
     jitter: Callable[[], float] = random.random
-    """A number of ``[0, 1)``: the part of the longest pause that is taken."""
+    """Function that returns a number of ``[0, 1)``: the share of the longest pause that is taken."""
 
     def __post_init__(self) -> None:
-        """Refuse a negative budget."""
+        """Raise ``ValueError`` for a negative budget."""
         if self.budget_ms < 0:
             raise ValueError(f"the time for retries must not be negative: {self.budget_ms} ms")
 
     def run(self, key: str, request: Callable[[], T], *, repeatable: bool, changes: bool = True) -> T:
-        """Return what ``request`` returns, sending it again after ``RequestFailed`` where the module's rules allow it.
+        """Return what ``request`` returns, retrying after ``RequestFailed`` as the module's rules allow.
 
-        ``repeatable``: doing it twice equals doing it once. ``changes``: it may change the store. Raises
-        ``StoreUnavailable``, and at once any other error of ``request``.
+        Args:
+            key: the object, for errors.
+            request: sends one request.
+            repeatable: whether the request is idempotent.
+            changes: whether the request may change the store.
+
+        Raises ``StoreUnavailable``, and any other error of ``request`` without a retry.
         """
         deadline_ms = self.clock.monotonic_ms() + self.budget_ms
         may_have_happened = False

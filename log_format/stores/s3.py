@@ -1,24 +1,24 @@
 """A store in one bucket and prefix of S3, or of a server with the same protocol, by boto3.
 
-boto3 knows the settings, and sends what is rare and the first request. Other GetObject and PutObject go by ``s3_wire``.
+boto3 reads the settings, and sends rare requests and the first one. All other GetObject and PutObject go through ``s3_wire``.
 
-1. boto3's own retries are off (``total_max_attempts=1``). They repeat a conditional PUT whose first try may have succeeded, and
-   then report another's object where the caller's own lies. ``retry`` repeats what may be repeated.
-2. ``put_if_absent`` is ``PutObject`` with ``If-None-Match: *``. 412: there is an object. 409: two such requests met, and this
-   one wrote nothing. A server that ignores the header is not supported; ``NotImplemented`` counts as a refusal.
+1. boto3's own retries are off (``total_max_attempts=1``). They would repeat a conditional PUT whose first try may have succeeded,
+   and then report the caller's own object as another's. ``retry`` repeats only what may be repeated.
+2. ``put_if_absent`` is ``PutObject`` with ``If-None-Match: *``. 412: there is an object. 409: two such requests met, and this one
+   wrote nothing. A server that ignores the header is not supported; ``NotImplemented`` counts as a refusal.
 3. The request's signature covers the body's SHA-256, over TLS too, so a body damaged on its way is refused. The flexible
    checksums are therefore off (``when_required``): with a CRC header boto3 would leave the body unsigned over TLS, and the CRC
-   costs a second pass. Responses carry no checksum of the transport. What the format reads by range has its own CRCs, which S3's
-   checksum of a whole object can't replace.
+   costs a second pass. Responses have no transport checksum. What the format reads by range has its own CRCs, which S3's checksum
+   of a whole object can't replace.
 4. A PUT does not wait for ``100 Continue`` before its body, which would cost one round trip more in every flush.
 5. An error's detail may reach a gateway's clients, so it names no endpoint, bucket, key or account of the store. boto3's own
-   words do, and are in the log.
-6. A directory bucket (S3 Express One Zone; its name ends with ``--x-s3``) lists whole directories, in no order, and from no key
-   on. A listing there is read to its end, filtered and sorted here. All else is the same, and boto3 opens its sessions.
+   messages do, and are only logged.
+6. A directory bucket (S3 Express One Zone; its name ends with ``--x-s3``) lists only whole directories, in no order. A listing
+   there is read to its end, filtered and sorted here. Everything else is the same, and boto3 opens its sessions.
 
-Credentials, region, endpoint and profile come from the usual AWS sources (``AWS_*`` variables, files, instance roles). At
-another endpoint than Amazon's the bucket is part of the path, since few others resolve bucket names as host names. Not here:
-multipart uploads. An object is one PUT, and segments are far below its limit of 5 GiB.
+Credentials, region, endpoint and profile come from the usual AWS sources (``AWS_*`` variables, files, instance roles). At any
+endpoint but Amazon's the bucket is part of the path, since few other servers resolve bucket names as host names. There are no
+multipart uploads: an object is one PUT, and segments are far below its limit of 5 GiB.
 
 Source: Amazon S3 API reference (PutObject, GetObject, ListObjectsV2, "Conditional requests", "Error responses"), user guide
 ("Differences for directory buckets").
@@ -52,10 +52,10 @@ T = TypeVar("T")
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
 PAGE_KEYS: Final = 1000
-"""Keys in one answer of a listing, at most."""
+"""Most keys in one answer to a listing."""
 
 DIRECTORY_BUCKET_SUFFIX: Final = "--x-s3"
-"""The end of a directory bucket's name, and of no other's."""
+"""End of every directory bucket's name, and of no other bucket's."""
 
 _CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]+)-([0-9]+)/([0-9]+)")
 _NEVER_SENT: Final = (
@@ -79,7 +79,7 @@ _NOTHING_WRITTEN: Final = {
     "TooManyRequestsException",
     "XAmzContentSHA256Mismatch",
 }
-"""Refusals that may pass by themselves, whatever their status."""
+"""Error codes of refused requests that may succeed later, whatever their status."""
 
 _FULL: Final = {"QuotaExceeded", "XMinioAdminBucketQuotaExceeded", "XMinioStorageFull", "InsufficientStorage"}
 _HINTS: Final = {
@@ -95,7 +95,7 @@ _HINTS: Final = {
 
 
 class S3Store:
-    """See the module. ``prefix`` has no slash at either end; empty: the whole bucket."""
+    """A store in a bucket. ``prefix`` has no slash at either end; empty for the whole bucket."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class S3Store:
         endpoint_url: str | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """``session``, ``endpoint_url``: in place of what the usual AWS sources say."""
+        """Open the bucket. ``session`` and ``endpoint_url`` replace the usual AWS sources."""
         if not _BUCKET.fullmatch(bucket):
             raise ValueError(f"{bucket!r} is no bucket name")
         if prefix:
@@ -121,7 +121,7 @@ class S3Store:
         self._is_directory_bucket = bucket.endswith(DIRECTORY_BUCKET_SUFFIX)
         self._root = f"{prefix}/" if prefix else ""
         self._retry = Retry(budget_ms=retry_ms_max) if clock is None else Retry(budget_ms=retry_ms_max, clock=clock)
-        # Explicit, or else URLs for reading would be signed by version 2. A directory bucket has signatures of its own.
+        # Explicit, since otherwise URLs for reading would be signed by version 2. A directory bucket has signatures of its own.
         signature = None if self._is_directory_bucket else "s3v4"
         session, self._client = new_client(
             session,
@@ -140,24 +140,24 @@ class S3Store:
 
     @property
     def lists_from_key(self) -> bool:
-        """True, except for directory buckets."""
+        """Whether listings from a key are cheap: True, except for directory buckets."""
         return not self._is_directory_bucket
 
     def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
-        """See ``ObjectStore.get``."""
+        """Return the object, as ``ObjectStore.get`` specifies."""
         full = self._full(key)
 
         def request() -> bytes:
             found = self._get_object(full, {})
             if bytes_max is not None and (found.size_bytes or 0) > bytes_max:
-                found.body.close()  # closes the connection, too: no more of the body is read
+                found.body.close()  # also closes the connection: the rest of the body is not read
                 raise ObjectTooLarge(key, found.size_bytes or 0, bytes_max)
             return found.body.read()
 
         return self._read(key, request)
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
-        """See ``ObjectStore.get_range``."""
+        """Return the bytes, as ``ObjectStore.get_range`` specifies."""
         check_range(start, end)
         full, wanted = self._full(key), f"bytes={start}-{end - 1}"
 
@@ -172,14 +172,14 @@ class S3Store:
         return self._read(key, request)
 
     def head(self, key: str) -> ObjectInfo:
-        """See ``ObjectStore.head``."""
+        """Return size and time, as ``ObjectStore.head`` specifies."""
         full = self._full(key)
         found = self._read(key, lambda: self._client.head_object(Bucket=self._bucket, Key=full))
         modified_at_ms = int(found["LastModified"].timestamp() * 1000)
         return ObjectInfo(key=key, size_bytes=found["ContentLength"], modified_at_ms=modified_at_ms)
 
     def read_url(self, key: str, valid_s: int) -> str:
-        """See ``SignsReads``: signature version 4, which objects that KMS encrypts need."""
+        """Return a signed URL, as ``SignsReads`` specifies, by signature version 4, which objects encrypted by KMS need."""
         full = self._full(key)
 
         def request() -> str:
@@ -189,12 +189,13 @@ class S3Store:
         return self._read(key, request)
 
     def put(self, key: str, data: bytes) -> None:
-        """See ``ObjectStore.put``."""
+        """Write the object, as ``ObjectStore.put`` specifies."""
         full = self._full(key)
         self._change(key, lambda: self._put_object(full, data, {}), repeatable=True)
 
     def put_if_absent(self, key: str, data: bytes) -> None:
-        """See ``ObjectStore.put_if_absent``. Repeated only when it certainly was not carried out."""
+        """Write the object unless it exists, as ``ObjectStore.put_if_absent`` specifies. Retried only if certainly not carried
+        out."""
         full = self._full(key)
 
         def request() -> None:
@@ -208,7 +209,7 @@ class S3Store:
         self._change(key, request, repeatable=False)
 
     def delete(self, key: str) -> None:
-        """See ``ObjectStore.delete``."""
+        """Delete the object, as ``ObjectStore.delete`` specifies."""
         full = self._full(key)
 
         def request() -> None:
@@ -221,19 +222,22 @@ class S3Store:
         self._change(key, request, repeatable=True)
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
-        """See ``ObjectStore.list``. One request for every 1,000 objects, sent when the listing reaches them.
+        """Yield objects, as ``ObjectStore.list`` specifies. One request for every 1,000 objects, sent when the listing reaches
+        them.
 
-        In a directory bucket: one for every 1,000 objects of the directory that ``prefix`` ends in, all at the start.
+        In a directory bucket: one request for every 1,000 objects of the directory that ``prefix`` ends in, all sent at the
+        start.
         """
         listed = self._sorted_objects if self._is_directory_bucket else self._objects
         return listed(check_prefix(prefix), start_after)
 
     def list_directories(self, prefix: str) -> Iterator[str]:
-        """See ``ObjectStore.list_directories``. One request for every 1,000 directories and objects right below."""
+        """Yield directories, as ``ObjectStore.list_directories`` specifies. One request per 1,000 directories and objects right
+        below."""
         return self._directories(check_directory(prefix))
 
     def _get_object(self, full: str, headers: Mapping[str, str]) -> Got:
-        """Raises ``RequestFailed`` also for a body of unknown length: nobody could tell whether it was cut off."""
+        """Return the answer. Also raises ``RequestFailed`` for a body of unknown length, whose truncation nobody would notice."""
         found = None if self._wire is None else self._wire.get(full, headers)
         if found is None:
             with self._learning(full):
@@ -255,7 +259,7 @@ class S3Store:
 
     def _objects(self, prefix: str, start_after: str) -> Iterator[ObjectInfo]:
         if start_after.encode() <= prefix.encode():
-            # MinIO answers with nothing when StartAfter is before the prefix.
+            # MinIO returns nothing if StartAfter is before the prefix.
             pages = self._pages(prefix, "", "")
         elif start_after.startswith(prefix):
             pages = self._pages(prefix, start_after, "")
@@ -276,7 +280,7 @@ class S3Store:
     def _infos(self, page: ListObjectsV2OutputTypeDef) -> Iterator[ObjectInfo]:
         for found in page.get("Contents", []):
             key = found["Key"][len(self._root) :]
-            # Other programs put other keys there: consoles show an empty directory by one with a slash at the end.
+            # Other programs create other keys there: consoles show an empty directory by a key with a slash at the end.
             if is_key(key):
                 modified_at_ms = int(found["LastModified"].timestamp() * 1000)
                 yield ObjectInfo(key=key, size_bytes=found["Size"], modified_at_ms=modified_at_ms)
@@ -322,7 +326,8 @@ class S3Store:
 
 
 def _in_range(found: Got, start: int, end: int) -> bytes:
-    """The bytes of ``[start, end)``: a server may answer with the whole object. Raises ``RequestFailed`` for other bytes."""
+    """Return the bytes ``[start, end)``, also if the server answered with the whole object. Raises ``RequestFailed`` for other
+    bytes."""
     data = found.body.read()
     if found.content_range is None:
         return data[start:end]
@@ -335,12 +340,12 @@ def _in_range(found: Got, start: int, end: int) -> bytes:
 
 
 def _parameters(headers: Mapping[str, str]) -> Any:
-    """boto3's names for these headers: the same without hyphens."""
+    """Return the headers by boto3's names, which have no hyphens."""
     return {name.replace("-", ""): value for name, value in headers.items()}
 
 
 def _translated(request: Callable[[], T]) -> T:
-    """The result of ``request``. Raises ``RequestFailed`` for each of boto3's errors; other errors pass."""
+    """Return the result of ``request``. Turns each of boto3's errors into ``RequestFailed``; other errors pass."""
     try:
         return request()
     except botocore.exceptions.ClientError as error:
@@ -364,7 +369,7 @@ def _translated(request: Callable[[], T]) -> T:
 
 
 def _refusal(error: botocore.exceptions.ClientError) -> RequestFailed:
-    """The meaning of the server's error answer."""
+    """Return the meaning of the server's error answer."""
     status, code = _status(error), _code(error)
     hint = _HINTS.get(code, "the store is full" if status == 507 else "")
     detail = f"{hint}: {code} ({status})" if hint else f"{code} ({status})"

@@ -1,4 +1,4 @@
-"""boto3's client of a store, with the settings that ``s3`` explains."""
+"""Creating a store's boto3 client, with the settings that ``s3`` explains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 @cache
 def _models(search_path: str | None) -> Any:
-    """botocore's descriptions of services. Each session would read and parse them again, which takes a tenth of a second."""
+    """Return a loader of botocore's service descriptions, shared by all sessions: reading and parsing them takes a tenth of a
+    second."""
     return botocore.loaders.create_loader(search_path)
 
 
@@ -38,7 +39,18 @@ def new_client(
     *,
     endpoint_url: str | None,
 ) -> tuple[boto3.Session, S3Client]:
-    """``session``: in place of a new one. Raises ``ValueError`` for settings that don't work."""
+    """Return a session and its S3 client.
+
+    Args:
+        session: session to use instead of a new one.
+        max_pool_connections: number of connections that are kept.
+        connect_timeout_ms: timeout of connecting.
+        read_timeout_ms: timeout of an answer.
+        signature_version: botocore's name of it; None for the default.
+        endpoint_url: endpoint instead of the one in the AWS settings.
+
+    Raises ``ValueError`` for settings that don't work.
+    """
     settings = botocore.config.Config(
         retries={"total_max_attempts": 1, "mode": "standard"},
         connect_timeout=connect_timeout_ms / 1000,

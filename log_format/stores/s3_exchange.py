@@ -1,14 +1,14 @@
 """One request and its answer over an open connection of urllib3's pool, without ``http.client``.
 
-``http.client`` reads an answer's headers as those of an e-mail, and urllib3 and botocore wrap each request and answer in a dozen
-objects. Together they take several times what the system needs.
+``http.client`` parses an answer's headers like those of an e-mail, and urllib3 and botocore wrap each request and answer in a
+dozen objects. Together they take several times as long as the system calls.
 
-1. The connections are the pool's, which opens them, with their TLS: a request that finds none open is not sent here.
-2. Only a plain answer is read here: HTTP/1.1 with ``Content-Length`` and no transfer coding. The bytes of another one are handed
-   to ``http.client``.
+1. The connections are the pool's, which opens them, with their TLS. If none is open, the request is not sent here.
+2. Only a plain answer is parsed here: HTTP/1.1 with ``Content-Length`` and no transfer coding. The bytes of any other answer are
+   passed to ``http.client``.
 3. Failures raise what botocore would raise.
 
-Not here: proxies.
+Proxies are not supported.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ import botocore.exceptions
 
 HEAD_BYTES_MAX: Final = 64 * 1024
 JOINED_BYTES_MAX: Final = 64 * 1024
-"""A longer body is not copied behind its head."""
+"""Size up to which a body is sent together with its head, at the price of a copy."""
 _RECEIVED_BYTES: Final = 64 * 1024
 
 
 class Answer(NamedTuple):
-    """Header names are in lower case."""
+    """An answer. Header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -36,11 +36,11 @@ class Answer(NamedTuple):
 
 
 class _NotPlain(Exception):
-    """The answer is left to ``http.client``."""
+    """Signal that ``http.client`` must parse the answer."""
 
 
 class Exchange:
-    """Requests to one host. ``pool`` is urllib3's; times are seconds. Thread-safe."""
+    """A sender of requests to one host. ``pool`` is urllib3's; timeouts are in seconds. Thread-safe."""
 
     def __init__(self, pool: Any, url: str, *, send_s: float, read_s: float) -> None:
         self._pool = pool
@@ -49,9 +49,9 @@ class Exchange:
         self._read_s = read_s
 
     def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer | None:
-        """The answer to a request with these headers and its ``Content-Length``. None: no connection is open, nothing was sent.
+        """Send a request with these headers and its ``Content-Length``. Return None, sending nothing, if no connection is open.
 
-        Raises botocore's ``HTTPClientError`` of its kind.
+        Raises botocore's subclass of ``HTTPClientError`` for the failure.
         """
         try:
             connection = self._pool._get_conn()
@@ -59,7 +59,7 @@ class Exchange:
             return None
         is_reusable = False
         try:
-            if connection.sock is None:  # or it was found dropped
+            if connection.sock is None:  # the connection is new, or was found dropped
                 is_reusable = True
                 return None
             self._send(connection.sock, _head(method, target, headers, len(body)), body)
@@ -79,12 +79,12 @@ class Exchange:
                 sock.sendall(head)
                 sock.sendall(body)
         except BrokenPipeError:
-            pass  # the server may have answered before it read all
+            pass  # the server may have answered before it read everything
         except OSError as error:
             raise self._lost(error) from error
 
     def _read(self, sock: Any, method: str) -> tuple[Answer, bool]:
-        """The answer, and whether the connection may be used again."""
+        """Return the answer, and whether the connection may be used again."""
         received = bytearray()
         try:
             sock.settimeout(self._read_s)
@@ -111,7 +111,7 @@ def _head(method: str, target: str, headers: Mapping[str, str], length: int) -> 
 
 
 def _plain(sock: Any, received: bytearray) -> tuple[Answer, bool]:
-    """``received`` gets what the connection gives. Raises ``_NotPlain``."""
+    """Parse a plain answer, appending what arrives to ``received``. Raises ``_NotPlain``."""
     while (end := received.find(b"\r\n\r\n")) < 0:
         if len(received) > HEAD_BYTES_MAX:
             raise _NotPlain
@@ -153,22 +153,22 @@ def _any(sock: Any, received: bytes, method: str) -> Answer:
 
 
 class _Begun(io.RawIOBase):
-    """A connection from which some bytes were read already, as ``http.client`` asks for it."""
+    """A connection from which some bytes were read already, with the interface that ``http.client`` needs."""
 
     def __init__(self, sock: Any, received: bytes) -> None:
         self._sock = sock
         self._received = received
 
     def makefile(self, _mode: str) -> io.BufferedReader:
-        """To read from."""
+        """Return a file to read from."""
         return io.BufferedReader(self)
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """First what was read already."""
+        """Read the bytes that were received already first."""
         piece = self._received[: len(buffer)] or self._sock.recv(len(buffer))
         self._received = self._received[len(buffer) :]
         buffer[: len(piece)] = piece

@@ -1,14 +1,15 @@
-"""PutObject and GetObject without boto3's way of making a request, which takes three times the CPU of the request itself.
+"""PutObject and GetObject without boto3's request machinery, which takes three times the CPU of the request itself.
 
-1. The bytes on the wire are boto3's. It sends the first request of a store, and this module learns from it the URL in front of
-   the key, the signing region and the user agent. So endpoints, addressing style and settings stay boto3's affair.
-2. botocore's signer signs with the session's credentials, which refresh themselves. The client's own HTTP session sends: its
-   connections and their number, time-outs, proxies, certificates and errors are the client's.
+1. The bytes on the wire equal boto3's. boto3 sends a store's first request, from which this module learns the URL before the key,
+   the signing region and the user agent. So boto3 decides on endpoints, addressing style and settings.
+2. botocore's signer signs with the session's credentials, which refresh themselves. The client's own HTTP session sends, so its
+   connections and their number, timeouts, proxies, certificates and errors apply.
 3. Failures raise what boto3 would raise: botocore's exceptions, and ``ClientError`` for an error answer.
-4. What was not learned is left to boto3: unsigned requests, another signature, a bucket in another region. An answer that
-   redirects means that nothing was done. Then boto3 sends the request again, and what it sends is learned anew.
+4. Requests of kinds that were not learned are left to boto3: unsigned requests, another signature, a bucket in another region. An
+   answer that redirects means that nothing was done. Then boto3 sends the request again, and this module learns from that.
 
-Not here: retries, and what an error means (``s3``, ``retry``). A directory bucket signs with sessions of its own.
+Retries and the meaning of errors are in ``s3`` and ``retry``. Directory buckets are not supported: they sign with their own
+sessions.
 """
 
 from __future__ import annotations
@@ -49,32 +50,32 @@ class _Learned:
 
     base: str
     path: str
-    """Of ``base``."""
+    """Path of ``base``."""
     host: str
     region: str
     user_agent: str
     alike: set[tuple[str, ...]] = field(default_factory=set)
-    """Kinds of requests (``s3_signature.names``) whose signatures were made both ways, and were the same."""
+    """Kinds of requests (``s3_signature.kind_of``) whose signatures were made both ways, and were equal."""
     exchange: Exchange | None = None
-    """None: a proxy is in between."""
+    """Sender over open connections; None if there is a proxy."""
 
 
 class Got(NamedTuple):
     """An answer to GetObject."""
 
     size_bytes: int | None
-    """Of the body; None: it does not say."""
+    """Length of the body; None if the answer does not say it."""
     body: botocore.response.StreamingBody
-    """To be read or closed."""
+    """Body, which the caller must read or close."""
     content_range: str | None
-    """Which bytes of the object it has; None: all."""
+    """Range of the object that the body has; None for all of it."""
 
 
 class _Headers(dict[str, str]):
-    """Headers of one request. botocore's own class of them costs as much as all else in a request."""
+    """The headers of one request. botocore's own class for them costs as much as the rest of a request."""
 
     def get_all(self, name: str) -> list[str]:
-        """As ``email.message.Message.get_all``, for the signer."""
+        """Return the header's values like ``email.message.Message.get_all``, for the signer."""
         return [self[name]]
 
 
@@ -82,13 +83,13 @@ class _Signer(botocore.auth.S3SigV4Auth):
     """botocore's signer over ``_Headers``."""
 
     def headers_to_sign(self, request: Any) -> Any:
-        """Those of the request that are signed, by their names in lower case."""
+        """Return the request's headers that are signed, with their names in lower case."""
         named = {name.lower(): value for name, value in request.headers.items()}
         return _Headers({name: value for name, value in named.items() if name not in _UNSIGNED})
 
 
 class S3Wire:
-    """The hot requests of one client to one bucket. Thread-safe, like the client."""
+    """A sender of one client's frequent requests to one bucket. Thread-safe, like the client."""
 
     def __init__(self, client: S3Client, session: boto3.Session) -> None:
         self._session = session
@@ -101,7 +102,7 @@ class S3Wire:
 
     @contextmanager
     def learning(self, key: str) -> Iterator[None]:
-        """Learn from the request about ``key`` that boto3 sends inside."""
+        """Learn from the request about ``key`` that boto3 sends inside this context."""
         self._asked.key = key
         try:
             yield
@@ -109,9 +110,9 @@ class S3Wire:
             self._asked.key = None
 
     def put(self, key: str, data: bytes, headers: Mapping[str, str]) -> bool:
-        """PutObject with these headers. False: nothing was done, boto3 must send it. Raises as ``put_object``."""
+        """Send a PutObject with these headers. Return False, doing nothing, if boto3 must send it. Raises as ``put_object``."""
         answer = self._put(key, data, headers)
-        # S3 may begin to answer before it is done, and then report an error below status 200.
+        # S3 may send status 200 before it is done, and then report an error in the body.
         if answer is not None and answer.body:
             special: Any = botocore.handlers._looks_like_special_case_error  # type: ignore[attr-defined]
             if special(answer.status, answer.body):
@@ -119,7 +120,7 @@ class S3Wire:
         return answer is not None
 
     def get(self, key: str, headers: Mapping[str, str]) -> Got | None:
-        """GetObject with these headers. None: boto3 must send it. Raises as ``get_object``."""
+        """Send a GetObject with these headers. Return None if boto3 must send it. Raises as ``get_object``."""
         answer = self._send("GET", key, headers, None, stream_output=True)
         if answer is None:
             return None
@@ -128,7 +129,7 @@ class S3Wire:
         return Got(None if size is None else int(size), _body(answer), named.get("Content-Range"))
 
     def _put(self, key: str, data: bytes, headers: Mapping[str, str]) -> Answer | None:
-        """None: boto3 must send it."""
+        """Send the request; return None if boto3 must send it."""
         learned, credentials = self._learned, self._session.get_credentials()
         if learned is None or credentials is None:
             return None
@@ -171,7 +172,7 @@ class S3Wire:
         return None
 
     def _judged(self, operation: str, answer: Answer) -> Answer | None:
-        """The answer. None: boto3 must send the request elsewhere. Raises ``ClientError``."""
+        """Return the answer, None if boto3 must send the request elsewhere. Raises ``ClientError``."""
         if answer.status < 300:
             return answer
         error = _error(operation, answer.status, answer.headers, answer.body)
@@ -181,7 +182,7 @@ class S3Wire:
         raise error
 
     def _learn(self, request: botocore.awsrequest.AWSPreparedRequest, **_: object) -> None:
-        """Called by boto3 before it sends a request, in the thread that sends it."""
+        """Learn from a request. boto3 calls this before it sends the request, in the thread that sends it."""
         key = getattr(self._asked, "key", None)
         if key is None:
             return
@@ -216,12 +217,12 @@ class S3Wire:
 
 
 def _body(answer: botocore.awsrequest.AWSResponse) -> botocore.response.StreamingBody:
-    length: Any = answer.headers.get("Content-Length")  # botocore checks it, where there is one
+    length: Any = answer.headers.get("Content-Length")  # botocore checks the length if there is one
     return botocore.response.StreamingBody(answer.raw, length)
 
 
 def _error(operation: str, status: int, headers: Mapping[str, str], body: bytes) -> botocore.exceptions.ClientError:
-    """The error that boto3 would make of the answer. Raises ``ResponseParserError``."""
+    """Return the error that boto3 would make of the answer. Raises ``ResponseParserError``."""
     no_shape: Any = None
     parsed = _PARSER.parse({"headers": HeadersDict(headers), "status_code": status, "body": body}, no_shape)
     return botocore.exceptions.ClientError(parsed, operation)
