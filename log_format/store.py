@@ -1,14 +1,14 @@
-"""What the format needs of an object store.
+"""The protocol of an object store, and the promises that the format needs.
 
 Keys are relative to the store's root, ``/``-separated, without a leading ``/``, and ordered by their UTF-8 bytes.
 
-1. **Put-if-absent is atomic** among all processes: of simultaneous calls for one key at most one succeeds.
-2. **Read your writes**: an operation that begins after a successful put or delete returned sees it; so does a listing.
+1. **Put-if-absent is atomic** among all processes: of concurrent calls for one key at most one succeeds.
+2. **Read your writes**: an operation that begins after a successful put or delete returned sees its effect; so does a listing.
 3. **No half objects**: a get or a listing shows a whole object or none, even after a crash during a put.
 4. **Durable**: when a put returns, the object survives the crash of the process and of its machine.
 
 Every call blocks until it has an answer or its bounded retries are used up. It is thread-safe, and raises only ``StoreError``
-subclasses. A store repeats a request only where that does no harm. It never repeats ``put_if_absent`` once the request may have
+subclasses. A store retries a request only if that does no harm. It never retries ``put_if_absent`` once the request may have
 reached the store, since the caller must learn whose object is there.
 """
 
@@ -21,7 +21,7 @@ from typing import Protocol, runtime_checkable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectInfo:
-    """A stored object: its key, its size, and when it was last written (the store's clock, milliseconds since the epoch)."""
+    """A stored object: its key, its size, and when it was last written (by the store's clock, milliseconds since the epoch)."""
 
     key: str
     size_bytes: int
@@ -29,16 +29,17 @@ class ObjectInfo:
 
 
 class ObjectReader(Protocol):
-    """The reads that segments need."""
+    """The read operations that segments need."""
 
     def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
-        """The whole object; one above ``bytes_max`` bytes is not read.
+        """Return the whole object; one above ``bytes_max`` bytes is not read.
 
         Raises ``ObjectMissing``, ``ObjectTooLarge``, ``StoreUnavailable``.
         """
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
-        """The bytes of ``[start, end)``, ``0 <= start < end``, cut at the object's end (``b""`` from there on).
+        """Return the bytes ``[start, end)``, ``0 <= start < end``, cut at the object's end (``b""`` if they begin there or
+        later).
 
         Raises ``ObjectMissing``, ``StoreUnavailable``.
         """
@@ -46,11 +47,11 @@ class ObjectReader(Protocol):
 
 @runtime_checkable
 class ObjectStore(ObjectReader, Protocol):
-    """Eight operations on one bucket and prefix, or one directory, with the module's promises."""
+    """A store in one bucket and prefix, or one directory, with the module's promises."""
 
     @property
     def uri(self) -> str:
-        """The store's address, as a Delta reader would name it: ``file:///directory`` or ``s3://bucket/prefix``."""
+        """Address of the store, as a Delta reader would name it: ``file:///directory`` or ``s3://bucket/prefix``."""
 
     @property
     def lists_from_key(self) -> bool:
@@ -63,30 +64,31 @@ class ObjectStore(ObjectReader, Protocol):
         """Write the object if there is none. Raises ``ObjectExists``, ``StoreUnavailable``."""
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
-        """The objects whose key starts with ``prefix`` and is above ``start_after``, in key order; pages are read as consumed.
+        """Yield objects whose key starts with ``prefix`` and is above ``start_after``, in key order; pages are read as consumed.
 
-        Raises ``StoreUnavailable`` while it is iterated.
+        Raises ``StoreUnavailable`` during iteration.
         """
 
     def list_directories(self, prefix: str) -> Iterator[str]:
-        """Each distinct name ``n`` such that a key starts with ``prefix + n + "/"``, in order.
+        """Yield each distinct name ``n`` such that a key starts with ``prefix + n + "/"``, in order.
 
-        ``prefix`` is empty or ends with ``/``.
-
-        Raises ``StoreUnavailable`` while it is iterated.
+        ``prefix`` is empty or ends with ``/``. Raises ``StoreUnavailable`` during iteration.
         """
 
     def delete(self, key: str) -> None:
-        """Remove the object; nothing happens when there is none. Raises ``StoreUnavailable``."""
+        """Remove the object, if there is one. Raises ``StoreUnavailable``."""
 
     def head(self, key: str) -> ObjectInfo:
-        """The object's size and time. Raises ``ObjectMissing``, ``StoreUnavailable``."""
+        """Return the object's size and time. Raises ``ObjectMissing``, ``StoreUnavailable``."""
 
 
 @runtime_checkable
 class SignsReads(Protocol):
-    """A store that lets others read single objects without its credentials."""
+    """A store that can let others read single objects without its credentials."""
 
     def read_url(self, key: str, valid_s: int) -> str | None:
-        """A URL at which anyone may GET the object, ranges too, for ``valid_s`` seconds (or until the store's own credentials
-        end). Asks the store nothing. None: it signs none. Raises ``StoreUnavailable`` without credentials."""
+        """Return a URL at which anyone may GET the object, ranges too; None if the store signs no URLs.
+
+        The URL is valid for ``valid_s`` seconds, or until the store's own credentials expire. Sends no request to the store.
+        Raises ``StoreUnavailable`` without credentials.
+        """

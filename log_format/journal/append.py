@@ -1,11 +1,11 @@
-"""Appending records of many topics: batches -> one object, and the commit that gives them their offsets.
+"""Appending records of many topics to a journal: batches -> one object, and the commit that gives the records their offsets.
 
-Each batch comes with its topic as its own log has it, attached to this journal. The journal takes the batch where it has the
-topic open under the same number. A topic that the journal does not have yet is attached by the same commit. A batch of a closed
-number is refused with ``Attached``: the caller looks at the topic again.
+Each batch comes with the state of its topic's own log, in which the topic is attached to this journal. The journal accepts the
+batch if it has the topic open under the same number. A topic that the journal does not have yet is attached by the same commit. A
+batch with a closed number is refused with ``Attached``: the caller looks the topic up again.
 
-The object has no offsets. So the appender uploads it once, whatever others commit meanwhile. Only where the commit refuses
-another batch than was foreseen, the appender encodes the object again without that batch.
+The object contains no offsets. So the appender uploads it once, whatever others commit meanwhile. Only if the commit refuses
+another batch than expected, the appender encodes the object again without that batch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from log_format.topic.state import TopicState
 
 
 class Routed(NamedTuple):
-    """A batch, and its topic as its own log has it: attached to the journal."""
+    """A batch, and its topic's state by the topic's own log, attached to the journal."""
 
     state: TopicState
     batch: Batch
@@ -45,7 +45,7 @@ class Routed(NamedTuple):
 
 @dataclass(slots=True)
 class StagedObject:
-    """An encoded object under a unique path; see ``StagedFile``."""
+    """An encoded object with a unique path, as in ``StagedFile``."""
 
     path: str
     encoded: EncodedObject
@@ -54,41 +54,42 @@ class StagedObject:
 
     @property
     def data(self) -> bytes:
-        """The object's bytes."""
+        """Bytes of the object."""
         return self.encoded.data
 
 
 class _Judgement(NamedTuple):
-    """A flush at one state: the outcome of each batch, and the entries that go before them."""
+    """A flush judged at one state: the outcome of each batch, and the entries that must precede the batches."""
 
     outcomes: Sequence[Outcome]
     entries: Sequence[Entry]
 
 
 class JournalAppend:
-    """A flush: batches that share one object and one commit. Holds its staged object, so only one thread may propose it."""
+    """A flush: batches that share one object and one commit. It keeps its staged object, so only one thread may propose it."""
 
     def __init__(self, routed: Sequence[Routed], new_id: NewId, *, notes: Sequence[Entry] = ()) -> None:
-        """``notes``: entries that go with it, before its batches, where they still say something new."""
+        """Prepare a flush. ``notes``: entries to commit before the batches, as far as they still say something new."""
         assert routed
         self._notes = tuple(notes)
         self.placed: Sequence[TopicRuns] = ()
-        """The runs of the newest proposal, in the staged object's order."""
+        """Runs of the newest proposal, in the staged object's order."""
         self.routed = tuple(routed)
         self._new_id = new_id
         self._staged: StagedObject | None = None
         self._staged_for: tuple[int, ...] = ()
         self._offered: StagedObject | None = None
         self.offer: Offer | None = None
-        """What another committer needs to take the staged object up; None where a batch was refused."""
+        """Description of the staged object with which another committer can commit it; None if a batch was refused."""
 
     @property
     def staged(self) -> StagedObject | None:
-        """The newest staged object: its records are those of the flush."""
+        """Newest staged object, with the records of the flush."""
         return self._staged
 
     def stage(self, state: JournalState, now_ms: int) -> StagedObject | None:
-        """Encode the batches that ``state`` allows if those before them are committed; None without any."""
+        """Encode the batches that ``state`` allows, assuming that missing earlier ones get committed; return None if it allows
+        none."""
         judged = self._judge(state, now_ms, assume_order=True)
         standing = self._standing(judged.outcomes)
         self.offer = None
@@ -102,7 +103,8 @@ class JournalAppend:
         return staged
 
     def taken(self, bases: Sequence[int]) -> AppendResult:
-        """The outcomes, where the object was taken up as it was offered, whatever was encoded since."""
+        """Return the outcomes of the flush after another committer committed the offered object, with these base offsets of its
+        runs."""
         assert self._offered is not None
         self._staged = self._offered
         runs = self._staged.encoded.runs
@@ -121,7 +123,7 @@ class JournalAppend:
         return result
 
     def propose(self, state: JournalState, now_ms: int) -> Proposal[AppendResult]:
-        """One ``add`` and the topics' runs. Refusals are in the result."""
+        """Propose one ``add`` with the topics' runs. Refusals are in the result."""
         judged = self._judge(state, now_ms, assume_order=False)
         stamped: dict[str, list[StampedBatch]] = {}
         applied: dict[str, dict[TransactionStamp, tuple[Appended, ...]]] = {}
@@ -152,7 +154,7 @@ class JournalAppend:
         return replace(JournalNotes(entries).proposed(state, now_ms, judged.outcomes, [add], [placed]), segment=staged)
 
     def _judge(self, state: JournalState, now_ms: int, *, assume_order: bool) -> _Judgement:
-        """The outcome of each batch at ``state``, given those before it."""
+        """Return the outcome of each batch at ``state``, given the batches before it."""
         judging = Judging(state, now_ms, notes=self._notes, assume_order=assume_order)
         outcomes: list[Outcome] = []
         for index, (own, batch) in enumerate(self.routed):
@@ -206,11 +208,11 @@ class JournalAppend:
         )
 
     def _standing(self, outcomes: Sequence[Outcome]) -> list[int]:
-        """The batches with records that are appended."""
+        """Return the indices of the batches with records that are appended."""
         return [i for i, outcome in enumerate(outcomes) if isinstance(outcome, tuple) and outcome]
 
     def _bases(self, runs: Sequence[JournalRun], outcomes: Sequence[Outcome]) -> list[int]:
-        """The base offset of each run: that of its first batch."""
+        """Return the base offset of each run, which is that of the run's first batch."""
         first: dict[tuple[str, int], int] = {}
         for (_, batch), outcome in zip(self.routed, outcomes, strict=True):
             if isinstance(outcome, tuple):
@@ -228,20 +230,20 @@ class JournalAppend:
 
 
 class NotWhole(BackOff):
-    """A batch is refused, so no batch was appended."""
+    """Error: a batch is refused, so no batch was appended."""
 
     def __init__(self) -> None:
         super().__init__("One of the records' topics does not take them: nothing was appended.")
 
 
 class WholeAppend:
-    """A flush of which every batch is appended, or none."""
+    """A flush that appends all its batches or none."""
 
     def __init__(self, append: JournalAppend) -> None:
         self._append = append
 
     def propose(self, state: JournalState, now_ms: int) -> Proposal[AppendResult]:
-        """As ``JournalAppend``. Raises ``NotWhole`` where a batch is refused."""
+        """Propose like ``JournalAppend``. Raises ``NotWhole`` if any batch is refused."""
         proposal = self._append.propose(state, now_ms)
         if not all(isinstance(outcome, tuple) for outcome in proposal.result):
             raise NotWhole
@@ -249,7 +251,8 @@ class WholeAppend:
 
 
 def _parts(routed: Sequence[Routed]) -> list[TopicRecords]:
-    """The records of each topic, in order of arrival. One table is made of all: one for each would cost far more."""
+    """Return the records of each topic, in order of arrival, as slices of one table, since a table for each would
+    cost far more."""
     of_topics: dict[str, list[Batch]] = {}
     states: dict[str, TopicState] = {}
     for own, batch in routed:
@@ -271,7 +274,7 @@ def _parts(routed: Sequence[Routed]) -> list[TopicRecords]:
 
 
 def _placed(runs: Sequence[JournalRun], bases: Sequence[int]) -> dict[str, list[Run]]:
-    """The runs of an object with their offsets, by topic."""
+    """Return the runs of an object with their offsets, by topic."""
     placed: dict[str, list[Run]] = {}
     for one, base in zip(runs, bases, strict=True):
         run = Run(one.partition, base, base + one.record_count, one.record_count, one.size_bytes, *one[5:])

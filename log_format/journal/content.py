@@ -1,4 +1,4 @@
-"""What one commit of a journal says: entries, then objects."""
+"""The content of a journal's commit: entries, then objects."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from log_format.journal.placed import PlacedObject, placed_object
 from log_format.journal.topics import JournalTopics
 
 JOURNAL_TABLE_PROPERTY: Final = "tidelog.is.journal"
-"""``true`` in the table properties of a journal."""
+"""Table property that is ``true`` for a journal."""
 
 
 class JournalCommit(NamedTuple):
-    """A commit of a journal. ``commit_ms``: its writer's clock."""
+    """The content of a journal's commit. ``commit_ms``: time by the writer's clock."""
 
     entries: Sequence[Entry]
     objects: Sequence[PlacedObject]
     commit_ms: int
 
     def applied_to(self, topics: JournalTopics) -> JournalTopics:
-        """The topics after it. Raises ``CorruptData`` where it contradicts them."""
+        """Return the topics after the commit. Raises ``CorruptData`` if the commit contradicts them."""
         try:
             return topics.after(self.entries, self.objects, self.commit_ms)
         except ValueError as problem:
@@ -31,14 +31,14 @@ class JournalCommit(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What a commit's maker knows of its content without reading it (``Commit.content``)."""
+    """The content of a commit as its writer knows it without decoding (``Commit.content``)."""
 
     entries: Sequence[Entry]
     objects: Sequence[PlacedObject]
 
 
 def content_of(commit: Commit) -> JournalCommit:
-    """The content of a commit. Raises ``CorruptData``."""
+    """Return the content of a commit. Raises ``CorruptData``."""
     if commit.content is not None:
         return JournalCommit(*cast("Said", commit.content), commit.timestamp or 0)
     objects = [placed_object(add) for add in commit.adds if add.data_change]

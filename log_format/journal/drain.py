@@ -1,7 +1,7 @@
-"""A drain: records that came by a journal enter their topic's own table, with the offsets that they have.
+"""A drain: records of a journal are added to their topic's own table, with the offsets that they already have.
 
-One ordinary commit of a flush. It also brings what the topic must know of the producers and transactions of these records.
-Records that the table has already are left out, so a second drain of the same does nothing.
+A drain is an ordinary commit like a flush's. It also brings the producers and transactions of these records to the topic. Records
+that the table already has are left out, so draining is idempotent.
 """
 
 from __future__ import annotations
@@ -32,23 +32,29 @@ from log_format.topic.segment_tags import TAG_FORGOTTEN, TAG_PRODUCERS, TAG_SPEN
 from log_format.topic.state import Offsets, TopicState
 
 DRAIN_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Stored bytes of journal objects that one drain takes."""
+"""Stored bytes of journal objects after which a drain takes no further commit."""
 
 
 def drainable(
     known: JournalTopic, undrained: Undrained | None, there: Offsets, *, bytes_max: int = DRAIN_BYTES_MAX
 ) -> tuple[Offsets, list[tuple[SegmentRef, Sequence[UndrainedRun]]]]:
-    """Whole commits of the journal, from the first that is not drained, and where they end.
+    """Return the end of what a drain can take, and the runs to read for it: whole commits of the journal, oldest first.
 
-    ``there``: the next offsets of the topic's own table. Runs that it has are left out. ``bytes_max``: stored bytes with which no
-    further commit is taken.
+    Args:
+        known: the topic's state in the journal.
+        undrained: the topic's undrained runs.
+        there: next offsets of the topic's own table, whose runs are left out.
+        bytes_max: stored bytes above which no further commit is taken.
+
+    Returns:
+        The offset of each partition up to which the commits lead, and for each object the runs that the table lacks.
     """
     ends = known.drained.copy()
     parts: list[tuple[SegmentRef, Sequence[UndrainedRun]]] = []
     size_bytes = 0
     for ref, runs in undrained.parts() if undrained is not None else ():
         if any(run.end_offset > known.next_offsets[run.partition] for run in runs):
-            break  # of a later state
+            break  # of a later state than ``known``
         for run in runs:
             ends[run.partition] = max(ends[run.partition], run.end_offset)
         missing = [run for run in runs if run.partition >= len(there) or run.end_offset > there[run.partition]]
@@ -63,16 +69,24 @@ def drainable(
 
 
 def drained_entry(known: JournalTopic, ends: Offsets, whole_at_ms: int) -> Drained | None:
-    """What the journal is told after a drain up to ``ends``; None where it knows. ``whole_at_ms``: the newest object's time."""
+    """Return the entry that tells the journal of a drain up to ``ends``; None if the journal knows. ``whole_at_ms``: newest
+    object's time."""
     offsets = [(partition, int(end)) for partition, end in enumerate(ends) if end > known.drained[partition]]
     is_whole = bool((ends == known.next_offsets).all())
     return Drained(known.topic_id, offsets, whole_at_ms if is_whole else 0) if offsets else None
 
 
 class Drain:
-    """``topic``: as a version of the journal has it. ``records`` (``RECORD_SCHEMA``, by partition and offset): the topic's
-    records below ``ends`` that its table may not have, whole commits of the journal. The result is whether the table has them
-    now; it is False where the topic is at that journal no more."""
+    """A change that adds a topic's records to its own table.
+
+    Args:
+        topic: the topic's state in the journal at one version.
+        records: ``RECORD_SCHEMA``, by partition and offset: the records below ``ends`` that the table may lack.
+        ends: offsets at which a commit of the journal ends, by partition.
+        new_id: source of unique ids.
+
+    The result is whether the table has the records now; False means that the topic has left the journal.
+    """
 
     def __init__(self, topic: JournalTopic, records: pa.Table, ends: Offsets, new_id: NewId) -> None:
         self._topic = topic
@@ -83,7 +97,7 @@ class Drain:
         self._staged_for: tuple[list[int], str] | None = None
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[bool]:
-        """The commit of a flush. Raises ``CorruptData`` where records between the table and these are missing."""
+        """Propose a commit like a flush's. Raises ``CorruptData`` if records between the table and these are missing."""
         here = state.attachment
         if state.topic_id != self._topic.topic_id or here is None or here.first != self._topic.first:
             return Proposal(operation="WRITE", actions=(), result=False)
@@ -111,7 +125,8 @@ class Drain:
         return Proposal(operation="WRITE", actions=actions, result=True, segment=segment, tags=tags)
 
     def _missing(self, state: TopicState) -> pa.Table:
-        """The records that the table does not have. An older state may lack what is before them: the committer looks again."""
+        """Return the records that the table lacks. If ``state`` is stale, earlier ones may be missing; the committer then
+        refreshes it."""
         partitions = self._records.column("partition").to_numpy()
         offsets = self._records.column("offset").to_numpy()
         is_known = not len(partitions) or partitions.max() < state.partition_count
@@ -135,7 +150,8 @@ class Drain:
         return self._staged
 
     def _stamped(self, state: TopicState) -> Iterator[StampedBatch]:
-        """The producers' newest requests that the table has not seen, up to the first whose records are not among these."""
+        """Yield the producers' newest requests that the table has not seen, up to the first one with records that are not
+        drained."""
         for requests in self._topic.producers.unseen_by(state.producers):
             yield from takewhile(lambda one: self._has(one.places), requests)
 

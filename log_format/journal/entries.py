@@ -1,7 +1,7 @@
-"""What a journal's commit says beside its objects: which topics' appends it takes, and how far they are in their own tables.
+"""Entries of a journal's commit: which topics' appends the journal accepts, and how far these topics are drained.
 
-The commit's tag ``tidelog.journal`` (``commitInfo.tags``) is a JSON array of these, in order; a long one is compressed with zlib,
-as base64. They count before the commit's objects.
+The commit's tag ``tidelog.journal`` (``commitInfo.tags``) is a JSON array of entries, in order; a long one is compressed with
+zlib and encoded as base64. Entries apply before the commit's objects.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _Partitions = Annotated[int, msgspec.Meta(ge=1, le=PARTITION_COUNT_MAX)]
 
 
 class Attach(msgspec.Struct, frozen=True, array_like=True, tag="attach", tag_field="kind"):
-    """From now on the journal takes appends of this topic under ``number``.
+    """Entry: from now on the journal accepts appends of this topic under ``number``.
 
-    Where the journal knows the topic by the same ``first``, it goes on from its own next offsets, producers and transactions;
-    else from these, which are the topic's at the version that attached it.
+    If the journal knows the topic with the same ``first``, the journal's own next offsets, producers and transactions stay.
+    Otherwise the entry's apply, which are the topic's at the version that attached it.
     """
 
     topic_id: str
@@ -41,20 +41,20 @@ class Attach(msgspec.Struct, frozen=True, array_like=True, tag="attach", tag_fie
     """``producer.id.expiration.ms``, ``drain.ms``, ``flush.bytes``."""
     next_offsets: list[_Count]
     producers: msgspec.Raw
-    """``Producers.encoded``."""
+    """Result of ``Producers.encoded``."""
     transactions: msgspec.Raw
-    """``AppliedTransactions.encoded``."""
+    """Result of ``AppliedTransactions.encoded``."""
 
 
 class Close(msgspec.Struct, frozen=True, array_like=True, tag="close", tag_field="kind"):
-    """The journal takes no appends of this topic under ``number`` or a smaller one, also where it never took any."""
+    """Entry: the journal accepts no appends of this topic under ``number`` or a smaller one, even if it never had the topic."""
 
     topic_id: str
     number: _Number
 
 
 class Drained(msgspec.Struct, frozen=True, array_like=True, tag="drained", tag_field="kind"):
-    """The topic's own table has its records below these offsets, by partition; what is not there came after ``up_to_ms``."""
+    """Entry: the topic's own table has its records below these offsets, by partition; later records came after ``up_to_ms``."""
 
     topic_id: str
     offsets: list[tuple[_Count, _Count]]
@@ -62,14 +62,14 @@ class Drained(msgspec.Struct, frozen=True, array_like=True, tag="drained", tag_f
 
 
 class Release(msgspec.Struct, frozen=True, array_like=True, tag="release", tag_field="kind"):
-    """The topic is not at this journal any more: closed under ``number``, and wholly in its own table or deleted."""
+    """Entry: the topic has left this journal. It is closed under ``number``, and all its records are drained or deleted."""
 
     topic_id: str
     number: _Number
 
 
 class EmptyRequest(msgspec.Struct, frozen=True, array_like=True, tag="empty", tag_field="kind"):
-    """An idempotent request without records."""
+    """Entry: an idempotent request without records."""
 
     topic_id: str
     producer_id: str
@@ -84,7 +84,7 @@ _DECODER: Final = msgspec.json.Decoder(list[Entry])
 
 
 def attach(state: TopicState) -> Attach:
-    """The entry for an attached topic, from its own log's state at a version with that attachment."""
+    """Return the entry that attaches a topic, from the state of its own log with that attachment."""
     assert state.topic_id is not None
     assert state.attachment is not None
     config = state.config
@@ -106,17 +106,17 @@ def attach(state: TopicState) -> Attach:
 
 
 def attach_bytes(state: TopicState) -> int:
-    """At least the length of ``attach`` in a commit, without making it."""
+    """Return a lower bound of the size of the entry of ``attach`` in a commit, without making the entry."""
     return 500 + 20 * state.partition_count + state.producers.memory_bytes + state.transactions.memory_bytes
 
 
 def encode_entries(entries: Sequence[Entry]) -> str:
-    """The tag of a commit with these."""
+    """Return the tag of a commit with these entries."""
     return packed(_ENCODER.encode(entries), plain_bytes_max=JOURNAL_TAG_PLAIN_BYTES_MAX)
 
 
 def entries_of(commit: Commit) -> list[Entry]:
-    """The entries of a commit of a journal. Raises ``CorruptData``."""
+    """Return the entries of a journal's commit. Raises ``CorruptData``."""
     tag = commit.tags.get(TAG_ENTRIES)
     try:
         entries = [] if tag is None else _DECODER.decode(unpacked(tag, bytes_max=JOURNAL_TAG_BYTES_MAX))

@@ -1,11 +1,11 @@
 """Records of many topics <-> one Parquet object of a journal.
 
-Columns: ``topic`` and ``topic_id``, then a topic's own; ``offset`` is null, since the commit gives the offsets. Records are in
-order of (topic id, partition, arrival). Row groups hold about ``ROW_GROUP_BYTES_MAX`` of records, of any topics.
+Columns: ``topic`` and ``topic_id``, then those of a topic's table; ``offset`` is null, since the commit gives the offsets.
+Records are sorted by (topic id, partition, arrival). A row group has about ``ROW_GROUP_BYTES_MAX`` of records, of any topics.
 
-The footer's key ``tidelog.journal`` is JSON ``[row groups, runs]``. Of each row group it has the first byte, the length, the
-CRC-32 and the number of records; of each run topic id, partition and number of records, in the order of the records. So one
-run can be found and verified without the commit. The CRC-32 of the footer is in the commit.
+The footer's key ``tidelog.journal`` is JSON ``[row groups, runs]``. A row group is its first byte, length, CRC-32 and number of
+records. A run is topic id, partition and number of records, in the order of the records. So one run can be found and verified
+without the commit. The CRC-32 of the footer is in the commit.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ _DECODER: Final = msgspec.json.Decoder(tuple[list[tuple[int, int, int, int]], li
 
 
 class JournalRun(NamedTuple):
-    """The records of one partition in an object: rows ``[first_row, first_row + record_count)``."""
+    """The records of one topic's partition in an object: rows ``[first_row, first_row + record_count)``."""
 
     topic_id: str
     partition: int
     first_row: int
     record_count: int
     size_bytes: int
-    """Its share of the stored bytes."""
+    """Share of the object's stored bytes."""
     min_timestamp_ms: int
     max_timestamp_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedObject:
-    """An object to be written. ``records`` has ``BATCH_SCHEMA``, in the object's order; ``partitions`` is as long."""
+    """An object to be written. ``records`` has ``BATCH_SCHEMA``, in the object's order; ``partitions`` has the same length."""
 
     data: bytes
     runs: tuple[JournalRun, ...]
@@ -71,12 +71,12 @@ class EncodedObject:
     partitions: npt.NDArray[np.int32]
 
     def ref(self, path: str) -> SegmentRef:
-        """The reference for this object stored at ``path``, relative to the journal's table."""
+        """Return the reference to this object stored at ``path``, relative to the journal's table."""
         return SegmentRef(path, len(self.data), self.footer_start, self.footer_crc32)
 
 
 class TopicRecords(NamedTuple):
-    """Records of one topic: ``BATCH_SCHEMA`` without null timestamps, and each one's partition."""
+    """Records of one topic: ``BATCH_SCHEMA`` without null timestamps, and the partition of each record."""
 
     topic: str
     topic_id: str
@@ -85,7 +85,7 @@ class TopicRecords(NamedTuple):
 
 
 def encode_object(parts: Sequence[TopicRecords], *, row_group_bytes_max: int = ROW_GROUP_BYTES_MAX) -> EncodedObject:
-    """Encode records in order of arrival, of any topics; at least one record. The same records give the same bytes."""
+    """Encode records of any topics, in order of arrival; at least one record. The same records give the same bytes."""
     names = {topic_id: name for name, topic_id, _, _ in parts}
     topic_ids = sorted(names)
     ranks = {topic_id: rank for rank, topic_id in enumerate(topic_ids)}
@@ -94,7 +94,7 @@ def encode_object(parts: Sequence[TopicRecords], *, row_group_bytes_max: int = R
     topics = np.repeat(
         np.array([ranks[part.topic_id] for part in parts], np.int32), [len(part.partitions) for part in parts]
     )
-    order = np.lexsort((partitions, topics))  # stable: arrival decides
+    order = np.lexsort((partitions, topics))  # stable: keeps the order of arrival
     if (np.diff(order) != 1).any():
         records, partitions, topics = records.take(pa.array(order)), partitions[order], topics[order]
     starts = np.append(0, np.flatnonzero((np.diff(topics) != 0) | (np.diff(partitions) != 0)) + 1)
@@ -133,7 +133,7 @@ def encode_object(parts: Sequence[TopicRecords], *, row_group_bytes_max: int = R
 
 
 def _group_starts(records: pa.Table, row_group_bytes_max: int) -> list[int]:
-    """The first row of each row group."""
+    """Return the first row of each row group."""
     if records.nbytes <= row_group_bytes_max:
         return [0]
     groups = np.cumsum(record_bytes(records) + FIXED_RECORD_BYTES) // row_group_bytes_max
@@ -141,7 +141,7 @@ def _group_starts(records: pa.Table, row_group_bytes_max: int) -> list[int]:
 
 
 def _write(table: pa.Table, group_starts: list[int], index: Sequence[tuple[str, int, int]]) -> tuple[bytes, int]:
-    """The object, and where its footer starts."""
+    """Return the object, and the position of its footer."""
     buffer = pa.allocate_buffer(2 * table.nbytes + 64 * 1024 + 8 * 1024 * len(group_starts) + 200 * len(index))
     sink = pa.FixedSizeBufferWriter(buffer)
     view = memoryview(buffer)
@@ -158,7 +158,7 @@ def _write(table: pa.Table, group_starts: list[int], index: Sequence[tuple[str, 
 
 
 class RowGroup(NamedTuple):
-    """Bytes ``[start, start + size_bytes)`` of the object: rows ``[first_row, first_row + record_count)``."""
+    """Bytes ``[start, start + size_bytes)`` of the object, with rows ``[first_row, first_row + record_count)``."""
 
     start: int
     size_bytes: int
@@ -169,7 +169,7 @@ class RowGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectIndex:
-    """A journal object's table of contents."""
+    """The decoded footer of a journal's object."""
 
     ref: SegmentRef
     groups: tuple[RowGroup, ...]
@@ -180,11 +180,11 @@ class ObjectIndex:
 
     @property
     def memory_bytes(self) -> int:
-        """About how much memory it takes."""
+        """Estimated memory in bytes."""
         return 1024 + 4 * int(self.metadata.serialized_size) + 250 * len(self.runs)
 
     def groups_of(self, first_row: int, record_count: int) -> range:
-        """The row groups with these rows."""
+        """Return the row groups that have these rows."""
         touched = [
             number
             for number, group in enumerate(self.groups)
@@ -194,7 +194,7 @@ class ObjectIndex:
 
 
 def decode_index(footer: bytes | memoryview, ref: SegmentRef) -> ObjectIndex:
-    """The table of contents from bytes ``[ref.footer_start, ref.size_bytes)`` of the object. Raises ``CorruptData``."""
+    """Decode a footer from bytes ``[ref.footer_start, ref.size_bytes)`` of the object. Raises ``CorruptData``."""
     if len(footer) != ref.size_bytes - ref.footer_start or zlib.crc32(footer) != ref.footer_crc32:
         corrupt(ref, "its footer does not match the checksum in the log")
     if footer[-4:] != MAGIC or int.from_bytes(footer[-TRAILER_BYTES:-4], "little") + TRAILER_BYTES != len(footer):
@@ -226,7 +226,7 @@ def decode_index(footer: bytes | memoryview, ref: SegmentRef) -> ObjectIndex:
 
 
 def decode_group(index: ObjectIndex, number: int, data: bytes | memoryview) -> pa.Table:
-    """The records of one row group from its bytes: ``JOURNAL_SCHEMA``. Raises ``CorruptData``."""
+    """Decode the records of one row group: ``JOURNAL_SCHEMA``. Raises ``CorruptData``."""
     ref, group = index.ref, index.groups[number]
     if len(data) != group.size_bytes or zlib.crc32(data) != group.crc32:
         corrupt(ref, f"bytes [{group.start}, {group.start + group.size_bytes}) of it do not match their checksum")
@@ -243,7 +243,7 @@ def decode_group(index: ObjectIndex, number: int, data: bytes | memoryview) -> p
 
 
 def placed_records(records: pa.Table, partition: int, base_offset: int) -> pa.Table:
-    """Records of one partition in their place: ``RECORD_SCHEMA``. ``records`` has the columns of ``BATCH_SCHEMA``."""
+    """Return records of one partition with their offsets: ``RECORD_SCHEMA``. ``records`` has the columns of ``BATCH_SCHEMA``."""
     count = records.num_rows
     columns = [
         pa.repeat(pa.scalar(partition, pa.int32()), count),

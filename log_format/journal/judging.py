@@ -1,7 +1,7 @@
-"""Judges batches of many topics at one state of a journal, one after the other, and says which places they get.
+"""Judging batches of many topics at one state of a journal, one after another, and assigning their offsets.
 
-Each batch comes with its topic's number, as the topic's own log has it. The journal takes the batch where it has the topic open
-under the same number. A topic that the journal does not have yet is attached by the same commit.
+Each batch comes with its topic's number, by the topic's own log. The journal accepts the batch if it has the topic open under the
+same number. A topic that the journal does not have yet is attached by the same commit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from log_format.topic.appended import Appended, Duplicate
 from log_format.topic.producers import Counts, ProducerStamp, SequenceCheck, same_request
 
 Verdict = Duplicate | TidelogError | int | None
-"""Of one batch. None: append it. A number: it repeats the request of that batch of this commit."""
+"""Verdict on one batch. None: append the batch. A number: the batch repeats the request of the batch with that number in this
+commit."""
 
 
 class OfTopic:
@@ -31,21 +32,25 @@ class OfTopic:
     def __init__(self, topic: JournalTopic) -> None:
         self.topic = topic
         self.check: SequenceCheck | None = None
-        """Made for the first stamped batch."""
+        """Check of stamps, made for the first stamped batch."""
         self.counts: dict[int, int] = {}
-        """Records before the batch at hand, by partition."""
+        """Partition -> records of the batches so far."""
         self.taken: dict[tuple[ProducerStamp, Counts], int] = {}
         self.applied: dict[str, int] = {}
 
     def base(self, partition: int) -> int:
-        """The offset of the next record."""
+        """Return the offset that the partition's next record gets."""
         return int(self.topic.next_offsets[partition]) + self.counts.get(partition, 0)
 
 
 class Judging:
-    """One commit on top of ``state``. ``notes``: entries before all batches, where they still say something new.
+    """The judging of one commit on top of ``state``.
 
-    ``assume_order``: batches that are only ahead of others are taken.
+    Args:
+        state: the journal.
+        now_ms: present time, in ms since the epoch.
+        notes: entries to commit before all batches, as far as they still say something new.
+        assume_order: accept batches that are ahead, assuming that the missing ones get committed.
     """
 
     def __init__(
@@ -57,10 +62,11 @@ class Judging:
         self._topics: dict[str, OfTopic] = {}
         self._runs_left = limits.JOURNAL_RUNS_MAX
         self.entries: list[Entry] = news(notes, self._edit, now_ms)
-        """Those that go before the batches."""
+        """Entries to commit before the batches."""
 
     def topic(self, topic_id: str, number: int, attaching: Callable[[], Attach] | None) -> OfTopic | None:
-        """The topic, open under ``number``; by ``attaching`` where that is needed. None where it is not, and can't be."""
+        """Return the topic if it is open under ``number``, attaching it by ``attaching`` if needed; None if that is
+        impossible."""
         of_topic = self._topics.get(topic_id)
         if of_topic is None:
             topic = self._edit.by_id.get(topic_id)
@@ -74,7 +80,8 @@ class Judging:
         return of_topic if _is_open_for(of_topic.topic, number) else None
 
     def verdict(self, asked: Asked, of_topic: OfTopic, refused: TidelogError | None = None) -> Verdict:
-        """On one batch, given those that were taken. ``refused``: why the topic's settings refuse it."""
+        """Return the verdict on one batch, given those that were taken. ``refused``: the error if the topic's
+        settings refuse it."""
         verdict: Verdict = None
         if asked.stamp is not None:
             same = of_topic.taken.get(same_request(asked.stamp, asked.counts))
@@ -92,7 +99,7 @@ class Judging:
         return verdict
 
     def take(self, number: int, asked: Asked, of_topic: OfTopic) -> tuple[Appended, ...]:
-        """The batch, the ``number``-th, is appended: its places."""
+        """Append the batch, which has this number in the commit; return its offset ranges."""
         counts = of_topic.counts
         begun = len(counts)
         places = []
@@ -109,8 +116,11 @@ class Judging:
         return tuple(places)
 
     def take_plain(self, runs: Sequence[Run], of_topic: OfTopic) -> bool:
-        """As ``verdict`` and ``take`` of batches with these runs together, of which nothing but the number of runs is judged: no
-        stamp, no expected offset, no transaction. False: they are too many, and the commit is without them."""
+        """Append batches with these runs, which have no stamp, expected offset or transaction, so that only their number of runs
+        is judged.
+
+        Return False if the runs are too many; the commit must then leave them out.
+        """
         counts = of_topic.counts
         begun = len(counts)
         for run in runs:
@@ -128,12 +138,13 @@ class Judging:
 
 
 def _is_closed(edit: TopicsEdit, topic_id: str, number: int) -> bool:
-    """Whether the number can't be attached any more."""
+    """Return whether the topic can't be attached under the number any more."""
     return number <= edit.closed_number(topic_id)
 
 
 def _is_open_for(topic: JournalTopic, number: int) -> bool:
-    """Whether the settings that the batches were judged by are those of the open number."""
+    """Return whether the open number is ``number``, so that the settings by which the batches were judged are the
+    present ones."""
     return topic.number == number
 
 

@@ -1,8 +1,9 @@
-"""Looks at topics and their journals, for programs without a gateway: each topic with what only its journal has.
+"""Reading topics and their journals for programs without a gateway: each topic with the records that only its journal has.
 
-1. A journal is looked at once for all its topics, and before them. What moves into a topic's table meanwhile is then in both.
-2. A topic whose number its journal has not closed is as it was at its last look, but for drains and maintenance. So it is looked
-   at again only after ``HEAD_TRUSTED_MS``, or when the journal has forgotten records that it lacks.
+1. A journal is refreshed once for all its topics, and before them. So records that are drained meanwhile are seen in both.
+2. If a journal has not closed a topic's number, nothing but drains and maintenance has changed the topic since its last refresh.
+   So the topic is refreshed again only after ``HEAD_TRUSTED_MS``, or if the journal has forgotten records that the topic's state
+   lacks.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from log_format.journal.view import AheadOfTable, may_have_left, view_of
 from log_format.topic.state import TopicState
 
 JournalOf = Callable[[int], TableLog[JournalState]]
-"""The log of a journal, by its number: the same object each time."""
+"""Function that returns the log of a journal by number: the same object each time."""
 Each = Callable[[Callable[[TableLog[TopicState]], TopicState], Iterable[TableLog[TopicState]]], Iterator[TopicState]]
-"""``map``, perhaps with several calls at once."""
+"""Function like ``map`` that may make several calls in parallel."""
 
 _ROUNDS_MAX: Final = 5
-"""Looks at a topic and at its journal until both agree. The second one suffices unless the topic moves at every look."""
+"""Most refreshes of a topic and its journal until both agree. Two suffice unless the topic moves each time."""
 
 
 def look_at(logs: Sequence[TableLog[TopicState]], journal_of: JournalOf, each: Each = map) -> list[TopicState]:
-    """The topics, in order, with every record that was acknowledged before this call.
+    """Return the topics, in order, with every record that was acknowledged before this call.
 
-    Raises ``StoreUnavailable``, ``CorruptData``; ``BackOff`` where a topic moves all the time.
+    Raises ``StoreUnavailable``, ``CorruptData``; ``BackOff`` if a topic moves all the time.
     """
     journals: dict[int, JournalState] = {}
     found: dict[int, TopicState] = {}
@@ -50,7 +51,7 @@ def look_at(logs: Sequence[TableLog[TopicState]], journal_of: JournalOf, each: E
 
 
 def look_at_one(log: TableLog[TopicState], journal_of: JournalOf) -> TopicState:
-    """``look_at`` of one topic."""
+    """Return one topic, like ``look_at``."""
     (state,) = look_at([log], journal_of)
     return state
 
@@ -58,7 +59,7 @@ def look_at_one(log: TableLog[TopicState], journal_of: JournalOf) -> TopicState:
 def _look_at_journals(
     logs: Iterable[TableLog[TopicState]], journal_of: JournalOf, journals: dict[int, JournalState]
 ) -> frozenset[int]:
-    """Look at the topics' journals that were not looked at yet; which ones."""
+    """Refresh those of the topics' journals that are not in ``journals`` yet; return their numbers."""
     wanted = {log.state.attachment.journal for log in logs if log.state.attachment is not None}
     late = frozenset(wanted - journals.keys())
     for number in late:
@@ -67,7 +68,7 @@ def _look_at_journals(
 
 
 def _is_current(log: TableLog[TopicState], journals: dict[int, JournalState]) -> bool:
-    """Whether the topic's log needs no look: the journal would have closed its number before anything changed."""
+    """Return whether the topic's log needs no refresh: before any change to it the journal would have closed its number."""
     state, observed_ms = log.state, log.observed_ms
     here = state.attachment
     if here is None or state.topic_id is None or observed_ms is None:
@@ -82,7 +83,7 @@ def _views(
     journals: dict[int, JournalState],
     late: frozenset[int],
 ) -> dict[int, TopicState]:
-    """The topics with their journals' records, where both agree. ``late``: journals looked at after the topics."""
+    """Return the topics with their journals' records, if both agree. ``late``: journals refreshed after the topics."""
     found = {}
     for index in indices:
         own = logs[index].state

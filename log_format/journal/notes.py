@@ -1,4 +1,4 @@
-"""A commit of a journal without records: topics closed, drained and released."""
+"""A commit of a journal without records, which closes, drains and releases topics."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ ResultT = TypeVar("ResultT")
 
 
 class JournalNotes:
-    """Make these entries, those that still say something new. Idempotent."""
+    """A change that commits those of these entries that still say something new. Idempotent."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._entries = tuple(entries)
 
     def propose(self, state: JournalState, now_ms: int) -> Proposal[None]:
-        """The entries as the commit's tag, and removes of objects that no topic needs. Without entries: the removes alone."""
+        """Propose the entries as the commit's tag, and removes of objects that no topic needs. Without entries only
+        the removes."""
         entries = news(self._entries, TopicsEdit(state.topics), now_ms)
         if not entries and (self._entries or not state.runs.unneeded(1)):
             return Proposal(operation="WRITE", actions=(), result=None)
@@ -43,7 +44,15 @@ class JournalNotes:
         objects: Sequence[Add | Remove] = (),
         placed: Sequence[PlacedObject] | None = None,
     ) -> Proposal[ResultT]:
-        """The commit with these entries, and with objects. ``placed``: what the adds say, where it is known."""
+        """Return the proposal of a commit with these entries and with objects.
+
+        Args:
+            state: the journal.
+            now_ms: present time, in ms since the epoch.
+            result: result of the proposal.
+            objects: actions that add or remove objects.
+            placed: content of the adds, if it is known.
+        """
         first: list[Action] = []
         if state.version == NO_LOG:
             first = [PROTOCOL, _metadata(state.journal, now_ms)]
@@ -54,7 +63,8 @@ class JournalNotes:
 
 
 def news(entries: Sequence[Entry], edit: TopicsEdit, now_ms: int) -> list[Entry]:
-    """Those that say something new, one after the other; ``edit`` has them then. None contradicts what is known."""
+    """Return the entries that say something new, applying each of them to ``edit``. Entries that contradict the state are left
+    out."""
     found = []
     for entry in entries:
         if _is_news(entry, edit):
@@ -90,12 +100,12 @@ def _metadata(journal: int, now_ms: int) -> MetaData:
 
 
 def _removes(state: JournalState, now_ms: int) -> list[Remove]:
-    """Objects whose records are all in the topics' own tables. ``dataChange`` is false: the rows are elsewhere, not gone."""
+    """Return removes of objects that are entirely drained. ``dataChange`` is false: the rows are in other tables, not gone."""
     return [remove(path, size_bytes, now_ms) for path, size_bytes in state.runs.unneeded(limits.JOURNAL_REMOVES_MAX)]
 
 
 def remove(path: str, size_bytes: int, now_ms: int) -> Remove:
-    """The ``remove`` of an object."""
+    """Return the ``remove`` of an object."""
     return Remove(
         path=path,
         deletion_timestamp=now_ms,

@@ -1,7 +1,8 @@
-"""What one gateway tells another of an object that it has put into a journal's table: all that a commit needs but the records.
+"""The offer of an object in a journal's table by one gateway to another: everything that a commit needs, except the records.
 
-JSON arrays. The gateway that offers the object has judged its batches by their topics' settings. The one that commits judges all
-that depends on the journal. Topics are in the order of the object's records; so are a topic's runs, and its batches by arrival.
+Offers are JSON arrays. The gateway that offers the object has judged its batches by their topics' settings. The gateway that
+commits it judges everything that depends on the journal. Topics are in the order of the object's records; so are a topic's runs.
+Batches are in order of arrival.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.producers import ProducerStamp, StampedBatch
 
 OFFER_BYTES_MAX: Final = 2 * 1024 * 1024
-"""An object of so many runs that its offer is longer is committed by the gateway that has put it."""
+"""Size above which an offer is not sent: the gateway that has put an object with so many runs commits it itself."""
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _Positive = Annotated[int, msgspec.Meta(ge=1, le=2**62)]
@@ -24,7 +25,7 @@ _Version = Annotated[int, msgspec.Meta(ge=-1, le=2**53)]
 
 
 class OfferedBatch(msgspec.Struct, frozen=True, array_like=True):
-    """One request's records, as ``topic.append.Batch`` names its parts."""
+    """The parts of one request's batch, with the names of ``topic.append.Batch``."""
 
     counts: tuple[tuple[_Count, _Positive], ...]
     stamp: ProducerStamp | None
@@ -33,7 +34,7 @@ class OfferedBatch(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def is_stamped_well(self) -> bool:
-        """Whether a producer can have sent it."""
+        """Whether a producer can have sent the batch."""
         try:
             if self.stamp is not None:
                 StampedBatch(
@@ -45,23 +46,23 @@ class OfferedBatch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class OfferedTopic(msgspec.Struct, frozen=True, array_like=True):
-    """The records of one topic. ``attach``: where the sender knows of no attachment under ``number``."""
+    """The records of one topic. ``attach``: set if the sender knows of no attachment under ``number``."""
 
     topic_id: str
     number: _Positive
     attach: Attach | None
     runs: tuple[tuple[_Count, _Positive, _Count, _Count, _Count], ...]
-    """Partition, records, stored bytes, oldest and newest timestamp."""
+    """Partition, number of records, stored bytes, oldest and newest timestamp of each run."""
     batches: tuple[OfferedBatch, ...]
 
     def attaching(self) -> Attach:
-        """See ``Judging.topic``."""
+        """Return the entry that attaches the topic, for ``Judging.topic``."""
         assert self.attach is not None
         return self.attach
 
     @property
     def is_plain(self) -> bool:
-        """Whether of its batches nothing but the number of records is judged."""
+        """Whether nothing but the number of records in the batches must be judged."""
         for batch in self.batches:
             if batch.stamp is not None or batch.expected_offset is not None or batch.transaction is not None:
                 return False
@@ -69,7 +70,7 @@ class OfferedTopic(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the batches fill the runs."""
+        """Whether the batches' records are exactly those of the runs."""
         counts: dict[int, int] = {}
         for batch in self.batches:
             if batch.stamp is not None and not batch.is_stamped_well:
@@ -92,25 +93,25 @@ class Offer(msgspec.Struct, frozen=True, array_like=True):
     footer_crc32: _Count
     record_count: _Positive
     offered_at: _Version
-    """A version of the journal that the sender knew before it named the object."""
+    """Version of the journal that the sender knew before it named the object."""
     staged_at_ms: _Count
-    """By the sender's clock, before the object was put."""
+    """Time by the sender's clock, before the object was put."""
     topics: tuple[OfferedTopic, ...]
 
     @property
     def run_count(self) -> int:
-        """Runs of the object."""
+        """Number of runs in the object."""
         return sum(len(one.runs) for one in self.topics)
 
     @property
     def attach_bytes(self) -> int:
-        """What the topics that it attaches bring."""
+        """Size of the producers and transactions of the topics that the offer attaches."""
         attached = [one.attach for one in self.topics if one.attach is not None]
         return sum(len(bytes(one.producers)) + len(bytes(one.transactions)) for one in attached)
 
 
 class Taken(msgspec.Struct, frozen=True, array_like=True):
-    """A commit took the object up whole: the base offset of each of its runs, in their order."""
+    """The answer that a commit has the whole object: the base offset of each of its runs, in their order."""
 
     version: _Count
     bases: tuple[_Count, ...]
@@ -122,12 +123,12 @@ _TAKEN: Final = msgspec.json.Decoder(Taken)
 
 
 def encode_offer(journal: int, offer: Offer) -> bytes:
-    """The offer to a journal."""
+    """Encode an offer to a journal."""
     return _ENCODER.encode((journal, offer))
 
 
 def decode_offer(data: bytes) -> tuple[int, Offer]:
-    """The journal, and what it is offered. Raises ``ValueError``."""
+    """Return the number of the journal, and the offer to it. Raises ``ValueError``."""
     journal, offer = _OFFER.decode(data)
     if not all(one.is_whole for one in offer.topics):
         raise ValueError("the batches are not those of the runs")
@@ -135,10 +136,10 @@ def decode_offer(data: bytes) -> tuple[int, Offer]:
 
 
 def encode_taken(taken: Taken) -> bytes:
-    """The answer."""
+    """Encode the answer to an offer."""
     return _ENCODER.encode(taken)
 
 
 def decode_taken(data: bytes) -> Taken:
-    """The answer. Raises ``ValueError``."""
+    """Decode the answer to an offer. Raises ``ValueError``."""
     return _TAKEN.decode(data)

@@ -1,9 +1,9 @@
-"""What a journal's commit says of one object: whose records it has, and which offsets they get.
+"""What a journal's commit says about one object: whose records the object has, and which offsets they get.
 
 The tag ``tidelog.runs`` of its ``add`` is a JSON array with one entry for each topic, in the order of the object's records:
 ``[topic id, runs, stamped requests, applied transactions]``. A run is as in a segment (docs/format.md, section 5.1); its stored
 bytes are its share of the object. Stamped requests are as in ``tidelog.producers``. An applied transaction is ``[transaction id,
-decided version, floor, places]``. A long array is compressed with zlib, as base64.
+decided version, floor, offset ranges]``. A long array is compressed with zlib and encoded as base64.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FOOTER_DECODER: Final = msgspec.json.Decoder(tuple[_Count, _Count])
 
 
 class TopicRuns(NamedTuple):
-    """The records of one topic in an object, in order of partition; the idempotent requests and transactions among them."""
+    """The records of one topic in an object, sorted by partition, with their idempotent requests and transactions."""
 
     topic_id: str
     runs: Sequence[Run]
@@ -53,7 +53,7 @@ class PlacedObject(NamedTuple):
     topics: Sequence[TopicRuns]
 
     def add(self, record_count: int, modification_time_ms: int) -> Add:
-        """The ``add`` that says this."""
+        """Return the ``add`` of this object."""
         return Add(
             path=self.ref.path,
             size=self.ref.size_bytes,
@@ -65,7 +65,7 @@ class PlacedObject(NamedTuple):
 
 
 def placed_tags(ref: SegmentRef, topics: Sequence[TopicRuns]) -> dict[str, str | None]:
-    """The tags of the object's ``add``."""
+    """Return the tags of the object's ``add``."""
     rows = [
         (
             of_topic.topic_id,
@@ -91,7 +91,7 @@ def placed_tags(ref: SegmentRef, topics: Sequence[TopicRuns]) -> dict[str, str |
 
 
 def placed_object(add: Add) -> PlacedObject:
-    """The object that an ``add`` names. Raises ``CorruptData``."""
+    """Return the object that an ``add`` names. Raises ``CorruptData``."""
     path, tags = plain_path(add.path), add.tags or {}
     try:
         rows = _DECODER.decode(unpacked(tags.get(TAG_RUNS) or "", bytes_max=JOURNAL_TAG_BYTES_MAX))
@@ -113,7 +113,7 @@ def placed_object(add: Add) -> PlacedObject:
 
 
 def _check(of_topic: TopicRuns) -> None:
-    """Raise ``ValueError`` for what no flush gives."""
+    """Raise ``ValueError`` for content that no flush writes."""
     for run in of_topic.runs:
         if run.record_count != run.end_offset - run.base_offset:
             raise ValueError(f"{run} is no run of a flush")

@@ -1,10 +1,10 @@
-"""Runs of a journal's objects -> records.
+"""Reading runs of a journal's objects as records.
 
-A small object is read whole, in one get. Of a large one the footer is one get, and each row group needed is one. A row group has
-records of many topics, so decoded row groups are kept for a while: a reader of many topics asks the store once for each.
+A small object is read as a whole, in one GET. For a large one the footer is one GET, and so is each row group needed. A row group
+has records of many topics, so decoded row groups are cached: a reader of many topics asks the store once for each.
 
-Everything returned was checked by checksums. A missing, truncated or damaged object raises ``CorruptData`` with ``segment``, its
-path in the journal's table. A failing store raises its ``StoreUnavailable``. Thread-safe; no lock is held during a request.
+Everything returned was verified by checksums. A missing, truncated or damaged object raises ``CorruptData`` with ``segment``, its
+path in the journal's table. A failing store raises ``StoreUnavailable``. Thread-safe; no lock is held during a request.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from log_format.store import ObjectStore
 
 
 class JournalRunPlace(NamedTuple):
-    """The records of one partition in an object, and the offset of the first."""
+    """The position of a run: its object, topic and partition, and the offset of its first record."""
 
     journal: int
     ref: SegmentRef
@@ -36,7 +36,7 @@ class JournalRunPlace(NamedTuple):
 
 
 class JournalReader:
-    """``cache_bytes`` bounds the memory of decoded row groups and tables of contents."""
+    """A reader of journals' objects. ``cache_bytes`` limits the memory of decoded row groups and footers."""
 
     def __init__(self, store: ObjectStore, *, cache_bytes: int) -> None:
         self._store = store
@@ -46,7 +46,7 @@ class JournalReader:
         self._cached: OrderedDict[tuple[str, int], tuple[ObjectIndex | pa.Table, int]] = OrderedDict()
 
     def read(self, run: JournalRunPlace) -> pa.Table:
-        """All records of the run: ``RECORD_SCHEMA``, by offset. Raises ``CorruptData``, ``StoreUnavailable``."""
+        """Return all records of the run: ``RECORD_SCHEMA``, by offset. Raises ``CorruptData``, ``StoreUnavailable``."""
         key = f"{journal_root(run.journal)}{run.ref.path}"
         try:
             index = self._index(key, run.ref)

@@ -1,9 +1,9 @@
-"""A flush whose object was offered to another gateway, which did not answer: that one may have taken it up, or still may.
+"""A flush whose object was offered to another gateway that did not answer, and may have committed it, or still may.
 
-1. A commit has the object: then the flush is there.
-2. No commit has it: then this change commits it. Either commit goes to the next version of the log, so one of the two
-   meets the other and finds the object there.
-3. A batch of it is refused meanwhile: then the object must not be taken up any more. The commit says so by a ``remove``.
+1. If a commit has the object, the flush is done.
+2. If no commit has it, this change commits it. Both gateways' commits would go to the next version of the log, so one of them
+   finds the other's commit, and the object in it.
+3. If a batch of the object is refused meanwhile, nobody may commit the object any more. The commit says so by a ``remove``.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from log_format.topic.append import AppendResult
 
 
 class Reclaim:
-    """``append``: the flush. ``offer``: its object, as it was offered."""
+    """A change that commits a flush that was offered. ``append``: the flush. ``offer``: its object, as it was offered."""
 
     def __init__(self, append: JournalAppend, offer: Offer) -> None:
         self._append = append
         self._offer = offer
 
     def propose(self, state: JournalState, now_ms: int) -> Proposal[AppendResult | int]:
-        """The flush; or no actions, and the version that has it. Raises ``OutcomeUnknown`` where that is forgotten."""
+        """Propose the flush; or no actions, with the version that has it as result. Raises ``OutcomeUnknown`` if that is
+        forgotten."""
         offer = self._offer
         try:
             version = state.taken.version_of(offer.path, offer.offered_at)
@@ -52,7 +53,7 @@ class Reclaim:
 
 
 def taken_bases(store: ObjectStore, root: str, version: int, path: str) -> tuple[int, ...]:
-    """The base offset of each run of an object that this version of the journal at ``root`` has.
+    """Return the base offset of each run of an object that this version of the journal at ``root`` has.
 
     Raises ``OutcomeUnknown``, ``CorruptData``.
     """

@@ -1,8 +1,9 @@
-"""The state of a journal at one version: its topics, and where the records are that are not in the topics' own tables yet.
+"""The state of a journal at one version: its topics, and where the records are that are not drained yet.
 
 1. A run continues its partition exactly. A commit that breaks this makes the log corrupt.
-2. An object is needed while one of its runs is undrained. Others may be removed by any commit.
-3. ``runs`` is shared with later states, like a topic's manifest: it only says more, or forgets what is drained. So is ``taken``.
+2. An object is needed while one of its runs is undrained. Any commit may remove the others.
+3. ``runs`` is shared with later states, like a topic's manifest: runs are only added to it, or dropped once drained. ``taken`` is
+   shared, too.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from log_format.journal.undrained import Undrained, UndrainedRun
 from log_format.segments.run import Run
 
 _FILE_BYTES: Final = 700
-"""A live object: its reference, and what is kept of it here."""
+"""Memory of a live object in bytes: its reference, and its entry here."""
 
 
 @dataclass(slots=True)
@@ -35,7 +36,7 @@ class _File:
 
 
 class JournalRuns:
-    """Where undrained records are, over all topics; and which objects no topic needs. Thread-safe."""
+    """The undrained runs of all topics, and the objects that no topic needs. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -44,32 +45,32 @@ class JournalRuns:
         self._unneeded: dict[str, int] = {}
         self._undrained_bytes = 0
         self.run_count = 0
-        """Undrained runs, over all topics."""
+        """Number of undrained runs, over all topics."""
 
     def of(self, topic_id: str | None) -> Undrained | None:
-        """Those of one topic; None where all its records are in its own table."""
+        """Return the undrained runs of one topic; None if all its records are in its own table."""
         return None if topic_id is None else self._by_topic.get(topic_id)
 
     @property
     def memory_bytes(self) -> int:
-        """About how much memory this takes."""
+        """Estimated memory in bytes."""
         return _FILE_BYTES * len(self._files) + self._undrained_bytes
 
     def file_count(self) -> int:
-        """Live objects."""
+        """Return the number of live objects."""
         return len(self._files)
 
     def has_file(self, path: str) -> bool:
-        """Whether the object is live."""
+        """Return whether the object is live."""
         return path in self._files
 
     def unneeded(self, count_max: int) -> list[tuple[str, int]]:
-        """Paths and sizes of live objects whose records are all in the topics' tables, oldest first."""
+        """Return paths and sizes of live objects whose records are all in the topics' tables, oldest first."""
         with self._lock:
             return [pair for pair, _ in zip(self._unneeded.items(), range(count_max), strict=False)]
 
     def add(self, placed: PlacedObject, topics: JournalTopics) -> None:
-        """An object came in; of it the runs count that are not below ``drained``. Raises ``CorruptData``."""
+        """Add an object, with those of its topics that have records not below ``drained``. Raises ``CorruptData``."""
         left = 0
         with self._lock:
             for content in placed.topics:
@@ -91,13 +92,13 @@ class JournalRuns:
                 self._unneeded[path] = placed.ref.size_bytes
 
     def remove(self, path: str) -> None:
-        """An object left the table."""
+        """Drop an object that left the table."""
         with self._lock:
             self._files.pop(path, None)
             self._unneeded.pop(path, None)
 
     def forget_drained(self, topic_id: str, topic: JournalTopic | None) -> None:
-        """Forget the runs of the topic that its own table has; all of them where it is None."""
+        """Drop the topic's objects that are entirely in its own table; all of them if ``topic`` is None."""
         with self._lock:
             undrained = self._by_topic.pop(topic_id, None)
             if undrained is None:
@@ -123,7 +124,7 @@ class JournalRuns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalState:
-    """One journal at one version. Immutable but for ``runs`` and ``taken``."""
+    """One journal at one version. Immutable except for ``runs`` and ``taken``."""
 
     journal: int
     version: int = NO_LOG
@@ -133,11 +134,11 @@ class JournalState:
     taken: TakenObjects = field(default_factory=TakenObjects, compare=False)
 
     def topic(self, topic_id: str | None) -> JournalTopic | None:
-        """What the journal knows of a topic."""
+        """Return the journal's state of a topic, None if it has none."""
         return None if topic_id is None else self.topics.by_id.get(topic_id)
 
     def apply(self, commit: Commit, version: int) -> Self:
-        """The state after the next commit. Call it once per commit. Raises ``CorruptData``."""
+        """Return the state after the next commit. Call it once per commit. Raises ``CorruptData``."""
         if version != self.version + 1:
             raise ValueError(f"commit {version} does not follow version {self.version}")
         content = content_of(commit)

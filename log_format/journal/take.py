@@ -1,8 +1,8 @@
-"""Taking up objects that several gateways have put: one commit with an ``add`` for each.
+"""Committing objects that several gateways have put and offered: one commit with an ``add`` for each.
 
-An object is taken up whole or not at all: where one of its batches is refused or is a duplicate, it is not, and its sender puts
-another without it. No object is taken up twice, nor one that lies there for longer than ``SEGMENT_AGE_MAX_MS``: maintenance may
-be about to delete it.
+An object is committed as a whole or not at all. If one of its batches is refused or is a duplicate, the object is not committed,
+and its sender puts another one without the batch. No object is committed twice, nor one that is older than
+``SEGMENT_AGE_MAX_MS``, since maintenance may be about to delete it.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.producers import StampedBatch
 
 TakeResult = Sequence[Taken | TidelogError | None]
-"""For each object. None: it is not taken up, and never will be by this change."""
+"""Result for each object. None: this change does not commit the object, and never will."""
 
 
 class _Standing(NamedTuple):
-    """What one proposal has: the objects that it takes up, by their numbers, and the entries before them."""
+    """The content of one proposal: the objects that it commits, by number, and the entries before them."""
 
     topics: dict[int, list[TopicRuns]]
     entries: Sequence[Entry]
 
 
 class JournalTake:
-    """Take up these objects, those that can be. ``notes``: as ``JournalAppend``'s."""
+    """A change that commits those of these objects that it can. ``notes``: as for ``JournalAppend``."""
 
     def __init__(self, offers: Sequence[Offer], *, notes: Sequence[Entry] = ()) -> None:
         self._offers = tuple(offers)
         self._notes = tuple(notes)
 
     def propose(self, state: JournalState, now_ms: int) -> Proposal[TakeResult]:
-        """One ``add`` for each object, in the order given."""
+        """Propose one ``add`` for each object, in the order given."""
         result: list[Taken | TidelogError | None] = [None] * len(self._offers)
         candidates: dict[str, int] = {}
         for number, offer in enumerate(self._offers):
@@ -64,14 +64,14 @@ class JournalTake:
             offer = self._offers[number]
             ref = SegmentRef(offer.path, offer.size_bytes, offer.footer_start, offer.footer_crc32)
             placed.append(PlacedObject(ref, topics))
-            # Each has a later time than the one before: a checkpoint keeps no other order.
+            # Each object has a later time than the one before, since a checkpoint keeps no other order.
             adds.append(placed[-1].add(offer.record_count, modification_ms + len(adds)))
             bases = tuple(run.base_offset for of_topic in topics for run in of_topic.runs)
             result[number] = Taken(state.version + 1, bases)
         return JournalNotes(standing.entries).proposed(state, now_ms, result, adds, placed)
 
     def _standing(self, left: list[int], state: JournalState, now_ms: int) -> _Standing:
-        """Judge the objects together; without one that does not stand again from the beginning, which is rare."""
+        """Judge the objects together. If one is refused, start again without it, which is rare."""
         while True:
             judging = Judging(state, now_ms, notes=self._notes)
             found: dict[int, list[TopicRuns]] = {}
@@ -86,7 +86,7 @@ class JournalTake:
 
 
 def _why_not(offer: Offer, state: JournalState, now_ms: int) -> TidelogError | bool:
-    """Whether the object must not be taken up; an error where a commit has it: its sender looks there."""
+    """Return whether the object must not be committed; an error if a commit has it already, to which its sender must look."""
     try:
         version = state.taken.version_of(offer.path, offer.offered_at)
     except Forgotten:
@@ -97,7 +97,7 @@ def _why_not(offer: Offer, state: JournalState, now_ms: int) -> TidelogError | b
 
 
 def _placed(number: int, offer: Offer, judging: Judging) -> list[TopicRuns] | None:
-    """Whose records the object has, with their offsets; None where one of its batches is refused."""
+    """Return whose records the object has, with their offsets; None if one of its batches is refused."""
     topics = []
     for one in offer.topics:
         content = _placed_topic(number, one, judging)

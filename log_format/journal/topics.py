@@ -1,11 +1,11 @@
-"""What a journal knows of each topic whose appends it takes or took: the part of its state that a checkpoint keeps.
+"""A journal's knowledge of each topic whose appends it accepts or accepted: the part of its state that a checkpoint keeps.
 
-1. Of a topic's numbers at most one is open. Appends count only under it.
-2. A closed number is never opened again. The journal remembers a topic's closed number until the topic is released and long
-   forgotten; ``floor`` is the largest number ever forgotten, and no number up to it is opened for a topic that is not known.
-3. Next offsets never go back while the topic stays (``first``).
+1. At most one of a topic's numbers is open. Appends count only under the open number.
+2. A closed number is never opened again. The journal remembers a topic's closed number until long after the topic is released.
+   ``floor`` is the largest number ever forgotten; for an unknown topic no number up to it is opened.
+3. Next offsets never go back during a topic's stay (``first``).
 
-Follows from the commits alone; no clock takes part.
+All this follows from the commits; no clock takes part.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from log_format.topic.producers import Producers, ProducerStamp, StampedBatch, d
 from log_format.topic.state import Offsets
 
 _TOPIC_BYTES: Final = 600
-"""Of a topic with its places in dictionaries, without what it remembers: measured, rounded up."""
+"""Memory in bytes of a topic without its producers and transactions: measured, rounded up."""
 
 
 class JournalTopic(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """One topic. Immutable. ``next_offsets`` and ``drained`` have one number for each partition."""
+    """One topic's state in a journal. Immutable. ``next_offsets`` and ``drained`` have one number for each partition."""
 
     topic_id: str
     name: str
@@ -42,29 +42,29 @@ class JournalTopic(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     settings: tuple[int, int, int]
     next_offsets: Offsets
     drained: Offsets
-    """The offsets up to which the topic's own table has the records."""
+    """Offsets below which the topic's own table has the records."""
     producers: Producers
     transactions: AppliedTransactions
     undrained_since_ms: int | None = None
-    """Not after the first commit with records that are not in the topic's table; None without any."""
+    """Time not after the first commit with records that the topic's table lacks; None if it lacks none."""
 
     @property
     def drain_ms(self) -> int:
-        """The topic's ``drain.ms``."""
+        """The topic's setting ``drain.ms``."""
         return self.settings[1]
 
     @property
     def drain_bytes(self) -> int:
-        """The topic's ``flush.bytes``: with as many undrained bytes a drain is due."""
+        """The topic's setting ``flush.bytes``: undrained bytes from which a drain is due."""
         return self.settings[2]
 
     @property
     def memory_bytes(self) -> int:
-        """About how much memory it takes."""
+        """Estimated memory in bytes."""
         return _TOPIC_BYTES + 16 * len(self.next_offsets) + self.producers.memory_bytes + self.transactions.memory_bytes
 
     def weighs_as(self, other: JournalTopic) -> bool:
-        """Whether both take the same memory, as far as that is seen at a glance."""
+        """Return True if a cheap comparison shows that both take the same memory."""
         return (
             self.producers is other.producers
             and self.transactions is other.transactions
@@ -72,7 +72,7 @@ class JournalTopic(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         )
 
     def with_runs(self, content: TopicRuns, commit_ms: int) -> JournalTopic:
-        """After records of the topic came in. Raises ``ValueError`` where they don't continue it."""
+        """Return the topic after an object with its records. Raises ``ValueError`` if the records don't continue the topic."""
         if not self.is_open:
             raise ValueError(f"topic {self.name!r} is closed")
         next_offsets = self.next_offsets.copy()
@@ -88,20 +88,21 @@ class JournalTopic(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return topic.with_stamped(content.stamped, commit_ms) if content.stamped else topic
 
     def with_stamped(self, stamped: Sequence[StampedBatch], commit_ms: int) -> JournalTopic:
-        """After these idempotent requests."""
+        """Return the topic after these idempotent requests."""
         if not stamped:
             return self
         return replace(self, producers=self.producers.with_batches(stamped, commit_ms, self.settings[0]))
 
     def can_be(self, entry: Drained) -> bool:
-        """Whether the entry can follow, and says something new. One from another stay may say more than was here."""
+        """Return whether the entry is consistent and says something new. An entry of another stay may name offsets that this one
+        lacks."""
         return all(
             partition < len(self.drained) and offset <= self.next_offsets[partition]
             for partition, offset in entry.offsets
         ) and any(offset > self.drained[partition] for partition, offset in entry.offsets)
 
     def with_drained(self, entry: Drained) -> JournalTopic:
-        """After the topic's own table has its records below these offsets."""
+        """Return the topic after its own table has its records below these offsets. Raises ``ValueError``."""
         drained = self.drained.copy()
         for partition, offset in entry.offsets:
             if partition >= len(drained) or offset > self.next_offsets[partition]:
@@ -116,26 +117,26 @@ class JournalTopic(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalTopics:
-    """Every topic, by id. Immutable."""
+    """All topics of a journal, by id. Immutable."""
 
     by_id: Mapping[str, JournalTopic]
     closed: Mapping[str, int]
     """Topics that the journal has no more, or never had: id -> the largest closed number. Oldest first."""
     floor: int = 0
     memory_bytes: int = 0
-    """About how much memory they take."""
+    """Estimated memory in bytes."""
 
     def closed_number(self, topic_id: str) -> int:
-        """The largest number that is closed for the topic. A number above it may be open, or not attached yet."""
+        """Return the largest number that is closed for the topic. A number above it may be open, or not attached yet."""
         return _closed_number(self.by_id.get(topic_id), self.closed.get(topic_id, self.floor))
 
     def next_number(self, topic_id: str) -> int:
-        """A number under which the topic can be attached."""
+        """Return a number under which the topic can be attached."""
         topic = self.by_id.get(topic_id)
         return 1 + max(self.floor, self.closed.get(topic_id, 0), 0 if topic is None else topic.number)
 
     def after(self, entries: Sequence[Entry], objects: Sequence[PlacedObject], commit_ms: int) -> JournalTopics:
-        """After a commit with this content. Raises ``ValueError`` where it contradicts what is known."""
+        """Return the topics after a commit with this content. Raises ``ValueError`` if the content contradicts them."""
         edit = TopicsEdit(self)
         edit.take(entries, commit_ms)
         for one in objects:
@@ -147,7 +148,7 @@ class JournalTopics:
         return edit.topics()
 
     def encoded(self) -> bytes:
-        """As JSON, for a checkpoint."""
+        """Return the topics as JSON, for a checkpoint."""
         rows = [_row(topic) for topic in self.by_id.values()]
         return msgspec.json.encode(_Encoded(floor=self.floor, closed=dict(self.closed), topics=rows))
 
@@ -156,7 +157,7 @@ NO_TOPICS: Final = JournalTopics(by_id=MappingProxyType({}), closed=MappingProxy
 
 
 class TopicsEdit:
-    """The topics under change, one entry after another."""
+    """A change to ``JournalTopics`` in progress."""
 
     def __init__(self, before: JournalTopics) -> None:
         self.by_id = dict(before.by_id)
@@ -166,24 +167,24 @@ class TopicsEdit:
         self._memory_bytes = before.memory_bytes
 
     def put(self, topic: JournalTopic) -> None:
-        """The topic as it is now."""
+        """Set the topic's present state."""
         before = self.by_id.get(topic.topic_id)
         if before is None or not before.weighs_as(topic):
             self._memory_bytes += topic.memory_bytes - (0 if before is None else before.memory_bytes)
         self.by_id[topic.topic_id] = topic
 
     def topics(self) -> JournalTopics:
-        """The topics as they are now."""
+        """Return the changed topics."""
         closed = self._before.closed if self._closed is None else MappingProxyType(self._closed)
         by_id = MappingProxyType(self.by_id)
         return JournalTopics(by_id=by_id, closed=closed, floor=self._floor, memory_bytes=self._memory_bytes)
 
     def closed_number(self, topic_id: str) -> int:
-        """See ``JournalTopics``."""
+        """Return the largest closed number, as ``JournalTopics.closed_number`` does."""
         return _closed_number(self.by_id.get(topic_id), self._closed_now().get(topic_id, self._floor))
 
     def take(self, entries: Iterable[Entry], commit_ms: int) -> None:
-        """Apply these. Raises ``ValueError``."""
+        """Apply these entries. Raises ``ValueError``."""
         for entry in entries:
             topic = self.by_id.get(entry.topic_id)
             match entry:
@@ -287,7 +288,7 @@ _DECODER: Final = msgspec.json.Decoder(_Encoded)
 
 
 def decode_topics(data: bytes) -> JournalTopics:
-    """The topics from ``JournalTopics.encoded``. Raises ``ValueError`` for anything else."""
+    """Decode the result of ``JournalTopics.encoded``. Raises ``ValueError`` for anything else."""
     try:
         found = _DECODER.decode(data)
         by_id = {topic.topic_id: topic for topic in map(_topic, found.topics)}
@@ -338,7 +339,7 @@ def _topic(row: _Row) -> JournalTopic:
 
 @lru_cache(maxsize=1_000)
 def _shared(settings: tuple[int, int, int]) -> tuple[int, int, int]:
-    """One object for all topics with these settings."""
+    """Return one object for all topics with these settings."""
     return settings
 
 
@@ -349,7 +350,7 @@ def _closed_number(topic: JournalTopic | None, closed: int) -> int:
 
 
 def _grown(offsets: Offsets, count: int) -> Offsets:
-    """The offsets of ``count`` partitions, new ones at 0; read-only."""
+    """Return the offsets of ``count`` partitions, new ones at 0; read-only."""
     grown = np.concatenate([offsets, np.zeros(max(0, count - len(offsets)), np.int64)])
     grown.flags.writeable = False
     return grown

@@ -1,8 +1,8 @@
-"""One topic's runs that are only in its journal, and which of them holds an offset.
+"""One topic's runs that are only in its journal, and the search for the run with an offset.
 
-Runs come in order of offset, each where the one before it ended. They are numbers in flat columns, some 45 bytes a run: a journal
-may have hundreds of thousands. They are forgotten by making a new object of what is left: a reader that has the old one still
-finds everything in it.
+Runs come in order of offset, each beginning where the previous one ended. They are numbers in flat columns, some 45 bytes per
+run, since a journal may have hundreds of thousands. Dropping runs means making a new object of the others, so that a reader of
+the old object still finds everything in it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from log_format.segments.run import Run, SegmentRef
 from log_format.topic.state import Offsets
 
 TOPIC_BYTES: Final = 600
-"""Of a topic without its runs, and of its state as readers see it (``view``): measured, rounded up."""
+"""Memory in bytes of a topic without its runs, and of its state as readers see it (``view``): measured, rounded up."""
 PARTITION_BYTES: Final = 250
 RUN_BYTES: Final = 48
-"""40 in the columns, and their reserve."""
+"""Memory of a run in bytes: 40 in the columns, and their spare capacity."""
 
 _WIDTH: Final = 4
 _END, _NEWEST, _COUNT_AND_SIZE, _PART = range(_WIDTH)
 _SIZE_BITS: Final = 32
-"""A run's share of an object has at most so many bits (``placed``), the number of its records fewer."""
+"""Bits that hold a run's share of an object (``placed``). The number of its records takes fewer than the rest."""
 
 
 class UndrainedRun(NamedTuple):
@@ -37,24 +37,24 @@ class UndrainedRun(NamedTuple):
     base_offset: int
     end_offset: int
     size_bytes: int
-    """Its share of the stored bytes."""
+    """Share of the object's stored bytes."""
     max_timestamp_ms: int
 
     @property
     def record_count(self) -> int:
-        """Runs have no gaps."""
+        """Number of records, since runs have no gaps."""
         return self.end_offset - self.base_offset
 
 
 class Part(NamedTuple):
-    """What one object has of the topic."""
+    """The topic's runs in one object."""
 
     ref: SegmentRef
     runs: Sequence[UndrainedRun]
 
 
 class _Runs:
-    """The runs of one partition: ``_WIDTH`` numbers each in ``numbers``, and its object in ``refs``."""
+    """The runs of one partition: for each run ``_WIDTH`` numbers in ``numbers``, and its object in ``refs``."""
 
     __slots__ = ("numbers", "partition", "refs")
 
@@ -62,7 +62,7 @@ class _Runs:
         self.partition = partition
         self.numbers = array("q")
         self.refs: list[SegmentRef] = []
-        """Grows last: a run that a reader counts is whole."""
+        """Objects of the runs. This list grows last, so a run that a reader counts is complete."""
 
     def end(self, index: int) -> int:
         return self.numbers[index * _WIDTH + _END]
@@ -78,7 +78,7 @@ _PARTITION: Final = attrgetter("partition")
 
 
 class Undrained:
-    """``drained``: below these offsets runs may be missing. One thread adds at a time; others may read meanwhile."""
+    """A topic's undrained runs. ``drained``: below these offsets runs may be missing. One thread may add while others read."""
 
     __slots__ = ("_part_count", "_partitions", "drained", "record_count", "run_count", "size_bytes")
 
@@ -90,17 +90,17 @@ class Undrained:
         self.run_count = 0
         self._part_count = 0
         self._partitions: tuple[_Runs, ...] = ()
-        """By partition. Most topics here have one, and a dictionary for it would take half of all."""
+        """Runs by partition. Most topics here have one partition, and a dictionary for it would take half of the memory."""
         for part in parts:
             self.add(*part)
 
     @property
     def memory_bytes(self) -> int:
-        """About how much memory it takes."""
+        """Estimated memory in bytes."""
         return TOPIC_BYTES + PARTITION_BYTES * len(self._partitions) + RUN_BYTES * self.run_count
 
     def add(self, ref: SegmentRef, runs: Iterable[Run | UndrainedRun]) -> int:
-        """Records of one object came in, behind those that are here. By how much the memory grew."""
+        """Add runs of one object, which follow the present ones. Return by how many bytes the memory grew."""
         added_bytes = 0
         for run in runs:
             of_partition = self._of(run.partition)
@@ -119,7 +119,7 @@ class Undrained:
         return added_bytes
 
     def parts(self) -> Iterator[Part]:
-        """Everything, by object, oldest first."""
+        """Yield all runs by object, oldest first."""
         partitions = self._partitions
         places = sorted(
             (of_partition.numbers[index * _WIDTH + _PART], place, index)
@@ -132,26 +132,26 @@ class Undrained:
             yield Part(first.refs[at], [of_partition.run(index) for of_partition, index in found])
 
     def find(self, partition: int, offset: int) -> Located | None:
-        """The first run that ends after ``offset``."""
+        """Return the first run that ends after ``offset``."""
         return next(self.runs(partition, offset), None)
 
     def find_timestamp(self, partition: int, offset: int, timestamp_ms: int) -> Located | None:
-        """The first run that ends after ``offset`` and whose largest timestamp is at least ``timestamp_ms``."""
+        """Return the first run that ends after ``offset`` and whose largest timestamp is at least ``timestamp_ms``."""
         late = (run for run, _ in self._from(partition, offset) if run.max_timestamp_ms >= timestamp_ms)
         run = next(late, None)
         return None if run is None else self.find(partition, run.base_offset)
 
     def newest_timestamp_ms(self, partition: int, offset: int) -> int | None:
-        """The largest timestamp of the first run that ends after ``offset``; None without one."""
+        """Return the largest timestamp of the first run that ends after ``offset``; None without one."""
         found = next(self._from(partition, offset), None)
         return None if found is None else found[0].max_timestamp_ms
 
     def runs(self, partition: int, offset: int) -> Iterator[Located]:
-        """The runs that end after ``offset``, in order."""
+        """Return the runs that end after ``offset``, in order."""
         return (Located(ref, run.base_offset, run.end_offset) for run, ref in self._from(partition, offset))
 
     def stored_bytes(self, partition: int, offset: int) -> int:
-        """Of the runs that end after ``offset``."""
+        """Return the stored bytes of the runs that end after ``offset``."""
         return sum(run.size_bytes for run, _ in self._from(partition, offset))
 
     def _of(self, partition: int) -> _Runs | None:

@@ -1,4 +1,4 @@
-"""A topic at a journal as readers see it: its own log's state, and on top of it what only the journal has."""
+"""A topic at a journal as readers see it: the state of its own log, extended by what only the journal has."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from log_format.topic.state import Offsets, TopicState
 
 
 class AheadOfTable(Exception):
-    """The journal has forgotten records that the state does not have: the topic's own log has gone on. Look at it again."""
+    """Signal that the journal has dropped records that the state lacks: the topic's own log has gone on. Refresh that log."""
 
 
 def view_of(state: TopicState, journal: JournalState) -> TopicState:
-    """The topic's state with the journal's records, producers and transactions.
+    """Return the topic's state with the journal's records, producers and transactions.
 
-    ``state`` is its own log's; where that is at no journal, or the journal does not know of this stay, it is the answer. Raises
-    ``AheadOfTable``.
+    ``state`` is the state of the topic's own log. It is returned unchanged if the topic is at no journal, or the journal does not
+    know of its stay. Raises ``AheadOfTable``.
     """
     topic = journal_topic(state, journal)
     if topic is None:
         return state
     undrained = journal.runs.of(topic.topic_id)
     count = min(len(topic.drained), state.partition_count)
-    # The runs may be those of a later state: they can lack what only that one knows to be drained.
+    # The runs may be those of a later state, which has dropped what only that state knows to be drained.
     forgotten = topic.next_offsets if undrained is None else undrained.drained[:count]
     if (np.maximum(topic.drained[:count], forgotten[:count]) > state.next_offsets[:count]).any():
         raise AheadOfTable
@@ -58,16 +58,17 @@ def view_of(state: TopicState, journal: JournalState) -> TopicState:
 
 
 def journal_topic(state: TopicState, journal: JournalState) -> JournalTopic | None:
-    """What the journal knows of the topic's present stay there; None: nothing yet, or the topic is elsewhere."""
+    """Return the journal's state of the topic's present stay; None if the journal has none yet, or the topic is elsewhere."""
     topic = journal.topic(state.topic_id)
     return topic if topic is not None and is_its_stay(state, topic, journal.journal) else None
 
 
 def may_have_left(state: TopicState, journal: JournalState) -> bool:
-    """Whether the topic may have left the journal since it was looked at, as ``state`` has it.
+    """Return whether the topic may have left the journal after ``state``.
 
-    The journal has closed its number and does not know its stay. Either the stay ended, and the records are in what ``state``
-    lacks; or it never began here, and ``state`` has all. A look at the topic's log after this state of the journal tells.
+    This is so if the journal has closed the topic's number and does not know its stay. Either the stay ended, and ``state`` lacks
+    some records; or it never began here, and ``state`` has all. A refresh of the topic's log after this state of the journal
+    tells.
     """
     here, topic_id = state.attachment, state.topic_id
     if here is None or topic_id is None or here.journal != journal.journal:
@@ -76,14 +77,15 @@ def may_have_left(state: TopicState, journal: JournalState) -> bool:
 
 
 def is_its_stay(state: TopicState, topic: JournalTopic, journal: int) -> bool:
-    """Whether the topic is at this journal, and still on the stay that the journal knows: else it left, or was deleted."""
+    """Return whether the topic is on the stay that the journal knows. Otherwise the topic left, or was deleted."""
     here = state.attachment
     is_here = here is not None and here.journal == journal and here.first == topic.first
     return is_here and state.topic_id == topic.topic_id
 
 
 def is_open(state: TopicState, journal: JournalState) -> bool:
-    """Whether the journal has the topic open under the number of ``state``: then nothing else changed in the topic's log."""
+    """Return whether the journal has the topic open under the number of ``state``: then nothing else changed in the
+    topic's log."""
     topic = journal_topic(state, journal)
     return (
         topic is not None and state.attachment is not None and topic.is_open and topic.number == state.attachment.number
@@ -91,9 +93,9 @@ def is_open(state: TopicState, journal: JournalState) -> bool:
 
 
 class OverlaidManifest(Manifest):
-    """A topic's own manifest, and the runs that only the journal has. Nothing is added to it: ask for it anew.
+    """A topic's own manifest, and the runs that only the journal has. It is not updated: make a new one for a newer state.
 
-    Below ``ends``, the table's next offsets, the topic's own table counts alone. It has no columns of its own.
+    Below ``ends``, the table's next offsets, only the topic's own table counts. This class has no columns of its own.
     """
 
     __slots__ = ("_ends", "_journal", "_over", "_own")
@@ -105,62 +107,62 @@ class OverlaidManifest(Manifest):
         self._journal = journal
 
     def find(self, partition: int, offset: int) -> Located | None:
-        """See ``Manifest``."""
+        """Return the run, as ``Manifest.find`` does."""
         own = self._own.find(partition, offset)
         return self._of_journal(self._over.find(partition, self._past(partition, offset))) if own is None else own
 
     def following(self, partition: int, offset: int, *, count_max: int, bytes_max: int) -> list[tuple[Located, int]]:
-        """See ``Manifest``: of the topic's own table."""
+        """Return runs of the topic's own table, as ``Manifest.following`` does."""
         return self._own.following(partition, offset, count_max=count_max, bytes_max=bytes_max)
 
     def find_timestamp(self, partition: int, offset: int, timestamp_ms: int) -> Located | None:
-        """See ``Manifest``."""
+        """Return the run, as ``Manifest.find_timestamp`` does."""
         own = self._own.find_timestamp(partition, offset, timestamp_ms)
         if own is not None:
             return own
         return self._of_journal(self._over.find_timestamp(partition, self._past(partition, offset), timestamp_ms))
 
     def newest_timestamp_ms(self, partition: int, offset: int) -> int | None:
-        """See ``Manifest``."""
+        """Return the timestamp, as ``Manifest.newest_timestamp_ms`` does."""
         own = self._own.newest_timestamp_ms(partition, offset)
         return self._over.newest_timestamp_ms(partition, self._past(partition, offset)) if own is None else own
 
     def size_bytes(self, partition: int) -> int:
-        """See ``Manifest``."""
+        """Return the stored bytes, as ``Manifest.size_bytes`` does."""
         return self._own.size_bytes(partition) + self._over.stored_bytes(partition, self._past(partition, 0))
 
     def retained_from(self, partition: int, *, oldest_ms: int | None, bytes_max: int | None) -> int:
-        """See ``Manifest``: of the topic's own table."""
+        """Return the offset for the topic's own table, as ``Manifest.retained_from`` does."""
         return self._own.retained_from(partition, oldest_ms=oldest_ms, bytes_max=bytes_max)
 
     def has_all(self, paths: Iterable[str]) -> bool:
-        """See ``Manifest``: of the topic's own table."""
+        """Return the answer for the topic's own table, as ``Manifest.has_all`` does."""
         return self._own.has_all(paths)
 
     def paths_within(self, partition: int, start_offset: int, end_offset: int) -> set[str]:
-        """See ``Manifest``: of the topic's own table."""
+        """Return paths of the topic's own table, as ``Manifest.paths_within`` does."""
         return self._own.paths_within(partition, start_offset, end_offset)
 
     def runs(self, partition: int) -> list[Located]:
-        """See ``Manifest``."""
+        """Return all runs, as ``Manifest.runs`` does."""
         over = self._over.runs(partition, self._past(partition, 0))
         return [*self._own.runs(partition), *(replace(run, journal=self._journal) for run in over)]
 
     def segments(self) -> list[SegmentRef]:
-        """See ``Manifest``: of the topic's own table."""
+        """Return segments of the topic's own table, as ``Manifest.segments`` does."""
         return self._own.segments()
 
     def segment_count(self) -> int:
-        """See ``Manifest``: of the topic's own table."""
+        """Return the number for the topic's own table, as ``Manifest.segment_count`` does."""
         return self._own.segment_count()
 
     @property
     def memory_bytes(self) -> int:
-        """See ``Manifest``: of the topic's own table."""
+        """Estimated memory of the topic's own manifest in bytes."""
         return self._own.memory_bytes
 
     def segments_below(self, log_starts: Mapping[int, int], *, count_max: int | None = None) -> Sequence[SegmentRef]:
-        """See ``Manifest``: of the topic's own table."""
+        """Return segments of the topic's own table, as ``Manifest.segments_below`` does."""
         return self._own.segments_below(log_starts, count_max=count_max)
 
     def _past(self, partition: int, offset: int) -> int:

@@ -1,9 +1,12 @@
-"""Appends to topics and drains them wherever they are, for programs other than the gateway: Spark's jobs, maintenance. Blocks.
+"""Appending to topics and draining them, at a journal or not, for programs other than the gateway (Spark's jobs, maintenance).
 
-1. A batch goes by the topic's own commits or by its journal. Where the topic moves meanwhile, it follows.
-2. A change that has closed the topic's number and does not come to its end is overtaken, as by a gateway.
-3. A large batch does not go by a journal: a gateway that drains it would hold all of it in memory. The topic gets its own commits
-   for so long. A program that dies meanwhile leaves it there.
+All calls block.
+
+1. A batch goes to the topic's own log or to its journal. If the topic moves meanwhile, the batch follows.
+2. If another program has closed the topic's number and does not finish its change, this one goes on without waiting for it, like
+   a gateway.
+3. A large batch does not go to a journal, since the gateway that drains it would need all of it in memory. Instead the topic gets
+   its own commits for that time. A program that dies meanwhile leaves it that way.
 """
 
 from __future__ import annotations
@@ -38,11 +41,11 @@ from log_format.topic.state import TopicState
 
 _LOOK_PAUSE_MS: Final = 100
 _ROUNDS_MAX: Final = 200
-"""Looks at a topic that moves, or is being changed."""
+"""Most refreshes of a topic that moves, or is being changed."""
 
 
 class TopicsAnywhere:
-    """For one thread at a time. ``engine``: the program's name in the tables' histories."""
+    """A writer to topics wherever they are. For one thread at a time. ``engine``: the program's name in the tables' histories."""
 
     def __init__(
         self,
@@ -54,7 +57,16 @@ class TopicsAnywhere:
         direct_bytes_min: int = DRAIN_BYTES_MAX,
         drain_bytes_max: int = DRAIN_BYTES_MAX,
     ) -> None:
-        """``direct_bytes_min``: a batch of so many bytes does not go by a journal. ``drain_bytes_max``: see ``drainable``."""
+        """Prepare a writer.
+
+        Args:
+            journal_of: returns the log of a journal.
+            reader: reads journals' objects.
+            new_id: source of unique ids.
+            engine: the program's name in the tables' histories.
+            direct_bytes_min: size in bytes from which a batch does not go to a journal.
+            drain_bytes_max: limit of one drain, as for ``drainable``.
+        """
         self._journal_of = journal_of
         self._reader = reader
         self._new_id = new_id
@@ -63,7 +75,7 @@ class TopicsAnywhere:
         self._drain_bytes_max = drain_bytes_max
 
     def append(self, log: TableLog[TopicState], batch: Batch) -> Outcome:
-        """Append the batch; its outcome. Costs no look at the topic where it was looked at lately.
+        """Append the batch, and return its outcome. The topic is not refreshed if that was done lately.
 
         Raises ``BackOff`` (nothing happened), ``OutcomeUnknown``, ``CorruptData``.
         """
@@ -75,9 +87,9 @@ class TopicsAnywhere:
         return self._appended(log, batch)
 
     def drain(self, log: TableLog[TopicState]) -> Drained | None:
-        """Put all that only the topic's journal has into its table; what the journal is to be told, if anything is new.
+        """Drain the topic's journal into its table. Return the entry that tells the journal, None if nothing is new.
 
-        Raises as ``append``.
+        Raises the same errors as ``append``.
         """
         here = _look(log).attachment
         if here is None:
@@ -85,7 +97,7 @@ class TopicsAnywhere:
         journal = self._journal_of(here.journal)
         while True:
             at = _look(journal)
-            own = _look(log)  # after the journal: so it has what the journal has forgotten
+            own = _look(log)  # after the journal, so it has what the journal has dropped
             known = journal_topic(own, at)
             if known is None:
                 return None
@@ -99,11 +111,12 @@ class TopicsAnywhere:
         return drained_entry(known, ends, at.modification_time_ms)
 
     def note(self, journal: int, entries: Sequence[Entry]) -> JournalState:
-        """Commit what is still new of these; objects that no topic needs leave the journal with it. Raises as ``append``."""
+        """Commit those of these entries that are new, and remove objects that no topic needs. Raises the same errors as
+        ``append``."""
         return self._committer(self._journal_of(journal)).commit(JournalNotes(entries)).state
 
     def _appended(self, log: TableLog[TopicState], batch: Batch) -> Outcome:
-        """Append at the topic's place, once it takes appends."""
+        """Append wherever the topic is, once it accepts appends."""
         closed: Attachment | None = None
         closed_ms = 0
         for _ in range(_ROUNDS_MAX):
@@ -135,9 +148,9 @@ class TopicsAnywhere:
         raise Attached(log.state.topic)
 
     def _append_directly(self, log: TableLog[TopicState], batch: Batch) -> Outcome:
-        """Append by a commit of the topic's own, between leaving its journal and joining it again.
+        """Append by the topic's own commit, between leaving its journal and joining it again.
 
-        The outcome is that of the append: a topic that can't join again keeps its own commits.
+        Return the outcome of the append: a topic that can't join again keeps its own commits.
         """
         before = self._leave(log)
         try:
@@ -148,13 +161,13 @@ class TopicsAnywhere:
                     self._join(log, before)
 
     def _leave(self, log: TableLog[TopicState]) -> Attachment | None:
-        """Give the topic its own commits; where it was. Raises as ``append``."""
+        """Give the topic its own commits, and return its former attachment. Raises the same errors as ``append``."""
         for _ in range(_ROUNDS_MAX):
             own = _look(log)
             here = own.attachment
             if here is None or own.topic_id is None:
                 return None
-            self.drain(log)  # most of it before the topic is closed
+            self.drain(log)  # most of the records before the topic is closed
             self.note(here.journal, [Close(own.topic_id, here.number)])
             drained = self.drain(log)
             try:
@@ -163,13 +176,13 @@ class TopicsAnywhere:
             except Attached:
                 continue
             notes = [Release(own.topic_id, here.number)]
-            with suppress(TidelogError):  # the topic has left: the journal's owner sees that by itself
+            with suppress(TidelogError):  # the topic has left anyway: the journal's owner will notice
                 self.note(here.journal, notes if drained is None else [drained, *notes])
             return here
         raise Attached(log.state.topic)
 
     def _join(self, log: TableLog[TopicState], before: Attachment) -> None:
-        """Bring the topic back to its journal, where it has its own commits still. Raises as ``append``."""
+        """Bring the topic back to its journal, if it still has its own commits. Raises the same errors as ``append``."""
         own = _look(log)
         if own.topic_id is None or own.attachment is not None:
             return
@@ -184,7 +197,7 @@ class TopicsAnywhere:
     def _records(
         self, journal: int, topic_id: str, parts: Sequence[tuple[SegmentRef, Sequence[UndrainedRun]]]
     ) -> pa.Table:
-        """The records of these runs: ``RECORD_SCHEMA``, by partition and offset."""
+        """Return the records of these runs: ``RECORD_SCHEMA``, by partition and offset."""
         places = [
             JournalRunPlace(journal, ref, topic_id, run.partition, run.base_offset)
             for ref, runs in parts

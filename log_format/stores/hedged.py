@@ -155,7 +155,7 @@ def _begun(request: Callable[[], tuple[bytes, int]]) -> Future[tuple[bytes, int]
     def run() -> None:
         try:
             result.set_result(request())
-        except BaseException as error:  # noqa: BLE001 - the caller that waits for it raises it
+        except BaseException as error:  # noqa: BLE001 - whoever waits for the result raises it
             result.set_exception(error)
 
     threading.Thread(target=run, name="hedge", daemon=True).start()

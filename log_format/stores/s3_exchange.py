@@ -55,7 +55,7 @@ class Exchange:
         """
         try:
             connection = self._pool._get_conn()
-        except Exception:  # noqa: BLE001 - the pool is closed or used up: the long way says so
+        except Exception:  # noqa: BLE001 - the pool is closed or used up: the caller's other way reports that
             return None
         is_reusable = False
         try:
