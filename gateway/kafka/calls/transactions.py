@@ -21,7 +21,8 @@ from gateway.kafka.errors import COORDINATOR, kafka_error
 from gateway.transactions.of_kafka import NO_PRODUCER, Producing
 from log_format import limits
 from log_format.errors import BackOff, ErrorCode, TidelogError
-from log_format.groups.row import NO_EPOCH
+from log_format.groups.changes import unknown_member
+from log_format.groups.row import NO_EPOCH, is_anothers
 from log_format.topic.producer_id import number_of
 from log_format.transactions.changes import NotFinished
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
@@ -161,15 +162,20 @@ async def txn_offset_commit(call: KafkaCall, request: Any) -> Answer:
 
 
 async def _member(call: KafkaCall, request: Any) -> tuple[str | None, int | None]:
-    """The member that commits, and its generation. Clients before KIP-447 name neither: their transactional id's epoch fences
-    them. Where members assign partitions among themselves the present generation's first member speaks for them."""
+    """The caller's member that commits, and its generation. Clients before KIP-447 name neither: their transactional id's epoch
+    fences them. Where members assign partitions among themselves the caller's first in the present generation speaks for them."""
+    groups, name = call.engine.groups, request.group_id
     member_id, generation = getattr(request, "member_id", ""), getattr(request, "generation_id", _NO_GENERATION)
     if member_id or generation != _NO_GENERATION:
+        await groups.member_ids.check(name, member_id, call.owner)
         return member_id, generation
-    row = (await call.engine.groups.committed.now(request.group_id)).row
+    row = (await groups.committed.now(name)).row
     if row is None or row.classic is None or not row.members:
         return None, None
-    return row.members[0].member_id, row.generation
+    for one in row.members:
+        if not is_anothers(one.reader, call.owner):
+            return one.member_id, row.generation
+    raise unknown_member(name, member_id)
 
 
 def _offsets(request: Any, member_id: str | None, generation: int | None) -> StagedOffsets:

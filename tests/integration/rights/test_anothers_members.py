@@ -10,7 +10,7 @@ import pytest
 from kio.schema.errors import ErrorCode as KafkaError
 
 from tests.support.kafka_frames import Wire
-from tests.support.rights.row import ALTER_CLUSTER, READ, READ_GROUP
+from tests.support.rights.row import ALTER_CLUSTER, READ, READ_GROUP, TRANSACTING
 from tests.support.rights.world import LiveGateway, World
 
 MEMBER = "/v1/groups/{group}/members/{member}"
@@ -102,6 +102,53 @@ def test_a_static_member_is_replaced_and_removed_by_its_own_principal(
         assert joined(own, world, "one").error_code is KafkaError.none
         mallory.grant([READ_GROUP])
         assert left(own, world, "one") is KafkaError.none
+
+
+def staged(wire: Wire, world: World, member: str, generation: int, version: int = 3) -> KafkaError:
+    """What becomes of an offset of the group in a transaction of the caller's own."""
+    name = world.names["tid"]
+    made = wire.call(
+        "init_producer_id", 4, transactional_id=name, transaction_timeout=60_000, producer_id=-1, producer_epoch=-1
+    )
+    producer = {"transactional_id": name, "producer_id": made.producer_id, "producer_epoch": made.producer_epoch}
+    group = {"group_id": world.names["group"]}
+    assert wire.call("add_offsets_to_txn", 3, **producer, **group).error_code is KafkaError.none
+    as_member = {"member_id": member, "generation_id": generation, "group_instance_id": None} if version > 2 else {}
+    offset = {
+        "partition_index": 0, "committed_offset": 3, "committed_leader_epoch": -1, "committed_metadata": "",
+    }  # fmt: skip
+    topics = [{"name": world.names["topic"], "partitions": [offset]}]
+    answer = wire.call("txn_offset_commit", version, **producer, **group, **as_member, topics=topics)
+    code: KafkaError = answer.topics[0].partitions[0].error_code
+    return code
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer", "http"])
+def test_offsets_in_a_transaction_are_of_a_member_of_the_caller(protocol: str, world: World, mallory: World) -> None:
+    """Another's transaction has no offsets of its group, as over HTTP, whether it names the member or none."""
+    group = world.names["group"]
+    for one in (world, mallory):
+        one.grant([READ, READ_GROUP, TRANSACTING])
+    with world.wire() as own, mallory.wire() as others:
+        if protocol == "classic":
+            made = joined(own, world, "one")
+            member, generation = made.member_id, made.generation_id
+            own.call(
+                "sync_group", 5, group_id=group, generation_id=generation, member_id=member, group_instance_id="one",
+                protocol_type="consumer", protocol_name="range",
+                assignments=[{"member_id": member, "assignment": b""}],
+            )  # fmt: skip
+        elif protocol == "consumer":
+            member = str(uuid.uuid4())
+            generation = beaten(own, world, member).member_epoch
+        else:
+            taken = world.mine("POST", "/v1/groups/{group}/members", {"topics": ["{topic}"]})
+            member, generation = taken["member_id"], taken["generation"]
+        assert staged(others, mallory, member, generation) is KafkaError.unknown_member_id
+        if protocol == "classic":  # clients before KIP-447 name no member
+            assert staged(others, mallory, "", -1, version=2) is KafkaError.unknown_member_id
+            assert staged(own, world, "", -1, version=2) is KafkaError.none
+        assert staged(own, world, member, generation) is KafkaError.none
 
 
 @pytest.mark.parametrize("name", ["tid\n2026 forged", "tid\x1b[2J", "tid\0", "t" * 256], ids=len)
