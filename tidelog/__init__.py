@@ -11,8 +11,9 @@
     for record in Consumer("orders", consumer_timeout_ms=1000):
         print(record.partition, record.offset, record.key, record.value)
 
-Needs neither Spark nor FastAPI nor boto3; pyarrow makes it faster when it is there (``pip install 'tidelog[arrow]'``) and is
-imported when it is first used. The errors are in ``tidelog.errors``. The gateway is reached by HTTP alone.
+The package needs neither Spark nor FastAPI nor boto3. pyarrow is optional (``pip install 'tidelog[arrow]'``): where it is
+installed, it is imported on first use and makes the client faster. The errors are in ``tidelog.errors``. The client talks to
+gateways by HTTP alone.
 """
 
 from tidelog.installation import check_log_format
@@ -20,7 +21,7 @@ from tidelog.names_on_use import names_on_use
 
 check_log_format()
 
-TYPE_CHECKING = False  # type checkers know the name; importing typing takes longer than all the rest of this file
+TYPE_CHECKING = False  # as in ``typing``, whose import would take longer than the rest of this file
 if TYPE_CHECKING:
     from typing import Final
 
@@ -151,7 +152,7 @@ _NAMES: "Final" = {
     "tidelog.types.topic": "Cluster DamagedTopic Gateway Journals Partition PartitionOffsets Topic TopicCommit TopicList",
     "tidelog.types.transaction": "TransactionSummary",
 }
-"""By module. A module is imported when one of its names is first used: ``import tidelog`` alone takes 1 ms."""
+"""Exported names by module. A module is imported when one of its names is first used: ``import tidelog`` alone takes 1 ms."""
 
-if not TYPE_CHECKING:  # a type checker shall know the names, and no others
+if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name because of ``__getattr__``
     __getattr__ = names_on_use(__name__, {name: module for module, names in _NAMES.items() for name in names.split()})

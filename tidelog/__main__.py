@@ -1,12 +1,12 @@
-"""The program ``tidelog``, and ``python -m tidelog``: the command line, also where its libraries are not installed.
+"""The program ``tidelog``, also ``python -m tidelog``; it reports missing libraries of the command line.
 
-Ctrl-C in its first moments ends it at once. So this module sets that before it imports anything that takes a moment, and
-importing it is beginning the program: nothing else imports it.
+Ctrl-C during startup ends the process immediately. This module arranges that before any slow import; importing it starts the
+program, so no other module imports it.
 """
 
-import _signal  # type: ignore[import-not-found]  # what signal is made of; that one first makes enumerations, for milliseconds
+import _signal  # type: ignore[import-not-found]  # ``signal`` wraps it, and takes milliseconds to build enumerations
 
-if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:  # as a shell starts a job in the background
+if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:  # ignored in a shell's background jobs
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 import sys
@@ -14,7 +14,7 @@ from importlib.util import find_spec
 
 
 def main() -> None:
-    """Run the command that the process was started with, and exit with its code."""
+    """Run the command given by the process's arguments, and exit with its code."""
     missing = [name for name in ("rich", "typer") if find_spec(name) is None]
     if missing:
         sys.exit(f"The command line needs {' and '.join(missing)}: pip install 'tidelog[cli]'")

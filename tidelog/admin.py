@@ -1,4 +1,4 @@
-"""Topics, their settings and offsets, consumer groups, queues, access, and the cluster: ``Admin``."""
+"""``Admin``: topics, their settings and offsets, consumer groups, queues, access, and the cluster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tidelog.types.scheduled import DelayedRecord, ScheduledRecord
 from tidelog.types.topic import Cluster, PartitionOffsets, Topic, TopicList
 
 END = -1
-"""In ``delete_records``: up to the high watermark."""
+"""Offset for ``delete_records`` that stands for the partition's high watermark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,16 +42,16 @@ class _LogStarts:
 
 
 class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
-    """Administers topics, groups, queues and access through any gateway.
+    """Client that administers topics, groups, queues and access through any gateway.
 
     ::
 
         with Admin("http://127.0.0.1:8080") as admin:
             admin.create_topic("orders", partition_count=8, exist_ok=True)
 
-    Every call raises the contract's errors as ``tidelog.errors`` has them, ``GatewayUnreachable`` when no gateway took the
-    request within ``timeout_ms``, and ``OutcomeUnknown`` when a change may not be repeated and its answer was lost. Safe from
-    any thread.
+    Every call raises the API's errors as classes of ``tidelog.errors``, ``GatewayUnreachable`` when no gateway accepted the
+    request within ``timeout_ms``, and ``OutcomeUnknown`` when the answer to a change that must not be retried was lost.
+    Thread-safe.
     """
 
     @takes_kafka_names(ADMIN)
@@ -63,9 +63,13 @@ class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
         request_timeout_ms: float = limits.REQUEST_TIMEOUT_MS,
         **connection: Unpack[ConnectionSettings],
     ) -> None:
-        """``bootstrap_servers``, ``connection`` as for ``Producer``.
+        """Create the client without connecting yet.
 
-        ``timeout_ms`` bounds a call, ``request_timeout_ms`` a try.
+        Args:
+            bootstrap_servers: as for ``Producer``.
+            timeout_ms: limit of one call, retries included.
+            request_timeout_ms: limit of one attempt.
+            connection: as for ``Producer``.
         """
         transport = Transport(
             bootstrap_servers,
@@ -83,9 +87,9 @@ class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
         *,
         exist_ok: bool = False,
     ) -> Topic:
-        """Create a topic and return it. Repeated by itself when an answer is lost.
+        """Create a topic and return it. The call is retried automatically when an answer is lost.
 
-        Raises ``TopicAlreadyExists`` when it exists: with other settings always, with the same ones unless ``exist_ok``. Raises
+        Raises ``TopicAlreadyExists`` if the topic exists with other settings, or with the same settings unless ``exist_ok``;
         ``InvalidTopicName``, ``InvalidConfig``.
         """
         reply = create_topic(self._transport, name, partition_count, config or {}, Deadline(self._timeout_ms))
@@ -101,31 +105,34 @@ class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
         *,
         exist_ok: bool = False,
     ) -> list[Topic]:
-        """Create topics that are alike, one after the other. Raises as ``create_topic``; those before the failed one stand."""
+        """Create topics with equal settings, one after another. Raises as ``create_topic``; topics created before the error
+        remain."""
         return each_of(names, lambda name: self.create_topic(name, partition_count, config, exist_ok=exist_ok))
 
     def list_topics(self, prefix: str | None = None) -> TopicList:
-        """All topics, by name; those whose name begins with ``prefix``. Its ``damaged`` names those that can't be read."""
+        """Return all topics, or those whose name begins with ``prefix``, sorted by name. ``damaged`` of the list names
+        unreadable topics."""
         return list_topics(self._transport, self._timeout_ms, prefix)
 
     def describe_topic(self, name: str, *, flush_savings: bool = False) -> Topic:
-        """One topic; ``flush_savings``: with what the gateway has saved for early flushes. Raises ``UnknownTopic``."""
+        """Return one topic. ``flush_savings``: include the time that the gateway has saved up for early flushes. Raises
+        ``UnknownTopic``."""
         return describe_topic(self._transport, name, Deadline(self._timeout_ms), flush_savings=flush_savings)
 
     def describe_topics(self, names: Iterable[str]) -> list[Topic]:
-        """Some topics. Raises ``UnknownTopic`` for the first that is not there."""
+        """Return the named topics. Raises ``UnknownTopic`` for the first name without a topic."""
         return each_of(names, self.describe_topic)
 
     def describe_configs(self, names: Iterable[str]) -> dict[str, Mapping[str, int | str]]:
-        """The settings of some topics, defaults included, by topic. Raises ``UnknownTopic``."""
+        """Return the settings of the named topics, defaults included, by topic. Raises ``UnknownTopic``."""
         return {topic.name: topic.config for topic in self.describe_topics(names)}
 
     def alter_topic(
         self, name: str, *, partition_count: int | None = None, config: Mapping[str, int | str | None] | None = None
     ) -> Topic:
-        """Add partitions, change settings (None: the default), all or nothing; returns the topic. Repeated by itself.
+        """Add partitions and change settings (None resets one to its default), all or nothing, and return the topic.
 
-        Raises ``UnknownTopic``, ``InvalidConfig``, ``RequestRefused``.
+        Retried automatically. Raises ``UnknownTopic``, ``InvalidConfig``, ``RequestRefused``.
         """
         changes: dict[str, Any] = {}
         if partition_count is not None:
@@ -135,7 +142,7 @@ class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
         return self._call("PATCH", target("topics", name), changes, repeatable=True).decode(Topic)
 
     def delete_topic(self, name: str, *, missing_ok: bool = False) -> None:
-        """Delete the topic with all its records. Never repeated by itself: the second try could meet a new topic.
+        """Delete the topic with all its records. The call is never retried: a retry could delete a new topic of the same name.
 
         Raises ``UnknownTopic`` unless ``missing_ok``, and ``OutcomeUnknown``.
         """
@@ -146,14 +153,14 @@ class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
                 raise
 
     def delete_topics(self, names: Iterable[str], *, missing_ok: bool = False) -> None:
-        """Delete topics one after the other. Raises as ``delete_topic``; those before the failed one are gone."""
+        """Delete topics one after another. Raises as ``delete_topic``; topics deleted before the error stay deleted."""
         each_of(names, lambda name: self.delete_topic(name, missing_ok=missing_ok))
 
     def delete_records(self, topic: str, before: Mapping[int, int]) -> dict[int, int]:
-        """Delete what is below an offset, by partition (``END``: everything there is); all or nothing.
+        """Delete the records below an offset in each given partition (``END``: all records), all or nothing.
 
-        Returns the log start of each partition named. Repeated by itself unless ``END`` is among the offsets. Raises
-        ``OffsetOutOfRange``, ``UnknownTopic``, ``UnknownPartition``.
+        Returns the new log start of each given partition. The call is retried automatically unless ``END`` is among the
+        offsets. Raises ``OffsetOutOfRange``, ``UnknownTopic``, ``UnknownPartition``.
         """
         places = [{"partition": partition, "offset": offset} for partition, offset in sorted(before.items())]
         where = target("topics", topic, action="delete-records")
@@ -164,10 +171,10 @@ class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
     def offsets(
         self, topic: str, partitions: Iterable[int] | None = None, *, timestamp_ms: int | None = None
     ) -> dict[int, PartitionOffsets]:
-        """Where the logs of the partitions (None: all) begin and end, by partition.
+        """Return where the log of each partition (None: of all partitions) begins and ends, by partition.
 
-        With ``timestamp_ms``, ``offset`` is that of the first record, in offset order, with at least this timestamp. Raises
-        ``UnknownTopic``, ``UnknownPartition``.
+        With ``timestamp_ms`` (milliseconds since the epoch), ``offset`` is that of the first record, in offset order, with at
+        least this timestamp. Raises ``UnknownTopic``, ``UnknownPartition``.
         """
         wanted = range(self.describe_topic(topic).partition_count) if partitions is None else partitions
         return {
@@ -180,15 +187,17 @@ class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
     # Delayed records
 
     def list_scheduled(self, topic: str) -> Iterator[ScheduledRecord]:
-        """The topic's delayed records that wait, in order of their ids; asked for page by page. Raises ``UnknownTopic``."""
+        """Yield the topic's undelivered delayed records, sorted by id; pages are requested as needed. Raises ``UnknownTopic``."""
         return list_scheduled(self._transport, topic, self._timeout_ms)
 
     def describe_scheduled(self, topic: str, scheduled_id: str) -> DelayedRecord:
-        """A delayed record that waits. Raises ``UnknownScheduled`` once it is delivered or cancelled; ``UnknownTopic``."""
+        """Return one undelivered delayed record. Raises ``UnknownScheduled`` once it is delivered or cancelled;
+        ``UnknownTopic``."""
         return describe_scheduled(self._transport, topic, scheduled_id, Deadline(self._timeout_ms))
 
     def cancel_scheduled(self, topic: str, scheduled_id: str) -> None:
-        """Cancel a delayed record: it is never delivered. Never repeated by itself: the second try could not tell.
+        """Cancel a delayed record, so that it is never delivered. The call is never retried: a retry could not tell who
+        cancelled it.
 
         Raises ``AlreadyDelivered``, ``UnknownScheduled``, ``UnknownTopic``, ``OutcomeUnknown``.
         """
@@ -197,17 +206,18 @@ class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
     # Consumer groups
 
     def list_groups(self) -> list[GroupSummary]:
-        """All consumer groups, by name."""
+        """Return all consumer groups, sorted by name."""
         return list_groups(self._transport, Deadline(self._timeout_ms))
 
     def describe_group(self, group: str) -> Group:
-        """A group and its live members. Raises ``UnknownGroup``."""
+        """Return a group and its live members. Raises ``UnknownGroup``."""
         return self._group(group).describe(Deadline(self._timeout_ms))
 
     def delete_group(self, group: str, *, missing_ok: bool = False) -> None:
-        """Delete the group and its offsets. Never repeated by itself: the second try could meet a new group.
+        """Delete the group and its offsets. The call is never retried: a retry could delete a new group of the same name.
 
-        Raises ``GroupNotEmpty`` when it has live members, ``UnknownGroup`` unless ``missing_ok``, and ``OutcomeUnknown``.
+        Raises ``GroupNotEmpty`` when the group has live members, ``UnknownGroup`` unless ``missing_ok``, and
+        ``OutcomeUnknown``.
         """
         try:
             self._group(group).delete(Deadline(self._timeout_ms))
@@ -216,20 +226,21 @@ class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
                 raise
 
     def remove_group_member(self, group: str, member_id: str) -> None:
-        """Take a member out of its group: its partitions go to others at once. A live client joins again. Repeated by itself.
+        """Remove a member: the group reassigns its partitions immediately, and a live client rejoins. Retried automatically.
 
         Raises ``UnknownGroup``, ``UnknownMember``.
         """
         self._group(group).leave(member_id, Deadline(self._timeout_ms))
 
     def group_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
-        """What the group has committed. Nothing, when there is no such group."""
+        """Return the offsets that the group has committed; empty if there is no such group."""
         return self._group(group).offsets(Deadline(self._timeout_ms))
 
     def commit_group_offsets(self, group: str, offsets: Mapping[TopicPartition, NextOffset]) -> None:
-        """Set where a group without live members goes on; creates the group if needed. Repeated by itself.
+        """Set the committed offsets of a group without live members; a missing group is created. The call is retried
+        automatically.
 
-        Raises ``StaleGeneration`` when it has members, ``OffsetOutOfRange``, ``UnknownTopic``, ``UnknownPartition``.
+        Raises ``StaleGeneration`` when the group has members, ``OffsetOutOfRange``, ``UnknownTopic``, ``UnknownPartition``.
         """
         self._group(group).commit(offsets, GroupMetadata(group), None, Deadline(self._timeout_ms))
 
@@ -244,14 +255,19 @@ class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
         shift: int | None = None,
         preview: bool = False,
     ) -> dict[TopicPartition, CommittedOffset]:
-        """Move the committed offsets of a group without live members, in whole ``topics`` or in ``partitions``.
+        """Move the committed offsets of a group without live members, and return all its committed offsets.
 
-        Offsets are clamped to what the log has. ``preview``: nothing is moved; returned is what would be.
+        Offsets are clamped to the log. The call is retried automatically, except with ``shift``.
 
-        One of: ``to`` (``"earliest"``, ``"latest"``, an offset), ``timestamp_ms`` (the first record of at least that time),
-        ``shift`` (by so many records, backwards when negative). Returns all offsets that the group has committed afterwards.
-        Repeated by itself, but not a ``shift``. Raises ``GroupNotEmpty``, ``UnknownTopic``, ``UnknownPartition``; for a
-        ``shift`` ``NoCommittedOffset``.
+        Args:
+            to: ``"earliest"``, ``"latest"`` or an offset. Give exactly one of ``to``, ``timestamp_ms`` and ``shift``.
+            topics: topics to move in, in all their partitions. Give either ``topics`` or ``partitions``.
+            partitions: single partitions to move in.
+            timestamp_ms: move to the first record of at least this time.
+            shift: move by this many records, backwards when negative.
+            preview: move nothing, and return what the offsets would be.
+
+        Raises ``GroupNotEmpty``, ``UnknownTopic``, ``UnknownPartition``; with ``shift`` also ``NoCommittedOffset``.
         """
         if (topics is None) == (partitions is None):
             raise ValueError("give topics or partitions")
@@ -269,7 +285,7 @@ class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
     def delete_group_offsets(
         self, group: str, *, topics: Iterable[str] | None = None, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, CommittedOffset]:
-        """Forget what a group has committed for ``topics`` or ``partitions``; returns what is left. Repeated by itself.
+        """Delete what a group has committed for ``topics`` or ``partitions``, and return what is left. Retried automatically.
 
         Raises ``GroupNotEmpty`` where a live member subscribes to one of the topics, ``UnknownGroup``.
         """
@@ -279,7 +295,7 @@ class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
         return self._group(group).delete_offsets(where, Deadline(self._timeout_ms))
 
     def group_lag(self, group: str) -> GroupLag:
-        """How far a group is behind, in all partitions of the topics that it reads or has read. Raises ``UnknownGroup``."""
+        """Return a group's lag in all partitions of the topics that it reads or has read. Raises ``UnknownGroup``."""
         return self._group(group).lag(Deadline(self._timeout_ms))
 
     def create_queue(
@@ -297,14 +313,21 @@ class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
         expired: Literal["drop", "dead_letter"] = "drop",
         filter: Filter | None = None,  # noqa: A002 - as the HTTP API has it
     ) -> Queue:
-        """Make a queue over these topics, or replace all settings of the one of this name. Repeated by itself.
+        """Create a queue over these topics, or replace all settings of the queue of this name. Retried automatically.
 
-        ``start``: where a new queue begins, ``"latest"``, ``"earliest"`` or a time in milliseconds. ``lock_ms``: how long a
-        record is locked for its receiver. ``max_deliveries``: then it is a dead letter. ``backoff_ms``: pauses before the
-        second delivery, the third, …; the last one holds for all others. ``order`` ``"key"``: one record of a key at a time.
-        ``expired``: what becomes of records past their ``expires_at``. None, where it is a default: the gateway's.
+        Args:
+            start: where a new queue begins: ``"latest"``, ``"earliest"`` or milliseconds since the epoch.
+            lock_ms: how long a record is locked for its receiver.
+            max_deliveries: after this many deliveries a record becomes a dead letter.
+            dead_letter_topic: where dead letters go; without one they are dropped.
+            backoff_ms: pauses before the second, third, … delivery; the last one is used for all further ones.
+            max_in_flight: records of one partition that may be locked at the same time.
+            order: ``"key"`` delivers one record of a key at a time.
+            expired: what happens to records past their ``expires_at``.
+            filter: which records the queue delivers.
 
-        Raises ``QueueAlreadyExists`` for another ``start`` than it has, ``UnknownTopic``, ``RequestRefused``.
+        None leaves a setting to the gateway's default. Raises ``QueueAlreadyExists`` when the queue exists with another
+        ``start``, ``UnknownTopic``, ``RequestRefused``.
         """
         given = {
             "start": {"timestamp": start} if isinstance(start, int) else start,
@@ -319,15 +342,15 @@ class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
         return self._queue(queue).put(body, Deadline(self._timeout_ms))
 
     def list_queues(self) -> list[Queue]:
-        """All queues, by name; without their partitions."""
+        """Return all queues, sorted by name, without their partitions."""
         return list_queues(self._transport, Deadline(self._timeout_ms))
 
     def describe_queue(self, queue: str) -> Queue:
-        """One queue, and how far it is in each partition. Raises ``UnknownQueue``."""
+        """Return one queue with its progress in each partition. Raises ``UnknownQueue``."""
         return self._queue(queue).describe(Deadline(self._timeout_ms))
 
     def delete_queue(self, queue: str, *, missing_ok: bool = False) -> None:
-        """Delete a queue; its topics stay. Never repeated by itself: the second try could meet a new queue.
+        """Delete a queue; its topics stay. The call is never retried: a retry could delete a new queue of the same name.
 
         Raises ``UnknownQueue`` unless ``missing_ok``, and ``OutcomeUnknown``.
         """
@@ -345,17 +368,19 @@ class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
         max_records: int | None = None,
         unproved: Literal["stop", "skip", "produce"] | None = None,
     ) -> int:
-        """Produce a queue's dead letters again, each to its own topic or to ``to_topic``; returns how many.
+        """Produce a queue's dead letters again, each to its own topic or to ``to_topic``, and return their number.
 
-        A record that says that the queue put it there, where nothing proves it, ends it (``RequestRefused`` with its place), is
-        skipped, or is produced as the others, as ``unproved`` has it.
+        ``unproved`` decides about a record that claims to be a dead letter of the queue without proof: ``"stop"`` ends the
+        redrive with ``RequestRefused``, which says where the record is, ``"skip"`` skips it, and ``"produce"`` produces it like
+        the others.
 
-        Raises ``NoDeadLetterTopic``, ``UnknownQueue``, ``OutcomeUnknown``: ask again, each dead letter goes once.
+        Raises ``NoDeadLetterTopic``, ``UnknownQueue``, and ``OutcomeUnknown``: call again, since each dead letter is produced
+        once.
         """
         return self._queue(queue).redrive(to_topic, max_records, unproved, Deadline(self._timeout_ms))
 
     def cluster(self) -> Cluster:
-        """The live gateways, their store and limits."""
+        """Return the live gateways, their store and limits."""
         return self._get(target("cluster")).decode(Cluster)
 
     def close(self) -> None:
@@ -363,7 +388,7 @@ class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
         self._transport.close()
 
     def __repr__(self) -> str:
-        """Where it asks; no token."""
+        """Show the gateways' URLs, without the token."""
         return f"<Admin {','.join(self._transport.urls)}>"
 
     def _group(self, group: str) -> GroupCalls:

@@ -1,6 +1,6 @@
-"""Arguments that other log clients take: refused at once, with the name that they have here.
+"""Early checks of arguments that other log clients accept, with errors that name what to write here.
 
-Without these checks such a call fails late, by a time-out or an error about something else.
+Without these checks such a call fails late, by a timeout or an unrelated error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def check_servers(given: object) -> None:
-    """Raises ``TypeError`` for what can be no ``bootstrap_servers``."""
+    """Raise ``TypeError`` for a value that can't be ``bootstrap_servers``."""
     if isinstance(given, Mapping):
         raise TypeError(
             "bootstrap_servers is an address, not a mapping of settings: give the address alone and each setting as an "
@@ -33,14 +33,14 @@ _CONNECTION = frozenset({"token", "token_file", "trusted_hosts", "ca_file", "cer
 
 
 def check_connection(given: Mapping[str, object]) -> None:
-    """Raises ``TypeError`` for a name that no client takes."""
+    """Raise ``TypeError`` for an argument name that no client accepts."""
     for name in given:
         if name not in _CONNECTION:
             raise TypeError(refused_argument(name))
 
 
 def check_topics(topics: Iterable[object], compression: object = None) -> None:
-    """Raises ``TypeError`` for what can be no names of topics; for ``compression`` as ``check_compression``."""
+    """Raise ``TypeError`` for values that can't be topic names; check ``compression`` as ``check_compression``."""
     check_compression(compression)
     for each in topics:
         if isinstance(each, Mapping):
@@ -53,9 +53,9 @@ def check_topics(topics: Iterable[object], compression: object = None) -> None:
 
 
 def each_of(names: Iterable[str], call: Callable[[str], T]) -> list[T]:
-    """``call`` of each topic, in order. What it raises has a note of those before.
+    """Return the result of ``call`` for each name, in order. An exception gets a note with the names done before.
 
-    Raises ``TypeError`` for what are no names, such as one name, or a Kafka client's ``NewTopic``.
+    Raises ``TypeError`` for values that are no list of names, such as a single name, or a Kafka client's ``NewTopic``.
     """
     if isinstance(names, str):
         raise TypeError(f"topics are given as a list: [{names!r}]")
@@ -77,7 +77,7 @@ def each_of(names: Iterable[str], call: Callable[[str], T]) -> list[T]:
 
 
 def check_partitions(partitions: Iterable[object], call: str) -> None:
-    """Raises ``TypeError`` for what is no ``TopicPartition``; ``call`` is how they are given here, ``{}`` standing for them."""
+    """Raise ``TypeError`` for a value that is no ``TopicPartition``. ``call``: the right call, with ``{}`` for its partitions."""
     for each in partitions:
         if not isinstance(each, TopicPartition):
             raise TypeError(
@@ -87,7 +87,7 @@ def check_partitions(partitions: Iterable[object], call: str) -> None:
 
 
 def check_offset(offset: object) -> None:
-    """Raises ``TypeError`` for what is no number, such as what ``committed`` returns."""
+    """Raise ``TypeError`` for a value that is no number, such as the result of ``committed``."""
     if isinstance(offset, int) and not isinstance(offset, bool):
         return
     said = f"an offset is a number, not {_kind(offset)}"
@@ -97,7 +97,7 @@ def check_offset(offset: object) -> None:
 
 
 def require_pyarrow(what: str) -> None:
-    """Raises ``ModuleNotFoundError`` that says how to install it."""
+    """Raise ``ModuleNotFoundError`` with installation instructions if pyarrow is missing."""
     try:
         import pyarrow  # noqa: F401, PLC0415 - the SDK works without it
     except ModuleNotFoundError:
@@ -105,12 +105,12 @@ def require_pyarrow(what: str) -> None:
 
 
 def zstd_available() -> bool:
-    """Whether zstandard is installed, which alone is larger than the rest of the SDK."""
+    """Return whether zstandard is installed, which alone is larger than the rest of the SDK."""
     return find_spec("zstandard") is not None
 
 
 def check_compression(compression: object) -> None:
-    """Raises ``ValueError`` for no compression's name, ``ModuleNotFoundError`` where its library is missing."""
+    """Raise ``ValueError`` for an unknown compression, ``ModuleNotFoundError`` if its library is missing."""
     if compression not in {None, "gzip", "zstd"}:
         raise ValueError(f"compression is {compression!r}, not 'gzip', 'zstd' or None")
     if compression == "zstd" and not zstd_available():

@@ -1,4 +1,4 @@
-"""Clients that a ``with`` block closes at its end."""
+"""Base classes of clients that a ``with`` block closes at its end."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Self
 
 
 class Closing:
-    """Has ``close``."""
+    """Object with ``close``, for ``with``."""
 
     @abstractmethod
     def close(self) -> object:
-        """End it."""
+        """Close this object."""
 
     def __enter__(self) -> Self:
-        """Itself."""
+        """Return this object."""
         return self
 
     def __exit__(
@@ -26,14 +26,14 @@ class Closing:
 
 
 class AsyncClosing:
-    """Has ``close``, for ``async with``."""
+    """Object with an asynchronous ``close``, for ``async with``."""
 
     @abstractmethod
     async def close(self) -> None:
-        """End it."""
+        """Close this object."""
 
     async def __aenter__(self) -> Self:
-        """Itself."""
+        """Return this object."""
         return self
 
     async def __aexit__(

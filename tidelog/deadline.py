@@ -1,4 +1,4 @@
-"""A moment by which something must be over."""
+"""Deadlines by the monotonic clock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidelog import limits
 
 
 class Deadline:
-    """``timeout_ms`` from now; None: never."""
+    """Moment ``timeout_ms`` from its creation; None: never."""
 
     __slots__ = ("_at", "_late_ms")
 
@@ -18,19 +18,19 @@ class Deadline:
         self._at = math.inf if timeout_ms is None else time.monotonic() + timeout_ms / 1000
 
     def remaining_ms(self) -> float:
-        """Milliseconds left, 0 when it has passed, infinity when it never does."""
+        """Return the milliseconds left: 0 when it has passed, infinity when there is no deadline."""
         return max(0.0, (self._at - time.monotonic()) * 1000)
 
     def remaining_s(self) -> float | None:
-        """Seconds left, as the standard library's time-outs have them: None when it never passes."""
+        """Return the seconds left in the standard library's form: None when there is no deadline."""
         return None if self._at == math.inf else self.remaining_ms() / 1000
 
     @property
     def passed(self) -> bool:
-        """Whether it is over."""
+        """Whether the deadline has passed."""
         return time.monotonic() >= self._at
 
     @property
     def near(self) -> bool:
-        """Whether so little is left that what begins now would most likely be cut off by it."""
+        """Whether so little time is left that an operation begun now would most likely be cut off."""
         return self.remaining_ms() <= self._late_ms

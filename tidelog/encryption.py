@@ -1,4 +1,4 @@
-"""Values that only their readers can open: envelope encryption in the client, past gateways, store and backups.
+"""Envelope encryption of values in the client: only their readers can decrypt them, not gateways, the store or backups.
 
 ::
 
@@ -8,16 +8,17 @@
     with Consumer("orders", envelope=envelope) as consumer:
         ...  # record.value == b"a secret"
 
-``Producer`` and ``Consumer``, of ``tidelog.aio`` too, seal and open. Programs that send in other ways do so themselves.
+``Producer`` and ``Consumer``, also those of ``tidelog.aio``, encrypt and decrypt. Programs that send in other ways must do so
+themselves.
 
-1. A value is sealed by AES-256-GCM under a data key. The data key, wrapped by a key that a ``KeyProvider`` keeps, goes with the
-   record in the header ``tidelog-envelope``.
-2. The record's key is authenticated with the value and stays plain: partitions, compaction and ordering go by it.
-3. A data key serves ``VALUES_MAX`` values and ``AGE_S_MAX`` seconds at most: far below what random nonces allow (2^32).
+1. A value is encrypted by AES-256-GCM under a data key. The data key, wrapped by a key that a ``KeyProvider`` holds, travels
+   with the record in the header ``tidelog-envelope``.
+2. The record's key is authenticated with the value but stays plain: partitioning, compaction and ordering depend on it.
+3. A data key serves at most ``VALUES_MAX`` values and ``AGE_S_MAX`` seconds: far below what random nonces allow (2^32).
 4. A null value is a tombstone and stays one.
 
-Layout of the header: ``01``, the length of the wrapping key's id (one byte), the id in UTF-8, the wrapped data key. Layout of the
-value: nonce (12 bytes), ciphertext, tag (16 bytes). Associated data: ``01``, then ``00`` for no key, or ``01`` and the key.
+Layout of the header: ``01``, the length of the wrapping key's id (one byte), the id in UTF-8, the wrapped data key. Layout of
+the value: nonce (12 bytes), ciphertext, tag (16 bytes). Associated data: ``01``, then ``00`` for no key, or ``01`` and the key.
 
 Absent on purpose: topics, offsets and header names are not authenticated, so a record can be copied and moved. Keys are not
 encrypted. Needs ``pip install 'tidelog[encryption]'``. Source: NIST SP 800-38D (GCM).
@@ -50,9 +51,9 @@ HEADER: Final = "tidelog-envelope"
 VALUES_MAX: Final = 1_000_000
 AGE_S_MAX: Final = 3_600.0
 OPENED_KEYS_MAX: Final = 1_024
-"""Data keys that a reader keeps unwrapped; the least recently used goes first."""
+"""Number of unwrapped data keys that a reader caches; the least recently used is evicted first."""
 OVERHEAD_BYTES: Final = 28
-"""What sealing adds to a value; the header comes on top."""
+"""Number of bytes that encryption adds to a value, not counting the header."""
 
 _VERSION: Final = b"\x01"
 _NONCE_BYTES: Final = 12
@@ -61,27 +62,28 @@ _LINE: Final = re.compile(r"([A-Za-z0-9._-]{1,64}) ([0-9a-f]{64})")
 
 
 class EnvelopeError(ValueError):
-    """The value can't be opened: it was changed, belongs to another key, or its wrapping key is not here. No text holds a key."""
+    """The value can't be decrypted: it was changed, belongs to another key, or its wrapping key is missing. No message shows a
+    key."""
 
 
 class KeyProvider(Protocol):
-    """Wraps data keys: a key management service, or ``LocalKeys``. Called once for each data key, in the caller's thread."""
+    """Wrapper of data keys: a key management service, or ``LocalKeys``. Called once for each data key, in the caller's thread."""
 
     def wrap(self, data_key: bytes) -> tuple[str, bytes]:
-        """The wrapping key's id (up to 255 bytes of UTF-8) and the wrapped data key (up to 4 KiB)."""
+        """Return the wrapping key's id (up to 255 bytes of UTF-8) and the wrapped data key (up to 4 KiB)."""
 
     def unwrap(self, key_id: str, wrapped: bytes) -> bytes:
-        """The data key. Raises ``EnvelopeError``."""
+        """Return the data key. Raises ``EnvelopeError``."""
 
 
 class LocalKeys:
-    """Wrapping keys in a file: lines of an id and 64 hexadecimal digits. The first wraps, each unwraps.
+    """Wrapping keys in a file with lines of an id and 64 hexadecimal digits. The first key wraps, any key unwraps.
 
-    Make one by ``echo "2026-01 $(openssl rand -hex 32)" > keys`` under ``umask 077``. To change the key put a line before it.
+    Create a file by ``echo "2026-01 $(openssl rand -hex 32)" > keys`` under ``umask 077``. To rotate, prepend a line.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Raises ``ValueError`` for a file that others can read, or without keys; ``OSError``."""
+        """Read the file. Raises ``ValueError`` for a file that others can read, or without keys; ``OSError``."""
         file = Path(path)
         if stat.S_IMODE(file.stat().st_mode) & (stat.S_IRWXO | stat.S_IWGRP):
             raise ValueError(f"{path} can be used by others than its owner: chmod 600 it")
@@ -93,12 +95,12 @@ class LocalKeys:
         self._first = next(iter(keys))
 
     def wrap(self, data_key: bytes) -> tuple[str, bytes]:
-        """By the first key."""
+        """Wrap by the first key."""
         nonce = os.urandom(_NONCE_BYTES)
         return self._first, nonce + self._keys[self._first].encrypt(nonce, data_key, self._first.encode())
 
     def unwrap(self, key_id: str, wrapped: bytes) -> bytes:
-        """By the key of this id. Raises ``EnvelopeError``."""
+        """Unwrap by the key of this id. Raises ``EnvelopeError``."""
         key = self._keys.get(key_id)
         if key is None:
             raise EnvelopeError(f"the key {key_id!r} is not among those here")
@@ -109,12 +111,17 @@ class LocalKeys:
 
 
 class Envelope:
-    """Seals and opens values. Safe from any thread."""
+    """Encrypts and decrypts values. Thread-safe."""
 
     def __init__(
         self, keys: KeyProvider, *, values_max: int = VALUES_MAX, opened_keys_max: int = OPENED_KEYS_MAX
     ) -> None:
-        """``values_max``: sealed under one data key; ``opened_keys_max``: data keys that are kept unwrapped for opening."""
+        """Create the envelope.
+
+        Args:
+            values_max: values encrypted under one data key.
+            opened_keys_max: unwrapped data keys cached for decryption.
+        """
         self._keys = keys
         self._values_max = values_max
         self._opened_keys_max = opened_keys_max
@@ -128,7 +135,7 @@ class Envelope:
     def seal(
         self, value: bytes | str | None, *, key: bytes | str | None = None, headers: Iterable[Pair] = ()
     ) -> tuple[bytes | None, list[Pair]]:
-        """The value and headers to send under this key. Raises what the provider raises."""
+        """Return the encrypted value and the headers to send with this key. Raises what the provider raises."""
         given = list(headers)
         if value is None:
             return None, given
@@ -138,7 +145,7 @@ class Envelope:
         return nonce + sealing.encrypt(nonce, plain, _bound(key)), [*given, (HEADER, header)]
 
     def open(self, record: Record) -> bytes | None:
-        """The value that was sealed; None for a tombstone. Raises ``EnvelopeError`` for a value that is not sealed, too."""
+        """Return the plain value; None for a tombstone. Raises ``EnvelopeError``, also for a value that is not encrypted."""
         if record.value is None:
             return None
         header = next((value for name, value in reversed(record.headers) if name == HEADER), None)
@@ -186,7 +193,7 @@ class Envelope:
 
 
 def _bound(key: bytes | str | None) -> bytes:
-    """What is authenticated with a value: the record's key."""
+    """Return the associated data of a value: the record's key, encoded."""
     if key is None:
         return _VERSION + b"\x00"
     return _VERSION + b"\x01" + (key.encode() if isinstance(key, str) else key)

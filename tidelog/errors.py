@@ -1,16 +1,17 @@
-"""The SDK's exceptions, all of them.
+"""All exceptions of the SDK.
 
 Three roots, by what went wrong:
 
-* ``GatewayError``: a gateway's error answer, or the lack of an answer. It carries the contract's fields: ``code``, ``detail``,
-  ``status``, ``retryable``, ``may_have_happened`` (false: a promise that nothing changed), ``fields`` (further members of the
-  problem, such as ``limit_bytes``) and ``request_id``, which the gateway's log names.
-* ``TidelogError`` beside it: what the client itself refuses or gives up (``BufferFull``, ``DeliveryTimeout``, …). Same fields.
-* ``ValueError``, ``TypeError``, ``RuntimeError``: a call that is wrong in itself.
+* ``GatewayError``: a gateway's error answer, or a missing answer. It carries the API's fields: ``code``, ``detail``,
+  ``status``, ``retryable``, ``may_have_happened`` (false promises that nothing changed), ``fields`` (further members of the
+  problem, such as ``limit_bytes``) and ``request_id``, which appears in the gateway's log.
+* ``TidelogError`` that is no ``GatewayError``: what the client itself refuses or gives up (``BufferFull``, ``DeliveryTimeout``,
+  …). It has the same fields.
+* ``ValueError``, ``TypeError``, ``RuntimeError``: a wrong call.
 
-The middle classes are ``log_format.errors``' and say what to do next: ``RequestRefused`` (mend the request), ``BackOff``
-(later), ``OutcomeUnknown`` (read back), ``CorruptData``. ``CLASSES`` maps a contract's code to its class. A code that this
-version does not know gets the middle class of its status.
+The middle classes come from ``log_format.errors`` and say what to do next: ``RequestRefused`` (correct the request),
+``BackOff`` (retry later), ``OutcomeUnknown`` (read back), ``CorruptData``. ``CLASSES`` maps an error code of the API to its
+class. A code that this version does not know gets the middle class of its status.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ CLASSES: Final[Mapping[ErrorCode, type[GatewayError]]] = MappingProxyType(_class
 
 
 class GatewayError(TidelogError):
-    """An error answer of a gateway, or the lack of an answer. A subclass with a ``code`` is that code's class."""
+    """A gateway's error answer, or a missing answer. A subclass with a ``code`` is the class for that code."""
 
     request_id: str | None = None
     after_doubt: bool = False
-    """The error is the last try's only: an earlier try of the same request may have happened."""
+    """Whether only the last attempt is known to have failed: an earlier attempt of the same request may have happened."""
 
     def __init_subclass__(cls, *, code: ErrorCode | None = None) -> None:
         super().__init_subclass__(code=code)
@@ -40,7 +41,7 @@ class GatewayError(TidelogError):
 
 
 class RequestRefused(GatewayError, errors.RequestRefused, code=ErrorCode.INVALID_REQUEST):
-    """Mend the request: repeated as it is, it will be refused again. Nothing changed."""
+    """Correct the request: an unchanged retry will be refused again. Nothing changed."""
 
 
 class BackOff(GatewayError, errors.BackOff):
@@ -48,15 +49,15 @@ class BackOff(GatewayError, errors.BackOff):
 
 
 class OutcomeUnknown(GatewayError, errors.OutcomeUnknown, code=ErrorCode.OUTCOME_UNKNOWN):
-    """The request may have happened, and no answer says so: read back before it is repeated."""
+    """The request may have happened, and no answer says so: read back before you retry."""
 
 
 class InvalidRecord(RequestRefused, code=ErrorCode.INVALID_RECORD):
-    """A record can't be stored; ``fields["errors"]`` says where and why."""
+    """A record that can't be stored; ``fields["errors"]`` says where and why."""
 
 
 class InvalidTopicName(RequestRefused, code=ErrorCode.INVALID_TOPIC_NAME):
-    """No topic may have this name."""
+    """The name is not allowed for a topic."""
 
 
 class InvalidConfig(RequestRefused, code=ErrorCode.INVALID_CONFIG):
@@ -64,25 +65,25 @@ class InvalidConfig(RequestRefused, code=ErrorCode.INVALID_CONFIG):
 
 
 class Unauthenticated(RequestRefused, code=ErrorCode.UNAUTHENTICATED):
-    """The token is missing, unknown or expired, or its source gave none: the gateway does not say which."""
+    """The token is missing, unknown or expired, or the token source gave none; the gateway does not say which."""
 
 
 class Unauthorized(RequestRefused, code=ErrorCode.UNAUTHORIZED):
-    """The caller has no right to do this. The answer is the same whether the resource exists or not."""
+    """The caller has no right to do this. The answer is the same whether or not the resource exists."""
 
     @property
     def operation(self) -> str | None:
-        """The first right that is missing, such as ``Write``."""
+        """The first missing right, such as ``Write``."""
         return self._named("operation")
 
     @property
     def resource_type(self) -> str | None:
-        """``topic``, ``group``, ``transactional_id`` or ``cluster``."""
+        """The resource's type: ``topic``, ``group``, ``transactional_id`` or ``cluster``."""
         return self._named("resource_type")
 
     @property
     def resource(self) -> str | None:
-        """Its name."""
+        """The resource's name."""
         return self._named("resource")
 
     def _named(self, member: str) -> str | None:
@@ -91,23 +92,24 @@ class Unauthorized(RequestRefused, code=ErrorCode.UNAUTHORIZED):
 
 
 class UnknownToken(RequestRefused, code=ErrorCode.UNKNOWN_TOKEN):
-    """There is no access token of this id."""
+    """No access token has this id."""
 
 
 class UnknownRole(RequestRefused, code=ErrorCode.UNKNOWN_ROLE):
-    """There is no role of this name."""
+    """No role has this name."""
 
 
 class AuthDisabled(RequestRefused, code=ErrorCode.AUTH_DISABLED):
-    """The gateway runs without authentication (``auth=off``), and keeps no rights."""
+    """The gateway runs without authentication (``auth=off``) and stores no rights."""
 
 
 class VendingUnavailable(RequestRefused, code=ErrorCode.VENDING_UNAVAILABLE):
-    """The gateway gives no credentials for this: a directory, no role to assume, or records that only a journal has."""
+    """The gateway has no credentials to give: its store is a directory, it has no role to assume, or only a journal has the
+    records."""
 
 
 class UnknownTopic(RequestRefused, code=ErrorCode.UNKNOWN_TOPIC):
-    """The topic does not exist, or not any more."""
+    """The topic does not exist, or was deleted."""
 
 
 class UnknownPartition(RequestRefused, code=ErrorCode.UNKNOWN_PARTITION):
@@ -119,7 +121,8 @@ class TopicAlreadyExists(RequestRefused, code=ErrorCode.TOPIC_ALREADY_EXISTS):
 
 
 class OffsetOutOfRange(RequestRefused, code=ErrorCode.OFFSET_OUT_OF_RANGE):
-    """Status 410: below the log start; 416: beyond the end. ``fields``: ``log_start_offset``, ``high_watermark``."""
+    """The offset is below the log start (status 410) or beyond the end (416). ``fields``: ``log_start_offset``,
+    ``high_watermark``."""
 
 
 class ExpectedOffsetMismatch(RequestRefused, code=ErrorCode.EXPECTED_OFFSET_MISMATCH):
@@ -127,39 +130,39 @@ class ExpectedOffsetMismatch(RequestRefused, code=ErrorCode.EXPECTED_OFFSET_MISM
 
 
 class UnknownProducer(RequestRefused, code=ErrorCode.UNKNOWN_PRODUCER):
-    """The producer id was never issued, or was not used for a day and is forgotten."""
+    """The producer id was never issued, or was forgotten after a day without use."""
 
 
 class SequenceOutOfOrder(RequestRefused, code=ErrorCode.SEQUENCE_OUT_OF_ORDER):
-    """The request is not its producer's next one, which is ``fields["expected_sequence"]``."""
+    """The request's sequence is not the producer's next one, ``fields["expected_sequence"]``."""
 
 
 class FencedProducer(RequestRefused, code=ErrorCode.FENCED_PRODUCER):
-    """A newer epoch of this producer has begun."""
+    """A newer epoch of this producer has started."""
 
 
 class UnknownTransaction(RequestRefused, code=ErrorCode.UNKNOWN_TRANSACTION):
-    """There is no such transaction; ended ones are remembered for a day."""
+    """The transaction does not exist; ended transactions are remembered for a day."""
 
 
 class TransactionNotOpen(RequestRefused, code=ErrorCode.TRANSACTION_NOT_OPEN):
-    """The transaction was aborted, perhaps by its time-out; from an abort: it was committed before."""
+    """The transaction was aborted, perhaps by its timeout. Raised by an abort: it was committed before."""
 
 
 class UnknownScheduled(RequestRefused, code=ErrorCode.UNKNOWN_SCHEDULED):
-    """The topic has no such delayed record, or not any more: it is delivered or cancelled."""
+    """The topic has no such delayed record: it never existed, or is delivered or cancelled."""
 
 
 class AlreadyDelivered(RequestRefused, code=ErrorCode.ALREADY_DELIVERED):
-    """The delayed record can't be cancelled any more."""
+    """The delayed record can no longer be cancelled."""
 
 
 class UnknownGroup(RequestRefused, code=ErrorCode.UNKNOWN_GROUP):
-    """The consumer group does not exist, or not any more."""
+    """The consumer group does not exist, or was deleted."""
 
 
 class UnknownMember(RequestRefused, code=ErrorCode.UNKNOWN_MEMBER):
-    """The group has no such member: it left, or was silent for longer than its session time-out."""
+    """The group has no such member: it left, or was silent for longer than its session timeout."""
 
 
 class FencedMember(RequestRefused, code=ErrorCode.FENCED_MEMBER):
@@ -167,11 +170,11 @@ class FencedMember(RequestRefused, code=ErrorCode.FENCED_MEMBER):
 
 
 class StaleGeneration(RequestRefused, code=ErrorCode.STALE_GENERATION):
-    """The member does not hold these partitions in the group's generation. Nothing was committed."""
+    """The member does not own these partitions in the group's current generation. Nothing was committed."""
 
 
 class GroupNotEmpty(RequestRefused, code=ErrorCode.GROUP_NOT_EMPTY):
-    """The group has live members; the request needs a group without."""
+    """The group has live members; the request needs an empty group."""
 
 
 class NoCommittedOffset(RequestRefused, code=ErrorCode.NO_COMMITTED_OFFSET):
@@ -183,11 +186,11 @@ class UnknownQueue(RequestRefused, code=ErrorCode.UNKNOWN_QUEUE):
 
 
 class QueueAlreadyExists(RequestRefused, code=ErrorCode.QUEUE_ALREADY_EXISTS):
-    """The queue exists and starts elsewhere."""
+    """The queue exists with another start."""
 
 
 class LeaseExpired(RequestRefused, code=ErrorCode.LEASE_EXPIRED):
-    """The lease of a record is over: the record may have been delivered again."""
+    """A record's lease has expired: the record may have been delivered again."""
 
 
 class NoDeadLetterTopic(RequestRefused, code=ErrorCode.NO_DEAD_LETTER_TOPIC):
@@ -195,29 +198,29 @@ class NoDeadLetterTopic(RequestRefused, code=ErrorCode.NO_DEAD_LETTER_TOPIC):
 
 
 class InconsistentAssignor(RequestRefused, code=ErrorCode.INCONSISTENT_ASSIGNOR):
-    """The group's members use another assignor."""
+    """The group's members use a different assignor."""
 
 
 class RequestTooLarge(RequestRefused, code=ErrorCode.REQUEST_TOO_LARGE):
-    """The request is above ``fields["limit_bytes"]``."""
+    """The request is larger than ``fields["limit_bytes"]``."""
 
 
 class RecordTooLarge(RequestRefused, code=ErrorCode.RECORD_TOO_LARGE):
-    """The record is above its topic's ``max.message.bytes``, which is ``fields["limit_bytes"]``."""
+    """The record is larger than its topic's ``max.message.bytes``, given as ``fields["limit_bytes"]``."""
 
 
 class Throttled(BackOff, code=ErrorCode.THROTTLED):
-    """The caller is above a quota, or the gateway's own limit; the gateway says when to come back."""
+    """The caller exceeded a quota, or the gateway its own limit; ``retry_after_ms`` says when to retry."""
 
     @property
     def quota(self) -> str | None:
-        """The member of the caller's quota, such as ``produce_bytes_per_s``; None: it is no quota of the caller's."""
+        """The exceeded member of the caller's quota, such as ``produce_bytes_per_s``; None for another limit."""
         value = self.fields.get("quota")
         return value if isinstance(value, str) else None
 
     @property
     def retry_after_ms(self) -> float:
-        """When the same request will pass, from now; 0: the gateway did not say."""
+        """Milliseconds until the same request will be accepted; 0: the gateway did not say."""
         value = self.fields.get("retry_after_ms")
         return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else 0.0
 
@@ -227,57 +230,57 @@ class Unavailable(BackOff, code=ErrorCode.UNAVAILABLE):
 
 
 class Overloaded(BackOff, code=ErrorCode.OVERLOADED):
-    """The gateway is at a limit of its memory."""
+    """The gateway has reached a memory limit."""
 
 
 class Draining(BackOff, code=ErrorCode.DRAINING):
-    """The gateway is shutting down; another one, or the same after its restart, will do it."""
+    """The gateway is shutting down: retry at another one, or at this one after its restart."""
 
 
 class CorruptSegment(GatewayError, errors.CorruptData, code=ErrorCode.CORRUPT_SEGMENT):
-    """A stored segment (``fields["segment"]``) is missing or damaged: ``tidelog verify`` tells more."""
+    """A stored segment (``fields["segment"]``) is missing or damaged; ``tidelog verify`` shows details."""
 
 
 class UnsupportedTable(GatewayError, errors.UnsupportedTable, code=ErrorCode.UNSUPPORTED_TABLE):
-    """Another program gave the topic's table Delta features that Tidelog does not support; the answer says which."""
+    """Another program gave the topic's table Delta features that Tidelog does not support; the answer names them."""
 
 
 class InternalError(GatewayError, code=ErrorCode.INTERNAL):
-    """An error inside the gateway; its log has the request id."""
+    """An internal error of the gateway, whose log has the request id."""
 
 
 class GatewayUnreachable(BackOff):
-    """No address answered within the time. The request did not happen, or changes nothing."""
+    """No address answered in time. The request did not happen, or changes nothing."""
 
 
 class UnexpectedAnswer(InternalError):
-    """The answer does not follow the contract: a proxy in between sent it, or a gateway of another version."""
+    """The answer violates the API: it comes from a proxy in between, or from a gateway of another version."""
 
 
 class BufferFull(TidelogError, code=ErrorCode.OVERLOADED):
-    """``max_block_ms`` passed without room in the producer's buffer. The record was not taken."""
+    """The producer's buffer had no room within ``max_block_ms``. The record was not accepted."""
 
 
 class DeliveryTimeout(TidelogError, code=ErrorCode.UNAVAILABLE):
-    """``delivery_timeout_ms`` passed, and the record was not stored. The cause is the last error met, if any."""
+    """The record was not stored within ``delivery_timeout_ms``. The cause is the last error, if any."""
 
 
 class ClientClosed(TidelogError, code=ErrorCode.UNAVAILABLE):
-    """The client was closed first. The call did nothing."""
+    """The client was closed before the call finished. The call did nothing."""
 
 
 class TransactionAborted(TidelogError, code=ErrorCode.TRANSACTION_NOT_OPEN):
-    """The transaction that the record was sent in did not commit. The record is in no topic, and never will be."""
+    """The record's transaction did not commit. The record is in no topic, and never will be."""
 
 
 class DeliveryFailed(TidelogError):
     """Some records sent since the last ``flush`` were not acknowledged.
 
-    ``failed_count`` is how many; the cause, whose fields this error repeats, is the first of their errors.
+    ``failed_count`` is their number. The cause is the first record's error, whose fields this error repeats.
     """
 
     def __init__(self, failed_count: int, first: TidelogError) -> None:
-        """Take the first error's fields."""
+        """Copy the fields of the first error."""
         records = "1 record was" if failed_count == 1 else f"{failed_count} records were"
         super().__init__(
             f"{records} not acknowledged; the first error: {first.detail}",

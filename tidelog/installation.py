@@ -1,7 +1,8 @@
-"""Whether the packages that are imported here are the installed ones.
+"""Check that the imported packages are the installed ones.
 
-Python looks beside the user's own script first, and imports a file ``log_format.py`` there instead of ours (decision 019).
-This runs with each ``import tidelog``, so it imports only what the interpreter has imported already.
+Python searches the directory of the user's script first, and would import a file ``log_format.py`` there instead of Tidelog's
+package (decision 019). This runs with every ``import tidelog``, so it imports only modules that the interpreter has already
+loaded.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def check_log_format() -> None:
-    """Raise ``ImportError`` when ``log_format`` is not the one beside ``tidelog``. To be called before that is imported."""
+    """Raise ``ImportError`` if ``log_format`` is not the package next to ``tidelog``. Must be called before ``log_format`` is
+    imported."""
     spec = _found("log_format")
     if spec is None or spec.origin is None:
         return
@@ -31,7 +33,7 @@ def check_log_format() -> None:
 
 
 def _found(name: str) -> ModuleSpec | None:
-    """As ``importlib.util.find_spec``. None, too, for a module that code has put there without a spec."""
+    """Return the module's spec, as ``importlib.util.find_spec``; None also for a module that code inserted without a spec."""
     if name in sys.modules:
         return getattr(sys.modules[name], "__spec__", None)
     specs = (finder.find_spec(name, None) for finder in sys.meta_path if hasattr(finder, "find_spec"))

@@ -1,10 +1,11 @@
-"""Names of Kafka's clients, taken where they mean the same, else refused with what to write here.
+"""Names of Kafka's clients: accepted where they mean the same, else refused with what to write here.
 
-1. An argument that means the same under another name is renamed: ``Consumer("orders", group_id="billing")``.
-2. One that only says what always holds here is taken and dropped: ``acks="all"``. With another value it is refused.
-3. Any other argument or method of theirs that can be mistaken for one of ours is refused at once, by a sentence.
+1. An argument with the same meaning under another name is renamed: ``Consumer("orders", group_id="billing")``.
+2. An argument that states what always holds here is accepted and dropped: ``acks="all"``. Any other value is refused.
+3. Any other argument or method of Kafka's clients that can be mistaken for one of Tidelog's is refused immediately, with a
+   hint.
 
-docs/sdk.md has these tables. A program that should stay as it is keeps its client and speaks Kafka's protocol (docs/kafka.md).
+docs/sdk.md has these tables. A program that should stay unchanged keeps its client and speaks Kafka's protocol (docs/kafka.md).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ ALWAYS: Final[Mapping[str, tuple[object, ...]]] = {
     "check_crcs": (True,),
     "api_version": (None,),
 }
-"""What always holds here, by what says so."""
+"""Arguments that state what always holds here, with their only accepted values."""
 
 INSTEAD: Final[Mapping[str, str]] = {
     "retries": "requests are repeated until delivery_timeout_ms is over",
@@ -113,9 +114,10 @@ METHODS: Final[Mapping[str, str]] = {
 def takes_kafka_names(
     names: Mapping[str, str],
 ) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Around ``__init__``: renames the arguments of ``names`` and ``CONNECTION``, drops those of ``ALWAYS``.
+    """Return a decorator for ``__init__`` that renames the arguments of ``names`` and ``CONNECTION``, and drops those of
+    ``ALWAYS``.
 
-    The wrapped one raises ``TypeError`` for what is given twice, and for what means something else here.
+    The decorated one raises ``TypeError`` for an argument given twice, and for one with another meaning here.
     """
 
     def around(made: Callable[P, None]) -> Callable[P, None]:
@@ -149,7 +151,7 @@ _ANY: Final = frozenset({*PRODUCER, *CONSUMER, *CONNECTION, *ALWAYS})
 
 
 def refused_argument(name: str) -> str:
-    """What to write for an argument that there is not."""
+    """Return the error message for an unknown argument, with what to write instead."""
     for names in (PRODUCER, CONSUMER):
         if name in names:
             return f"there is no argument {name!r} here"
@@ -162,12 +164,12 @@ def refused_argument(name: str) -> str:
 
 
 class KnowsKafkaNames:
-    """Answers to a method that another log's client has with what there is instead."""
+    """Mixin whose ``AttributeError`` for a Kafka client's method names the method to use here."""
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """There is no such method."""
+            """Raise ``AttributeError``."""
             said = f"{type(self).__name__!r} object has no attribute {name!r}"
             instead = METHODS.get(name)
             raise AttributeError(said if instead is None else f"{said}; here: {instead}", name=name, obj=self)

@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used (PEP 562)."""
+"""Lazy imports: names of a package that are imported on first use (PEP 562)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 
 def names_on_use(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of ``package``. ``places``: the module of each name. It raises ``AttributeError`` for other names."""
+    """Return the ``__getattr__`` of ``package``. ``places``: the module of each name. It raises ``AttributeError`` for other
+    names."""
 
     def of_package(name: str) -> Any:
         module = places.get(name)

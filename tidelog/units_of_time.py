@@ -1,4 +1,5 @@
-"""Time-outs that other log clients count in another unit: refused where a call would wait a thousandth, or a thousand times.
+"""Checks of timeouts that other log clients count in another unit, which would wait a thousandth of the time or a thousand
+times as long.
 
 ``poll`` counts milliseconds, as kafka-python's does; confluent-kafka's counts seconds. ``flush`` and ``close`` count seconds.
 """
@@ -14,7 +15,7 @@ T = TypeVar("T")
 
 
 def in_milliseconds(call: Callable[P, T]) -> Callable[P, T]:
-    """Around a method whose first argument is ``timeout_ms``. It raises ``TypeError`` for a float without that name."""
+    """Wrap a method whose first argument is ``timeout_ms``: it raises ``TypeError`` for a float passed without that name."""
 
     @functools.wraps(call)
     def checked(*arguments: P.args, **named: P.kwargs) -> T:
@@ -30,7 +31,7 @@ def in_milliseconds(call: Callable[P, T]) -> Callable[P, T]:
 
 
 def in_seconds(call: Callable[P, T]) -> Callable[P, T]:
-    """Around a method with ``timeout`` in seconds. It raises ``TypeError`` for ``timeout_ms``, with what to write."""
+    """Wrap a method with ``timeout`` in seconds: it raises ``TypeError`` for ``timeout_ms``, and says what to write."""
 
     @functools.wraps(call)
     def checked(*arguments: P.args, **named: P.kwargs) -> T:

@@ -1,8 +1,8 @@
-"""Compressed streams as the bytes that were compressed: gzip, zstd, bzip2 and lz4, of any size, in bounded memory.
+"""Decompression of gzip, zstd, bzip2 and lz4 streams of any size, in bounded memory.
 
-1. What comes before a damaged place is given out before ``Damaged`` is raised; of lz4 but for less than 1 KiB.
-2. A stream that ends too early ends, and ``cut_off`` says so: the rest may still be written.
-3. Streams one behind the other are one. Zeros behind the last are padding of gzip.
+1. Data before a damaged place is returned before ``Damaged`` is raised; for lz4 all but less than 1 KiB of it.
+2. A truncated stream ends normally, with ``cut_off`` set: the rest may still be written.
+3. Concatenated streams are read as one. Zeros after the last one are padding of gzip.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import PurePath
 from typing import Any, Final
 
 SUFFIXES: Final = {".gz": "gzip", ".zst": "zstd", ".bz2": "bzip2", ".lz4": "lz4"}
-# Of bzip2 the level, and the head of a block or of an end: a line of text may begin with its letters.
+# bzip2's magic includes the level and a block's or the end's head: a line of text may begin with just its letters.
 _MAGIC: Final = {
     b"\x1f\x8b\x08": "gzip",
     b"\x28\xb5\x2f\xfd": "zstd",
@@ -25,50 +25,50 @@ _MAGIC: Final = {
 MAGIC_BYTES: Final = max(map(len, _MAGIC))
 _INPUT_BYTES: Final = 8 * 1024
 _ZSTD_INPUT_BYTES: Final = 2 * 1024
-"""A decompressor of zstd bounds no output: so few bytes become 64 MiB at worst."""
+"""Input per step. zstd's decompressor does not bound its output: this input becomes 64 MiB at worst."""
 _LZ4_READ_BYTES: Final = 1024
-"""So few bytes before a damaged place of lz4 may not be given out."""
+"""Output per step, which is lost for lz4 if it ends at a damaged place."""
 
 Source = Callable[[int], bytes]
-"""Gives up to so many of the stored bytes; none at their end."""
+"""Function that returns up to so many stored bytes; none at their end."""
 
 
 class Damaged(Exception):
-    """The bytes do not decompress; what was given out before is right."""
+    """The stored bytes can't be decompressed; data returned before is right."""
 
 
 def compression_of(path: str) -> str | None:
-    """How a file of this name is compressed, by its suffix."""
+    """Return the compression of a file of this name, by its suffix."""
     return SUFFIXES.get(PurePath(path).suffix)
 
 
 def compression_by_magic(head: bytes) -> str | None:
-    """How what begins with ``head``, at least ``MAGIC_BYTES`` where there are so many, is compressed."""
+    """Return the compression of data that begins with ``head``, which has at least ``MAGIC_BYTES`` unless the data is shorter."""
     return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
 
 
 def may_be_magic(head: bytes) -> bool:
-    """Whether more bytes behind ``head`` could make it the beginning of a compressed stream."""
+    """Return whether more bytes after ``head`` could make it the start of a compressed stream."""
     return any(magic.startswith(head) for magic in _MAGIC)
 
 
 class Unpacked:
-    """One compressed source from its first byte on. ``cut_off``: it ended, and its stream did not.
+    """Decompressed view of a source, from its first byte on. ``cut_off``: the source ended before its stream did.
 
-    Raises ``ModuleNotFoundError`` where zstd needs zstandard, or lz4 pyarrow, and that is not installed.
+    Raises ``ModuleNotFoundError`` if zstandard is missing for zstd, or pyarrow for lz4.
     """
 
     def __init__(self, compression: str, source: Source) -> None:
         self.cut_off = False
         self.taken_bytes = 0
-        """Stored bytes that are decompressed for certain: the damaged place is behind them."""
+        """Number of stored bytes decompressed for certain: a damaged place is behind them."""
         self._source = source
         self._member = _DECOMPRESSORS[compression](self._read_stored)
         self._last = 0
         self._damage: Damaged | None = None
 
     def read(self, size: int) -> bytes:
-        """Up to ``size`` bytes, at least one; none at the end. Raises ``Damaged``."""
+        """Return up to ``size`` bytes, at least one; none at the end. Raises ``Damaged``."""
         if self._damage is not None:
             raise self._damage
         try:
@@ -80,7 +80,7 @@ class Unpacked:
         return data
 
     def read_all(self, size: int) -> bytes:
-        """``size`` bytes; fewer only at the end, and before a damaged place. Raises ``Damaged`` at that place."""
+        """Return ``size`` bytes; fewer only at the end, and before a damaged place. Raises ``Damaged`` at that place."""
         pieces: list[bytes] = []
         read = 0
         try:
@@ -94,7 +94,7 @@ class Unpacked:
 
     @property
     def damaged(self) -> bool:
-        """Whether a damaged place was met."""
+        """Whether a damaged place was reached."""
         return self._damage is not None
 
     def _read_stored(self, size: int) -> bytes:
@@ -105,7 +105,7 @@ class Unpacked:
 
 
 class _Members:
-    """Members one behind the other, of a decompressor like ``bz2.BZ2Decompressor``."""
+    """Concatenated members, read by a decompressor like ``bz2.BZ2Decompressor``."""
 
     input_bytes = _INPUT_BYTES
     padding = b""
@@ -164,7 +164,7 @@ class _Gzip(_Members):
     def _decompress(self, size: int) -> bytes:
         data: bytes = self._member.decompress(self._input, size)
         self._input = self._member.unconsumed_tail
-        # A full answer may leave more inside.
+        # A full output may leave more data inside the decompressor.
         self._hungry = self._member.eof or (not self._input and len(data) < size)
         return data
 
@@ -188,7 +188,7 @@ class _Zstd(_Members):
     def _new(self) -> Any:
         return self._zstandard.ZstdDecompressor().decompressobj()
 
-    def _decompress(self, size: int) -> bytes:  # noqa: ARG002 - it gives what it has
+    def _decompress(self, size: int) -> bytes:  # noqa: ARG002 - zstandard can't bound its output
         if not self._input:
             return b""
         try:
@@ -200,7 +200,7 @@ class _Zstd(_Members):
 
 
 class _Lz4:
-    """Arrow's stream, which fails at a damaged place without what it had in the same read: those are short."""
+    """Arrow's stream. It fails at a damaged place without the data of the same read, so reads are short."""
 
     def __init__(self, source: Source) -> None:
         import pyarrow as pa  # noqa: PLC0415 - only where there is something to decompress
@@ -220,7 +220,7 @@ class _Lz4:
 
 
 class _Readable:
-    """A source as a file of Python's."""
+    """A source as a Python file object."""
 
     closed = False
 
@@ -228,7 +228,7 @@ class _Readable:
         self.read = source
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
 
 _DECOMPRESSORS: Final[dict[str, Any]] = {"gzip": _Gzip, "zstd": _Zstd, "bzip2": _Members, "lz4": _Lz4}

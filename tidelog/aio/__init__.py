@@ -1,4 +1,5 @@
-"""``Producer``, ``Consumer``, ``QueueConsumer``, ``Admin`` for asyncio: names, arguments, promises of ``tidelog``, to be awaited.
+"""asyncio versions of ``Producer``, ``Consumer``, ``QueueConsumer`` and ``Admin``, with the names, arguments and promises of
+``tidelog``.
 
 ::
 
@@ -10,8 +11,8 @@
         async for record in consumer:
             print(record.offset)
 
-They are a thin layer over the same classes, which wait for gateways in threads. Nothing here blocks the event loop. Each object
-belongs to the loop that first uses it.
+They are thin wrappers around the blocking classes, which wait for gateways in threads, so the event loop is never blocked. Each
+object belongs to the event loop that first uses it.
 """
 
 from tidelog.aio.admin import Admin

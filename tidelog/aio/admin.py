@@ -1,4 +1,4 @@
-"""Topics, their settings and offsets, consumer groups, queues, and the cluster from asyncio: ``Admin``."""
+"""``Admin`` for asyncio: topics, their settings and offsets, consumer groups, queues, access, and the cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 def _awaited(
     method: Callable[Concatenate[BlockingAdmin, _P], _T],
 ) -> Callable[Concatenate[Admin, _P], Coroutine[Any, Any, _T]]:
-    """The same call in a thread, which makes it to its end when the task that awaits it is cancelled."""
+    """Wrap a blocking method as a coroutine. Cancelling the coroutine does not stop the call in its thread."""
 
     @wraps(method)
     async def call(self: Admin, /, *arguments: _P.args, **named: _P.kwargs) -> _T:
@@ -31,7 +31,7 @@ def _awaited(
 
 
 class Admin(AsyncClosing):
-    """As ``tidelog.Admin``.
+    """asyncio version of ``tidelog.Admin``.
 
     Cancelling a call does not undo its change: the change may have happened, or the thread still makes it.
     """
@@ -44,7 +44,7 @@ class Admin(AsyncClosing):
         request_timeout_ms: float = limits.REQUEST_TIMEOUT_MS,
         **connection: Unpack[ConnectionSettings],
     ) -> None:
-        """As ``tidelog.Admin``."""
+        """Create the client, as ``tidelog.Admin``."""
         self._admin = BlockingAdmin(
             bootstrap_servers, timeout_ms=timeout_ms, request_timeout_ms=request_timeout_ms, **connection
         )
@@ -64,7 +64,7 @@ class Admin(AsyncClosing):
     cancel_scheduled = _awaited(BlockingAdmin.cancel_scheduled)
 
     async def list_scheduled(self, topic: str) -> list[ScheduledRecord]:
-        """As ``tidelog.Admin.list_scheduled``, in one list."""
+        """Return what ``tidelog.Admin.list_scheduled`` yields, as one list."""
         return await asyncio.shield(in_thread(lambda: list(self._admin.list_scheduled(topic))))
 
     list_groups = _awaited(BlockingAdmin.list_groups)

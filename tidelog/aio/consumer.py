@@ -1,7 +1,7 @@
-"""Reading records from asyncio: ``Consumer``.
+"""``Consumer`` for asyncio.
 
-Calls that wait for gateways run in a thread, one after the other, and hand out no records. Records are handed out in the loop,
-in one step with the return from ``poll``. So a cancelled poll loses none: the next poll returns them.
+Calls that wait for gateways run in a thread, one after another, and hand out no records. Records are handed out in the event
+loop, atomically with the return from ``poll``, so a cancelled poll loses none: the next poll returns them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 def _awaited(
     method: Callable[Concatenate[BlockingConsumer, _P], _T],
 ) -> Callable[Concatenate[Consumer, _P], Coroutine[Any, Any, _T]]:
-    """The same call in a thread, behind what a cancelled call left running there."""
+    """Wrap a blocking method as a coroutine that runs in a thread, after any call that a cancelled task left running."""
 
     @wraps(method)
     async def call(self: Consumer, /, *arguments: _P.args, **named: _P.kwargs) -> _T:
@@ -46,16 +46,17 @@ def _awaited(
 
 
 class Consumer(AsyncClosing):
-    """As ``tidelog.Consumer``, for one task at a time: a call by a second task meanwhile raises ``RuntimeError``.
+    """asyncio version of ``tidelog.Consumer``, for one task at a time: a concurrent call by a second task raises
+    ``RuntimeError``.
 
     Every call may be cancelled. It has then happened or not; the positions are right in either case. The next call waits for
-    what the cancelled one left running: about a second at most, or until a gateway has answered.
+    the one left running: about a second at most, or until a gateway has answered.
 
-    ``on_revoked``, ``on_assigned`` and ``on_lost`` are plain functions, called in a thread beside the loop.
+    ``on_revoked``, ``on_assigned`` and ``on_lost`` are plain functions, called in a thread and not in the event loop.
     """
 
     def __init__(self, *topics: str, **settings: Unpack[ConsumerSettings]) -> None:
-        """As ``tidelog.Consumer``. Raises ``ValueError``."""
+        """Create the consumer, as ``tidelog.Consumer``. Raises ``ValueError``."""
         self._iteration_timeout_ms = settings.get("consumer_timeout_ms")
         self._consumer = BlockingConsumer(*topics, **settings)
         self._last: asyncio.Future[Any] | None = None
@@ -82,20 +83,20 @@ class Consumer(AsyncClosing):
     lag = _awaited(BlockingConsumer.lag)
 
     def paused(self) -> set[TopicPartition]:
-        """The paused partitions."""
+        """Return the paused partitions."""
         return self._consumer.paused()
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """As ``tidelog.Consumer.highwater``."""
+        """Return the high watermark, as ``tidelog.Consumer.highwater``."""
         return self._consumer.highwater(partition)
 
     def group_metadata(self) -> GroupMetadata:
-        """As ``tidelog.Consumer.group_metadata``."""
+        """Return the group and member, as ``tidelog.Consumer.group_metadata``."""
         return self._consumer.group_metadata()
 
     @in_milliseconds
     async def poll(self, timeout_ms: float = limits.POLL_TIMEOUT_MS, max_records: int | None = None) -> list[Record]:
-        """As ``tidelog.Consumer.poll``."""
+        """Return the next records, as ``tidelog.Consumer.poll``."""
         with self._one_task():
             await self._wait(timeout_ms)
             return self._consumer.ready(max_records)
@@ -104,14 +105,14 @@ class Consumer(AsyncClosing):
     async def poll_arrow(
         self, timeout_ms: float = limits.POLL_TIMEOUT_MS, max_bytes: int = contract.FETCH_BYTES_MAX
     ) -> pa.Table:
-        """As ``tidelog.Consumer.poll_arrow``."""
+        """Return the next records as a table, as ``tidelog.Consumer.poll_arrow``."""
         require_pyarrow("poll_arrow")
         with self._one_task():
             await self._wait(timeout_ms)
             return self._consumer.ready_arrow(max_bytes)
 
     async def __aiter__(self) -> AsyncIterator[Record]:
-        """As the iteration of ``tidelog.Consumer``: ``position`` is behind the last record handed out."""
+        """Yield records, as iteration of ``tidelog.Consumer``. ``position`` is the offset behind the last record yielded."""
         wait_ms = limits.ITERATION_WAIT_MS if self._iteration_timeout_ms is None else self._iteration_timeout_ms
         while True:
             records = await self.poll(timeout_ms=wait_ms, max_records=1)
@@ -121,14 +122,14 @@ class Consumer(AsyncClosing):
                 yield record
 
     async def close(self, *, leave: bool | None = None) -> None:
-        """As ``tidelog.Consumer.close``; waits for the threads' end, too."""
+        """Close, as ``tidelog.Consumer.close``, and wait until the threads have ended."""
         await asyncio.shield(in_thread(lambda: self._consumer.close(leave=leave)))
         await self._settled()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        """Close. When the block raises, nothing more is committed by itself."""
+        """Close. If the block raised, there is no further automatic commit."""
         await asyncio.shield(in_thread(lambda: self._consumer.__exit__(kind, error, at)))
         await self._settled()
 
@@ -141,7 +142,7 @@ class Consumer(AsyncClosing):
                 return
 
     async def _in_turn(self, call: Callable[[], _T]) -> _T:
-        """Run it in a thread, behind what a cancelled call left running there."""
+        """Run the call in a thread, after any call that a cancelled task left running."""
         await self._settled()
         running = self._last = in_thread(call)
         return await asyncio.shield(running)

@@ -1,4 +1,4 @@
-"""Blocking calls, each in a thread of its own that a task awaits."""
+"""Blocking calls, each in a thread of its own, awaited by a task."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _T = TypeVar("_T")
 
 
 def in_thread(call: Callable[[], _T]) -> asyncio.Future[_T]:
-    """Run ``call`` in a thread that ends with it, and return the future of its result.
+    """Run ``call`` in a new thread, and return the future of its result.
 
-    Cancelling the future does not end the call: await it behind ``asyncio.shield`` where that matters.
+    Cancelling the future does not end the call: await it through ``asyncio.shield`` where that matters.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_T] = loop.create_future()
@@ -40,5 +40,5 @@ def in_thread(call: Callable[[], _T]) -> asyncio.Future[_T]:
 
 
 def _post(loop: asyncio.AbstractEventLoop, callback: Callable[[_T], None], argument: _T) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: no task waits any more
+    with contextlib.suppress(RuntimeError):  # the loop was closed: no task is waiting
         loop.call_soon_threadsafe(callback, argument)

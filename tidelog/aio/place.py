@@ -1,4 +1,4 @@
-"""The future of a record's place, for asyncio."""
+"""asyncio future of a record's place."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tidelog.types.record import RecordMetadata
 
 
 class Place(asyncio.Future[RecordMetadata]):
-    """Gets what ``future`` gets. Whoever awaits it waits for the record, as ``future.result`` does. Cancelling it changes nothing
-    about the record."""
+    """Mirror of a ``RecordFuture`` in the event loop. Awaiting it counts as waiting for the record, like
+    ``RecordFuture.result``. Cancelling it does not affect the record."""
 
     def __init__(self, future: RecordFuture) -> None:
         super().__init__()
@@ -22,14 +22,14 @@ class Place(asyncio.Future[RecordMetadata]):
         future.add_done_callback(self._told)
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
-        """Not to be sent for the sake of company that does not come."""
+        """Await the place, and tell the batch that a task waits, so that it need not linger for more records."""
         if not self.done():
             self._of.want(asyncio.current_task())
         return super().__await__()
 
     def _told(self, _: Future[RecordMetadata]) -> None:
-        """In the sending thread."""
-        with contextlib.suppress(RuntimeError):  # the event loop is closed: nobody waits
+        """Schedule the result in the event loop. Called in the sending thread."""
+        with contextlib.suppress(RuntimeError):  # the event loop is closed: no task is waiting
             self.get_loop().call_soon_threadsafe(self._settle)
 
     def _settle(self) -> None:

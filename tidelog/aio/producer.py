@@ -1,4 +1,4 @@
-"""Sending records from asyncio: ``Producer``."""
+"""``Producer`` for asyncio."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _P = ParamSpec("_P")
 def _to_its_end(
     method: Callable[Concatenate[BlockingProducer, _P], None],
 ) -> Callable[Concatenate[Producer, _P], Coroutine[Any, Any, None]]:
-    """The same call in a thread. Cancelled, it first goes on to its end: calls about a transaction never overlap."""
+    """Wrap a blocking method as a coroutine. A cancelled coroutine waits for the call first: transaction calls never overlap."""
 
     @wraps(method)
     async def call(self: Producer, /, *arguments: _P.args, **named: _P.kwargs) -> None:
@@ -48,11 +48,11 @@ def _to_its_end(
 
 
 class Producer(AsyncClosing):
-    """As ``tidelog.Producer``; a full buffer is awaited and does not block the loop.
+    """asyncio version of ``tidelog.Producer``; a full buffer is awaited and does not block the event loop.
 
-    ``await producer.send(...)`` returns a future once the record is taken in. Awaiting the future gives the record's place.
-    Cancelling ``send`` while it waits for room takes nothing in; cancelling the future changes nothing about the record.
-    ``on_delivery`` is called from the sending thread, not from the loop.
+    ``await producer.send(...)`` returns a future once the record is accepted. Awaiting the future gives the record's place.
+    Cancelling ``send`` while it waits for room accepts no record; cancelling the future does not affect the record.
+    ``on_delivery`` is called from the sending thread, not from the event loop.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Producer(AsyncClosing):
         max_block_ms: float = limits.MAX_BLOCK_MS,
         **settings: Unpack[ProducerSettings],
     ) -> None:
-        """As ``tidelog.Producer``. Raises ``ValueError``."""
+        """Create the producer, as ``tidelog.Producer``. Raises ``ValueError``."""
         if max_block_ms < 0:
             raise ValueError(f"max_block_ms is {max_block_ms}, below 0")
         self._max_block_ms = max_block_ms
@@ -80,7 +80,7 @@ class Producer(AsyncClosing):
         deliver_at: datetime | int | None = None,
         deliver_after: timedelta | float | None = None,
     ) -> asyncio.Future[RecordMetadata]:
-        """Take one record in, as soon as there is room. Raises as ``tidelog.Producer.send``."""
+        """Accept one record as soon as there is room. Raises as ``tidelog.Producer.send``."""
         deadline = Deadline(self._max_block_ms)
         while True:
             try:
@@ -102,17 +102,17 @@ class Producer(AsyncClosing):
                 return Place(cast("RecordFuture", future))
 
     async def send_table(self, topic: str, table: ArrowStream) -> asyncio.Future[ProduceResult]:
-        """Take an Arrow table in, as ``tidelog.Producer.send_table``; when this is cancelled it goes on all the same."""
+        """Accept an Arrow table, as ``tidelog.Producer.send_table``. Cancelling this call does not stop it."""
         taken = in_thread(lambda: self._producer.send_table(topic, table, max_block_ms=self._max_block_ms))
         return asyncio.wrap_future(await asyncio.shield(taken))
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        """As ``tidelog.Producer.transaction``; a cancelled block is aborted, too."""
+        """Run a block in a transaction, as ``tidelog.Producer.transaction``; a cancelled block is aborted, too."""
         try:
             await self.begin_transaction()
         except asyncio.CancelledError:
-            with contextlib.suppress(TidelogError, RuntimeError):  # it may have begun all the same
+            with contextlib.suppress(TidelogError, RuntimeError):  # it may have begun nevertheless
                 await self.abort_transaction()
             raise
         try:
@@ -131,32 +131,32 @@ class Producer(AsyncClosing):
     accept_in_transaction = _to_its_end(BlockingProducer.accept_in_transaction)
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """As ``tidelog.Producer.partitions_for``."""
+        """Return the topic's partitions, as ``tidelog.Producer.partitions_for``."""
         return await asyncio.shield(in_thread(lambda: self._producer.partitions_for(topic)))
 
     @in_seconds
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the name it has in tidelog
-        """As ``tidelog.Producer.flush``."""
+        """Wait for delivery, as ``tidelog.Producer.flush``."""
         await asyncio.shield(in_thread(lambda: self._producer.flush(timeout)))
 
     @in_seconds
     async def close(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the name it has in tidelog
-        """As ``tidelog.Producer.close``; when this is cancelled the delivery goes on all the same."""
+        """Close, as ``tidelog.Producer.close``. Cancelling this call does not stop the delivery."""
         await asyncio.shield(in_thread(lambda: self._producer.close(timeout)))
 
     def __repr__(self) -> str:
-        """As ``tidelog.Producer``."""
+        """Show the gateways, as ``tidelog.Producer``."""
         return repr(self._producer).replace("<", "<aio.", 1)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        """Close. When the block raises, its exception goes on, and failed deliveries are only logged."""
+        """Close. If the block raised, its exception is kept, and failed deliveries are only logged."""
         with contextlib.suppress(*([DeliveryFailed] if error is not None else [])):
             await self.close()
 
     async def _room(self, size_bytes: int, deadline: Deadline) -> None:
-        """Wait for room, a slice at a time, so that a thread that no task awaits any more soon ends."""
+        """Wait for room in short slices, so that a thread whose task was cancelled ends soon."""
         slice_ms = min(deadline.remaining_ms(), limits.AIO_SLICE_MS)
         with contextlib.suppress(BufferFull):
             await in_thread(lambda: self._producer.wait_for_room(size_bytes, slice_ms))

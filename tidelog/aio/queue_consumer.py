@@ -1,6 +1,6 @@
-"""Working through a queue from asyncio: ``QueueConsumer``.
+"""``QueueConsumer`` for asyncio.
 
-Gateways are waited for in threads, and records handed out in the loop.
+Gateways are waited for in threads, and records are handed out in the event loop.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ _logger = logging.getLogger("tidelog.queues")
 
 
 class QueueConsumer(AsyncClosing):
-    """As ``tidelog.QueueConsumer``. ``await record.accept()`` waits until that is in the store; it is sent in any case."""
+    """asyncio version of ``tidelog.QueueConsumer``. ``await record.accept()`` waits until the settlement is stored; it is sent
+    even if not awaited."""
 
     def __init__(self, queue: str, **settings: Unpack[QueueConsumerSettings]) -> None:
-        """As ``tidelog.QueueConsumer``. Raises ``ValueError``."""
+        """Create the consumer, as ``tidelog.QueueConsumer``. Raises ``ValueError``."""
         self._idle_ms = settings.get("consumer_timeout_ms")
         self._consumer = BlockingQueueConsumer(queue, **settings)
         self._receiving: asyncio.Future[Any] | None = None
@@ -38,13 +39,14 @@ class QueueConsumer(AsyncClosing):
     async def poll(
         self, timeout_ms: float = limits.POLL_TIMEOUT_MS, max_records: int | None = None
     ) -> list[QueueRecord]:
-        """As ``tidelog.QueueConsumer.poll``. A poll that is cancelled loses nothing: the next one has its records."""
+        """Return the next records, as ``tidelog.QueueConsumer.poll``. A cancelled poll loses nothing: the next one has its
+        records."""
         if not self._consumer.has_ready():
             await self._in_turn(partial(self._consumer.wait, timeout_ms, max_records))
         return self._consumer.poll(0, max_records) if self._consumer.has_ready() else []
 
     async def __aiter__(self) -> AsyncIterator[QueueRecord]:
-        """As the iteration of ``tidelog.QueueConsumer``."""
+        """Yield records, as iteration of ``tidelog.QueueConsumer``."""
         idle = Deadline(self._idle_ms)
         while not self._stopped and not idle.passed:
             if not self._consumer.has_ready():
@@ -55,7 +57,7 @@ class QueueConsumer(AsyncClosing):
                 idle = Deadline(self._idle_ms)
 
     async def run(self, handler: Callable[[QueueRecord], Awaitable[Any]], *, workers: int = 1) -> None:
-        """As ``tidelog.QueueConsumer.run``: ``handler`` is awaited for up to ``workers`` records at a time."""
+        """Await ``handler`` for up to ``workers`` records concurrently, as ``tidelog.QueueConsumer.run``."""
         if workers < 1:
             raise ValueError(f"workers is {workers}, below 1")
         tasks: set[asyncio.Task[None]] = set()
@@ -73,7 +75,7 @@ class QueueConsumer(AsyncClosing):
                     task = asyncio.ensure_future(_handled(handler, record))
                     tasks.add(task)
                     task.add_done_callback(tasks.discard)
-                    # A task that is cancelled before its first step never comes to its own end.
+                    # A task cancelled before its first step never runs its own error handling.
                     task.add_done_callback(lambda _, record=record: record.give_back())  # type: ignore[misc]
             if tasks:
                 await asyncio.wait(tasks)
@@ -81,24 +83,25 @@ class QueueConsumer(AsyncClosing):
             for task in tasks:
                 task.cancel()
         with contextlib.suppress(TidelogError):
-            await self.flush()  # what failed was logged, and is delivered again
+            await self.flush()  # failed settlements were logged, and their records are delivered again
 
     def stop(self) -> None:
-        """As ``tidelog.QueueConsumer.stop``."""
+        """End ``run`` and iterations, as ``tidelog.QueueConsumer.stop``."""
         self._stopped = True
         self._consumer.stop()
 
     async def flush(self, timeout_ms: float | None = None) -> bool:
-        """As ``tidelog.QueueConsumer.flush``."""
+        """Wait for all settlements, as ``tidelog.QueueConsumer.flush``."""
         return await in_thread(partial(self._consumer.flush, timeout_ms))
 
     async def close(self) -> None:
-        """As ``tidelog.QueueConsumer.close``."""
+        """Close, as ``tidelog.QueueConsumer.close``."""
         self._stopped = True
         await asyncio.shield(in_thread(self._consumer.close))
 
     async def _in_turn(self, call: Callable[[], _T], *, left: Callable[[_T], None] | None = None) -> _T:
-        """Run it in a thread, behind what a cancelled call left running there. ``left`` gets what nobody waits for any more."""
+        """Run the call in a thread, after any call that a cancelled task left running. If this one is cancelled, ``left`` gets
+        its result."""
         if self._receiving is not None and not self._receiving.done():
             await asyncio.wait({self._receiving})
         running = self._receiving = in_thread(call)
@@ -111,7 +114,7 @@ class QueueConsumer(AsyncClosing):
 
 
 async def _handled(handler: Callable[[QueueRecord], Awaitable[Any]], record: QueueRecord) -> None:
-    record.has_begun = True  # it was taken for a free worker, so it counts already
+    record.has_begun = True  # received for a free worker, so the delivery is counted already
     try:
         await handler(record)
     except BaseException as error:

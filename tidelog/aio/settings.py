@@ -1,4 +1,4 @@
-"""The keyword arguments of the constructors, which are those of ``tidelog``'s (a test compares them)."""
+"""Keyword arguments of the constructors, equal to those of ``tidelog`` (a test compares them)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidelog.types.sealing import Sealing
 
 
 class ConsumerSettings(ConnectionSettings, total=False):
-    """As ``tidelog.Consumer`` takes and explains them."""
+    """Settings of a consumer, as ``tidelog.Consumer`` explains them."""
 
     bootstrap_servers: str | Sequence[str] | None
     auto_offset_reset: AutoOffsetReset
@@ -50,7 +50,7 @@ class ConsumerSettings(ConnectionSettings, total=False):
 
 
 class QueueConsumerSettings(ConnectionSettings, total=False):
-    """As ``tidelog.QueueConsumer`` takes and explains them."""
+    """Settings of a queue consumer, as ``tidelog.QueueConsumer`` explains them."""
 
     bootstrap_servers: str | Sequence[str] | None
     max_poll_records: int
@@ -65,7 +65,7 @@ class QueueConsumerSettings(ConnectionSettings, total=False):
 
 
 class ProducerSettings(ConnectionSettings, total=False):
-    """As ``tidelog.Producer`` takes and explains them; ``max_block_ms`` is an argument of its own."""
+    """Settings of a producer, as ``tidelog.Producer`` explains them; ``max_block_ms`` is a separate argument."""
 
     linger_ms: float
     batch_bytes: int

@@ -1,4 +1,4 @@
-"""Check-back from asyncio: ``TransactionChecker``."""
+"""``TransactionChecker`` for asyncio: check-back of open transactions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tidelog.producer.transaction_checker import Verdict
 
 
 class TransactionChecker:
-    """As ``tidelog.TransactionChecker``; ``check`` is a coroutine function, called on the loop that starts the checker."""
+    """asyncio version of ``tidelog.TransactionChecker``. ``check`` is a coroutine function, run in the loop that starts the
+    checker."""
 
     def __init__(
         self,
@@ -26,7 +27,7 @@ class TransactionChecker:
         max_records: int = 10,
         **connection: Unpack[ConnectionSettings],
     ) -> None:
-        """As ``tidelog.TransactionChecker``."""
+        """Create the checker, as ``tidelog.TransactionChecker``."""
         self._check = check
         self._loop: asyncio.AbstractEventLoop | None = None
         self._checker = BlockingChecker(
@@ -38,12 +39,12 @@ class TransactionChecker:
         )
 
     async def check_once(self, max_wait_ms: int = 0) -> int:
-        """As ``tidelog.TransactionChecker.check_once``."""
+        """Request and decide transactions once, as ``tidelog.TransactionChecker.check_once``."""
         self._loop = asyncio.get_running_loop()
         return await asyncio.shield(in_thread(lambda: self._checker.check_once(max_wait_ms)))
 
     async def __aenter__(self) -> Self:
-        """Start."""
+        """Start checking."""
         self._loop = asyncio.get_running_loop()
         self._checker.start()
         return self
@@ -51,7 +52,7 @@ class TransactionChecker:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        """Close."""
+        """Close the checker."""
         await asyncio.shield(in_thread(self._checker.close))
 
     def _ask(self, transaction: OpenTransaction) -> Verdict:

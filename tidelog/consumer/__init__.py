@@ -1,4 +1,4 @@
-"""``Consumer``: what it is assigned, its positions, reading ahead, membership in a group, and commits.
+"""``Consumer``: assignment, positions, read-ahead, group membership and commits.
 
 Nothing about producing is here.
 """

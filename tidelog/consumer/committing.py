@@ -1,9 +1,8 @@
-"""Committing a group's offsets: when the user asks, and by itself at an interval.
+"""Commits of a group's offsets: on request, and automatically at an interval.
 
-1. Commits go one at a time, in the order in which they were asked for. So an offset never goes back because an older commit was
-   late.
-2. An automatic commit takes the positions at a moment when the user asks for more records: all records before were dealt with.
-   It runs beside the reading, in a thread that lives only meanwhile.
+1. Commits run one at a time, in the order of the requests, so a late old commit never moves an offset back.
+2. An automatic commit takes the positions at a moment when the caller asks for more records, so all earlier records have been
+   handled. It runs concurrently with reading, in a thread that lives only as long as the commit.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ OnCommit = Callable[[Mapping[TopicPartition, NextOffset], TidelogError | None], 
 
 
 class _Commit(msgspec.Struct, frozen=True):
-    """One commit as it was meant when it was asked for: in another thread the consumer may be elsewhere by then."""
+    """A commit as requested: by the time its thread runs, the consumer's positions may have changed."""
 
     offsets: Mapping[TopicPartition, NextOffset]
     topic_ids: Mapping[TopicPartition, str]
@@ -39,7 +38,7 @@ class _Commit(msgspec.Struct, frozen=True):
 
 
 class Committing:
-    """Used by the consumer's thread."""
+    """Committer of a group's offsets, used by the consumer's thread."""
 
     def __init__(
         self,
@@ -50,12 +49,12 @@ class Committing:
         interval_ms: float | None,
         timeout_ms: float,
     ) -> None:
-        """Take the parts.
+        """Store the parts.
 
         Args:
-            assignment: knows which topics the positions are of.
-            interval_ms: None commits nothing by itself.
-            timeout_ms: bounds a commit.
+            assignment: says to which topics the positions belong.
+            interval_ms: time between automatic commits; None: no automatic commits.
+            timeout_ms: limit of one commit.
         """
         self._calls = calls
         self._membership = membership
@@ -69,25 +68,25 @@ class Committing:
 
     @property
     def is_automatic(self) -> bool:
-        """Whether it commits by itself."""
+        """Whether offsets are committed automatically."""
         return self._interval_s is not None
 
     @property
     def is_due(self) -> bool:
-        """Whether it should commit by itself now."""
+        """Whether an automatic commit is due."""
         return self._interval_s is not None and time.monotonic() >= self._due_at
 
     def restart(self) -> None:
-        """Set the next automatic commit to an interval from now."""
+        """Schedule the next automatic commit one interval from now."""
         self._due_at = time.monotonic() + (self._interval_s or 0.0)
 
     def forget(self) -> None:
-        """Forget what is known: other members may have committed since."""
+        """Drop the remembered commits: other members may have committed meanwhile."""
         self.wait()
         self._committed = {}
 
     def commit(self, offsets: Mapping[TopicPartition, NextOffset], metadata: str | None = None) -> None:
-        """Return when they are committed. Raises ``GatewayError``."""
+        """Commit the offsets, and return when they are committed. Raises ``GatewayError``."""
         self.wait()
         if offsets:
             self._commit(self._meant(offsets, metadata))
@@ -100,14 +99,14 @@ class Committing:
             self._thread.start()
 
     def commit_changes(self, positions: Mapping[TopicPartition, int], deadline: Deadline | None = None) -> None:
-        """As ``commit``, of the offsets that differ from what was committed here last."""
+        """Commit the offsets that differ from the last ones committed here. Raises as ``commit``."""
         self.wait()
         changes = self._changes(positions)
         if changes:
             self._commit(self._meant(changes), deadline)
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Commit what changed, in a thread. Does nothing while the last commit is still under way."""
+        """Commit changed offsets in a thread. Does nothing while the previous commit is still under way."""
         self.restart()
         if self._thread is not None and self._thread.is_alive():
             return
@@ -117,7 +116,7 @@ class Committing:
             self._thread.start()
 
     def wait(self) -> None:
-        """Wait for the thread's end."""
+        """Wait until the thread has ended."""
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.ended()

@@ -1,8 +1,8 @@
-"""Reading records: ``Consumer``, with partitions assigned by hand, by topic, or by a group.
+"""Reading of records: ``Consumer``, with partitions assigned by hand, by topic or by a group.
 
-How it reads: partitions that are behind are fetched one after another, in large Arrow chunks. When all are at their end, one
-long poll waits for any of them. While an answer is handed out the next one is fetched (``fetch_ahead``): two answers bound what
-is fetched and not handed out. In a group, what the group asks for comes before records are handed out (``group_reading``).
+Partitions that are behind are fetched one after another, in large Arrow chunks. When all are at their end, one long poll waits
+for any of them. While one answer is handed out the next is fetched (``fetch_ahead``), so two answers bound the memory. In a
+group, the group's requests are served before records are handed out (``group_reading``).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Assignor = Literal["range", "roundrobin", "sticky"]
 
 
 class Consumer(GroupPositions, KnowsKafkaNames, Closing):
-    """Reads the records of partitions in order, from any position, alone or in a group.
+    """Reader of partitions in order, from any position, alone or in a group.
 
     ::
 
@@ -49,49 +49,48 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
             for record in consumer:
                 print(record.partition, record.offset, record.value)
 
-    Promises: the records of a partition come in the order of their offsets, each once, none skipped, unless the caller seeks.
-    Where the log was cut off beyond the position, ``auto_offset_reset`` decides, and a warning is logged. Without a group
-    positions are in this object's memory: start where you want to with ``seek``.
+    Promises: a partition's records come in the order of their offsets, each once and none skipped, unless the caller seeks. If
+    the log was truncated beyond the position, ``auto_offset_reset`` decides, and a warning is logged. Without a group,
+    positions are only in this object's memory.
 
-    In a group the topics' partitions are shared with the other members, and go on where the group has committed. They change
-    hands only while this consumer asks for records. Before a partition goes to another member, nothing more of it is handed out
-    here, and ``commit`` still works for it. Ask more often than ``max_poll_interval_ms``, or the member leaves; the next call
-    joins again. A process that ends or hangs is out after ``session_timeout_ms``. While the group waits for this member to hand
-    over partitions, ask more often than that, too. An
-    automatic commit covers what was handed out before the last call for records: after a crash the rest comes again.
+    A group shares its topics' partitions among its members, each starting at the committed offset. Partitions change owner only
+    while this consumer asks for records: before one goes to another member, no more of its records are handed out here, and
+    ``commit`` still works for it. While the group waits for this member, ask often. An automatic commit covers what was handed
+    out before the last call for records: after a crash the rest comes again. A process that ends or hangs loses its partitions
+    after ``session_timeout_ms``.
 
-    For one thread at a time: a call by a second thread meanwhile raises ``RuntimeError``. ``close`` may come from any thread,
-    and ends a poll under way with ``ClientClosed``. A forked child must make its own consumer.
+    For one thread at a time: a concurrent call by a second thread raises ``RuntimeError``. ``close`` may come from any thread,
+    and ends a running poll with ``ClientClosed``. A forked child must create its own consumer.
 
-    ``topics``: all their partitions are assigned, new ones too when they come; in a group, the member's share of them.
-
-    ``bootstrap_servers`` as for ``Producer``. ``auto_offset_reset``: where to begin, and where to go on when the position is
-    not in the log: ``"earliest"``, ``"latest"``, or ``"none"``: raise. ``filter``: the records wanted; positions, and so commits,
-    move past the others. ``max_poll_records`` (1 and up): what one ``poll``
-    returns at most. ``fetch_max_bytes`` (1 to 64 MiB): what one answer holds. ``consumer_timeout_ms``: iteration ends when no
-    record came for so long; None: never. ``request_timeout_ms``: how long one answer is waited for, besides the time a poll
-    waits for records. ``api_timeout_ms``: while the gateways fail in ways that pass, polls return nothing; after so long they
-    raise. ``compression``: of answers. ``key_deserializer``, ``value_deserializer``: called with the bytes of each key and
-    value that is not null; what they return is the record's. What they raise comes out of the poll, with a note that names the
-    record. The position stays on that record: ``seek`` past it to go on. ``envelope``: opens each value before
-    (``tidelog.encryption``); a record that it can't open comes out likewise, as ``EnvelopeError``.
-
-    ``group``: its name; without ``topics`` and ``topic_pattern`` it is only committed for, and ``assign`` says what is read.
-    ``topic_pattern``: a regular expression that the whole name matches, instead of ``topics``. ``assignor``: ``"range"``,
-    ``"roundrobin"`` or ``"sticky"``, the same for all members. ``session_timeout_ms`` (1 s to 30 min): after so long without a
-    sign of life a member is out. ``max_poll_interval_ms`` (above 0): after so long without a call for records it leaves, or with
-    an ``instance_id`` falls silent. ``enable_auto_commit``: commit every ``auto_commit_interval_ms``, and when partitions go.
-    ``client_id``: text by which operators know the member. ``instance_id``: a member that is started again within its session
-    gets its partitions back. It does not leave when it is closed, and it replaces another one with this id. ``on_revoked``:
-    called with the partitions that go, while they can still be committed for; ``on_assigned`` with those that came, before they
-    are read; ``on_lost`` with those that other members may be reading already. The thread that asks for records calls them.
-    They may use the consumer, but not ask for records; what they raise comes out of the poll.
-
-    ``history``: ``"auto"`` reads what is far behind the tail straight from the store, by URLs that the gateway signs, where
-    pyarrow is there and the store signs; ``"gateway"`` never does. ``store``: the store as this process reaches it itself, a
-    directory or ``s3://bucket/prefix``, in place of such URLs.
-
-    ``connection``: as for ``Producer``.
+    Args:
+        topics: read in all their partitions, also later ones; in a group, in the member's share of them.
+        auto_offset_reset: where to start without a position in the log: ``"earliest"``, ``"latest"``, or ``"none"`` to raise.
+        filter: the wanted records; positions, and so commits, move past the others.
+        max_poll_records: most records of one ``poll`` (1 and up). fetch_max_bytes: most bytes of one answer (1 to 64 MiB).
+        consumer_timeout_ms: iteration ends after this long without a record; None: never.
+        request_timeout_ms: limit of one answer, besides the time a poll waits for records.
+        api_timeout_ms: during temporary failures polls return nothing; after this long they raise.
+        compression: of answers.
+        key_deserializer, value_deserializer: called with the bytes of each non-null key and value. Their exceptions are raised
+            by the poll, with a note that names the record, and the position stays there: ``seek`` past it.
+        envelope: decrypts each value first (``tidelog.encryption``); failures are raised likewise, as ``EnvelopeError``.
+        group: without ``topics`` and ``topic_pattern`` it is only committed for, and ``assign`` says what is read.
+        topic_pattern: regular expression for whole topic names, instead of ``topics``.
+        assignor: ``"range"``, ``"roundrobin"`` or ``"sticky"``, the same for all members.
+        session_timeout_ms: a member without a sign of life for this long is removed (1 s to 30 min).
+        max_poll_interval_ms: after this long without a call for records the member leaves, or with an ``instance_id`` stops its
+            heartbeats; the next call rejoins (above 0).
+        enable_auto_commit: commit every ``auto_commit_interval_ms``, and when partitions are revoked.
+        client_id: text by which operators recognize the member.
+        instance_id: a member restarted within its session gets its partitions back. It does not leave when it is closed, and it
+            replaces another member with this id.
+        on_revoked, on_assigned, on_lost: called with partitions being revoked, while commits for them still work; with
+            partitions gained, before they are read; with partitions that others may be reading already. Called by the thread
+            that asks for records. They may use the consumer, but not ask for records; the poll raises their exceptions.
+        history: ``"auto"`` reads records far behind the tail from the store, by URLs that the gateway signs, if pyarrow is
+            installed and the store signs; ``"gateway"`` never does.
+        store: the store as this process reaches it, a directory or ``s3://bucket/prefix``, instead of such URLs.
+        bootstrap_servers, connection: as for ``Producer``.
     """
 
     @takes_kafka_names(CONSUMER)
@@ -126,7 +125,8 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
         store: str | None = None,
         **connection: Unpack[ConnectionSettings],
     ) -> None:
-        """Nothing is connected yet. Raises ``ValueError`` for a value out of its range or of no use here, and ``TypeError``."""
+        """Create the consumer without connecting yet. Raises ``ValueError`` for an invalid or useless value, and ``TypeError``.
+        """
         check_topics(topics, compression)
         _check(auto_offset_reset, max_poll_records, fetch_max_bytes, auto_commit_interval_ms, max_poll_interval_ms)
         names = {"assignor": assignor, "client_id": client_id, "instance_id": instance_id}
@@ -144,7 +144,7 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
         transport = Transport(
             bootstrap_servers, request_timeout_ms=request_timeout_ms, accept_encoding=compression, **connection
         )
-        # Commits and the leave still work while a poll is cut short.
+        # Commits and leaving still work while a poll is being aborted.
         self._group_transport = Transport(bootstrap_servers, request_timeout_ms=request_timeout_ms, **connection)
         assignment = Assignment()
         reading = (
@@ -167,29 +167,29 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
 
     @in_milliseconds
     def poll(self, timeout_ms: float = limits.POLL_TIMEOUT_MS, max_records: int | None = None) -> list[Record]:
-        """The next records, at most ``max_records``; waits up to ``timeout_ms`` for the first, else an empty list.
+        """Return the next records, at most ``max_records``; wait up to ``timeout_ms`` for the first, else return an empty list.
 
-        0 does not wait, but asks the gateway once; an exchange under way may take ``request_timeout_ms`` more. Raises
+        0 asks the gateway once without waiting; a request under way may take ``request_timeout_ms`` longer. Raises
         ``OffsetOutOfRange`` with ``auto_offset_reset="none"``, ``UnknownTopic``, ``UnknownPartition``, ``CorruptSegment``
-        (the other partitions can be read on), and after ``api_timeout_ms`` of failures the last of them. After an
-        exception no record is lost: the next poll goes on where the last one ended.
+        (other partitions remain readable), and after ``api_timeout_ms`` of failures the last of them. After an exception no
+        record is lost: the next poll continues where the last one ended.
         """
         records_max = self._bounded(max_records)
         return self.ready(records_max) if self.wait(timeout_ms) else []
 
     def wait(self, timeout_ms: float) -> bool:
-        """Wait up to ``timeout_ms`` until ``ready`` has something to return; returns whether it has. Raises as ``poll``."""
+        """Wait up to ``timeout_ms`` until ``ready`` has records, and return whether it has. Raises as ``poll``."""
         with self._alone():
             return self._fill(Deadline(timeout_ms))
 
     def has_ready(self) -> bool:
-        """Whether ``ready`` has something to return now, with nothing to do before."""
+        """Return whether ``ready`` has records now, with no request of the group to serve first."""
         return not self._needs_attention() and any(
             progress.chunk is not None for _, progress in self._assignment.active()
         )
 
     def ready(self, max_records: int | None = None) -> list[Record]:
-        """As ``poll``, of what is here already: no gateway is asked."""
+        """Return records as ``poll``, but only fetched ones: no gateway is asked."""
         records_max = self._bounded(max_records)
         with self._alone():
             records: list[Record] = []
@@ -211,10 +211,10 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
     def poll_arrow(
         self, timeout_ms: float = limits.POLL_TIMEOUT_MS, max_bytes: int = contract.FETCH_BYTES_MAX
     ) -> pa.Table:
-        """As ``poll``, as an Arrow table of up to about ``max_bytes``, one row at least if there is one.
+        """Return records as ``poll``, as an Arrow table of up to about ``max_bytes``, with at least one row if there is one.
 
-        Columns: ``topic string, partition int32, offset int64, timestamp timestamp[ms, UTC], key binary, value binary,
-        headers list<struct<key string, value binary>>``. Deserializers are not applied, and values stay sealed. Raises
+        Columns: ``topic string, partition int32, offset int64, timestamp timestamp[ms, UTC], key binary, value binary, headers
+        list<struct<key string, value binary>>``. Deserializers are not applied, and values stay encrypted. Raises
         ``ModuleNotFoundError`` without pyarrow.
         """
         require_pyarrow("poll_arrow")
@@ -222,7 +222,7 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
         return self.ready_arrow(max_bytes)
 
     def ready_arrow(self, max_bytes: int = contract.FETCH_BYTES_MAX) -> pa.Table:
-        """As ``poll_arrow``, of what is here already: no gateway is asked."""
+        """Return records as ``poll_arrow``, but only fetched ones: no gateway is asked."""
         from tidelog.bodies.fetched_table import concatenate  # noqa: PLC0415 - the SDK works without pyarrow
 
         with self._alone():
@@ -238,9 +238,9 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
             return concatenate(parts)
 
     def __iter__(self) -> Iterator[Record]:
-        """Records without end, or until none came for ``consumer_timeout_ms``.
+        """Yield records without end, or until none came for ``consumer_timeout_ms``.
 
-        ``position`` is behind the last one handed out.
+        ``position`` is the offset behind the last record yielded.
         """
         wait_ms = limits.ITERATION_WAIT_MS if self._iteration_timeout_ms is None else self._iteration_timeout_ms
         while True:
@@ -251,7 +251,7 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
             is_first = True
             for place, progress in self._readable():
                 chunk = progress.chunk
-                # Between two records the user may seek, pause or assign anew, and the group may ask for something.
+                # Between two records the user may seek, pause or reassign, and the group may have news.
                 while (
                     chunk is not None
                     and progress.chunk is chunk
@@ -269,21 +269,22 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
                     yield made[0]
 
     def close(self, *, leave: bool | None = None) -> None:
-        """Commit, where that is automatic, leave the group, close the connections, end the threads. Once.
+        """Commit, if commits are automatic, leave the group, close the connections, and end the threads. A second call does
+        nothing.
 
-        What was handed out last counts as dealt with: leave a ``with`` block by an exception, and it does not. ``leave``: whether
-        the partitions go to other members at once, and not when the session is over; None: unless there is an ``instance_id``.
+        The commit counts the last records handed out as handled; leaving a ``with`` block by an exception commits nothing.
+        ``leave``: give the partitions up immediately, not when the session ends; None: yes, unless there is an ``instance_id``.
         """
         self._close(commit=True, leave=self._leaves if leave is None else leave)
 
     def __repr__(self) -> str:
-        """What it reads and where; no token."""
+        """Show the topics, group and gateways, without the token."""
         topics, group = self._given
         parts = [*topics, *([] if group is None else [f"group={group!r}"]), f"at {','.join(self._transport.urls)}"]
         return f"<Consumer {' '.join(parts)}>"
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Close. When the block raises, nothing more is committed by itself."""
+        """Close. If the block raised, there is no further automatic commit."""
         self._close(commit=error is None, leave=self._leaves)
 
     def _close(self, *, commit: bool, leave: bool) -> None:
@@ -295,7 +296,7 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
             return
         self._closed = True
         self._group.stop()
-        # A poll under way in another thread ends now; without it no other thread moves the positions.
+        # A poll running in another thread ends now; after that no other thread moves the positions.
         is_alone = self._thread_lock.acquire(timeout=limits.CLOSE_MS / 1000)
         try:
             if is_alone:
@@ -307,7 +308,7 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
                 self._thread_lock.release()
 
     def _fill(self, deadline: Deadline) -> bool:
-        """Get something to hand out. False: ``deadline`` came first. Raises as ``poll``."""
+        """Fetch until there are records. Returns False if ``deadline`` passed first. Raises as ``poll``."""
         if self._group is None:
             return self._reader.fill(deadline)
         with self._group.membership.asking():
@@ -335,7 +336,7 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
         return (group := self._asked()) is not None and group.needs_attention
 
     def _readable(self) -> list[tuple[TopicPartition, Progress]]:
-        """What may be handed out: nothing of partitions that another member may read already."""
+        """Return the partitions with their progress; none while other members may be reading them."""
         return self._assignment.active() if (group := self._asked()) is None or group.may_hand_out else []
 
     def _asked(self) -> GroupReading | None:
@@ -350,7 +351,7 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
 
 
 def _end(membership: Membership, *transports: Transport) -> None:
-    """A forgotten consumer sends no heartbeat any more."""
+    """Stop the heartbeats and connections of a garbage-collected consumer."""
     membership.stop()
     for transport in transports:
         transport.close(abort=True)
@@ -382,7 +383,7 @@ def _subscription(
     session_timeout_ms: int,
     names: dict[str, str | None],
 ) -> dict[str, Any]:
-    """The body of a join; empty for a consumer that does not join. Raises ``ValueError``."""
+    """Return the body of a join request; empty for a consumer that does not join. Raises ``ValueError``."""
     if group is None:
         if topic_pattern is not None or names["instance_id"] is not None:
             raise ValueError("topic_pattern and instance_id need a group")

@@ -1,9 +1,9 @@
-"""Fetching what a consumer wants next while it hands out what it has.
+"""Fetching of the next records while a consumer hands out the current ones.
 
-1. At most one answer is fetched ahead, of at most ``fetch_max_bytes``: that is the bound on its memory.
-2. What was fetched ahead of a partition is dropped when the consumer sought, paused or lost the partition meanwhile.
-3. An error is kept until the consumer wants the records: it comes out of that poll.
-4. A thread exists only while something is fetched, so a forgotten consumer leaves none behind.
+1. At most one answer of at most ``fetch_max_bytes`` is fetched ahead, which bounds the memory.
+2. A partition's answer is dropped if the consumer sought, paused or lost the partition meanwhile.
+3. An error is kept until the consumer needs the records, and is raised by that poll.
+4. The thread lives only during a fetch, so an abandoned consumer leaves none behind.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Found = Sequence[Fetched | FetchFailed] | Exception
 
 
 class FetchOrder:
-    """One request for records, and the partitions' state when it was made."""
+    """One request for records, with the partitions' state at its creation."""
 
     def __init__(
         self,
@@ -38,7 +38,14 @@ class FetchOrder:
         as_arrow: bool,
         history: History | None = None,
     ) -> None:
-        """``wanted``: partitions that have positions; exactly one with ``as_arrow``. ``history``: is asked first."""
+        """Create the order.
+
+        Args:
+            wanted: partitions that have positions; exactly one with ``as_arrow``.
+            about: whose owner is asked.
+            as_arrow: fetch Arrow instead of JSON.
+            history: asked before the gateways.
+        """
         self._about = about
         self._history = history
         self.found: Found = ()
@@ -51,7 +58,7 @@ class FetchOrder:
         self._turns = {place: (progress, progress.turn) for place, progress in wanted}
 
     def fetch(self, deadline: Deadline) -> None:
-        """Ask the gateways; their answer, or error, becomes ``found``."""
+        """Ask the gateways, and store the answer or error in ``found``."""
         try:
             if self._as_arrow:
                 self.found = [self._fetch_arrow(deadline)]
@@ -72,17 +79,17 @@ class FetchOrder:
             return FetchFailed(place, error)
 
     def still_wanted(self, place: TopicPartition, assignment: Assignment) -> bool:
-        """Whether the partition is read on from where this asks for it."""
+        """Return whether the partition is still to be read from the order's position."""
         progress, turn = self._turns[place]
         return place in assignment and assignment[place] is progress and progress.turn == turn
 
     def wanted(self, assignment: Assignment) -> bool:
-        """Whether any of its partitions is."""
+        """Return whether any of the order's partitions is still wanted."""
         return any(self.still_wanted(place, assignment) for place in self._turns)
 
 
 class FetchAhead:
-    """One order under way, in a thread of its own. For one thread at a time, ``close`` from any."""
+    """One order under way in a thread of its own. For one thread at a time; ``close`` may come from any."""
 
     def __init__(self) -> None:
         self._order: FetchOrder | None = None
@@ -90,18 +97,18 @@ class FetchAhead:
 
     @property
     def busy(self) -> bool:
-        """Whether there is an order, or a thread that still fetches what is no longer wanted."""
+        """Whether there is an order, or a thread that still fetches unwanted records."""
         return self._order is not None or (self._thread is not None and self._thread.is_alive())
 
     def start(self, order: FetchOrder, deadline: Deadline) -> None:
-        """Begin. Must not be busy."""
+        """Start fetching the order. Must not be called while ``busy``."""
         assert not self.busy
         self._order = order
         self._thread = WorkerThread(order.fetch, deadline, name="tidelog-fetch-ahead")
         self._thread.start()
 
     def take(self, assignment: Assignment) -> FetchOrder | None:
-        """Wait for the order, and return it fetched; None when none is wanted any more."""
+        """Wait for the order, and return it fetched; None if no partition of it is wanted any more."""
         order, self._order = self._order, None
         if order is None or self._thread is None or not order.wanted(assignment):
             return None
@@ -109,7 +116,7 @@ class FetchAhead:
         return order
 
     def close(self) -> None:
-        """Wait for the thread, whose connection was cut, for ``PREFETCH_END_MS`` at most."""
+        """Wait up to ``PREFETCH_END_MS`` for the thread, whose connection the caller has cut."""
         thread = self._thread
         if thread is not None:
             thread.ended(limits.PREFETCH_END_MS / 1000)

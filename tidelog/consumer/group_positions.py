@@ -1,4 +1,4 @@
-"""What a consumer's group has committed, and committing."""
+"""A consumer's committed offsets, and commits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidelog.types.record import TopicPartition
 
 
 class GroupPositions(Positions):
-    """``Positions``, and those of its group where it has one. Without one these calls raise ``RuntimeError``."""
+    """``Positions``, plus the committed offsets of the consumer's group. Without a group, these calls raise ``RuntimeError``."""
 
     def __init__(
         self,
@@ -35,19 +35,21 @@ class GroupPositions(Positions):
         self._group_assigns = group is not None and group.is_member
 
     def positions(self) -> dict[TopicPartition, int]:
-        """The offset of the next record that a poll returns, of each partition where it is known."""
+        """Return the offset of the next record to be polled, for each partition with a known position."""
         with self._alone():
             return self._assignment.positions()
 
     def commit(
         self, offsets: Mapping[TopicPartition, NextOffset] | None = None, *, metadata: str | None = None
     ) -> None:
-        """Commit these for the group, all or none; the partitions' next member goes on there. None: ``positions``.
+        """Commit offsets for the group, all or none; the partitions' next owner continues there. Retried automatically.
 
-        ``offsets``: the next to read of each partition, as a number or ``OffsetAndMetadata``. ``metadata``: up to 4 KiB of text
-        that is kept with those that have none. Repeated by itself, which changes nothing. Raises ``StaleGeneration``,
-        ``UnknownMember``, ``FencedMember`` when the partitions went to other members meanwhile, and other ``GatewayError``s.
-        Nothing is committed then, unless it is ``OutcomeUnknown``.
+        Args:
+            offsets: the next offset to read of each partition, as a number or ``OffsetAndMetadata``. None: ``positions``.
+            metadata: up to 4 KiB of text stored with offsets that have none of their own.
+
+        Raises ``StaleGeneration``, ``UnknownMember`` or ``FencedMember`` if the partitions went to other members meanwhile, and
+        other ``GatewayError``s. After an error nothing is committed, except perhaps with ``OutcomeUnknown``.
         """
         with self._alone():
             self._in_group().committing.commit(self.positions() if offsets is None else offsets, metadata)
@@ -55,16 +57,16 @@ class GroupPositions(Positions):
     def commit_async(
         self, offsets: Mapping[TopicPartition, NextOffset] | None = None, callback: OnCommit | None = None
     ) -> None:
-        """As ``commit``, in a thread beside this one. One is under way at a time: the next commit, and ``close``, wait for it.
+        """Commit as ``commit``, in a background thread. Commits run one at a time: the next commit, and ``close``, wait for it.
 
-        ``callback(offsets, error)`` is called in that thread, with None for no error; without one an error is logged.
+        ``callback(offsets, error)`` is called in that thread, with None for no error; without a callback an error is logged.
         """
         with self._alone():
             meant = dict(self.positions() if offsets is None else offsets)
             self._in_group().committing.commit_later(meant, callback)
 
     def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
-        """The group's committed offsets of these partitions (none named: of the assigned ones); None: it has none."""
+        """Return the group's committed offsets of these partitions (none given: of all assigned); None if there is none."""
         check_partitions(partitions, "committed({})")
         with self._alone():
             group = self._in_group()
@@ -73,7 +75,7 @@ class GroupPositions(Positions):
             return {place: known[place].offset if place in known else None for place in places}
 
     def seek_to_committed(self, *partitions: TopicPartition) -> None:
-        """Go on at the committed offsets, else as for a new partition; none named: in all assigned partitions."""
+        """Continue these partitions (none given: all assigned) at the committed offsets, else by the reset policy."""
         check_partitions(partitions, "seek_to_committed({})")
         with self._alone():
             self._in_group()
@@ -82,14 +84,14 @@ class GroupPositions(Positions):
                 self._assignment[place].is_looked_up = False
 
     def lag(self) -> dict[TopicPartition, int]:
-        """How many offsets are before the end now, by assigned partition with a known position."""
+        """Return the number of offsets between the position and the current end, by assigned partition with a known position."""
         with self._alone():
             positions = self.positions()
             ends = self._reader.offsets(positions)
             return {place: max(0, ends[place].high_watermark - position) for place, position in positions.items()}
 
     def group_metadata(self) -> GroupMetadata:
-        """This consumer's group and member, for ``Producer.send_offsets_to_transaction``."""
+        """Return this consumer's group and member, for ``Producer.send_offsets_to_transaction``."""
         group = self._in_group()
         topic_ids = self._assignment.topic_ids(self._assignment)
         return msgspec.structs.replace(group.metadata, topic_ids=topic_ids)

@@ -1,14 +1,14 @@
-"""Reading as a member of a group: joining, handing partitions over, beginning at what is committed.
+"""Reading as a member of a group: joining, handing over partitions, starting at committed offsets.
 
-All of it happens in the consumer's thread, while it asks for records:
+All of this happens in the consumer's thread, while the caller asks for records:
 
-1. What the member lost is read no more. Its positions are committed under the old generation, and ``on_revoked`` is told. Only
-   then the member acknowledges the new generation, which lets the partitions go to other members. So no other member reads a
-   partition while its records are handed out here.
-2. What it gained is read from the committed offset, else by the reset policy. A position that the policy sets to the end is
-   committed at once: a consumer that dies before its first commit has skipped nothing.
-3. A member that is out (silent for too long, or replaced) has lost everything: nothing is committed, ``on_lost`` is told, and
-   it joins again. If another consumer took its ``instance_id``, that is an error instead.
+1. Revoked partitions are no longer read. Their positions are committed under the old generation, and ``on_revoked`` is called.
+   Only then does the member acknowledge the new generation, which lets the partitions go to other members. So no other member
+   reads a partition while its records are handed out here.
+2. Gained partitions are read from the committed offset, else by the reset policy. A position that the policy sets to the end is
+   committed immediately, so a consumer that dies before its first commit has skipped nothing.
+3. A member that is out (silent for too long, or replaced) has lost all its partitions: nothing is committed, ``on_lost`` is
+   called, and the member rejoins. If another consumer took its ``instance_id``, that is an error instead.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _logger = logging.getLogger("tidelog.consumer")
 
 
 class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """A consumer's part in its group. ``auto_commit_interval_ms`` None: it commits only when the caller asks."""
+    """A consumer's settings in its group. ``auto_commit_interval_ms`` None: it commits only when the caller asks."""
 
     subscription: Mapping[str, Any]
-    """The body of a join; empty: the consumer is no member, and only commits."""
+    """Body of a join request; empty for a consumer that is no member and only commits."""
     session_timeout_ms: int
     max_poll_interval_ms: float
     auto_commit_interval_ms: float | None
@@ -50,7 +50,7 @@ class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupReading:
-    """Keeps the assignment as the group decides it. For one thread at a time; ``stop`` from any."""
+    """Keeper of the assignment that the group decides. For one thread at a time; ``stop`` may come from any."""
 
     def __init__(self, calls: GroupCalls, assignment: Assignment, settings: GroupSettings) -> None:
         self.membership = Membership(
@@ -79,21 +79,21 @@ class GroupReading:
 
     @property
     def metadata(self) -> GroupMetadata:
-        """The group and the member that commits."""
+        """Group and member on whose behalf commits are made."""
         return self.membership.metadata
 
     @property
     def needs_attention(self) -> bool:
-        """Whether ``serve`` should come before the next record is handed out."""
+        """Whether ``serve`` should be called before the next record is handed out."""
         return self.membership.needs_attention or self.committing.is_due
 
     @property
     def may_hand_out(self) -> bool:
-        """Whether no other member reads what is assigned here."""
+        """Whether no other member can be reading the partitions assigned here."""
         return not self.membership.is_out
 
     def serve(self, deadline: Deadline) -> None:
-        """Do what the group asks of its member, and commit what is due. Raises ``GatewayError``, and what callbacks raise."""
+        """Act on the group's news, and commit if a commit is due. Raises ``GatewayError``, and what callbacks raise."""
         if self._in_callback:
             raise RuntimeError("a callback of a rebalance can't ask for records")
         if self._is_closed:
@@ -104,17 +104,17 @@ class GroupReading:
             self.committing.start(self._assignment.positions())
 
     def committed(self, places: Iterable[TopicPartition], deadline: Deadline) -> dict[TopicPartition, CommittedOffset]:
-        """What is committed, of the partitions for which something is. Raises ``GatewayError``."""
+        """Return the committed offsets of those partitions that have one. Raises ``GatewayError``."""
         known = self._calls.offsets(deadline)
         return {place: known[place] for place in places if place in known}
 
     def reset_to(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Commit where the group begins in these, for which it had committed nothing. Raises ``GatewayError``."""
+        """Commit the initial positions that the reset policy chose at the end of the log. Raises ``GatewayError``."""
         if self._settings.reset == "latest":
             self.committing.commit(positions)
 
     def refuse_reset(self, places: Sequence[TopicPartition]) -> None:
-        """Raise ``NoCommittedOffset`` for partitions that have none, where there is no other way to begin."""
+        """Raise ``NoCommittedOffset`` if partitions without a committed offset are left and the reset policy is ``none``."""
         if places and self._settings.reset == "none":
             where = f"{places[0].topic}/{places[0].partition}"
             raise NoCommittedOffset(
@@ -122,7 +122,7 @@ class GroupReading:
             )
 
     def close(self, deadline: Deadline, *, commit: bool, leave: bool) -> None:
-        """Commit, where that is automatic, and leave. Errors are logged; what a callback raises is raised at the end."""
+        """Commit, if commits are automatic, and leave. Errors are logged; exceptions of callbacks are raised at the end."""
         try:
             if self.membership.held and not self.membership.is_out:
                 self._revoke(self.membership.held, deadline, commit=commit)
@@ -158,7 +158,7 @@ class GroupReading:
             finally:
                 self._drop(lost)
         if told.generation != self.membership.metadata.generation:
-            # Gained partitions are read once the answer to this names them.
+            # Gained partitions are read once the answer to this acknowledgement assigns them.
             self.membership.acknowledge(told.generation)
             return
         gained = sorted(wanted - self.membership.held)

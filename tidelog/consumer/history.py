@@ -1,9 +1,9 @@
-"""Reading history past the gateway: segments straight from the store, by a gateway's plan.
+"""Reading of old records past the gateway: segments straight from the store, by a gateway's plan.
 
-A consumer that is far behind asks for a plan, reads the segments by the URLs in it, checks their CRCs and decodes them itself.
-Readers of history so leave the gateway to producers and to readers at the tail. Whatever goes wrong, the gateway serves the
-records: a store that can't be reached from here, a segment that was replaced, records that only a journal has. Over a network a
-slow read is asked twice (``HedgedReads``).
+A consumer far behind the tail asks a gateway for a plan, reads the segments by the plan's URLs, checks their CRCs and decodes
+them itself. This keeps gateways free for producers and for readers at the tail. Whenever this path fails (a store out of reach,
+a replaced segment, records that only a journal has), the gateway serves the records instead. Slow reads over a network are
+hedged: asked twice (``HedgedReads``).
 """
 
 from __future__ import annotations
@@ -41,19 +41,20 @@ _logger = logging.getLogger("tidelog.consumer")
 
 @dataclass(slots=True)
 class _Known:
-    """The last plan of a partition. Where it was not worth while none is asked for before ``again_at``, monotonic seconds."""
+    """Last plan of a partition. After a plan that was not worthwhile, none is requested before ``again_at`` (monotonic
+    seconds)."""
 
     plan: Plan
     start_offset: int
-    """The offset that it was asked for: it says nothing of records before."""
+    """Offset for which the plan was requested: it covers no earlier records."""
     asked_at: float
     again_at: float
 
 
 class History:
-    """Of one consumer; for one thread at a time. Needs pyarrow.
+    """Reader of old records for one consumer, used by one thread at a time. Needs pyarrow.
 
-    ``store``: the store as this process reaches it itself, a directory or ``s3://…``; None: by the plan's URLs.
+    ``store``: the store as this process reaches it itself, a directory or ``s3://…``; None: read by the plan's URLs.
     """
 
     def __init__(self, transport: Transport, *, store: str | None, ca_file: str | None, timeout_ms: float) -> None:
@@ -68,14 +69,16 @@ class History:
     def read(
         self, place: TopicPartition, offset: int, fetch_limits: FetchLimits, deadline: Deadline, *, about: Owned
     ) -> Fetched | None:
-        """Records from ``offset`` on; None: the gateway is to serve them. Raises what ``Transport.call`` raises, but no
-        ``RequestRefused``."""
+        """Return records from ``offset`` on, or None if the gateway has to serve them.
+
+        Raises what ``Transport.call`` raises, except ``RequestRefused``.
+        """
         if time.monotonic() < self._rests_until:
             return None
         try:
             known = self._planned(place, offset, deadline, about)
         except RequestRefused as refusal:
-            # A gateway before plans, or a proxy that knows none. Where the partition is refused, the fetch says so.
+            # An older gateway or a proxy that knows no plans. If the partition itself is refused, the fetch raises that.
             _logger.info("history is read by the gateway: it gives no plan: %s", refusal.detail)
             self._remember(place, _Known(Plan(0, offset), offset, 0.0, time.monotonic() + limits.HISTORY_AGAIN_S))
             return None
@@ -84,7 +87,7 @@ class History:
         try:
             return self._read(place, offset, known.plan, fetch_limits)
         except CorruptData as error:
-            # Perhaps replaced since; where it is damaged, the gateway says so.
+            # The segment may have been replaced meanwhile; if it is damaged, the gateway reports it.
             _logger.info("a planned segment is read by the gateway: %s", error.detail)
             known.plan, known.again_at = (
                 Plan(known.plan.high_watermark, offset),
@@ -104,7 +107,7 @@ class History:
         self._known.pop(place, None)
 
     def close(self) -> None:
-        """Cut what is being read, and close the connections."""
+        """Abort reads under way, and close the connections."""
         self._closed = True
         self._urls.close()
 
@@ -155,7 +158,7 @@ class History:
                 next_offset = records.column("offset")[-1].as_py() + 1
                 chunk = Chunk(place, [], _as_fetched(records), next_offset)
                 return Fetched(place, chunk, next_offset, plan.high_watermark, plan.topic_id)
-            offset = segment.end_offset  # key compaction left nothing of it
+            offset = segment.end_offset  # key compaction removed all its records
         return Fetched(place, None, offset, plan.high_watermark, plan.topic_id)
 
     def _segment_reader(self) -> SegmentReader:
@@ -174,7 +177,7 @@ class History:
 def history_of(
     transport: Transport, mode: HistoryMode, *, store: str | None, ca_file: str | None, timeout_ms: float
 ) -> History | None:
-    """For ``mode``; None: the gateway serves all. Raises ``ValueError``."""
+    """Return the ``History`` for this mode, or None if the gateway serves all records. Raises ``ValueError``."""
     if mode not in ("auto", "gateway"):
         raise ValueError(f"history must be 'auto' or 'gateway', not {mode!r}")
     if mode == "gateway" or not arrow_available():
@@ -183,12 +186,12 @@ def history_of(
 
 
 def _segment_of(plan: Plan, offset: int) -> PlannedSegment | None:
-    """The segment with the record at ``offset``, or the next one; None where the plan does not say."""
+    """Return the segment that contains ``offset``, or the next one; None if the plan ends before."""
     return next((segment for segment in plan.segments if segment.end_offset > offset), None)
 
 
 def _as_fetched(records: pa.Table) -> pa.Table:
-    """With the columns that a gateway's answer has: milliseconds."""
+    """Return the records with the column types of a gateway's answer: timestamps in milliseconds."""
     import pyarrow as pa  # noqa: PLC0415
 
     at = records.schema.get_field_index("timestamp")

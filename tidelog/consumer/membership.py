@@ -1,12 +1,13 @@
-"""One member of a consumer group: its id, what it may read, and the thread that keeps it alive.
+"""Membership in a consumer group: the member's id, its partitions, and its heartbeat thread.
 
-1. The thread only listens: the consumer's own thread acts on what heartbeats tell. Nothing is acknowledged before that, so no
-   partition goes to another member while its records are still handed out here.
-2. Calls about the member go one at a time: their answers are taken in the order in which they were given.
-3. A member counts itself out when no heartbeat was answered for a session time-out, counted from the sending of the last
-   answered one. The group may have counted it out since.
-4. A member that was not asked for records for ``max_poll_interval_ms`` leaves: its partitions go to others that are. One with an
-   ``instance_id`` only falls silent, as in Kafka, and its session ends. What it was given is lost in either case (3).
+1. The thread only listens; the consumer's own thread acts on the news that heartbeats bring. Nothing is acknowledged before
+   that, so no partition goes to another member while its records are still handed out here.
+2. Calls about the member run one at a time, so their answers are processed in the order in which they were given.
+3. A member considers itself out when no heartbeat was answered for a session timeout, counted from the sending of the last
+   answered one. The group may have removed it since.
+4. A member that was not asked for records for ``max_poll_interval_ms`` leaves, and its partitions go to active members. A
+   member with an ``instance_id`` only stops its heartbeats, as in Kafka, until its session ends. It has lost its partitions in
+   either case (3).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _OUT = (UnknownMember, FencedMember, StaleGeneration, UnknownGroup)
 
 
 class Membership:
-    """Used by the consumer's thread; ``stop`` and ``lose`` from any."""
+    """A member of a group, used by the consumer's thread; ``stop`` and ``lose`` may come from any."""
 
     def __init__(
         self,
@@ -42,18 +43,18 @@ class Membership:
         session_timeout_ms: float,
         max_poll_interval_ms: float = limits.MAX_POLL_INTERVAL_MS,
     ) -> None:
-        """``subscription``: the body of a join."""
+        """Create the member without joining yet. ``subscription``: the body of a join request."""
         self.held: frozenset[TopicPartition] = frozenset()
-        """What is read here."""
+        """Partitions that this member reads."""
         self._calls = calls
         self._subscription = subscription
         self._session_timeout_ms = session_timeout_ms
         self._max_poll_interval_ms = max_poll_interval_ms
         self._asked = 0
-        """How often records were asked for: cheaper than a look at the clock for each record."""
+        """Number of calls for records: cheaper than reading the clock for each record."""
         self._is_asking = False
         self._asked_seen = (0, 0.0)
-        """That number and the time, when the thread saw that it had changed."""
+        """``_asked`` and the time (monotonic seconds) when the thread last saw a change."""
         self._member_id: str | None = None
         self._generation: int | None = None
         self._told: Told | None = None
@@ -67,36 +68,36 @@ class Membership:
 
     @property
     def metadata(self) -> GroupMetadata:
-        """The member and the generation that it acknowledged; the gateway judges commits by them."""
+        """Member and generation that it acknowledged; gateways validate commits by them."""
         return GroupMetadata(self._calls.group, self._member_id, self._generation)
 
     @property
     def joined(self) -> bool:
-        """Whether it is a member, as far as it knows."""
+        """Whether this is a member, as far as it knows."""
         return self._member_id is not None
 
     @property
     def is_out(self) -> bool:
-        """Whether other members may read its partitions."""
+        """Whether other members may be reading its partitions."""
         return self._lost is not None or time.monotonic() >= self._alive_until
 
     @property
     def needs_attention(self) -> bool:
-        """Whether ``told`` or ``is_out`` have news."""
+        """Whether there is news in ``told``, or the member ``is_out``."""
         return self._told is not None or self.is_out
 
     @property
     def told(self) -> Told | None:
-        """The news that the consumer has not acted on yet."""
+        """News that the consumer has not acted on yet."""
         return self._told
 
     def asked(self) -> None:
-        """Note that records are asked for here."""
+        """Record that the caller asked for records."""
         self._asked += 1
 
     @contextlib.contextmanager
     def asking(self) -> Iterator[None]:
-        """Count all of the block as asking for records."""
+        """Treat the whole block as a call for records."""
         self._is_asking = True
         try:
             yield
@@ -105,14 +106,14 @@ class Membership:
             self._is_asking = False
 
     def wait(self, timeout_ms: float) -> None:
-        """Wait until there are news, or it is stopped."""
+        """Wait until there is news, or ``stop`` is called."""
         if not self._stopped.is_set() and not self.needs_attention:
             self._news.clear()
             if not self.needs_attention:
                 self._news.wait(timeout_ms / 1000)
 
     def join(self, deadline: Deadline) -> None:
-        """Become a member; ``told`` says of what. Raises ``GatewayError``."""
+        """Become a member; ``told`` then has the assignment. Raises ``GatewayError``."""
         assert not self.joined
         began = time.monotonic()
         joined = self._calls.join(self._subscription, deadline)
@@ -121,30 +122,30 @@ class Membership:
             self._asked_seen = (self._asked, time.monotonic())
             self._take_in(joined, began)
         if self._thread is None or not self._thread.is_alive():
-            # A defect may have ended the thread. The member was counted out then, and joins anew.
+            # A bug may have ended the thread: the member's session expired then, and it rejoins.
             self._thread = WorkerThread(self._run, name="tidelog-heartbeat")
             self._thread.start()
 
     def acknowledge(self, generation: int) -> None:
-        """Acknowledge: what the generation took away is not read any more. On ``GatewayError`` it is not acknowledged."""
+        """Acknowledge the generation: revoked partitions are no longer read. On ``GatewayError`` it is not acknowledged."""
         with self._call_lock:
             self._heartbeat(generation)
 
     def adopt(self, held: frozenset[TopicPartition]) -> None:
-        """Note that these are read from now on."""
+        """Record the partitions that are read from now on."""
         self.held = held
         told = self._told
         if told is not None and told.generation == self._generation and held == frozenset(told.assignment):
             self._told = None
 
     def lose(self, error: TidelogError) -> None:
-        """Count the member out, as the answer to a commit said."""
+        """Mark the member as out if the error of a commit says so."""
         if isinstance(error, UnknownMember | FencedMember):
             self._lost = error
             self._news.set()
 
     def forget(self) -> TidelogError:
-        """End the membership. Returns why."""
+        """End the membership, and return the reason."""
         silent = UnknownMember("No heartbeat was answered for a session time-out.")
         with self._call_lock:
             why = self._lost or silent
@@ -154,12 +155,12 @@ class Membership:
         return why
 
     def leave(self, deadline: Deadline) -> None:
-        """Give the partitions to other members now. On ``GatewayError`` the session's time-out does it."""
+        """Leave the group, which reassigns the partitions immediately. After a ``GatewayError`` the session timeout does that."""
         if self._member_id is not None and not self.is_out:
             self._calls.leave(self._member_id, deadline)
 
     def stop(self, timeout_ms: float = 0) -> None:
-        """No more heartbeats; wait for the thread's end for so long."""
+        """Stop the heartbeats, and wait up to ``timeout_ms`` for the thread to end."""
         self._stopped.set()
         self._news.set()
         if self._thread is not None:
@@ -182,7 +183,7 @@ class Membership:
                     self._interval_s = min(self._interval_s, limits.BACKOFF_LAST_MS / 1000)
 
     def _is_forsaken(self) -> bool:
-        """Whether nobody asked for records for too long."""
+        """Return whether the caller has not asked for records for too long."""
         now = time.monotonic()
         asked, at = self._asked_seen
         if asked != self._asked or self._is_asking:
@@ -191,7 +192,7 @@ class Membership:
         return now - at >= self._max_poll_interval_ms / 1000
 
     def _forsake(self, member_id: str) -> None:
-        """Hand out nothing any more, then leave. Raises ``GatewayError``: the session's time-out does it then."""
+        """Stop handing out records, then leave. Raises ``GatewayError``: the session timeout ends the membership then."""
         what = f"No records were asked for in max_poll_interval_ms ({self._max_poll_interval_ms:g} ms)"
         self._lost = UnknownMember(f"{what}, so the consumer gave up its partitions.")
         self._news.set()
@@ -209,7 +210,7 @@ class Membership:
             raise UnknownMember("The consumer is no member of the group.")
         began = time.monotonic()
         try:
-            # A third of the session, so that a hanging gateway leaves time to ask another.
+            # A third of the session, which leaves time to ask another gateway if this one hangs.
             told = self._calls.heartbeat(self._member_id, generation, Deadline(self._session_timeout_ms / 3))
         except _OUT as error:
             self._lost = error

@@ -1,4 +1,4 @@
-"""A consumer's positions in its partitions, and how the caller moves them."""
+"""A consumer's positions in its partitions, and the calls that move them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidelog.types.record import TopicPartition
 
 
 class Positions:
-    """For one thread at a time: a call by a second thread meanwhile raises ``RuntimeError``."""
+    """Positions of a consumer, used by one thread at a time: a concurrent call by a second thread raises ``RuntimeError``."""
 
     _group_assigns = False
 
@@ -28,9 +28,9 @@ class Positions:
         self._thread_lock = threading.RLock()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions. Those that were assigned before keep their positions.
+        """Read exactly these partitions. Partitions that were assigned before keep their positions.
 
-        Raises ``RuntimeError`` where a group assigns them.
+        Raises ``RuntimeError`` where a group assigns the partitions.
         """
         if self._group_assigns:
             raise RuntimeError("the group assigns this consumer's partitions")
@@ -41,21 +41,21 @@ class Positions:
             self._assignment.replace(places)
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions that are read; in a group those that the last poll got."""
+        """Return the assigned partitions; in a group, as of the last poll."""
         with self._alone():
             self._reader.refresh_topics()
             return set(self._assignment)
 
     def partitions_for_topic(self, topic: str) -> set[int]:
-        """The topic's partitions. Raises ``UnknownTopic``."""
+        """Return the topic's partitions. Raises ``UnknownTopic``."""
         return set(range(self._reader.describe(topic).partition_count))
 
     def topics(self) -> set[str]:
-        """The names of all topics."""
+        """Return the names of all topics."""
         return {topic.name for topic in list_topics(self._transport, self._api_timeout_ms)}
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on at ``offset`` (0 and up). The next poll looks for it in the log."""
+        """Continue the partition at ``offset`` (0 and up); only the next poll checks that the log has it."""
         check_partitions([partition], "seek({}, 0)")
         check_offset(offset)
         if offset < 0:
@@ -65,21 +65,21 @@ class Positions:
             self._assignment[partition].seek(offset)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Go on at the log start of these partitions; none named: of all."""
+        """Continue these partitions (none given: all assigned) at their log start."""
         check_partitions(partitions, "seek_to_beginning({})")
         with self._alone():
             for place, offsets in self._reader.offsets(self._named(partitions)).items():
                 self._assignment[place].seek(offsets.log_start_offset)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Go on behind what is in the log of these partitions now; none named: of all."""
+        """Continue these partitions (none given: all assigned) at their current end."""
         check_partitions(partitions, "seek_to_end({})")
         with self._alone():
             for place, offsets in self._reader.offsets(self._named(partitions)).items():
                 self._assignment[place].seek(offsets.high_watermark)
 
     def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record that a poll returns from this partition."""
+        """Return the offset of the next record to be polled from this partition."""
         with self._alone():
             self._reader.refresh_topics()
             self._reader.find_positions([partition])
@@ -88,7 +88,7 @@ class Positions:
             return position
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """Behind the last record of an assigned partition, as the last answer had it; None: there was none since a ``seek``."""
+        """Return an assigned partition's high watermark as of the last answer; None if there was none since a ``seek``."""
         check_partitions([partition], "highwater({})")
         return self._assignment[partition].high_watermark
 
@@ -101,7 +101,7 @@ class Positions:
                 self._assignment[place].pause()
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Return their records again."""
+        """Return records of these partitions again."""
         check_partitions(partitions, "resume({})")
         with self._alone():
             self._reader.refresh_topics()
@@ -109,19 +109,20 @@ class Positions:
                 self._assignment[place].paused = False
 
     def paused(self) -> set[TopicPartition]:
-        """The paused partitions."""
+        """Return the paused partitions."""
         return self._assignment.paused()
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The log start of each; the partitions need not be assigned."""
+        """Return the log start of each partition; the partitions need not be assigned."""
         return {place: offsets.log_start_offset for place, offsets in self._reader.offsets(partitions).items()}
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset behind the last record of each; the partitions need not be assigned."""
+        """Return the offset behind the last record of each partition; the partitions need not be assigned."""
         return {place: offsets.high_watermark for place, offsets in self._reader.offsets(partitions).items()}
 
     def offsets_for_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """The offset of the first record, in offset order, with at least this timestamp; None: there is none."""
+        """Return the offset of the first record, in offset order, with at least this timestamp, per partition; None if there is
+        none."""
         return {
             place: partition_offsets(self._transport, place, time_ms, Deadline(self._api_timeout_ms)).offset
             for place, time_ms in times_ms.items()

@@ -1,4 +1,4 @@
-"""``read_topic``: a topic, or a stretch of it, as Arrow tables, in one call."""
+"""``read_topic``: a topic, or a range of it, as Arrow tables."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Where = Literal["earliest", "latest"] | int | datetime | timedelta | Mapping[int, int]
-"""In each partition: a word, an offset (below 0: so many before the end), a time with a zone, or so long before now.
+"""Place in each partition: ``"earliest"``, ``"latest"``, an offset (negative: counted back from the end), a datetime with a
+time zone, or a timedelta before now.
 
-Or offsets by partition; partitions that are not named are read whole.
+A mapping gives offsets by partition; partitions that it does not name are read whole.
 """
 
 
@@ -42,19 +43,19 @@ def read_topic(
     store: str | None = None,
     **connection: Unpack[ConnectionSettings],
 ) -> Iterator[pa.Table]:
-    """The records from ``start`` up to ``end``, exclusive, as they are at this call, in tables of some megabytes each.
+    """Yield the records from ``start`` up to ``end``, exclusive, both as of this call, in tables of some megabytes each.
 
     ::
 
         for table in read_topic("orders", start=timedelta(hours=1)):
             print(table.num_rows)
 
-    Columns as ``Consumer.poll_arrow`` has them. The records of a partition come in order. Memory holds two tables or so, however
-    long the topic is; ``pyarrow.concat_tables(read_topic(…))`` is all of it. ``partitions``: only these. ``history``, ``store``
-    and ``connection`` as for ``Consumer``.
+    Columns are those of ``Consumer.poll_arrow``. The records of a partition come in order. About two tables are in memory at a
+    time, however long the topic is; ``pyarrow.concat_tables(read_topic(…))`` holds all of it. ``partitions``: read only these.
+    ``history``, ``store`` and ``connection`` as for ``Consumer``.
 
-    Raises ``UnknownTopic``, ``UnknownPartition``, ``ModuleNotFoundError`` without pyarrow, ``ValueError`` for a time without a
-    zone; while it is read, what ``Consumer.poll`` raises. Closing the iterator closes its connections.
+    Raises ``UnknownTopic``, ``UnknownPartition``, ``ModuleNotFoundError`` without pyarrow, ``ValueError`` for a datetime
+    without a time zone; during iteration, what ``Consumer.poll`` raises. Closing the iterator closes its connections.
     """
     require_pyarrow("read_topic")
     check_topics([topic])

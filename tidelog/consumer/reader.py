@@ -1,4 +1,4 @@
-"""A consumer's requests for partitions, positions and records, and what it does when gateways fail."""
+"""A consumer's requests for partitions, positions and records, and its handling of gateway failures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _logger = logging.getLogger("tidelog.consumer")
 
 
 class Reader:
-    """Fills the chunks of an assignment. For one thread at a time."""
+    """Fetcher that fills the chunks of an assignment. For one thread at a time."""
 
     def __init__(
         self,
@@ -47,33 +47,42 @@ class Reader:
         group: GroupReading | None = None,
         history: History | None = None,
     ) -> None:
-        """``group``: its committed offsets come before the reset policy. ``history``: reads what is far behind the tail."""
+        """Store the parts.
+
+        Args:
+            topics: topics to read whole, in all their partitions.
+            reset: policy for partitions without a position.
+            bytes_max: largest answer to one fetch.
+            api_timeout_ms: how long temporary failures are tolerated.
+            group: its committed offsets take precedence over the reset policy.
+            history: reads records far behind the tail.
+        """
         self._group = group
-        self._history = None if filter is not None else history  # gateways filter, the store does not
+        self._history = None if filter is not None else history  # only gateways filter
         self._transport = transport
         self._assignment = assignment
         self._topics: dict[str, float | None] = dict.fromkeys(topics)
-        """Topics of which every partition is assigned -> when (monotonic seconds) they were last looked at."""
+        """Topics read in all their partitions -> when (monotonic seconds) they were last described."""
         self._reset = reset
         self._bytes_max = bytes_max
         self._filter = filter
         self._api_timeout_ms = api_timeout_ms
         self._owner_counts: dict[str, int] = {}
-        """The ``owners`` of topics that were described."""
+        """Setting ``owners`` of each described topic."""
         self._failing_since: float | None = None
         self._ahead = FetchAhead()
 
     @property
     def ahead(self) -> FetchAhead:
-        """The thread that fetches what is wanted next."""
+        """Thread that fetches the next records ahead."""
         return self._ahead
 
     def forget_topics(self) -> None:
-        """From now on partitions are assigned one by one."""
+        """Stop assigning whole topics: from now on partitions are assigned one by one."""
         self._topics = {}
 
     def describe(self, topic: str, deadline: Deadline | None = None) -> Topic:
-        """The topic as the gateway describes it."""
+        """Return the gateway's description of the topic."""
         described = describe_topic(self._transport, topic, deadline or Deadline(self._api_timeout_ms), patient=True)
         self._owner_counts[topic] = int(described.config.get("owners", 1))
         return described
@@ -81,7 +90,7 @@ class Reader:
     def offsets(
         self, places: Iterable[TopicPartition], deadline: Deadline | None = None
     ) -> dict[TopicPartition, PartitionOffsets]:
-        """Where the logs begin and end, by one request per topic. Raises ``UnknownPartition``."""
+        """Return where the partitions' logs begin and end, by one request per topic. Raises ``UnknownPartition``."""
         found: dict[TopicPartition, PartitionOffsets] = {}
         described: dict[str, Topic] = {}
         for place in places:
@@ -99,9 +108,9 @@ class Reader:
         return found
 
     def refresh_topics(self, deadline: Deadline | None = None) -> None:
-        """Assign the partitions of the topics. Those that a topic got since are read from their beginning.
+        """Assign all partitions of the topics; partitions added to a topic meanwhile are read from their beginning.
 
-        One that was made anew may have fewer: the others are read no more.
+        Partitions that a recreated topic no longer has are unassigned.
         """
         now = time.monotonic()
         for topic, looked_at in self._topics.items():
@@ -118,9 +127,9 @@ class Reader:
             self._topics[topic] = now
 
     def find_positions(self, places: Iterable[TopicPartition], deadline: Deadline | None = None) -> None:
-        """Give those that have no position one, by the reset policy; a topic that was made anew is read from its start.
+        """Set the position of partitions without one, by the reset policy; a recreated topic is read from its start.
 
-        Raises ``OffsetOutOfRange`` (in a group ``NoCommittedOffset``) when it is ``none``.
+        Raises ``OffsetOutOfRange`` (in a group ``NoCommittedOffset``) when the policy is ``none``.
         """
         lost = [place for place in places if self._assignment[place].position is None]
         if self._group is not None:
@@ -144,7 +153,7 @@ class Reader:
             progress.high_watermark = ends[place].high_watermark
 
     def _look_up(self, group: GroupReading, places: list[TopicPartition], deadline: Deadline) -> list[TopicPartition]:
-        """The partitions that have no position after that."""
+        """Set positions from the group's committed offsets, and return the partitions that are still without one."""
         unasked = [place for place in places if not self._assignment[place].is_looked_up]
         known = group.committed(unasked, deadline) if unasked else {}
         for place in unasked:
@@ -155,7 +164,8 @@ class Reader:
         return [place for place in places if place not in known]
 
     def fill(self, deadline: Deadline) -> bool:
-        """Get a chunk of a partition that is not paused. False: ``deadline`` came first. Raises ``GatewayError``."""
+        """Fetch a chunk of a partition that is not paused. Returns False if ``deadline`` passed first. Raises ``GatewayError``.
+        """
         while True:
             if self._filled():
                 return True
@@ -177,13 +187,13 @@ class Reader:
                 return False
 
     def _filled(self) -> bool:
-        """Whether there is a chunk; then the next one is fetched while it is handed out."""
+        """Return whether there is a chunk; if so, start to fetch the next one while it is handed out."""
         active = self._assignment.active()
         if not any(progress.chunk is not None for _, progress in active):
             return False
         behind = [(place, progress) for place, progress in active if progress.behind]
         if behind and not self._ahead.busy:
-            # One try: a failure passes, or shows again in the poll that wants the records.
+            # One attempt: a lasting failure shows again in the poll that needs the records.
             self._ahead.start(self._order(behind, wait_ms=0), Deadline(0))
         return True
 
@@ -213,7 +223,7 @@ class Reader:
             self._out_of_range(failure.place, failure.error)
 
     def _order(self, wanted: list[tuple[TopicPartition, Progress]], wait_ms: int) -> FetchOrder:
-        """One partition as Arrow where one is enough, else all of them by one request."""
+        """Return an order for one partition as Arrow where one is enough, else for all partitions in one request."""
         as_arrow = arrow_available() and (wait_ms == 0 or len(wanted) == 1)
         if as_arrow:
             wanted = wanted[:1]
@@ -221,7 +231,7 @@ class Reader:
         records_max = contract.FETCH_RECORDS_MAX if as_arrow else limits.JSON_FETCH_RECORDS_MAX
         bytes_max = self._bytes_max
         if as_arrow and self._history is not None and wanted[0][1].high_watermark is None:
-            # A small answer tells how far behind it is: perhaps the rest comes from the store.
+            # A small answer shows how far behind the partition is: the rest may come from the store.
             records_max, bytes_max = limits.FIRST_FETCH_RECORDS, min(bytes_max, limits.FIRST_FETCH_BYTES)
         return FetchOrder(
             self._transport,
@@ -233,7 +243,7 @@ class Reader:
         )
 
     def _about(self, places: Sequence[TopicPartition]) -> Owned:
-        """For one partition its owner; for several the best gateway of the topic with most of them."""
+        """Return one partition's owner, or for several the best gateway of the topic with most of them."""
         if len(places) == 1:
             (place,) = places
             return Owned(place.topic, place.partition, self._owner_counts.get(place.topic, 1), is_anyones=True)
@@ -246,11 +256,11 @@ class Reader:
         self._assignment[place].lose()
 
     def _look_again(self, topics: Iterable[str]) -> None:
-        """Let the next ``refresh_topics`` ask for the partitions of these topics, if they are read whole."""
+        """Let the next ``refresh_topics`` describe these topics, if they are read whole."""
         self._topics |= dict.fromkeys(self._topics.keys() & set(topics), -math.inf)
 
     def _made_anew(self, place: TopicPartition, progress: Progress) -> None:
-        """Drop a position that belongs to a deleted topic, and what is known of its group and its segments."""
+        """Drop a position in a deleted topic, and the cached state of its group and segments."""
         _logger.warning(
             "Topic %r was deleted and made anew while it was read: partition %d goes on in the new one, not at offset %s.",
             *(place.topic, place.partition, progress.position),
@@ -264,17 +274,17 @@ class Reader:
             self._history.forget(place)
 
     def recover(self) -> None:
-        """Note a success."""
+        """Record a success."""
         self._failing_since = None
 
     def bear(self, error: GatewayError) -> None:
-        """Raise an error that does not pass by itself, or that has not for too long."""
+        """Raise an error that is permanent, or that has lasted too long; log any other."""
         now = time.monotonic()
         if self._failing_since is None:
             self._failing_since = now
         is_passing = error.retryable
         if isinstance(error, UnknownPartition) and (self._group is not None or self._topics):
-            # A topic was made anew with fewer partitions: it is described, or the group deals them out, once more.
+            # A topic was recreated with fewer partitions: describe it again, or let the group reassign its partitions.
             is_passing = True
             self._look_again(self._topics)
         if not is_passing or (now - self._failing_since) * 1000 >= self._api_timeout_ms:

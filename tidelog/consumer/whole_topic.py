@@ -1,4 +1,4 @@
-"""A stretch of a topic from offset to offset, as Arrow tables, in one call."""
+"""A range of a topic, from offset to offset, as Arrow tables."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _WAIT_MS = 10_000
 def tables_between(
     consumer: Consumer, begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
 ) -> Iterator[pa.Table]:
-    """The records of ``[begin, end)`` of each partition of one topic, as ``Consumer.poll_arrow`` has them.
+    """Yield the records in ``[begin, end)`` of each partition of one topic, in non-empty tables as of ``Consumer.poll_arrow``.
 
-    No table is empty. Takes the consumer's assignment. Raises as ``Consumer.poll``.
+    Replaces the consumer's assignment. Raises as ``Consumer.poll``.
     """
     import pyarrow as pa  # noqa: PLC0415 - the SDK works without it
 
@@ -49,7 +49,7 @@ def _assigned(
 
 
 def _pass_ended(consumer: Consumer, left: set[TopicPartition], end: Mapping[TopicPartition, int]) -> None:
-    """Read on only where the end is not reached."""
+    """Pause the partitions that are read to their end, and remove them from ``left``."""
     positions = consumer.positions()
     ended = {place for place in left if positions.get(place, 0) >= end[place]}
     consumer.pause(*ended)
@@ -57,7 +57,7 @@ def _pass_ended(consumer: Consumer, left: set[TopicPartition], end: Mapping[Topi
 
 
 def _before(table: pa.Table, end_offsets: pa.Array) -> pa.ChunkedArray:
-    """Of each row, whether it is before the end of its partition."""
+    """Return for each row whether its offset is before the end of its partition."""
     import pyarrow.compute as pc  # noqa: PLC0415 - as above
 
     return pc.less(table.column("offset"), pc.take(end_offsets, table.column("partition")))

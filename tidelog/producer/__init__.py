@@ -1,4 +1,4 @@
-"""``Producer``: the buffer of records, the threads that send them, sequence numbers, and transactions.
+"""``Producer``: the send buffer, the sending threads, sequence numbers, and transactions.
 
 Nothing about reading is here.
 """

@@ -1,4 +1,4 @@
-"""When a record is to be delivered, as users say it."""
+"""Delivery times of delayed records, as users give them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidelog.bodies.record_columns import Delay
 def times_of(
     timestamp_ms: int | None, deliver_at: datetime | int | None, deliver_after: timedelta | float | None
 ) -> tuple[Delay | None, int]:
-    """The delay, if there is one, and the timestamp of a record with at least one of these. Raises ``ValueError``."""
+    """Return a record's delay, if any, and its timestamp, from at least one of these arguments. Raises ``ValueError``."""
     delay = None if deliver_at is None and deliver_after is None else _delay(deliver_at, deliver_after)
     if timestamp_ms is None:
         assert delay is not None

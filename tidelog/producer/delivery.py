@@ -1,11 +1,11 @@
-"""Records on their way, and the futures of their outcomes.
+"""Batches of records in flight, and the futures of their outcomes.
 
-A future per record is dear: a ``concurrent.futures.Future`` has a lock, a queue and two lists of its own, a kilobyte and more.
+A ``concurrent.futures.Future`` per record is expensive: it has a lock, a queue and two lists of its own, a kilobyte and more.
 So the futures of a batch share the batch's state and hold only their index. They still are ``concurrent.futures.Future``:
-``concurrent.futures.wait``, ``as_completed`` and ``asyncio.wrap_future`` take them.
+``concurrent.futures.wait``, ``as_completed`` and ``asyncio.wrap_future`` accept them.
 
-All futures share one condition, which is held only to set or to read a batch's outcome. With several conditions two callers
-could deadlock: ``concurrent.futures.wait`` takes those of all its futures at once, in no fixed order.
+All futures share one condition, held only to set or read a batch's outcome. With several conditions two callers could deadlock:
+``concurrent.futures.wait`` acquires those of all its futures at once, in no fixed order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tidelog.deadline import Deadline
 from tidelog.types.record import Headers, RecordMetadata, ScheduledPlace, SentRecord
 
 Outcome = int | ScheduledPlace | TidelogError
-"""A record's offset (-1: not known yet), what names it until it is delivered, or why it is not stored."""
+"""A record's offset (-1: not known yet), its place while it is delayed, or the reason why it is not stored."""
 
 OnDelivery = Callable[[TidelogError | None, SentRecord], None]
 
@@ -31,56 +31,56 @@ _finished = threading.Condition(threading.RLock())
 
 
 class RecordFuture(Future[RecordMetadata]):
-    """Where one record went. It can't be cancelled: its batch goes as a whole."""
+    """Future of one record's place. It can't be cancelled, since its batch is sent as a whole."""
 
     __slots__ = ("_batch", "_index")
 
-    def __init__(self, batch: RecordBatch, index: int) -> None:  # deliberately without Future's own state
+    def __init__(self, batch: RecordBatch, index: int) -> None:  # skips ``Future.__init__``
         self._batch = batch
         self._index = index
 
     def __repr__(self) -> str:
-        """Its state, or its outcome."""
+        """Show whether the record is finished."""
         return f"<RecordFuture {self._batch.topic}: {'finished' if self.done() else 'pending'}>"
 
     def cancel(self) -> bool:
-        """False: it can't be."""
+        """Return False: the record can't be cancelled."""
         return False
 
     def cancelled(self) -> bool:
-        """False, always."""
+        """Return False."""
         return False
 
     def running(self) -> bool:
-        """Whether it is not done."""
+        """Return whether the record has no outcome yet."""
         return not self.done()
 
     def done(self) -> bool:
-        """Whether the record is acknowledged or given up."""
+        """Return whether the record is acknowledged or given up."""
         return self._batch.outcomes is not None
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Where the record is; raises its ``TidelogError``, or ``TimeoutError`` after ``timeout`` seconds."""
+        """Return the record's place; raise its ``TidelogError``, or ``TimeoutError`` after ``timeout`` seconds."""
         outcome = self._batch.wait(timeout)[self._index]
         if isinstance(outcome, TidelogError):
             raise outcome.with_traceback(None)
         return self._batch.metadata(self._index, outcome)
 
     def exception(self, timeout: float | None = None) -> TidelogError | None:
-        """Why the record is not acknowledged, or None. Raises ``TimeoutError`` after ``timeout`` seconds."""
+        """Return why the record is not acknowledged, or None. Raises ``TimeoutError`` after ``timeout`` seconds."""
         outcome = self._batch.wait(timeout)[self._index]
         return outcome if isinstance(outcome, TidelogError) else None
 
     def want(self, caller: object) -> None:
-        """Say that a task waits for it, as ``result`` says of its thread."""
+        """Record that a task waits for the outcome; ``result`` does the same for its thread."""
         self._batch.want(caller)
 
     def get(self, timeout: float | None = None) -> RecordMetadata:
-        """As ``result``, by kafka-python's name."""
+        """Return ``result``, by kafka-python's name."""
         return self.result(timeout)
 
     def add_callback(self, fn: Callable[..., object], *arguments: Any, **named: Any) -> RecordFuture:
-        """As kafka-python: call ``fn`` with the record's metadata behind ``arguments``, when it is stored; returns itself."""
+        """Call ``fn`` with ``arguments`` and the metadata when the record is stored, as kafka-python does; return this future."""
 
         def call(future: Future[RecordMetadata]) -> None:
             if not future.cancelled() and future.exception() is None:
@@ -90,7 +90,7 @@ class RecordFuture(Future[RecordMetadata]):
         return self
 
     def add_errback(self, fn: Callable[..., object], *arguments: Any, **named: Any) -> RecordFuture:
-        """As kafka-python: call ``fn`` with the error behind ``arguments``, when the record failed; returns itself."""
+        """Call ``fn`` with ``arguments`` and the error when the record failed, as kafka-python does; return this future."""
 
         def call(future: Future[RecordMetadata]) -> None:
             error = future.exception() if not future.cancelled() else None
@@ -101,14 +101,14 @@ class RecordFuture(Future[RecordMetadata]):
         return self
 
     def add_done_callback(self, fn: Callable[[Future[RecordMetadata]], object]) -> None:
-        """Call ``fn`` with this future when it is done, from the sending thread, or at once when it is."""
+        """Call ``fn`` with this future: from the sending thread when it is done, or immediately if it already is."""
         with _finished:
             if self._batch.outcomes is None:
                 self._batch.callbacks.append((self, fn))
                 return
         _call(fn, self)
 
-    # What concurrent.futures.wait and as_completed look at.
+    # Attributes that concurrent.futures.wait and as_completed read.
 
     @property
     def _condition(self) -> threading.Condition:  # type: ignore[override]
@@ -124,7 +124,7 @@ class RecordFuture(Future[RecordMetadata]):
 
 
 class RecordBatch:
-    """Records of one topic that go as one request, and their outcome. Filled under the send buffer's lock."""
+    """Records of one topic sent as one request, and their outcomes. Filled under the send buffer's lock."""
 
     __slots__ = (
         "callbacks", "columns", "deadline", "gateway_stamps", "is_shared", "largest_bytes", "number",
@@ -134,10 +134,10 @@ class RecordBatch:
     def __init__(
         self, topic: str, *, opened_at: float, deadline: Deadline, on_wanted: Callable[[], None] = lambda: None
     ) -> None:
-        """``on_wanted`` is called when a caller begins to wait for its outcome."""
+        """Create an empty batch. ``on_wanted`` is called when a caller begins to wait for its outcome."""
         self.wanted_by: object = None
         self.is_shared = False
-        """Whether several wait for it."""
+        """Whether several callers wait for the outcome."""
         self.on_wanted = on_wanted
         self.topic = topic
         self.number = 0
@@ -161,7 +161,7 @@ class RecordBatch:
         size_bytes: int,
         delay: Delay | None = None,
     ) -> RecordFuture:
-        """Append one record. ``size_bytes`` counts ``RECORD_OVERHEAD_BYTES``."""
+        """Append one record. ``size_bytes`` includes ``RECORD_OVERHEAD_BYTES``."""
         columns = self.columns
         index = len(columns.values)
         columns.keys.append(key)
@@ -179,15 +179,15 @@ class RecordBatch:
 
     @property
     def record_count(self) -> int:
-        """How many records it has, also after it dropped them."""
+        """Number of records, also after ``drop_records``."""
         return len(self.columns.timestamps_ms)
 
     def drop_records(self) -> None:
-        """The records are sent: keep what their outcome is made of, and drop the rest."""
+        """Drop the sent records, and keep what their outcomes are made from."""
         self.columns.keys, self.columns.values, self.columns.headers = [], [], {}
 
     def want(self, caller: object) -> None:
-        """This thread or task waits for the outcome."""
+        """Record that this thread or task waits for the outcome."""
         if self.wanted_by is None:
             self.wanted_by = caller
             self.on_wanted()
@@ -195,7 +195,7 @@ class RecordBatch:
             self.is_shared = True
 
     def wait(self, timeout_s: float | None) -> list[Outcome]:
-        """The outcomes, one per record. Raises ``TimeoutError``."""
+        """Wait for the outcomes, and return them, one per record. Raises ``TimeoutError``."""
         if self.outcomes is None:
             self.want(threading.get_ident())
             with _finished:
@@ -205,7 +205,7 @@ class RecordBatch:
         return self.outcomes
 
     def metadata(self, index: int, outcome: int | ScheduledPlace) -> RecordMetadata:
-        """Where an acknowledged record is."""
+        """Return an acknowledged record's place."""
         timestamp_ms = None if self.gateway_stamps else self.columns.timestamps_ms[index]
         partition = self.columns.assigned[index]
         if isinstance(outcome, ScheduledPlace):
@@ -213,11 +213,11 @@ class RecordBatch:
         return RecordMetadata(self.topic, partition, outcome, timestamp_ms)
 
     def fail(self, error: TidelogError, on_delivery: OnDelivery | None) -> int:
-        """Finish with ``error`` for every record. Returns how many failed."""
+        """Finish with ``error`` for every record, and return the number of failed records."""
         return self.finish([error] * self.record_count, on_delivery)
 
     def finish(self, outcomes: list[Outcome], on_delivery: OnDelivery | None) -> int:
-        """Report the outcomes, once: futures first, then ``on_delivery``. Returns how many records failed."""
+        """Report the outcomes, once: futures first, then ``on_delivery``. Returns the number of failed records."""
         assert len(outcomes) == self.record_count
         assert self.outcomes is None
         with _finished:
@@ -257,7 +257,7 @@ class RecordBatch:
 def _call(fn: Callable[..., object], *arguments: object) -> None:
     try:
         fn(*arguments)
-    except BaseException as error:  # the user's code, in our thread, which has more to deliver, whatever ends it
+    except BaseException as error:  # the user's code must not end this thread
         if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
-            raise  # Ctrl-C, or sys.exit() in a callback of a record that was finished already
+            raise  # Ctrl-C, or sys.exit() in a callback of an already finished record
         _logger.exception("a delivery callback raised an exception")

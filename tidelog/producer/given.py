@@ -1,4 +1,4 @@
-"""What callers give to a producer: checked at once, and brought to bytes."""
+"""Arguments of a producer: validated immediately, and converted to bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ HeadersArgument = Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes |
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """``timeout_ms``: after so long the gateways abort a transaction; ``call_timeout_ms`` bounds each call about one."""
+    """A transactional id with its timeouts.
+
+    ``timeout_ms``: age at which gateways abort a transaction; ``call_timeout_ms``: limit of each call about one.
+    """
 
     transactional_id: str
     timeout_ms: int
@@ -25,14 +28,14 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 def check_at_least(least: float, **given: float) -> None:
-    """Raises ``ValueError``."""
+    """Raise ``ValueError`` if a value is below ``least``."""
     for name, value in given.items():
         if value < least:
             raise ValueError(f"{name} is {value}, below {least}")
 
 
 def check_words(compression: str | None, transactional_id: str | None, *, enable_idempotence: bool) -> None:
-    """Raises ``ValueError``; ``ModuleNotFoundError`` for a compression whose library is missing."""
+    """Raise ``ValueError`` for an invalid value or combination; ``ModuleNotFoundError`` if a compression's library is missing."""
     check_compression(compression)
     if transactional_id is not None and not enable_idempotence:
         raise ValueError("transactions need enable_idempotence")
@@ -41,9 +44,9 @@ def check_words(compression: str | None, transactional_id: str | None, *, enable
 def identity_of(
     transactional_id: str | None, timeout_ms: int | None, call_timeout_ms: float, check_after_ms: int | None
 ) -> Identity | None:
-    """None without an id. The default time-out is the longest where gateways offer transactions to checkers.
+    """Return the identity, or None without an id. With ``check_after_ms`` the default timeout is the longest allowed.
 
-    Raises ``ValueError``, also for a time-out that nothing uses.
+    Raises ``ValueError``, also for a timeout that nothing uses.
     """
     if timeout_ms is None:
         is_checked = check_after_ms is not None
@@ -57,7 +60,7 @@ def identity_of(
 
 
 def as_bytes(value: object, what: str) -> bytes:
-    """Text as UTF-8. Raises ``TypeError``."""
+    """Return the value as bytes, text as UTF-8. Raises ``TypeError``."""
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, bytes | bytearray | memoryview):
@@ -68,7 +71,7 @@ def as_bytes(value: object, what: str) -> bytes:
 
 
 def pairs_of(headers: HeadersArgument) -> Headers:
-    """Headers in order. Raises ``TypeError``."""
+    """Return the headers as pairs, in order. Raises ``TypeError``."""
     pairs = []
     for name, value in headers.items() if isinstance(headers, Mapping) else headers:
         if not isinstance(name, str):

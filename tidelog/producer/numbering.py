@@ -1,17 +1,17 @@
-"""Numbers a producer's requests to each topic, so that the gateway recognises each and keeps them in order.
+"""Sequence numbers of a producer's requests to each topic, for idempotence and order.
 
-The gateway promises (docs/http-api.md section 4.3) to take requests of one producer id to one topic in the order of their
-sequences, without gaps. The same sequence again appends nothing; a refused request uses no sequence up. This module relies only
-on what follows from that:
+The gateway promises (docs/http-api.md section 4.3) to accept requests of one producer id to one topic in the order of their
+sequences, without gaps. A repeated sequence appends nothing; a refused request does not consume its sequence. This module
+relies only on what follows:
 
-1. Several requests may be on their way, numbered in the order of the batches. Each is repeated until its outcome is known.
-2. When a request is refused while others behind it are on their way, its number stays a gap for ever. None of the others can be
-   in the log, whatever became of their answers. They are sent again, in order, under a new producer id.
-3. When a request is given up in doubt, those behind it go on under their numbers. One that the gateway refuses as ahead, and of
-   which no try is in doubt, is not in the log either. Any other one is in doubt, too.
-4. A new producer id begins only when every request before has its outcome, so the order holds across ids.
+1. Several requests may be in flight, numbered in the order of the batches. Each is retried until its outcome is known.
+2. When a request is refused while later ones are in flight, its sequence remains a gap for ever. None of the later ones can be
+   in the log, whatever their answers. They are sent again, in order, under a new producer id.
+3. When a request is given up in doubt, later ones continue under their numbers. A later one that the gateway refuses as ahead,
+   and of which no attempt is in doubt, is not in the log either. Any other one is in doubt, too.
+4. A new producer id starts only when every earlier request has its outcome, so the order holds across ids.
 
-Safe from any thread; each batch is one thread's.
+Thread-safe; each batch belongs to one thread.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tidelog.errors import DeliveryTimeout, GatewayError, OutcomeUnknown
 _T = TypeVar("_T")
 
 TIMES_NUMBERED_MAX = 8
-"""How often one request gets a new number: after a refusal, a forgotten producer or a deleted topic voids the old one."""
+"""How often one request gets a new number, after a refusal, a forgotten producer or a deleted topic voids the old one."""
 
 _PAUSE_S, _PAUSE_S_MAX = 0.01, 5.0
 
@@ -39,18 +39,18 @@ _FORGOTTEN = (ErrorCode.UNKNOWN_PRODUCER, ErrorCode.SEQUENCE_OUT_OF_ORDER, Error
 
 
 class _Identity(msgspec.Struct, eq=False):
-    """One producer id, for one topic."""
+    """A producer id for one topic."""
 
     producer: ProducerIdentity
     next_sequence: int = 0
     acknowledged: int = 0
-    """How many of its requests the gateway has taken, as far as is known."""
+    """Number of its requests that the gateway has accepted, as far as is known."""
     gap_at: int | None = None
-    """The smallest sequence that will never be in the log."""
+    """Smallest sequence that will never be in the log."""
     retired: bool = False
 
     def never(self, sequence: int) -> bool:
-        """Whether a request of this sequence is not in the log and never will be."""
+        """Return whether a request of this sequence is not in the log and never will be."""
         return self.gap_at is not None and self.gap_at < sequence
 
 
@@ -58,13 +58,13 @@ class _Number(msgspec.Struct, eq=False):
     identity: _Identity
     sequence: int
     is_last: bool
-    """Whether the batch needs no further number when this one is used."""
+    """Whether the batch needs no further number after this one."""
 
     def stamp(self) -> Stamp:
         return Stamp(self.identity.producer, self.sequence)
 
     def is_final(self, error: GatewayError) -> bool:
-        """Whether trying again under this number can't help."""
+        """Return whether retrying under this number can't help."""
         if error.code is not ErrorCode.SEQUENCE_OUT_OF_ORDER:
             return False
         expected = error.fields.get("expected_sequence")
@@ -73,30 +73,32 @@ class _Number(msgspec.Struct, eq=False):
 
 
 Post = Callable[[Stamp, Callable[[GatewayError], bool]], _T]
-"""Sends one request with this stamp, and repeats it where that may help and the error is not final."""
+"""Function that sends one request with this stamp, and retries it while that may help and the error is not final."""
 
 
 class _Lane(msgspec.Struct, eq=False):
-    """One topic's batches that are on their way, in order, and the numbers that they hold."""
+    """A topic's batches in flight, in order, and the numbers that they hold."""
 
     batches: deque[int] = msgspec.field(default_factory=deque)
     numbers: dict[int, _Number] = msgspec.field(default_factory=dict)
     identity: _Identity | None = None
 
     def behind(self, number: _Number) -> bool:
-        """Whether a request under a later number of the same identity is on its way."""
+        """Return whether a request with a later number of the same identity is in flight."""
         return any(
             other.identity is number.identity and other.sequence > number.sequence for other in self.numbers.values()
         )
 
 
 class Numbering:
-    """The numbers of one producer's requests."""
+    """Allocator of the numbers of one producer's requests."""
 
     def __init__(self, issue: Callable[[str, Deadline], ProducerIdentity], *, renews: bool) -> None:
-        """``issue`` gives the producer for a topic's requests, until a deadline.
+        """Create the allocator.
 
-        ``renews``: each call issues another one, so that a refused or forgotten request can be numbered anew.
+        Args:
+            issue: returns the producer id for a topic's requests, within a deadline.
+            renews: whether each call of ``issue`` returns a new id, so that a refused or forgotten request can be renumbered.
         """
         self._issue = issue
         self._renews = renews
@@ -104,12 +106,12 @@ class Numbering:
         self._changed = threading.Condition()
 
     def enter(self, topic: str, batch: int) -> None:
-        """Note that a batch is on its way, behind all that entered before."""
+        """Register a batch as in flight, behind all batches registered before."""
         with self._changed:
             self._lanes.setdefault(topic, _Lane()).batches.append(batch)
 
     def leave(self, topic: str, batch: int) -> None:
-        """Note that the batch has its outcome."""
+        """Unregister a batch that has its outcome."""
         with self._changed:
             lane = self._lanes[topic]
             lane.batches.remove(batch)
@@ -117,15 +119,15 @@ class Numbering:
             self._changed.notify_all()
 
     def start_over(self) -> None:
-        """Begin every topic under another producer id. Nothing may be on its way."""
+        """Start every topic under another producer id. Nothing may be in flight."""
         with self._changed:
             assert not any(lane.batches for lane in self._lanes.values())
             self._lanes = {}
 
     def send(self, topic: str, batch: int, deadline: Deadline, post: Post[_T], *, is_last: bool) -> _T:
-        """Post one request of the batch under its number. ``is_last``: if it succeeds the batch needs no further one.
+        """Send one request of the batch under its number. ``is_last``: if it succeeds, the batch needs no further request.
 
-        Raises ``OutcomeUnknown`` when it may be in the log; any other ``TidelogError`` says that it is not.
+        Raises ``OutcomeUnknown`` when the request may be in the log; any other ``TidelogError`` means that it is not.
         """
         lane = self._lanes[topic]
         times, pause_s = 0, _PAUSE_S
@@ -137,7 +139,7 @@ class Numbering:
                 if not self._is_to_be_repeated(lane, batch, number, error):
                     raise
                 if times and error.code is ErrorCode.UNKNOWN_PRODUCER and not number.identity.acknowledged:
-                    # An id of this moment is refused: of a topic that was repaired just now (docs/operations.md).
+                    # A new id is refused as well: the topic was repaired just now (docs/operations.md).
                     threading.Event().wait(min(pause_s, deadline.remaining_ms() / 1000))
                     pause_s = min(2 * pause_s, _PAUSE_S_MAX)
                 else:
@@ -152,14 +154,14 @@ class Numbering:
         raise DeliveryTimeout(f"Topic {topic!r} forgot its producers again and again. The records are not stored.")
 
     def _take(self, topic: str, batch: int, deadline: Deadline, *, is_last: bool) -> _Number:
-        """The batch's next number. Waits until the batches before it have theirs."""
+        """Return the batch's next number. Waits until the batches before it have theirs."""
         lane = self._lanes[topic]
         with self._changed:
             if not self._changed.wait_for(lambda: self._may_take(lane, batch), deadline.remaining_s()):
                 raise DeliveryTimeout("Records before these took all the time for delivery. These were not sent.")
             if lane.identity is not None and not lane.identity.retired:
                 return self._next(lane, lane.identity, batch, is_last=is_last)
-        # No other batch does the same: this one is the first, and the others wait for its number.
+        # No other batch gets here concurrently: this one is the first, and the others wait for its number.
         identity = _Identity(self._issue(topic, deadline))
         with self._changed:
             lane.identity = identity
@@ -187,7 +189,7 @@ class Numbering:
         return False
 
     def _is_to_be_repeated(self, lane: _Lane, batch: int, number: _Number, error: TidelogError) -> bool:
-        """Note that a request failed: whether to send it under another number. Raises ``OutcomeUnknown``."""
+        """Record a failed request, and return whether to send it under another number. Raises ``OutcomeUnknown``."""
         with self._changed:
             del lane.numbers[batch]
             identity = number.identity

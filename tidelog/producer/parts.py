@@ -1,4 +1,4 @@
-"""What a producer is made of, put together. Imported with the first producer: HTTP, threads and bodies take a moment."""
+"""Assembly of a producer from its parts. Imported with the first producer, since HTTP, threads and bodies take time to import."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tidelog.producer.transactions import Transactions
 
 
 class BufferSettings(TypedDict):
-    """As ``Producer`` has them."""
+    """Settings of the send buffer, as ``Producer`` explains them."""
 
     linger_ms: float
     batch_bytes: int
@@ -34,13 +34,13 @@ class BufferSettings(TypedDict):
 
 
 class Parts(msgspec.Struct, frozen=True):
-    """Of one producer. ``transactions``: None without a transactional id."""
+    """Parts of one producer. ``transactions``: None without a transactional id."""
 
     sender: Sender | TransactionalSender
     buffer: SendBuffer
     threads: SendingThreads
     partition_count: Callable[[str], int]
-    """Of a topic, as a gateway says now."""
+    """Function that asks a gateway for a topic's current partition count."""
     where: str
     transactions: Transactions | None
 
@@ -57,7 +57,8 @@ def assemble(
     on_delivery: OnDelivery | None,
     **buffered: Unpack[BufferSettings],
 ) -> Parts:
-    """The parts, whole. Nothing is sent or connected yet. Raises ``ValueError`` and ``TypeError`` as ``Producer``."""
+    """Create the parts of a producer. Nothing is sent or connected yet. Raises ``ValueError`` and ``TypeError`` as
+    ``Producer``."""
     transport = Transport(servers, request_timeout_ms=request_timeout_ms, **connection)
     staging = None if transaction is None else TransactionalSender(transport, compression=compression)
     numbering = None

@@ -1,7 +1,7 @@
-"""Sending records: ``Producer``.
+"""Sending of records: ``Producer``.
 
-The way of a record: ``send`` puts it into its topic's open batch (``send_buffer``). A sending thread takes the batch when it is
-ready (``sending_threads``), gives each record its partition and makes the request (``sender``). The answer finishes the
+A record's path: ``send`` puts it into its topic's open batch (``send_buffer``). A sending thread takes the batch when it is
+ready (``sending_threads``), assigns each record's partition and makes the request (``sender``). The answer finishes the
 records' futures (``delivery``).
 """
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 class Producer(KnowsKafkaNames, Closing):
-    """Sends records to topics, in batches, in the background.
+    """Sender of records to topics, in batches, in the background.
 
     ::
 
@@ -62,32 +62,35 @@ class Producer(KnowsKafkaNames, Closing):
             print(future.result().offset)
 
     Promises: an acknowledged record (its future has a result) is durable, has this offset, and is in the log once. Requests are
-    numbered: after a lost answer the producer repeats one, by any gateway, until its outcome is known, and doubles nothing. One
+    numbered: after a lost answer the producer retries, at any gateway, until the outcome is known, without duplicates. One
     producer's records keep their order in each partition; different topics don't wait for each other. A record fails with
-    ``OutcomeUnknown`` only when ``delivery_timeout_ms`` is over and no gateway could say: it may or may not be in the log.
-    Every other error says that it is not.
+    ``OutcomeUnknown``, which leaves open whether it is in the log, only when ``delivery_timeout_ms`` passed and no gateway
+    could say. Every other error means that the record is not in the log.
 
-    Safe from any thread. A forked child must make its own; the parent's raises ``RuntimeError`` there.
+    Thread-safe. A forked child must create its own producer; the parent's raises ``RuntimeError`` there.
 
-    ``bootstrap_servers``: a gateway's URL, several separated by commas, or a sequence of them, any of which may be dead;
-    None: the environment's ``TIDELOG_URL``, else ``http://127.0.0.1:8080``.
-
-    ``linger_ms`` (0 and up): how long a batch waits for more records before it is sent, unless it reaches ``batch_bytes`` (1
-    and up) first. Records that are sent and waited for one after another (``send(…).result()``) wait for no others.
-    ``buffer_bytes``: what may be taken in and not acknowledged, about 100 bytes per record included; beyond it ``send`` blocks,
-    up to ``max_block_ms``. ``max_in_flight`` (1 and up): requests on their way at once, at most 5 of one topic.
-    ``enable_idempotence``: False sends requests without numbers, one of a topic at a time, and never repeats one that
-    may have happened. ``delivery_timeout_ms``: when it has passed since a record was sent, the record is acknowledged or its
-    future has an exception; ``request_timeout_ms``: how long one answer is waited for. ``compression``: of request bodies,
-    ``"gzip"``, ``"zstd"`` or None. ``key_serializer``, ``value_serializer``: called with what ``send`` gets, return bytes, text
-    or None. ``envelope``: seals each value behind them (``tidelog.encryption``). ``on_delivery``: called as
-    ``on_delivery(error, record)`` for each record, from the sending thread; with it
-    ``flush`` and ``close`` don't raise ``DeliveryFailed``. It must not wait for other records. ``transactional_id``: everything
-    is sent in transactions under this name; only its newest producer goes on. ``transaction_timeout_ms`` (1 s to 15 min): after
-    so long the gateways abort a transaction. ``transaction_check_after_ms``: after so long they offer it to
-    ``TransactionChecker``; the time-out's default is then 15 min. ``connection``: as
-    ``tidelog.http.credentials.ConnectionSettings`` explains (``token``, ``token_file``, ``trusted_hosts``, ``ca_file``,
-    ``cert_file``, ``key_file``).
+    Args:
+        bootstrap_servers: one URL of a gateway, several separated by commas, or a sequence of URLs, any of which may be down;
+            None: the environment's ``TIDELOG_URL``, else ``http://127.0.0.1:8080``.
+        linger_ms: how long a batch waits for more records before it is sent (0 and up), unless it reaches ``batch_bytes`` (1
+            and up) first. Records sent and awaited one after another (``send(…).result()``) don't linger.
+        buffer_bytes: bound on accepted and unacknowledged bytes, with about 100 bytes of overhead per record. Beyond it
+            ``send`` blocks, up to ``max_block_ms``.
+        max_in_flight: concurrent requests (1 and up), at most 5 of one topic.
+        enable_idempotence: False sends requests without numbers, one of a topic at a time, and never retries one that may have
+            happened.
+        delivery_timeout_ms: after this long a record is acknowledged or its future has an exception.
+        request_timeout_ms: how long one answer is waited for.
+        compression: of request bodies, ``"gzip"``, ``"zstd"`` or None.
+        key_serializer, value_serializer: called with the arguments of ``send``, return bytes, text or None.
+        envelope: encrypts each serialized value (``tidelog.encryption``).
+        on_delivery: called as ``on_delivery(error, record)`` for each record, from the sending thread, and must not wait for
+            other records. With it, ``flush`` and ``close`` don't raise ``DeliveryFailed``.
+        transactional_id: everything is sent in transactions under this name; only its newest producer can continue.
+        transaction_timeout_ms: age at which gateways abort a transaction (1 s to 15 min).
+        transaction_check_after_ms: age at which they offer it to ``TransactionChecker``; the timeout's default is then 15 min.
+        connection: see ``tidelog.http.credentials.ConnectionSettings`` (``token``, ``token_file``, ``trusted_hosts``,
+            ``ca_file``, ``cert_file``, ``key_file``).
     """
 
     @takes_kafka_names(PRODUCER)
@@ -113,7 +116,7 @@ class Producer(KnowsKafkaNames, Closing):
         transaction_check_after_ms: int | None = None,
         **connection: Unpack[ConnectionSettings],
     ) -> None:
-        """Nothing is sent or connected yet. Raises ``ValueError`` for a value out of its range."""
+        """Create the producer. Nothing is sent or connected yet. Raises ``ValueError`` for a value out of range."""
         check_at_least(0, linger_ms=linger_ms, max_block_ms=max_block_ms)
         check_at_least(1, batch_bytes=batch_bytes, max_in_flight=max_in_flight)
         check_at_least(batch_bytes, buffer_bytes=buffer_bytes)
@@ -151,7 +154,7 @@ class Producer(KnowsKafkaNames, Closing):
         self._delivery_timeout_ms = delivery_timeout_ms
         self._process_id = os.getpid()
         self._closed = False
-        # Also when the producer is forgotten, or open at the interpreter's end, what was taken in is delivered.
+        # Accepted records are also delivered when the producer is garbage-collected, or still open at the interpreter's exit.
         self._finalizer = weakref.finalize(self, self._threads.close_forgotten)
 
     def send(  # noqa: PLR0917 - the order is that of kafka-python
@@ -166,16 +169,21 @@ class Producer(KnowsKafkaNames, Closing):
         deliver_at: datetime | int | None = None,
         deliver_after: timedelta | float | None = None,
     ) -> Future[RecordMetadata]:
-        """Take one record in, and return the future of its place.
+        """Accept one record, and return the future of its place.
 
-        ``value`` and ``key``: bytes, text (sent as UTF-8) or None, after their serializers; a None value is a tombstone.
-        ``headers``: pairs, or a mapping, of text to bytes, text or None. ``partition``: None chooses it by the key as Kafka
-        does (without a key: one partition per batch, in turn). ``timestamp_ms``: None is now.
-        ``deliver_at`` (a time with a zone, or milliseconds since the epoch) or ``deliver_after`` (a duration, or seconds, from
-        the gateway's receipt): the record is stored now and appears in the topic then, which is also its default timestamp.
+        Blocks only while the buffer is full.
 
-        Blocks only while the buffer is full. Raises ``BufferFull`` after ``max_block_ms``, ``TypeError`` and ``ValueError``
-        for what no record may be, ``RuntimeError`` when the producer is closed. The future raises every other error.
+        Args:
+            value, key: bytes, text (sent as UTF-8) or None, after their serializers; a None value is a tombstone.
+            headers: pairs, or a mapping, of text to bytes, text or None.
+            partition: None chooses it by the key as Kafka does; keyless records of a batch share one, round robin.
+            timestamp_ms: None for now.
+            deliver_at: a time with a zone, or milliseconds since the epoch. The record is stored now, and appears in the topic
+                then, which is also its default timestamp.
+            deliver_after: a duration, or seconds, from the gateway's receipt; else as ``deliver_at``.
+
+        Raises ``BufferFull`` after ``max_block_ms``, ``TypeError`` and ``ValueError`` for an invalid record, ``RuntimeError``
+        after ``close``. The future raises every other error.
         """
         if self._closed or os.getpid() != self._process_id:
             self._refuse()
@@ -215,14 +223,14 @@ class Producer(KnowsKafkaNames, Closing):
         return future
 
     def send_table(self, topic: str, table: ArrowStream, *, max_block_ms: float | None = None) -> Future[ProduceResult]:
-        """Take an Arrow table in and return the future of its ranges of offsets.
+        """Accept an Arrow table, and return the future of its offset ranges.
 
-        ``table``: of pyarrow, or any object with Arrow's ``__arrow_c_stream__``, such as DataFrames of pandas and polars.
-        Columns: ``value`` and, where wanted, ``key``, ``headers``, ``timestamp``, ``partition``, as the HTTP API names them;
-        the gateway chooses partitions that are null or absent. A table of more than 8 MiB goes as several requests, in order.
-        When one fails those behind it are not sent, and a note on the exception says how many rows are stored. The table goes
-        behind what was sent to the topic before. Blocks up to ``max_block_ms`` (None: the producer's) for each request. Raises
-        as ``send``; ``TypeError`` also for what is no table.
+        ``table``: from pyarrow, or any object with Arrow's ``__arrow_c_stream__``, such as DataFrames of pandas and polars.
+        Columns: ``value`` and optionally ``key``, ``headers``, ``timestamp``, ``partition``, as in the HTTP API; the gateway
+        chooses partitions that are null or absent. A table of more than 8 MiB goes as several requests, in order. When one
+        fails, later ones are not sent, and a note on the exception says how many rows are stored. The table is sent after
+        records sent to the topic before. Blocks up to ``max_block_ms`` (None: the producer's) for each request. Raises as
+        ``send``; ``TypeError`` also for an object that is no table.
         """
         if self._closed or os.getpid() != self._process_id:
             self._refuse()
@@ -240,7 +248,7 @@ class Producer(KnowsKafkaNames, Closing):
         return delivery.future
 
     def partitions_for(self, topic: str) -> set[int]:
-        """The topic's partitions. Raises ``UnknownTopic``."""
+        """Return the topic's partitions. Raises ``UnknownTopic``."""
         self._refuse_fork()
         return set(range(self._partition_count(topic)))
 
@@ -248,7 +256,7 @@ class Producer(KnowsKafkaNames, Closing):
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """A transaction around a block: committed at its end, aborted by an exception, which goes on.
+        """Run a block in a transaction: its end commits, an exception aborts and is raised again.
 
         Raises what ``begin_transaction`` and ``commit_transaction`` raise.
         """
@@ -262,35 +270,35 @@ class Producer(KnowsKafkaNames, Closing):
         self.commit_transaction()
 
     def init_transactions(self) -> None:
-        """Fence every earlier producer of the transactional id: nothing that it left open can be committed after this.
+        """Fence every earlier producer of the transactional id: what it left open can no longer be committed.
 
-        Call it before you read what they committed to find where to go on. Otherwise it may be left out: beginning a
-        transaction does the same. Raises as ``begin_transaction``.
+        Call this before reading committed results to find where to continue. Otherwise it is optional, since beginning a
+        transaction fences as well. Raises as ``begin_transaction``.
         """
         self._transactional().initialize()
 
     def begin_transaction(self) -> None:
-        """Begin a transaction: what is sent from now on belongs to it.
+        """Begin a transaction, to which everything sent from now on belongs.
 
-        Raises ``FencedProducer`` when another producer took the transactional id, now and from then on; ``GatewayError`` when no
-        transaction could be begun; ``RuntimeError`` while one is open, and without a ``transactional_id``.
+        Raises ``FencedProducer``, now and from then on, when another producer took the transactional id; ``GatewayError`` when
+        no transaction could be begun; ``RuntimeError`` while one is open, and without a ``transactional_id``.
         """
         self._transactional().begin()
 
     def commit_transaction(self) -> None:
-        """Commit: return when everything sent in the transaction is in the log and visible, with the offsets of groups.
+        """Commit: return when everything sent in the transaction is in the log and visible, with the groups' offsets.
 
-        Repeated by itself until the outcome is known. Raises ``OutcomeUnknown`` when ``delivery_timeout_ms`` ends first: call
-        it again. After any other error the transaction is aborted, and nothing of it will ever appear: ``DeliveryFailed`` when
-        a record sent in it was refused, ``FencedProducer``, ``TransactionNotOpen`` (its time-out was over), ``StaleGeneration``
-        (the group's partitions went to others), ``GatewayError``.
+        Retried automatically until the outcome is known. Raises ``OutcomeUnknown`` when ``delivery_timeout_ms`` passes first:
+        call it again. After any other error the transaction is aborted, and nothing of it will ever appear: ``DeliveryFailed``
+        when a record was refused, ``FencedProducer``, ``TransactionNotOpen`` (it timed out), ``StaleGeneration`` (the group's
+        partitions were reassigned), ``GatewayError``.
         """
         self._transactional().commit()
 
     def abort_transaction(self) -> None:
-        """Abort: nothing sent in the transaction will ever appear. The futures of its records raise ``TransactionAborted``.
+        """Abort: nothing sent in the transaction will ever appear. Its records' futures raise ``TransactionAborted``.
 
-        An unreachable gateway raises nothing: gateways abort the transaction after its time-out. Raises ``FencedProducer``, and
+        An unreachable gateway raises nothing: gateways abort the transaction after its timeout. Raises ``FencedProducer``, and
         after a commit in doubt ``TransactionNotOpen``: it was committed.
         """
         self._transactional().abort()
@@ -298,20 +306,20 @@ class Producer(KnowsKafkaNames, Closing):
     def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, NextOffset], group: GroupMetadata | str
     ) -> None:
-        """Commit a group's offsets with the transaction: all or nothing, together with the records.
+        """Commit a group's offsets with the transaction, all or nothing, together with its records.
 
-        ``offsets``: the next to read, as ``Consumer.positions`` has them. ``group``: ``Consumer.group_metadata()``, by which
-        the gateway refuses a consumer that lost its partitions; or the name of a group without members.
+        ``offsets``: the next offsets to read, as from ``Consumer.positions``. ``group``: ``Consumer.group_metadata()``, by
+        which gateways refuse a consumer that lost its partitions, or the name of a group without members.
 
         After ``StaleGeneration``, ``UnknownMember`` or ``FencedMember`` the transaction can only be aborted.
         """
         self._transactional().add_offsets(offsets, group)
 
     def accept_in_transaction(self, records: Iterable[Locked]) -> None:
-        """Accept records of a ``QueueConsumer`` with the transaction: all or nothing, together with the records sent in it.
+        """Accept records of a ``QueueConsumer`` with the transaction, all or nothing, together with the records sent in it.
 
-        Their locks hold until the transaction ends; an abort frees them at once. Raises ``LeaseExpired`` where a lock was over:
-        then the transaction can only be aborted.
+        Their locks hold until the transaction ends; an abort releases them immediately. Raises ``LeaseExpired`` if a lock has
+        expired: then the transaction can only be aborted.
         """
         self._transactional().accept(records)
 
@@ -339,28 +347,27 @@ class Producer(KnowsKafkaNames, Closing):
             self._threads.ensure()
 
     def wait_for_room(self, size_bytes: int, max_block_ms: float) -> None:
-        """Return when the buffer has room for so many bytes; other threads may take it. Raises ``BufferFull`` as ``send``."""
+        """Wait until the buffer has room for so many bytes, which other threads may still take. Raises ``BufferFull`` as
+        ``send``."""
         self._refuse_fork()
         self._buffer.wait_for_room(size_bytes, max_block_ms)
 
     @in_seconds
     def flush(self, timeout: float | None = None) -> None:
-        """Return when every record sent before this call is acknowledged.
+        """Wait until every record sent before this call is acknowledged.
 
-        Raises ``DeliveryFailed`` when some were not, unless there is an ``on_delivery``. Raises ``TimeoutError`` after
-        ``timeout`` seconds.
+        Raises ``DeliveryFailed`` when some were not, unless there is an ``on_delivery``; ``TimeoutError`` after ``timeout``
+        seconds.
         """
         self._refuse_fork()
         self._threads.flush(Deadline(None if timeout is None else timeout * 1000))
 
     @in_seconds
     def close(self, timeout: float | None = None) -> None:
-        """Deliver what was sent, then end the threads and close the connections. A second call does nothing.
+        """Deliver buffered records, then end the threads and close the connections. A second call does nothing.
 
-        An open transaction is aborted.
-
-        After ``timeout`` seconds (None: when the delivery time-outs are over) what is left is given up: its futures raise.
-        Raises ``DeliveryFailed`` as ``flush`` does.
+        An open transaction is aborted. After ``timeout`` seconds (None: after the delivery timeouts) undelivered records are
+        given up: their futures raise. Raises ``DeliveryFailed`` as ``flush``.
         """
         self._threads.refuse_own_thread()
         self._closed = True
@@ -370,11 +377,11 @@ class Producer(KnowsKafkaNames, Closing):
         self._threads.close(Deadline(None if timeout is None else timeout * 1000))
 
     def __repr__(self) -> str:
-        """Where it sends; no token."""
+        """Show the gateways, without the token."""
         return f"<Producer {self._where}>"
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Close. When the block raises, its exception goes on, and failed deliveries are only logged."""
+        """Close. If the block raised, its exception is kept, and failed deliveries are only logged."""
         with contextlib.suppress(*([DeliveryFailed] if error is not None else [])):
             self.close()
 

@@ -1,12 +1,13 @@
-"""Records that wait to be sent, in order, and the bound on their memory.
+"""Buffer of records that wait to be sent, in order, with bounded memory.
 
 1. Batches of one topic leave in the order in which they were filled, at most ``in_flight_per_topic`` unfinished at a time.
-   Without numbers that is one: two on their way could be committed in either order. Topics don't wait for each other.
-2. Bytes that are taken in and not finished are at most ``buffer_bytes``; a caller that would add more waits.
-3. A batch is ready when it is full, has lingered, or a caller waits: for a flush, for room, or for the end; or for one of its
-   records, while nothing of its topic is on its way, unless several waited for the batch before: they share them.
-4. While a topic's batch is on its way the next one goes on growing, up to ``REQUEST_TARGET_BYTES``: the slower the
-   gateway, the fewer and larger the requests.
+   Without sequence numbers that is one: two in flight could be committed in either order. Topics don't wait for each other.
+2. Accepted and unfinished bytes are at most ``buffer_bytes``; a caller that would exceed it waits.
+3. A batch is ready when it is full, has lingered, or a caller waits for a flush, for room or for ``close``. It is also ready
+   when a caller waits for one of its records while nothing of its topic is in flight, unless several callers waited for the
+   previous batch: then they share this one, too.
+4. While a topic's batch is in flight the next one grows, up to ``REQUEST_TARGET_BYTES``: the slower the gateway, the fewer and
+   larger the requests.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Sendable = RecordBatch | TableChunk
 
 
 class _Lane:
-    """One topic's queue."""
+    """Queue of one topic's batches."""
 
     __slots__ = ("in_flight", "open", "sealed")
 
@@ -44,7 +45,7 @@ class _Lane:
 
 
 class SendBuffer:
-    """Filled by any thread, emptied by the sending threads."""
+    """Buffer filled by any thread and emptied by the sending threads."""
 
     def __init__(
         self,
@@ -57,7 +58,11 @@ class SendBuffer:
         in_flight_per_topic: int = 1,
         on_taken: Callable[[Sendable], None] = lambda _batch: None,
     ) -> None:
-        """``on_taken`` is called with each batch that leaves, in order. It must not call the buffer."""
+        """Create an empty buffer.
+
+        Args:
+            on_taken: called with each batch that leaves, in order. It must not call the buffer.
+        """
         self._in_flight_per_topic = in_flight_per_topic
         self._on_taken = on_taken
         self._linger_s = linger_ms / 1000
@@ -75,22 +80,22 @@ class SendBuffer:
         self._size_bytes = 0
         self._hurried = 0
         self._is_shared = False
-        """Whether several callers waited for the last batch that left."""
+        """Whether several callers waited for the batch that left last."""
         self._closing = False
 
     @property
     def size_bytes(self) -> int:
-        """Bytes taken in and not finished, with ``RECORD_OVERHEAD_BYTES`` for each record."""
+        """Number of accepted and unfinished bytes, with ``RECORD_OVERHEAD_BYTES`` for each record."""
         return self._size_bytes
 
     @property
     def batch_bytes_max(self) -> int:
-        """How large a batch may grow."""
+        """Size up to which a batch may grow."""
         return self._batch_bytes_max
 
     @property
     def sendable_count(self) -> int:
-        """The most batches that can be on their way now."""
+        """Maximum number of batches that can be in flight now."""
         return min(len(self._lanes) * self._in_flight_per_topic, len(self._unfinished))
 
     def append(  # noqa: PLR0917 - names cost time, and this is done for each record
@@ -104,7 +109,7 @@ class SendBuffer:
         size_bytes: int,
         delay: Delay | None = None,
     ) -> tuple[RecordFuture, bool]:
-        """Take one record in; the second of the pair says whether it opened a batch.
+        """Accept one record, and return its future and whether it opened a batch.
 
         Raises ``BufferFull``, and ``RuntimeError`` after ``close``.
         """
@@ -125,7 +130,7 @@ class SendBuffer:
             return future, before == 0
 
     def put(self, chunk: TableChunk, max_block_ms: float | None = None) -> None:
-        """Take a part of a table in; ``max_block_ms``: None is the buffer's. Raises as ``append``."""
+        """Accept a part of a table. ``max_block_ms``: None for the buffer's. Raises as ``append``."""
         with self._lock:
             self._wait_for_room(chunk.size_bytes, max_block_ms)
             lane = self._lanes.setdefault(chunk.topic, _Lane())
@@ -136,7 +141,7 @@ class SendBuffer:
             self._work.notify()
 
     def take(self) -> Sendable | None:
-        """The next batch to send; waits for one. None when the buffer is closed and empty. ``finished`` must follow."""
+        """Wait for the next ready batch and return it; None when the buffer is closed and empty. Call ``finished`` afterwards."""
         with self._lock:
             while True:
                 now = time.monotonic()
@@ -154,12 +159,12 @@ class SendBuffer:
                 self._work.wait(wait_s)
 
     def wait_for_room(self, size_bytes: int, max_block_ms: float) -> None:
-        """Return when there is room for so much. Raises as ``append``."""
+        """Wait until there is room for so many bytes. Raises as ``append``."""
         with self._lock:
             self._wait_for_room(size_bytes, max_block_ms)
 
     def finished(self, batch: Sendable) -> None:
-        """Note that the batch that ``take`` returned has its outcome."""
+        """Record that a batch from ``take`` has its outcome."""
         with self._lock:
             lane = self._lanes[batch.topic]
             lane.in_flight -= 1
@@ -171,18 +176,18 @@ class SendBuffer:
             self._room.notify_all()
 
     def flush(self, deadline: Deadline) -> bool:
-        """Wait until everything taken in before this call is finished. False: the deadline came first."""
+        """Wait until everything accepted before this call is finished. Returns False if the deadline passed first."""
         with self._lock:
             end = self._next_number
             return self._hurry(lambda: next(iter(self._unfinished), end) >= end, deadline)
 
     def wanted(self) -> None:
-        """A caller waits for a record of an open batch, which says so."""
+        """Wake a sending thread because a caller waits for a record of an open batch."""
         with self._lock:
             self._work.notify()
 
     def close(self) -> None:
-        """Take in nothing more; what is here is sent without lingering."""
+        """Accept no more records, and send the buffered ones without lingering."""
         with self._lock:
             self._closing = True
             self._work.notify_all()
@@ -249,7 +254,7 @@ class SendBuffer:
         if not lane.sealed:
             lane.seal()
         lane.in_flight += 1
-        # To the end of the line, so that a busy topic does not starve the others.
+        # Move the topic to the end, so that a busy one does not starve the others.
         self._lanes[topic] = self._lanes.pop(topic)
         batch = lane.sealed.popleft()
         self._is_shared = isinstance(batch, RecordBatch) and batch.is_shared

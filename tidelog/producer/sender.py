@@ -1,12 +1,12 @@
-"""A batch -> requests -> an outcome for each of its records.
+"""Sender: turns a batch into requests, and their answers into an outcome per record.
 
-1. Every record gets its partition here, so that its offset follows from the answer: a request's records for one partition
-   get consecutive offsets in the order of the request.
-2. What the client can refuse itself (too large, no such partition) it refuses record by record, so that one bad record does not
-   fail its batch.
-3. A request above the gateway's limit is halved until it fits.
-4. Without numbers only a refusal that changed nothing leads to another request for the same records. A numbered request is
-   repeated until its outcome is known: the gateway recognises it.
+1. Every record gets its partition here, so that its offset follows from the answer: a request's records for one partition get
+   consecutive offsets in the order of the request.
+2. Records that the client can refuse itself (too large, no such partition) are refused one by one, so that one bad record does
+   not fail its batch.
+3. A request above the gateway's size limit is halved until it fits.
+4. Without sequence numbers, records are sent again only after a refusal that changed nothing. A numbered request is retried
+   until its outcome is known: the gateway recognizes it.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from tidelog.producer.topic_facts import TopicFacts, TopicFactsCache
 from tidelog.types.record import ProduceResult
 
 _STAGED: Outcome = 0
-"""Stands for the offset of a record until its transaction is committed."""
+"""Placeholder for the offset of a record until its transaction is committed."""
 
 
 class Sender:
-    """Delivers batches through one transport. Safe from any thread."""
+    """Deliverer of batches through one transport. Thread-safe."""
 
     def __init__(
         self, transport: Transport, *, compression: Compression | None, numbering: Numbering | None = None
     ) -> None:
-        """``numbering``: of idempotent requests; None: they are not numbered."""
+        """Store the parts. ``numbering``: numbers the requests for idempotence; None: requests are not numbered."""
         self._transport = transport
         self._numbering = numbering
         self._compression = compression
@@ -62,24 +62,24 @@ class Sender:
 
     @property
     def in_flight_per_topic(self) -> int:
-        """How many batches of a topic may be on their way. Two without numbers could be committed in either order."""
+        """Number of a topic's batches that may be in flight. Two without numbers could be committed in either order."""
         return 1 if self._numbering is None else PRODUCER_REQUESTS_REMEMBERED
 
     def enter(self, batch: RecordBatch | TableChunk) -> None:
-        """Note that the batch is on its way, behind all of its topic that entered before. Call it before delivery."""
+        """Register the batch as in flight, behind its topic's earlier ones. Must be called before delivery."""
         if self._numbering is not None:
             self._numbering.enter(batch.topic, batch.number)
 
     def leave(self, batch: RecordBatch | TableChunk) -> None:
-        """The batch has its outcome."""
+        """Unregister a batch that has its outcome."""
         if self._numbering is not None:
             self._numbering.leave(batch.topic, batch.number)
 
     def fail(self, error: TidelogError) -> None:
-        """Note that records were not stored, or will not be."""
+        """Record that records were not stored, or will not be. Does nothing here."""
 
     def deliver(self, batch: RecordBatch) -> list[Outcome] | None:
-        """The outcome of each record, in order; None: it comes later, with the transaction's end."""
+        """Send the batch and return each record's outcome, in order; None: the outcomes come with the transaction's end."""
         if batch.deadline.near:
             error = DeliveryTimeout(
                 "Others were in the way until the time for delivery was over. The record was not sent."
@@ -88,7 +88,8 @@ class Sender:
         return self._send(batch, batch.columns, next(self._round_robin), asked_after=0.0)
 
     def deliver_chunk(self, chunk: TableChunk) -> None:
-        """Send the rows and tell the table's delivery. Raises the first ``TidelogError``, after which nothing is sent."""
+        """Send the rows and report to the table's delivery. Raises the first ``TidelogError``, after which nothing more is
+        sent."""
         waiting, may_exist = [chunk.table], False
         while waiting:
             if chunk.deadline.near:
@@ -119,7 +120,7 @@ class Sender:
                 chunk.delivery.stored(result)
 
     def _send(self, batch: RecordBatch, columns: RecordColumns, round_: int, *, asked_after: float) -> list[Outcome]:
-        """Assign partitions, put aside what can't be stored, send the rest. ``round_`` chooses the keyless partition."""
+        """Assign partitions, refuse records that can't be stored, and send the rest. ``round_`` chooses the keyless partition."""
         try:
             facts = self._facts.get(batch.topic, batch.deadline, asked_after=asked_after)
         except GatewayError as error:
@@ -130,7 +131,7 @@ class Sender:
         if not refused:
             return self._post(batch, columns, round_, facts)
         if facts.asked_at < batch.opened_at:
-            # The topic may have changed since: only facts that were asked for after the batch opened refuse a record.
+            # The topic may have changed meanwhile: only facts newer than the batch may refuse a record.
             return self._send(batch, columns, round_, asked_after=batch.opened_at)
         kept = [index for index in range(len(columns)) if index not in refused]
         rest = columns.select(kept)
@@ -156,7 +157,7 @@ class Sender:
         except (UnknownPartition, RecordTooLarge, InvalidRecord) as error:
             if facts.asked_at >= batch.opened_at:
                 return [error] * len(columns)
-            # The facts of the topic are old, and the refusal changed nothing.
+            # The facts are stale, and the refused request changed nothing: retry with new facts.
             return self._send(batch, columns, round_, asked_after=max(batch.opened_at, time.monotonic()))
         except GatewayError as error:
             return [_final(error)] * len(columns)
@@ -174,9 +175,9 @@ class Sender:
     def _request(
         self, batch: RecordBatch | TableChunk, record_count: int, body: bytes, content_type: str, *, is_last: bool
     ) -> ProduceResult | None:
-        """One request, under the batch's next number where requests are numbered.
+        """Send one request, under the batch's next number if requests are numbered.
 
-        None: the records are staged, and get their places when their transaction is committed.
+        Returns None if the records are staged: they get their places when their transaction is committed.
         """
 
         def post(
@@ -210,7 +211,7 @@ class Sender:
             raise RequestTooLarge(f"The request has {body_bytes} bytes, the limit is {limit}.", limit_bytes=limit)
 
     def _smaller(self, error: RequestTooLarge, record_count: int) -> bool:
-        """Remember the limit that the gateway names; returns whether cutting the request can help."""
+        """Remember the size limit that the gateway reported, and return whether splitting the request can help."""
         if error.fields.get("limit_of") == "transaction":
             return False
         limit = error.fields.get("limit_bytes")
@@ -242,7 +243,7 @@ def _refused(batch: RecordBatch, columns: RecordColumns, facts: TopicFacts) -> d
 
 
 def _offsets(partitions: list[int], result: ProduceResult) -> list[Outcome]:
-    """Each record's offset, or its scheduled place. Raises ``UnexpectedAnswer`` when the answer is not about these records."""
+    """Return each record's offset or scheduled place. Raises ``UnexpectedAnswer`` when the answer is about other records."""
     if result.scheduled:
         later = {place.index: place for place in result.scheduled}
         at_once = [partition for index, partition in enumerate(partitions) if index not in later]
@@ -263,7 +264,8 @@ def _miscounted(record_count: int, result: ProduceResult) -> UnexpectedAnswer:
 
 
 def _final(error: GatewayError) -> TidelogError:
-    """A retryable error comes out of the transport only when no time was left for another try."""
+    """Return the error, as ``DeliveryTimeout`` if it is retryable: the transport only raises such an error when no time was
+    left."""
     if not error.retryable or error.may_have_happened:
         return error
     timeout = DeliveryTimeout(f"The time for delivery is over; the last error: {error.detail}", code=error.code)

@@ -1,7 +1,7 @@
-"""The threads that carry batches from the send buffer to the gateways, and the end of them.
+"""Threads that carry batches from the send buffer to the gateways, and their shutdown.
 
-There are as many as batches can be on their way, at most ``max_in_flight``. They begin with the first record and end with
-``close``. They hold no reference to the user's ``Producer``, so it can be collected as garbage, which closes them too.
+There are as many threads as batches can be in flight, at most ``max_in_flight``. They start with the first record and end with
+``close``. They hold no reference to the user's ``Producer``, so it can be garbage-collected, which closes them too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _logger = logging.getLogger("tidelog.producer")
 
 
 class SendingThreads:
-    """Started on demand, ended by ``close``. Safe from any thread."""
+    """Sending threads of one producer, started on demand and ended by ``close``. Thread-safe."""
 
     def __init__(
         self,
@@ -51,38 +51,38 @@ class SendingThreads:
         self._process_id = os.getpid()
 
     def ensure(self) -> None:
-        """Start threads until there are enough for what is in the buffer."""
+        """Start threads until there are enough for the batches in the buffer."""
         with self._lock:
             wanted = min(self._buffer.sendable_count, self._max_in_flight)
             while len(self._threads) < wanted and not self._closed:
                 name = f"tidelog-producer-{len(self._threads)}"
                 thread = WorkerThread(self._run, name=name)
-                # In this order: an interrupt in between leaves one thread too many, and never counts one that does not run.
+                # Start first: an interrupt between the two leaves one thread too many, but never counts one that does not run.
                 thread.start()
                 self._threads.append(thread)
 
     def flush(self, deadline: Deadline) -> None:
-        """As ``Producer.flush``."""
+        """Wait for delivery, as ``Producer.flush``."""
         self.refuse_own_thread()
         if not self._buffer.flush(deadline):
             raise TimeoutError("records are still on their way")
         self._raise_failures()
 
     def settle(self) -> DeliveryFailed | None:
-        """Wait until nothing is on its way, and forget what failed: the first error since the last time, or None."""
+        """Wait until nothing is in flight, and return and clear the failures since the last call; None if there are none."""
         self.refuse_own_thread()
         self._buffer.flush(Deadline(None))
         return self._failures()
 
     def close(self, deadline: Deadline) -> None:
-        """Deliver what is here until ``deadline``, give up the rest, end the threads. Nothing happens the second time.
+        """Deliver buffered records until ``deadline``, give up the rest, and end the threads. A second call does nothing.
 
         Raises ``DeliveryFailed``.
         """
         if os.getpid() != self._process_id:
             return
         self.refuse_own_thread()
-        self.ensure()  # an interrupt may have come first
+        self.ensure()  # an interrupt may have prevented an earlier ``ensure``
         with self._lock:
             first, self._closed = not self._closed, True
         if not first:
@@ -92,14 +92,14 @@ class SendingThreads:
         try:
             delivered = self._buffer.flush(deadline)
         finally:
-            # Cut short what is still on its way: its records fail, which finishes them, and the threads end.
+            # Abort requests in flight: their records fail, which finishes them, and the threads end.
             self._transport.close(abort=not delivered)
             for thread in self._threads:
                 thread.ended()
         self._raise_failures()
 
     def close_forgotten(self) -> None:
-        """Close what the user forgot. Failures are logged, since there is no caller to raise them to."""
+        """Close a producer that the user left open. Failures are only logged, since there is no caller to raise them to."""
         if threading.current_thread() in self._threads:
             self._buffer.close()
             return
@@ -123,7 +123,7 @@ class SendingThreads:
             outcomes = self._sender.deliver(batch)
         except TidelogError as error:
             self._fail(batch, error)
-        except BaseException as error:  # the top of this thread: else these records would never be finished
+        except BaseException as error:  # the top of this thread: these records would never be finished
             _logger.exception("a defect of the producer")
             defect = OutcomeUnknown(f"A defect of the producer: {error!r}")
             defect.__cause__ = error
@@ -164,6 +164,6 @@ class SendingThreads:
         return None if error is None else DeliveryFailed(count, error)
 
     def refuse_own_thread(self) -> None:
-        """Raise ``RuntimeError`` in a thread that would wait for itself."""
+        """Raise ``RuntimeError`` in a sending thread, which would wait for itself."""
         if threading.current_thread() in self._threads:
             raise RuntimeError("a delivery callback can't wait for deliveries: it runs in the thread that makes them")

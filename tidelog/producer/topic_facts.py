@@ -1,4 +1,4 @@
-"""What a producer must know of a topic, remembered for a while."""
+"""Cache of what a producer must know about its topics."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tidelog.http.transport import Transport
 
 
 class TopicFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """``asked_at``: monotonic seconds."""
+    """What a producer must know about a topic. ``asked_at``: monotonic seconds."""
 
     partition_count: int
     record_bytes_max: int
     gateway_stamps: bool
     needs_keys: bool
     is_shared: bool
-    """Whether it is at a journal."""
+    """Whether the topic commits through a journal."""
     asked_at: float
 
 
 class TopicFactsCache:
-    """Facts of the topics sent to, asked for again when they are old. Safe from any thread."""
+    """Facts about the topics sent to, refreshed when they are stale. Thread-safe."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -35,20 +35,20 @@ class TopicFactsCache:
         self._lock = threading.Lock()
 
     def learn(self, topic: str, partition_count: int) -> None:
-        """Note the partition count that a gateway named: facts with fewer partitions are not used again."""
+        """Drop cached facts that have fewer partitions than a gateway reported."""
         with self._lock:
             facts = self._facts.get(topic)
             if facts is not None and facts.partition_count < partition_count:
                 del self._facts[topic]
 
     def is_shared(self, topic: str) -> bool:
-        """Whether the topic is at a journal, as far as is remembered."""
+        """Return whether the topic commits through a journal, as far as is cached."""
         with self._lock:
             facts = self._facts.get(topic)
         return facts is not None and facts.is_shared
 
     def get(self, topic: str, deadline: Deadline, *, asked_after: float = 0.0) -> TopicFacts:
-        """The known facts, if they were asked for after ``asked_after`` (monotonic seconds), else what the gateway says now.
+        """Return the cached facts if they are newer than ``asked_after`` (monotonic seconds), else ask a gateway.
 
         Raises what ``describe_for_producer`` raises.
         """

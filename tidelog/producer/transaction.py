@@ -1,8 +1,8 @@
-"""One transaction of a producer: what is staged in it, and its places once the transaction is committed.
+"""One transaction of a producer: its staged records, and their places once it is committed.
 
-A staged record has no offset yet. The commit's answer says where each topic's records begin in each partition. A topic's
-records keep the order in which its batches were sent, and the producer chooses each one's partition before. So each record's
-place follows from the answer.
+A staged record has no offset yet. The commit's answer says where each topic's records begin in each partition. Since a topic's
+records keep the order of its batches, and the producer has chosen every record's partition, each record's place follows from
+the answer.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from tidelog.types.record import PartitionRange, ProduceResult
 
 
 class Transaction:
-    """Safe from any thread."""
+    """A producer's transaction with its staged batches. Thread-safe."""
 
     def __init__(self, transaction_id: str, producer: ProducerIdentity) -> None:
         self.transaction_id = transaction_id
         self.producer = producer
         self.failure: TidelogError | None = None
-        """Why it can't be committed any more: a record sent in it is not part of it."""
+        """Why the transaction can no longer be committed: a record sent in it is not part of it."""
         self._topics: set[str] = set()
         self._held: list[Sendable] = []
         self._lock = threading.Lock()
 
     def issue(self, topic: str) -> ProducerIdentity:
-        """Under which producer id the topic's requests are numbered. Raises ``TransactionAborted`` when one has failed."""
+        """Return the producer id under which the topic's requests are numbered. Raises ``TransactionAborted`` after a failure."""
         with self._lock:
             if topic in self._topics:
                 raise self.not_sent()
@@ -42,23 +42,23 @@ class Transaction:
         return self.producer
 
     def check_whole(self) -> None:
-        """Raise ``TransactionAborted`` when a request has failed: what follows is not worth sending."""
+        """Raise ``TransactionAborted`` if a request has failed: further ones are not worth sending."""
         with self._lock:
             if self.failure is not None:
                 raise self.not_sent()
 
     def fail(self, error: TidelogError) -> None:
-        """Note that a record is missing in it. The first error is kept."""
+        """Record that a record is missing in the transaction. The first error is kept."""
         with self._lock:
             self.failure = self.failure or error
 
     def hold(self, batch: Sendable) -> None:
-        """Hold what is staged; its outcome comes with the transaction's."""
+        """Hold a staged batch until the transaction ends."""
         with self._lock:
             self._held.append(batch)
 
     def commit(self, committed: Committed, on_delivery: OnDelivery | None) -> None:
-        """Tell each record's future where the record is."""
+        """Set the place of each record on its future."""
         topics = {result.topic: result for result in committed.topics}
         by_topic: dict[str, list[Sendable]] = {}
         for batch in sorted(self._take_held(), key=lambda batch: batch.number):
@@ -67,7 +67,7 @@ class Transaction:
             _tell_places(topic, batches, topics.get(topic), on_delivery)
 
     def abort(self, error: TidelogError, on_delivery: OnDelivery | None) -> None:
-        """Tell each record's future that nothing of it is stored, or that this is unknown."""
+        """Fail each record's future: it is not stored, or its outcome is unknown."""
         for batch in self._take_held():
             _fail(batch, error, on_delivery)
 
@@ -77,7 +77,7 @@ class Transaction:
         return held
 
     def not_sent(self) -> TransactionAborted:
-        """Of what was sent too late."""
+        """Return the error for what was sent after the transaction had failed."""
         cause = "." if self.failure is None else f": {self.failure.detail}"
         error = TransactionAborted(f"This was not sent, since the transaction can't be committed any more{cause}")
         error.__cause__ = self.failure
@@ -119,7 +119,7 @@ def _is_delayed(batch: Sendable) -> bool:
 
 
 def _tell_without_places(topic: str, batches: Sequence[Sendable], on_delivery: OnDelivery | None) -> None:
-    """Which of the delayed records were due at the commit its answer does not say, so no record's offset is known."""
+    """Finish batches without offsets: the answer does not say which delayed records were due at the commit."""
     for batch in batches:
         if isinstance(batch, TableChunk):
             counts = sorted(Counter(batch.partitions).items())

@@ -1,4 +1,4 @@
-"""Check-back: ``TransactionChecker`` decides open transactions whose client is silent, by a function of the user's."""
+"""Check-back: ``TransactionChecker`` decides open transactions of silent clients, by a function of the user's."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ Verdict = Literal["commit", "abort", "unknown"]
 Check = Callable[[OpenTransaction], Verdict]
 
 WAIT_MS: Final = 20_000
-"""How long a gateway keeps a question open."""
+"""How long a gateway holds a request open until there are transactions to check."""
 PAUSE_S: Final = 1.0
-"""Behind a question that failed."""
+"""Pause after a failed request."""
 
 _logger = logging.getLogger("tidelog.producer")
 
 
 class TransactionChecker(Closing):
-    """Asks for transactions that were begun with ``check_after_ms`` and left open, and ends each as ``check`` says.
+    """Background checker: receives transactions begun with ``check_after_ms`` and left open, and ends each as ``check``
+    decides.
 
     ::
 
@@ -39,8 +40,8 @@ class TransactionChecker(Closing):
         with TransactionChecker("http://127.0.0.1:8080", transactional_id_prefix="orders-", check=check):
             ...
 
-    ``unknown``: it is offered again half a minute later, fifteen times in all, and is aborted then. So is one for which ``check``
-    raises. Several checkers may run at once: each transaction is one's at a time.
+    After ``unknown``, or an exception of ``check``, the transaction is offered again half a minute later, fifteen times in all,
+    and is then aborted. Several checkers may run concurrently: each transaction is offered to one at a time.
     """
 
     def __init__(
@@ -53,7 +54,15 @@ class TransactionChecker(Closing):
         timeout_ms: float = limits.API_TIMEOUT_MS,
         **connection: Unpack[ConnectionSettings],
     ) -> None:
-        """``bootstrap_servers``, ``connection`` as for ``Producer``; ``max_records``: transactions asked for at a time."""
+        """Create the checker without connecting yet.
+
+        Args:
+            bootstrap_servers, connection: as for ``Producer``.
+            transactional_id_prefix: only transactions whose id begins with it are checked.
+            check: returns the decision for one transaction.
+            max_records: transactions requested at a time.
+            timeout_ms: limit of one call, besides its waiting.
+        """
         self._transport = Transport(
             bootstrap_servers,
             request_timeout_ms=WAIT_MS + limits.REQUEST_TIMEOUT_MS,
@@ -68,9 +77,9 @@ class TransactionChecker(Closing):
         self._thread: threading.Thread | None = None
 
     def check_once(self, max_wait_ms: int = 0) -> int:
-        """Ask once, and end what is offered; returns how many transactions were ended.
+        """Request transactions once, end those that ``check`` decides, and return the number of ended ones.
 
-        Raises ``GatewayError`` when no question was answered.
+        Raises ``GatewayError`` when no gateway answered the request.
         """
         deadline = Deadline(max_wait_ms + self._timeout_ms)
         offered = check(
@@ -79,19 +88,19 @@ class TransactionChecker(Closing):
         return sum(self._decided(transaction) for transaction in offered)
 
     def start(self) -> None:
-        """Ask from now on, in a thread."""
+        """Start checking in a thread."""
         self._thread = threading.Thread(target=self._run, name="tidelog-checker", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """End; a question that is open is left to its thread."""
+        """Stop checking. The thread may still be in its last request."""
         self._closed.set()
         self._transport.close()
         if self._thread is not None:
             self._thread.join(PAUSE_S)
 
     def __enter__(self) -> Self:
-        """Start."""
+        """Start checking."""
         self.start()
         return self
 
@@ -107,7 +116,7 @@ class TransactionChecker(Closing):
     def _decided(self, transaction: OpenTransaction) -> bool:
         try:
             verdict = self._check(transaction)
-        except BaseException as error:  # the user's code, in our thread, which has more to ask, whatever ends it
+        except BaseException as error:  # the user's code must not end this thread
             if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
                 raise
             _logger.exception("checking transaction %s raised an exception", transaction.transaction_id)

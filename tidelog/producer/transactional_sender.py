@@ -1,4 +1,4 @@
-"""Sending within transactions: requests stage records, and the answer to the commit says where they are."""
+"""Sending within transactions: requests stage records, and the commit's answer says where they are."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TransactionalSender(Sender):
-    """A ``Sender`` whose requests belong to the transaction that ``begin`` was given. Safe from any thread."""
+    """A ``Sender`` whose requests belong to the transaction given to ``begin``. Thread-safe."""
 
     def __init__(self, transport: Transport, *, compression: Compression | None) -> None:
         self._numbers = Numbering(self._issue, renews=False)
@@ -32,26 +32,26 @@ class TransactionalSender(Sender):
         self._transaction: Transaction | None = None
 
     def begin(self, transaction: Transaction) -> None:
-        """From now on. Nothing may be on its way."""
+        """Send within this transaction from now on. Nothing may be in flight."""
         self._numbers.start_over()
         self._transaction = transaction
 
     def fail(self, error: TidelogError) -> None:
-        """Note that something sent is not in the transaction."""
-        if not isinstance(error, TransactionAborted):  # that only follows from another error, which is noted as well
+        """Record that something sent is missing in the transaction."""
+        if not isinstance(error, TransactionAborted):  # only the consequence of another error, which is recorded as well
             self._current().fail(error)
 
     def deliver(self, batch: RecordBatch) -> list[Outcome] | None:
-        """None: all records are staged, and the transaction holds them. Else a request failed: the outcomes, all errors."""
+        """Stage the batch and return None: the transaction holds it. If a request failed, return the outcomes, all errors."""
         transaction = self._current()
         transaction.check_whole()
         outcomes = super().deliver(batch)
         assert outcomes is not None
-        if isinstance(transaction.failure, TransactionAborted):  # it was aborted while this was on its way
+        if isinstance(transaction.failure, TransactionAborted):  # aborted while this batch was in flight
             return [transaction.failure] * len(outcomes)
         failure = next((outcome for outcome in outcomes if isinstance(outcome, TidelogError)), None)
         if transaction.failure is not None and failure is not None and failure.code is ErrorCode.SEQUENCE_OUT_OF_ORDER:
-            # It only waited for one that was refused, and that one says why.
+            # The request was refused only because an earlier one was, whose error says why.
             return [transaction.not_sent()] * len(outcomes)
         if failure is None:
             transaction.hold(batch)
@@ -61,7 +61,7 @@ class TransactionalSender(Sender):
         return [aborted if isinstance(outcome, int) else outcome for outcome in outcomes]
 
     def deliver_chunk(self, chunk: TableChunk) -> None:
-        """As ``Sender.deliver_chunk``, but the transaction holds the chunk. Every row gets its partition here."""
+        """Stage the chunk, which the transaction then holds. Every row gets its partition here."""
         transaction = self._current()
         transaction.check_whole()
         facts = self._facts.get(chunk.topic, chunk.deadline)
@@ -108,9 +108,9 @@ class TransactionalSender(Sender):
 
 
 def _with_partitions(table: pa.Table, partition_count: int, keyless_partition: int) -> tuple[pa.Table, list[int]]:
-    """The table with a partition in every row, and the partitions.
+    """Return the table with a partition in every row, and the partitions.
 
-    A table with bad columns stays as it is: the gateway refuses it.
+    A table with bad columns is returned unchanged: the gateway refuses it.
     """
     import pyarrow as pa  # noqa: PLC0415 - only needed with a table
 

@@ -1,12 +1,12 @@
-"""A producer's transactions, one after the other: begun, committed, aborted.
+"""A producer's transactions, one after another: begin, commit, abort.
 
-1. A call that ends a transaction ends it, whatever the call raises, with one exception: ``OutcomeUnknown`` from a commit leaves
-   it in doubt, until the same commit is called again. Every other error of a commit says that nothing appeared.
-2. A commit is repeated until its outcome is known: the gateway answers a repeated commit the same way.
-3. Of two processes with one transactional id the one that began last goes on. The other learns so from its next call, and
-   refuses everything from then on. A process that finds, when it begins a transaction, that another one began meanwhile,
-   refuses everything, too: what it knows may be old. (That beginning fences the other process: the gateways can't tell which
-   one is newer.)
+1. A call that ends a transaction ends it whatever the call raises, with one exception: ``OutcomeUnknown`` from a commit leaves
+   it in doubt until the same commit is called again. Every other error of a commit means that nothing appeared.
+2. A commit is retried until its outcome is known: gateways answer a repeated commit the same way.
+3. Of two processes with one transactional id, the one that began last continues. The other is fenced: its next call raises, and
+   it refuses every call from then on. A process that finds at its own beginning that another one began meanwhile refuses every
+   call, too, since its knowledge may be stale. (Its beginning fences the other process as well: gateways can't tell which one
+   is newer.)
 
 Source: docs/http-api.md section 5; the states are those of Kafka's transactional producer (KIP-98).
 """
@@ -52,7 +52,7 @@ class _State(Enum):
 
 
 class Transactions:
-    """``send`` and ``add_offsets`` may come from any thread, and go into the transaction that is open."""
+    """Transactions of one producer. ``send`` and ``add_offsets`` may come from any thread, and join the open transaction."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Transactions:
         self._entered_count = 0
 
     def initialize(self) -> None:
-        """Fence every earlier producer of the transactional id, and abort what it left open. Raises as ``begin``."""
+        """Fence every earlier producer of the transactional id, and abort its open transaction. Raises as ``begin``."""
         with self._changed:
             self._check_none()
         self._take_epoch(lambda deadline: raise_epoch(self._transport, self._transactional_id, deadline))
@@ -97,7 +97,8 @@ class Transactions:
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[Transaction]:
-        """Inside, the open transaction does not end. Raises ``RuntimeError`` when none is open, ``FencedProducer``."""
+        """Keep the open transaction from ending inside the block. Raises ``RuntimeError`` when none is open,
+        ``FencedProducer``."""
         with self._changed:
             transaction = self._open_one()
             self._entered_count += 1
@@ -109,7 +110,7 @@ class Transactions:
                 self._changed.notify_all()
 
     def inside(self, take: Callable[_P, _R]) -> Callable[_P, _R]:
-        """``take``, called inside the open transaction. Raises as ``entered``."""
+        """Return ``take`` wrapped in ``entered``. The wrapper raises as ``entered``."""
 
         def taken(*arguments: _P.args, **named: _P.kwargs) -> _R:
             with self.entered():
@@ -118,16 +119,16 @@ class Transactions:
         return taken
 
     def add_offsets(self, offsets: Mapping[TopicPartition, NextOffset], group: GroupMetadata | str) -> None:
-        """As ``Producer.send_offsets_to_transaction``."""
+        """Add a group's offsets, as ``Producer.send_offsets_to_transaction``."""
         who = GroupMetadata(group) if isinstance(group, str) else group
         self._add(lambda name: calls.add_offsets(self._transport, name, offsets, who, self._deadline()))
 
     def accept(self, records: Iterable[Locked]) -> None:
-        """As ``Producer.accept_in_transaction``."""
+        """Accept records of a queue, as ``Producer.accept_in_transaction``."""
         self._add(lambda name: accept_in_transaction(self._transport, name, records, self._deadline()))
 
     def _add(self, add: Callable[[str], None]) -> None:
-        """``add`` something to the open transaction, by its id. Where that fails it can't be committed any more."""
+        """Call ``add`` with the open transaction's id. After an error the transaction can no longer be committed."""
         with self.entered() as transaction:
             try:
                 add(transaction.transaction_id)
@@ -137,7 +138,7 @@ class Transactions:
                 raise
 
     def commit(self) -> None:
-        """As ``Producer.commit_transaction``."""
+        """Commit, as ``Producer.commit_transaction``."""
         was_in_doubt = self._state is _State.IN_DOUBT
         transaction = self._end()
         state_after = _State.IN_DOUBT
@@ -160,7 +161,7 @@ class Transactions:
             self._ended(state_after)
 
     def abort(self) -> None:
-        """As ``Producer.abort_transaction``."""
+        """Abort, as ``Producer.abort_transaction``."""
         was_in_doubt = self._state is _State.IN_DOUBT
         transaction = self._end()
         state_after = _State.IN_DOUBT if was_in_doubt else _State.NONE
@@ -170,7 +171,7 @@ class Transactions:
             calls.abort(self._transport, transaction.transaction_id, self._deadline())
             state_after = _State.NONE
         except TransactionNotOpen as error:
-            if was_in_doubt:  # the commit in doubt has its outcome: it happened
+            if was_in_doubt:  # now the commit in doubt is known to have happened
                 raise
             _logger.info("the transaction was over before it was aborted: %s", error.detail)
         except GatewayError as error:
@@ -185,7 +186,7 @@ class Transactions:
             self._ended(state_after)
 
     def close(self) -> None:
-        """Abort an open transaction. One in doubt stays so, and its records' futures say it. The last call to this object."""
+        """Abort an open transaction, and fail the records of one in doubt with ``OutcomeUnknown``. Must be the last call."""
         with self._changed:
             state, transaction = self._state, self._transaction
         if state is _State.OPEN:
@@ -210,7 +211,7 @@ class Transactions:
         return self._transaction
 
     def _end(self) -> Transaction:
-        """Let nothing more enter the transaction; wait for what has."""
+        """Block new entries into the transaction, and wait for those under way."""
         with self._changed:
             self._check_fenced()
             if self._state not in {_State.OPEN, _State.IN_DOUBT} or self._transaction is None:
@@ -236,11 +237,11 @@ class Transactions:
         )
 
     def _take_epoch(self, take: Callable[[Deadline], _T]) -> _T:
-        """Raise the epoch, and check that no other producer did meanwhile. Raises ``FencedProducer``, ``GatewayError``."""
+        """Raise the epoch, and check that no other producer did so meanwhile. Raises ``FencedProducer``, ``GatewayError``."""
         doubtful_count = 0
         deadline = self._deadline()
         while True:
-            # One try each: to judge the epoch, it must be known whether a lost try raised it, too.
+            # One attempt per call: an attempt whose answer is lost may have raised the epoch, too, and must be counted.
             try:
                 taken = take(deadline)
                 break
@@ -268,7 +269,7 @@ class Transactions:
             raise
 
     def _give_up(self, transaction: Transaction, failure: TidelogError) -> None:
-        """The transaction can't be committed: tell the gateway, if it answers, and every future of its records."""
+        """Abort a transaction that can't be committed, at the gateway if it answers, and fail its records."""
         try:
             calls.abort(self._transport, transaction.transaction_id, self._deadline())
         except GatewayError as error:
@@ -282,7 +283,7 @@ class Transactions:
         transaction.abort(aborted, self._on_delivery)
 
     def _typed(self, first: TidelogError, failure: TidelogError) -> TidelogError:
-        """Fencing and its like stay as they are; any other error becomes a failed delivery."""
+        """Return ``first`` if it is a fencing error, else ``failure``."""
         return first if isinstance(first, FencedProducer) else failure
 
     def _note_fencing(self, error: TidelogError) -> None:

@@ -1,4 +1,4 @@
-"""Working through queues: records that are locked one by one, handled, and settled by themselves.
+"""Consumption of queues: records that are locked one by one, handled, and settled one by one.
 
-No group and no partition is held here; what waits for a gateway is in ``calls``.
+No group and no partition is held here; requests to gateways are in ``calls``.
 """

@@ -1,4 +1,4 @@
-"""Working through a queue: ``QueueConsumer``."""
+"""``QueueConsumer``: consumption of a queue."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _logger = logging.getLogger("tidelog.queues")
 
 
 class QueueConsumer(Closing):
-    """Takes records of a queue, which are locked for it, and settles each by itself.
+    """Receiver of a queue's records, each locked for it and settled by itself.
 
     ::
 
@@ -42,22 +42,26 @@ class QueueConsumer(Closing):
         for record in queue:
             record.accept()
 
-    Any number of consumers, processes and machines share a queue. Promises: a record that was accepted is not delivered again;
-    one that was not is, after a crash too, so a handler may see a record twice. Records come in no order, unless the queue's
+    Any number of consumers, processes and machines may share a queue. Promises: an accepted record is not delivered again; any
+    other record is, also after a crash, so a handler may see a record twice. Records come in no order, unless the queue's
     ``order`` is ``key``.
 
-    The locks of the records in hand are renewed by a thread. In hand are: what was received and not handed out yet; what ``poll``
-    or an iteration handed out, until it is settled or the next is asked for; what ``run`` handles. A record that is lost all the
-    same, because no gateway could be reached, is delivered again, and settling it gives ``LeaseExpired``.
+    A thread renews the locks of the records in hand: those received and not handed out yet; those that ``poll`` or an iteration
+    handed out, until they are settled or the next ones are requested; and those that ``run`` handles. A record whose lock
+    expires all the same, because no gateway could be reached, is delivered again, and settling it raises ``LeaseExpired``.
 
-    ``poll`` and iteration are for one thread at a time. Records may be settled from any.
+    ``poll`` and iteration are for one thread at a time. Records may be settled from any thread.
 
-    ``bootstrap_servers``, ``connection`` as for ``Producer``. ``max_poll_records`` (1 to 100,000): what is taken at once, and so
-    locked. ``fetch_max_bytes``: what one answer holds. ``lock_ms`` (1 s to 12 h): how long a lock lasts without renewal; None: as
-    the queue says. ``envelope``: opens each value (``tidelog.encryption``); a record that it can't open is not handed out, but
-    released as one whose handler raised. ``client_id``: text by which operators know this client. ``consumer_timeout_ms``:
-    iteration and ``run`` end when no record came for so long; None: never. ``request_timeout_ms``, ``api_timeout_ms``,
-    ``compression`` as for ``Consumer``.
+    Args:
+        max_poll_records: records received, and so locked, at a time (1 to 100,000).
+        fetch_max_bytes: largest answer.
+        lock_ms: how long a lock lasts without renewal (1 s to 12 h); None: the queue's setting.
+        envelope: decrypts each value (``tidelog.encryption``); a record that it can't decrypt is not handed out, but released
+            as if its handler had raised.
+        client_id: text by which operators recognize this client.
+        consumer_timeout_ms: iteration and ``run`` end after this long without a record; None: never.
+        request_timeout_ms, api_timeout_ms, compression: as for ``Consumer``.
+        bootstrap_servers, connection: as for ``Producer``.
     """
 
     def __init__(
@@ -76,7 +80,7 @@ class QueueConsumer(Closing):
         compression: Literal["gzip", "zstd"] | None = None,
         **connection: Unpack[ConnectionSettings],
     ) -> None:
-        """Nothing is connected yet. Raises ``ValueError`` for a value out of its range."""
+        """Create the consumer without connecting yet. Raises ``ValueError`` for a value out of range."""
         if not 1 <= max_poll_records <= contract.FETCH_RECORDS_MAX:
             raise ValueError(f"max_poll_records is {max_poll_records}, not 1 to {contract.FETCH_RECORDS_MAX}")
         if not 1 <= fetch_max_bytes <= contract.FETCH_BYTES_MAX:
@@ -84,7 +88,7 @@ class QueueConsumer(Closing):
         self._transport = Transport(
             bootstrap_servers, request_timeout_ms=request_timeout_ms, accept_encoding=compression, **connection
         )
-        # Settlements still work while a receive is cut short.
+        # Settlements still work while a receive is being aborted.
         self._settling_transport = Transport(bootstrap_servers, request_timeout_ms=request_timeout_ms, **connection)
         self._calls = QueueCalls(self._transport, queue)
         self._settler = Settler(QueueCalls(self._settling_transport, queue), timeout_ms=api_timeout_ms)
@@ -98,13 +102,13 @@ class QueueConsumer(Closing):
         self._renewer = Renewer()
         weakref.finalize(self, _end, self._renewer, self._transport, self._settling_transport)
         self._ready: deque[QueueRecord] = deque()
-        """Received and not handed out."""
+        """Records received and not handed out yet."""
         self._handed: list[QueueRecord] = []
         self._stopped = threading.Event()
         self._closed = False
 
     def poll(self, timeout_ms: float = limits.POLL_TIMEOUT_MS, max_records: int | None = None) -> list[QueueRecord]:
-        """The next records, at most ``max_records``; waits up to ``timeout_ms`` for the first, else an empty list.
+        """Return the next records, at most ``max_records``; wait up to ``timeout_ms`` for the first, else return an empty list.
 
         Raises ``UnknownQueue``; and, after ``api_timeout_ms`` of failures, the last of them.
         """
@@ -121,8 +125,7 @@ class QueueConsumer(Closing):
         return list(self._handed)
 
     def wait(self, timeout_ms: float | None, max_records: int | None = None, begun_max: int | None = None) -> bool:
-        """Wait up to ``timeout_ms`` until ``poll`` has something to return at once; returns whether it has. ``begun_max``: as
-        for ``take``."""
+        """Wait up to ``timeout_ms`` until ``poll`` has records, and return whether it has. ``begun_max``: as for ``take``."""
         if not self._ready:
             self._let_go()
             wanted = self._records_max if max_records is None else min(max_records, self._records_max)
@@ -130,25 +133,26 @@ class QueueConsumer(Closing):
         return bool(self._ready)
 
     def has_ready(self) -> bool:
-        """Whether ``poll`` has something to return without asking a gateway."""
+        """Return whether ``poll`` has records without asking a gateway."""
         return bool(self._ready)
 
     def __iter__(self) -> Iterator[QueueRecord]:
-        """Records without end, until ``stop``, or until none came for ``consumer_timeout_ms``."""
+        """Yield records without end, until ``stop``, or until none came for ``consumer_timeout_ms``."""
         while not self._stopped.is_set() and self.wait(self._idle_ms, begun_max=1):
             yield from self.poll(0, 1)
 
     def run(self, handler: Callable[[QueueRecord], Any], *, workers: int = 1) -> None:
-        """Call ``handler`` with each record, in ``workers`` threads, until ``stop`` or ``consumer_timeout_ms`` without any.
+        """Call ``handler`` with each record, in ``workers`` threads, until ``stop`` or ``consumer_timeout_ms`` without a
+        record.
 
         A record is accepted when its handler returns without settling it. When the handler raises, the record is released: it
-        comes again after the queue's back-off, and is a dead letter after ``max_deliveries``. A handler that knows that it never
-        works calls ``record.reject(reason)``. What is under way is ended before this returns. ``SystemExit`` and
+        comes again after the queue's back-off, and becomes a dead letter after ``max_deliveries``. A handler that can never
+        succeed calls ``record.reject(reason)``. Running handlers finish before this returns. ``SystemExit`` and
         ``KeyboardInterrupt`` of a handler end this call, and are raised by it. Raises as ``poll``.
         """
         if workers < 1:
             raise ValueError(f"workers is {workers}, below 1")
-        # One record waits for each worker, so that none waits for the gateway.
+        # One spare record per worker, so that no worker waits for the gateway.
         places = Places(2 * workers)
 
         ended_by: list[BaseException] = []
@@ -175,23 +179,24 @@ class QueueConsumer(Closing):
                         places.take()
                         pool.submit(handle, record)
             except BaseException:
-                self.stop()  # what waits for a worker is given back
+                self.stop()  # records that wait for a worker are given back
                 raise
         with contextlib.suppress(TidelogError):
-            self.flush()  # what failed was logged, and is delivered again
+            self.flush()  # failed settlements were logged, and their records are delivered again
         if ended_by:
             raise ended_by[0]
 
     def stop(self) -> None:
-        """End ``run`` and iterations, within about a second, from any thread or signal handler."""
+        """End ``run`` and iterations within about a second. May be called from any thread or signal handler."""
         self._stopped.set()
 
     def flush(self, timeout_ms: float | None = None) -> bool:
-        """Wait until all settlements are answered. False: ``timeout_ms`` came first. Raises the first error since the last."""
+        """Wait until all settlements are answered; return False if ``timeout_ms`` passed first. Raises the first error since
+        the last call."""
         return self._settler.flush(None if timeout_ms is None else timeout_ms / 1000)
 
     def close(self) -> None:
-        """Give back what is in hand and not settled, send what is settled, close the connections. Once."""
+        """Release unsettled records, send pending settlements, and close the connections. A second call does nothing."""
         if self._closed or not self._transport.is_own_process:
             return
         self._closed = True
@@ -223,9 +228,9 @@ class QueueConsumer(Closing):
         record.begin(self._lock_ms)
 
     def take(self, records_max: int, timeout_ms: float | None, begun_max: int | None = None) -> list[QueueRecord]:
-        """The next records, whose locks are renewed until they are settled. For one thread at a time. Raises as ``poll``.
+        """Return the next records, and renew their locks until they are settled. For one thread at a time. Raises as ``poll``.
 
-        The first ``begun_max`` count as delivered at once; None: all. The others count when their ``begin`` is called.
+        The first ``begun_max`` records (None: all) count as delivered immediately; the others when their ``begin`` is called.
         """
         deadline = Deadline(timeout_ms)
         if self._lock_ms is None:
@@ -241,7 +246,7 @@ class QueueConsumer(Closing):
                 deadline=Deadline(self._api_timeout_ms),
                 begun_max=begun_max,
             )
-            # From when it was asked: the lock can't end before that.
+            # Counted from the request's start: the lock can't end before that.
             locked_until = asked_at + self._lock_ms / 1000
             records = [
                 QueueRecord(each, self._settler, locked_until, counts=begun_max is None or at < begun_max)
@@ -260,7 +265,7 @@ class QueueConsumer(Closing):
 
 
 def _is_opened(record: QueueRecord, stored: Record, envelope: Sealing) -> bool:
-    """Put the plain value in place of the sealed one; a record that can't be opened is released."""
+    """Replace the encrypted value by the plain one, and return True; release a record that can't be decrypted."""
     try:
         record.value = envelope.open(stored)
     except Exception as error:  # noqa: BLE001 - the user's code; the record is delivered again
@@ -271,14 +276,14 @@ def _is_opened(record: QueueRecord, stored: Record, envelope: Sealing) -> bool:
 
 
 def _end(renewer: Renewer, *transports: Transport) -> None:
-    """A forgotten consumer holds no locks and no connections."""
+    """Give up locks and connections of a garbage-collected consumer."""
     renewer.close()
     for transport in transports:
         transport.close(abort=True)
 
 
 class Places:
-    """How many records ``run`` has given to workers."""
+    """Counter of the records that ``run`` has given to workers."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -286,18 +291,18 @@ class Places:
         self._changed = threading.Condition()
 
     def wait_for_free(self) -> int:
-        """Wait until one is free; returns how many are."""
+        """Wait until a place is free, and return the number of free places."""
         with self._changed:
             self._changed.wait_for(lambda: self.taken_count < self._count)
             return self._count - self.taken_count
 
     def take(self) -> None:
-        """One more."""
+        """Occupy one place."""
         with self._changed:
             self.taken_count += 1
 
     def give_back(self) -> None:
-        """One is handled."""
+        """Free one place."""
         with self._changed:
             self.taken_count -= 1
             self._changed.notify()

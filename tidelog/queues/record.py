@@ -1,4 +1,4 @@
-"""A record that is locked for this client, and what the client may do with it."""
+"""A record that is locked for this client, and its settlements."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tidelog.types.record import Headers
 class QueueRecord:
     """A record of a queue. It is settled once: by ``accept``, ``release`` or ``reject``, from any thread.
 
-    Each of these returns at once. The future that it returns is done when the gateway has it in the store; settlements that come
-    meanwhile share a request. Its ``result()`` raises ``LeaseExpired`` where the lock was over: then the record is delivered
-    again, or has been. A second settlement raises ``RuntimeError``.
+    Each of these returns immediately. The returned future is done when the gateway has stored the settlement; concurrent
+    settlements share a request. Its ``result()`` raises ``LeaseExpired`` if the lock has expired: then the record is, or has
+    been, delivered again. A second settlement raises ``RuntimeError``.
     """
 
     __slots__ = (
@@ -40,8 +40,12 @@ class QueueRecord:
     )
 
     def __init__(self, received: ReceivedRecord, settler: Settler, locked_until: float, *, counts: bool = True) -> None:
-        """``locked_until``: by this machine's monotonic clock, in seconds. ``counts``: its delivery counts at the gateway
-        already. Raises ``ValueError`` for what is no base64."""
+        """Create the record. Raises ``ValueError`` for invalid base64.
+
+        Args:
+            locked_until: by this machine's monotonic clock, in seconds.
+            counts: whether the gateway has counted this delivery already.
+        """
         stored = received.stored()
         self.topic: str = stored.topic
         self.partition: int = stored.partition
@@ -51,13 +55,13 @@ class QueueRecord:
         self.value: bytes | None = stored.value
         self.headers: Headers = stored.headers
         self.delivery_count: int = received.delivery_count
-        """From 1. After a crash of a gateway it may be one too many."""
+        """Number of this delivery, from 1. After a crash of a gateway it may be one too high."""
         self.lease: str = received.lease
         self.locked_until: float = locked_until
         self.lost: bool = False
-        """The lock is over: another consumer may have the record."""
+        """Whether the lock has expired: another consumer may have the record."""
         self.has_begun: bool = False
-        """The program has it."""
+        """Whether the program has received the record."""
         self._told = counts
         self._settler = settler
         self._settling: Settling | None = None
@@ -65,28 +69,29 @@ class QueueRecord:
 
     @property
     def queue(self) -> str:
-        """The queue that it was received from."""
+        """Name of the record's queue."""
         return self._settler.queue
 
     @property
     def is_settled(self) -> bool:
-        """Whether ``accept``, ``release`` or ``reject`` was called, or it was accepted in a transaction."""
+        """Whether the record was settled by ``accept``, ``release``, ``reject`` or a transaction."""
         return self._settling is not None
 
     def accept(self) -> Settling:
-        """It is done with."""
+        """Mark the record as done."""
         return self._settle("accept")
 
     def release(self, delay_ms: int | None = None) -> Settling:
-        """Deliver it again after ``delay_ms``, else after the queue's back-off; too often, and it is a dead letter."""
+        """Deliver the record again after ``delay_ms`` (None: the queue's back-off); after too many deliveries it is a dead
+        letter."""
         return self._settle("release", delay_ms=-1 if delay_ms is None else delay_ms)
 
     def reject(self, reason: str = "") -> Settling:
-        """It can't be handled: into the dead letter topic, or dropped where there is none. ``reason``: 1,000 bytes at most."""
+        """Send the record to the dead letter topic, or drop it if there is none. ``reason``: 1,000 bytes at most."""
         return self._settle("reject", reason=reason)
 
     def renew(self, lock_ms: int) -> Settling:
-        """Keep it locked for ``lock_ms`` from now. A ``QueueConsumer`` does so by itself."""
+        """Keep the record locked for ``lock_ms`` from now. A ``QueueConsumer`` does so automatically."""
         asked_at = time.monotonic()
         settling = self._settler.submit(self._settlement("renew", lock_ms=lock_ms))
         settling.add_done_callback(lambda done: self._renewed(done, asked_at + lock_ms / 1000))
@@ -100,7 +105,7 @@ class QueueRecord:
             self.lost = True
 
     def begin(self, lock_ms: int) -> None:
-        """Note that the program has it from now on, and tell the gateway, so that the delivery counts if this process dies."""
+        """Mark the record as received by the program, and tell the gateway, so that the delivery counts if this process dies."""
         self.has_begun = True
         if not self._told:
             self._told = True
@@ -109,14 +114,15 @@ class QueueRecord:
             telling.add_done_callback(lambda done: self._renewed(done, asked_at + lock_ms / 1000))
 
     def give_back(self) -> None:
-        """Release it where it is not settled; at once and uncounted, where the program never had it. From any thread."""
+        """Release the record if it is not settled; immediately and uncounted if the program never received it. Thread-safe."""
         with self._lock:
             if self._settling is None and not self.lost:
                 begun = None if self.has_begun else False
                 self._settling = self._settler.submit(self._settlement("release", begun=begun))
 
     def take_settlement(self, action: str) -> Settlement:
-        """For ``Producer.accept_in_transaction``, which sends it. From then on its lock holds until the transaction ends."""
+        """Return the settlement for ``Producer.accept_in_transaction`` to send. The lock then holds until the transaction ends.
+        """
         with self._lock:
             self._check_unsettled()
             self._settling = Settling()
@@ -150,5 +156,5 @@ class QueueRecord:
         )
 
     def __repr__(self) -> str:
-        """Where it is, and how often it was delivered."""
+        """Show the record's place and delivery count."""
         return f"<QueueRecord {self.topic}/{self.partition}/{self.offset}, delivery {self.delivery_count}>"

@@ -1,4 +1,4 @@
-"""Keeps the locks of the records in hand: a thread that renews them while there are any."""
+"""Lock renewal: a thread that renews the locks of records in hand while there are any."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidelog.worker_thread import WorkerThread
 
 
 class Renewer:
-    """Holds records from when they are taken until they are settled or let go. Safe from any thread."""
+    """Holder of records, from their receipt until they are settled or let go. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock_ms = 0
@@ -22,7 +22,7 @@ class Renewer:
         self._thread: WorkerThread | None = None
 
     def hold(self, records: Iterable[QueueRecord], lock_ms: int) -> None:
-        """Renew their locks from now on, for ``lock_ms`` each time; the same for all."""
+        """Start renewing the records' locks, for ``lock_ms`` each time, which is the same for all records."""
         with self._changed:
             self._lock_ms = lock_ms
             self._held.update((id(record), record) for record in records)
@@ -31,13 +31,13 @@ class Renewer:
                 self._thread.start()
 
     def let_go(self, records: Iterable[QueueRecord]) -> None:
-        """Renew them no more."""
+        """Stop renewing the records."""
         with self._changed:
             for record in records:
                 self._held.pop(id(record), None)
 
     def close(self) -> list[QueueRecord]:
-        """Renew nothing more; returns what was held and is not settled."""
+        """Stop renewing all records, and return those that are not settled."""
         with self._changed:
             self._closed = True
             left = [record for record in self._held.values() if not record.is_settled]

@@ -1,9 +1,9 @@
-"""Settlements on their way to a gateway: those that come while a request is under way share the next one.
+"""Settlements in flight: those submitted while a request is under way share the next one.
 
-1. Neighbours under one lease with the same action travel as one range. A range is settled whole or not at all. So where one is
-   refused its records are sent again one by one.
-2. A failed settlement loses nothing: the record's lock ends, and it is delivered again.
-3. There is a thread while there is something to send.
+1. Consecutive records under one lease with the same action are sent as one range. A range is settled whole or not at all, so
+   the records of a refused range are sent again one by one.
+2. A failed settlement loses nothing: the record's lock expires, and the record is delivered again.
+3. The thread lives only while there is something to send.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ _logger = logging.getLogger("tidelog.queues")
 
 
 class Settling(Future[None]):
-    """Done once the gateway has answered: ``result()`` raises ``LeaseExpired`` or the gateway's error. Can be awaited.
+    """Future that is done once the gateway has answered: ``result()`` raises ``LeaseExpired`` or the gateway's error.
+    Awaitable.
 
-    It can't be cancelled: a task that awaits it can, and the record is settled all the same.
+    It can't be cancelled: cancelling a task that awaits it does not stop the settlement.
     """
 
     def __init__(self) -> None:
@@ -38,12 +39,12 @@ class Settling(Future[None]):
         self.set_running_or_notify_cancel()
 
     def __await__(self) -> Generator[Any, None, None]:
-        """In the running loop."""
+        """Await the answer in the running loop."""
         return asyncio.wrap_future(self).__await__()
 
 
 class Settler:
-    """For one queue. Safe from any thread."""
+    """Sender of one queue's settlements. Thread-safe."""
 
     def __init__(self, calls: QueueCalls, *, timeout_ms: float) -> None:
         self._calls = calls
@@ -57,11 +58,11 @@ class Settler:
 
     @property
     def queue(self) -> str:
-        """The queue's name."""
+        """Name of the queue."""
         return self._calls.queue
 
     def submit(self, settlement: Settlement) -> Settling:
-        """Send it soon; it is for one record."""
+        """Send the settlement of one record soon."""
         settling = Settling()
         with self._changed:
             if self._closed:
@@ -75,7 +76,8 @@ class Settler:
         return settling
 
     def flush(self, timeout_s: float | None) -> bool:
-        """Wait until nothing is under way. False: ``timeout_s`` came first. Raises the first error since the last call."""
+        """Wait until nothing is in flight; return False if ``timeout_s`` passed first. Raises the first error since the last
+        call."""
         with self._changed:
             is_done = self._changed.wait_for(lambda: not self._busy, timeout_s)
             failed, self._failed = self._failed, None
@@ -84,7 +86,7 @@ class Settler:
         return is_done
 
     def close(self, timeout_s: float) -> None:
-        """Take no more; wait until what was submitted is answered, and for the thread's end."""
+        """Accept no more settlements, and wait until the submitted ones are answered and the thread has ended."""
         with self._changed:
             self._closed = True
         if self._thread is not None:
@@ -127,7 +129,7 @@ class Settler:
             self._send_singly(again[first : first + limits.SETTLEMENTS_MAX])
 
     def _send_singly(self, parts: list[_Part]) -> None:
-        # Every second one, so that no two of a request merge again.
+        # Every second part per request, so that no two merge again.
         for some in (parts[::2], parts[1::2]):
             if some:
                 self._send(some)
@@ -142,7 +144,7 @@ class Settler:
 
 
 class _Part(msgspec.Struct):
-    """A settlement of some records, and what waits for it."""
+    """A settlement of some records, and their futures."""
 
     settlement: Settlement
     settlings: list[Settling]

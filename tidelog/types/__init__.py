@@ -1,4 +1,4 @@
-"""What a caller holds in hand: records, topics, groups and their members, as frozen values.
+"""Values that callers handle: records, topics, groups and their members, as frozen types.
 
-No I/O and no encoding here; every other folder may use these.
+No I/O and no encoding here; every other folder may import this one.
 """

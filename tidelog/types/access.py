@@ -1,4 +1,4 @@
-"""Callers, tokens, roles, ACLs and quotas, as the API describes them. A secret is in no ``repr``.
+"""Callers, tokens, roles, ACLs and quotas, as the API describes them. No ``repr`` shows a secret.
 
 Times are milliseconds since the epoch.
 """
@@ -16,7 +16,7 @@ Permission = Literal["allow", "deny"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenSecret:
-    """One of a token's secrets; while it is rotated there are two."""
+    """One of a token's secrets; during a rotation there are two."""
 
     created_at: int
     expires_at: int
@@ -24,7 +24,7 @@ class TokenSecret:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessToken:
-    """A token without its secret. ``groups``: those that its bearer belongs to, as ``Group:…``."""
+    """A token without its secret. ``groups``: those of its bearer, as ``Group:…``."""
 
     id: str
     principal: str
@@ -36,7 +36,7 @@ class AccessToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewAccessToken(AccessToken):
-    """A token with its secret, ``token``, which is shown this once."""
+    """A token with its secret ``token``, which is shown only once."""
 
     token: str = field(repr=False)
 
@@ -51,9 +51,9 @@ class Role:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acl:
-    """What a principal (``User:…``, ``Group:…``, ``Role:…`` or ``*``) may do, or may not, with which resources.
+    """Rule that allows or denies a principal (``User:…``, ``Group:…``, ``Role:…`` or ``*``) an operation on resources.
 
-    The literal resource ``*`` is all of its type; that of the cluster is ``cluster``. A deny wins over every allow.
+    The literal resource ``*`` stands for all of its type; the cluster's resource is ``cluster``. A deny overrides every allow.
     """
 
     principal: str
@@ -65,7 +65,7 @@ class Acl:
 
 
 class AclMembers(TypedDict, total=False):
-    """Some of an ACL's members, by which ACLs are found; None is as if it were not named."""
+    """Criteria by which ACLs are found: some of an ACL's members. None matches any value."""
 
     principal: str | None
     operation: Operation | None
@@ -77,7 +77,8 @@ class AclMembers(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessDecision:
-    """Whether it is allowed, and why: ``super_user``, ``allow`` or ``deny`` by ``acl``, or ``default`` (no ACL says so)."""
+    """Decision whether access is allowed, and the reason: ``super_user``, ``allow`` or ``deny`` by ``acl``, or ``default`` (no
+    ACL matches)."""
 
     allowed: bool
     reason: str
@@ -86,7 +87,7 @@ class AccessDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """What a principal (``User:…``, or ``*``: each that has none of its own) may use. None: as much as there is."""
+    """Limits of a principal (``User:…``, or ``*``: each principal without a quota of its own). None: unlimited."""
 
     principal: str
     produce_bytes_per_s: int | None = None
@@ -99,7 +100,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The caller that the gateway takes the client for. ``authentication``: ``token``, ``jwt``, ``certificate`` or ``none``."""
+    """Identity by which the gateway knows the client. ``authentication``: ``token``, ``jwt``, ``certificate`` or ``none``."""
 
     principal: str
     groups: tuple[str, ...] = ()
@@ -112,7 +113,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicTable:
-    """Where a topic's table lies in the bucket."""
+    """Location of a topic's table in the bucket."""
 
     topic: str
     table_uri: str
@@ -120,7 +121,7 @@ class TopicTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreCredentials:
-    """Temporary credentials for the tables of some topics, past the gateways."""
+    """Temporary credentials that give direct access to the tables of some topics."""
 
     access_key_id: str
     secret_access_key: str = field(repr=False)

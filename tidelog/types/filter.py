@@ -1,4 +1,4 @@
-"""Which records a reader wants: decided by the gateway, so that the others do not travel."""
+"""Filters of records. Gateways apply them, so unwanted records are not transferred."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ CONDITIONS_MAX: Final = 16
 
 
 class Filter:
-    """Records with these headers and this key; all of it must hold.
+    """Condition on headers and key; all parts must hold.
 
     ::
 
         Filter(headers={"type": "order", "trace": "*"}, key="user-7")
 
-    ``headers``: names and values, at most 16; as pairs where a name is there more than once. ``"*"``: any value, null too. Of a
-    record's headers with the name one must fit. ``key``: text or bytes.
+    ``headers``: names and values, at most 16; pairs if a name occurs more than once. ``"*"`` matches any value, also null. If a
+    record has several headers of the name, one must match. ``key``: text or bytes.
     """
 
     __slots__ = ("headers", "key")
@@ -28,10 +28,10 @@ class Filter:
         headers: Mapping[str, str] | Sequence[tuple[str, str]] = (),
         key: str | bytes | None = None,
     ) -> None:
-        """Raises ``ValueError`` for more conditions than a gateway takes, and for a name with a colon."""
+        """Create the filter. Raises ``ValueError`` for more conditions than a gateway accepts, and for a name with a colon."""
         pairs = headers.items() if isinstance(headers, Mapping) else headers
         self.headers = tuple(f"{name}:{value}" for name, value in pairs)
-        """As the HTTP API has them: ``name:value``."""
+        """Conditions in the HTTP API's form, ``name:value``."""
         self.key = key.encode() if isinstance(key, str) else key
         if len(self.headers) > CONDITIONS_MAX:
             raise ValueError(f"{len(self.headers)} conditions on headers, more than {CONDITIONS_MAX}")
@@ -40,15 +40,15 @@ class Filter:
                 raise ValueError(f"header {name!r}: records can't be filtered by a name with a colon")
 
     def __repr__(self) -> str:
-        """Its conditions, as the HTTP API has them."""
+        """Show the conditions in the HTTP API's form."""
         return f"Filter(headers={list(self.headers)!r}, key={self.key!r})"
 
     def query(self) -> dict[str, Any]:
-        """As parameters of a query."""
+        """Return the filter as query parameters."""
         return {"header": list(self.headers), **self._key()}
 
     def member(self) -> dict[str, Any]:
-        """As the member ``filter`` of a body."""
+        """Return the filter as the member ``filter`` of a body."""
         return {"headers": self.headers, **self._key()}
 
     def _key(self) -> dict[str, str]:

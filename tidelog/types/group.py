@@ -11,30 +11,33 @@ from tidelog.types.record import TopicPartition
 
 
 class OffsetAndMetadata(NamedTuple):
-    """The next offset to read of a partition, and text that is kept with it."""
+    """Next offset to read of a partition, and text stored with it."""
 
     offset: int
     metadata: str | None = None
 
 
 NextOffset = int | OffsetAndMetadata
-"""What is committed for a partition."""
+"""Value that is committed for a partition."""
 
 
 class GroupMetadata(msgspec.Struct, frozen=True):
-    """The source of a commit: a group and, when one of its members commits, that member and its generation."""
+    """Source of a commit: a group and, when one of its members commits, that member and its generation."""
 
     group: str
     member_id: str | None = None
     generation: int | None = None
     topic_ids: Mapping[TopicPartition, str] = msgspec.field(default_factory=dict)
-    """The topics that the member reads, where gateways tell their ids. An offset of one that was made anew since counts for
-    nothing."""
+    """Ids of the topics that the member reads, if gateways report them. Offsets of a topic that was recreated since are
+    ignored."""
 
 
 class CommittedOffset(msgspec.Struct, frozen=True, kw_only=True):
-    """What a group has committed for a partition: ``offset`` is the next one to read; ``committed_at`` in milliseconds.
-    ``topic_id``: the topic that it belongs to, where the gateway tells it; one made anew under the name is another one."""
+    """A group's committed offset of a partition: ``offset`` is the next one to read; ``committed_at`` in milliseconds.
+
+    ``topic_id``: the topic to which the offset belongs, if the gateway reports it; a topic recreated under the name has
+    another.
+    """
 
     topic: str
     partition: int
@@ -45,7 +48,7 @@ class CommittedOffset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A group in the list. ``state``: ``Empty``, ``Reconciling`` or ``Stable``."""
+    """A listed group. ``state``: ``Empty``, ``Reconciling`` or ``Stable``."""
 
     group: str
     state: str
@@ -54,7 +57,7 @@ class GroupSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupMember(msgspec.Struct, frozen=True, kw_only=True):
-    """A live member; ``assignment`` is what it may read now."""
+    """A live member; ``assignment``: the partitions that it may read now."""
 
     member_id: str
     client_id: str | None = None
@@ -74,7 +77,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionLag(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a group is behind in a partition, in records and in milliseconds; None where it has committed nothing."""
+    """A group's lag in a partition, in records and in milliseconds; None if the group has committed nothing there."""
 
     partition: int
     high_watermark: int
@@ -84,14 +87,14 @@ class PartitionLag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicLag(msgspec.Struct, frozen=True, kw_only=True):
-    """The partitions of one topic."""
+    """Lag in the partitions of one topic."""
 
     topic: str
     partitions: tuple[PartitionLag, ...]
 
 
 class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
-    """All partitions of the topics that a group reads; ``total`` counts those for which it has committed something."""
+    """Lag in all topics that a group reads. ``total`` sums the partitions with a committed offset."""
 
     topics: tuple[TopicLag, ...]
     total: int

@@ -9,7 +9,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePartition:
-    """Everything before ``start_offset`` is settled. ``lag``: unsettled records that pass the filter, in flight included."""
+    """Progress in a partition: every record before ``start_offset`` is settled.
+
+    ``lag``: unsettled records that pass the filter, including those in flight.
+    """
 
     topic: str
     partition: int
@@ -34,7 +37,7 @@ class DroppedRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DroppedRecords:
-    """How many were given up since ``since``, when the queue's gateway began to coordinate it, and the newest ranges of them."""
+    """Number of records given up since ``since``, when the gateway became the queue's coordinator, and their newest ranges."""
 
     records: int = 0
     since: int = 0
@@ -43,7 +46,7 @@ class DroppedRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """A queue's settings; ``partitions`` and ``dropped`` where the queue was asked for by its name."""
+    """A queue's settings. ``partitions`` and ``dropped`` are filled when the queue was requested by name."""
 
     queue: str
     topics: tuple[str, ...]

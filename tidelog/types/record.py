@@ -1,4 +1,4 @@
-"""What a user sends and gets. ``msgspec.Struct`` instead of dataclasses: hundreds of thousands of them are made a second."""
+"""Records and their places. They are ``msgspec.Struct`` and no dataclasses: hundreds of thousands are created a second."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import msgspec
 from log_format.limits import HEADER_BYTES_MIN, HEADERS_FREE
 
 Headers = tuple[tuple[str, bytes | None], ...]
-"""In order, duplicates kept."""
+"""Headers in order; duplicates are kept."""
 
 
 def headers_bytes(headers: Headers) -> int:
-    """What a record's headers count, as gateways count them (``log_format.records.size``)."""
+    """Return the size of a record's headers, as gateways count it (``log_format.records.size``)."""
     size = sum(len(name.encode()) + len(value or b"") for name, value in headers)
     return max(size, (len(headers) - HEADERS_FREE) * HEADER_BYTES_MIN)
 
@@ -26,10 +26,10 @@ class TopicPartition(msgspec.Struct, frozen=True, order=True):
 
 
 class RecordMetadata(msgspec.Struct, frozen=True, gc=False):
-    """Where an acknowledged record is. ``timestamp_ms``: None when the gateway stamped it (``LogAppendTime``).
+    """Place of an acknowledged record. ``timestamp_ms``: None when the gateway stamped it (``LogAppendTime``).
 
-    A delayed record has no offset yet: -1. ``scheduled_id`` names it until it is delivered at ``deliver_at_ms``. Where a
-    transaction has delayed records for a topic these are None, and the offset of each of its records there is -1.
+    A delayed record has no offset yet: -1. ``scheduled_id`` identifies it until it is delivered at ``deliver_at_ms``. In a
+    transaction with delayed records for a topic, both are None and every record of that topic has offset -1.
     """
 
     topic: str
@@ -46,7 +46,7 @@ class RecordMetadata(msgspec.Struct, frozen=True, gc=False):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """A record as it is in the log. A null value is a tombstone.
+    """A record of the log. A null value is a tombstone.
 
     ``key`` and ``value`` are ``bytes | None``, unless the consumer has deserializers.
     """
@@ -66,9 +66,9 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class SentRecord(msgspec.Struct, frozen=True):
-    """What ``on_delivery`` gets.
+    """Record as passed to ``on_delivery``.
 
-    ``offset`` is None when the record was not acknowledged. ``partition`` is then None too, unless it was chosen already.
+    ``offset`` is None when the record was not acknowledged. ``partition`` is then None, too, unless it was already chosen.
     """
 
     topic: str
@@ -81,7 +81,7 @@ class SentRecord(msgspec.Struct, frozen=True):
 
 
 class PartitionRange(msgspec.Struct, frozen=True):
-    """The offsets ``base_offset`` to ``last_offset`` that ``count`` records of one request got in one partition."""
+    """Offsets ``base_offset`` to ``last_offset`` of the ``count`` records that one request stored in one partition."""
 
     partition: int
     base_offset: int
@@ -90,7 +90,7 @@ class PartitionRange(msgspec.Struct, frozen=True):
 
 
 class ScheduledPlace(msgspec.Struct, frozen=True):
-    """A delayed record of a request: its id, when it is due, and its place in the request."""
+    """A delayed record of a request: its id, its delivery time, and its index in the request."""
 
     id: str
     deliver_at: int
@@ -98,9 +98,9 @@ class ScheduledPlace(msgspec.Struct, frozen=True):
 
 
 class ProduceResult(msgspec.Struct, frozen=True):
-    """The result of a request, or of a table sent as several: its ranges in the order of sending.
+    """Result of a request, or of a table sent as several requests: offset ranges in the order of sending.
 
-    ``scheduled``: the delayed records. The indices of a table sent as several are those within each request.
+    ``scheduled``: the delayed records. For a table sent as several requests, indices count within each request.
     """
 
     topic: str
@@ -109,5 +109,5 @@ class ProduceResult(msgspec.Struct, frozen=True):
 
     @property
     def count(self) -> int:
-        """How many records were stored."""
+        """Number of stored records."""
         return sum(stored.count for stored in self.partitions) + len(self.scheduled)

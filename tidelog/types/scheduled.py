@@ -1,4 +1,4 @@
-"""Delayed records that wait, as the SDK shows them."""
+"""Undelivered delayed records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidelog.types.record import Headers
 
 
 class ScheduledRecord(msgspec.Struct, frozen=True):
-    """A delayed record that waits. ``deliver_at_ms``: when it appears in the topic."""
+    """A listed, undelivered delayed record. ``deliver_at_ms``: when it appears in the topic."""
 
     id: str
     deliver_at_ms: int
@@ -16,7 +16,7 @@ class ScheduledRecord(msgspec.Struct, frozen=True):
 
 
 class DelayedRecord(msgspec.Struct, frozen=True):
-    """A delayed record with its content. It has no offset yet."""
+    """An undelivered delayed record with its content. It has no offset yet."""
 
     id: str
     deliver_at_ms: int

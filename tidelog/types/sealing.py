@@ -1,4 +1,4 @@
-"""What a producer and a consumer need of an envelope: ``tidelog.encryption.Envelope`` is one."""
+"""Interface between producers, consumers and an encryption envelope, such as ``tidelog.encryption.Envelope``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Pair = tuple[str, bytes | str | None]
 
 
 class Sealing(Protocol):
-    """Seals values before they are sent, and opens those of records."""
+    """Encrypts values before they are sent, and decrypts values of records."""
 
     def seal(
         self, value: bytes | str | None, *, key: bytes | str | None = None, headers: Iterable[Pair] = ()
     ) -> tuple[bytes | None, list[Pair]]:
-        """The value and headers to send under this key."""
+        """Return the value and headers to send with this key."""
 
     def open(self, record: Record) -> bytes | None:
-        """The value that was sealed. Raises ``ValueError`` where it can't be opened."""
+        """Return the plain value. Raises ``ValueError`` if the value can't be decrypted."""

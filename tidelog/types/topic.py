@@ -8,7 +8,7 @@ import msgspec
 
 
 class Partition(msgspec.Struct, frozen=True, kw_only=True):
-    """``[log_start_offset, high_watermark)`` can be read; ``size_bytes`` is the stored, compressed size."""
+    """A partition whose records ``[log_start_offset, high_watermark)`` can be read; ``size_bytes``: stored, compressed size."""
 
     partition: int
     log_start_offset: int
@@ -17,7 +17,7 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicCommit(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a topic's commits go. ``mode``: ``own``, or ``shared`` by the ``journal`` of this number.
+    """Destination of a topic's commits. ``mode``: ``own`` log, or ``shared`` through the ``journal`` of this number.
 
     Times are milliseconds since the epoch.
     """
@@ -26,20 +26,20 @@ class TopicCommit(msgspec.Struct, frozen=True, kw_only=True):
     journal: int | None = None
     since: int = 0
     reason: str = ""
-    """Why it is there, for people."""
+    """Reason for the destination, for people."""
     undrained_records: int = 0
-    """Records that only the journal has; the topic's own table gets them within ``drain.ms``."""
+    """Number of records that only the journal has; the topic's own table gets them within ``drain.ms``."""
     drained_until_ms: int = 0
-    """The topic's own table has every record that was committed before."""
+    """Time before which every committed record is in the topic's own table."""
     flush_savings_ms: int | None = None
-    """What is saved for flushes that begin before ``flush.ms`` is over, each of which costs ``flush.ms``. None: that
-    was not asked for, or the gateway has written nothing to the topic."""
+    """Time saved up for flushes that begin before ``flush.ms`` has passed, each of which costs ``flush.ms``. None: not
+    requested, or the gateway has written nothing to the topic."""
     savings_spent: bool | None = None
-    """Whether flushes wait for ``flush.ms`` since nothing is saved any more; None as above."""
+    """Whether flushes wait for ``flush.ms`` because no time is saved up; None as for ``flush_savings_ms``."""
 
 
 class Topic(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic, its partitions and every setting, defaults included."""
+    """A topic with its partitions and all settings, defaults included."""
 
     name: str
     partition_count: int
@@ -48,19 +48,19 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     table_uri: str = ""
     table_version: int = 0
     topic_id: str | None = None
-    """One made anew under the name has another; None: the gateway does not tell it."""
+    """Id of the topic; a topic recreated under the name has another. None: the gateway does not report it."""
     created_at: int = 0
-    """Milliseconds since the epoch."""
+    """Creation time in milliseconds since the epoch."""
     commit: TopicCommit = msgspec.field(default_factory=TopicCommit)
 
     def __repr__(self) -> str:
-        """Without its partitions and settings, of which there may be thousands."""
+        """Show a summary without partitions and settings, of which there may be thousands."""
         records = sum(each.high_watermark - each.log_start_offset for each in self.partitions)
         return f"<Topic {self.name!r} partition_count={self.partition_count} records={records:,}>"
 
 
 class DamagedTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic whose log can't be read, and why. ``tidelog doctor --repair`` makes it whole; it can be deleted, too."""
+    """A topic whose log can't be read, and the reason. ``tidelog doctor --repair`` repairs it; it can be deleted, too."""
 
     name: str
     error_code: str
@@ -68,16 +68,16 @@ class DamagedTopic(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicList(list[Topic]):
-    """Topics by name. ``damaged``: those of which nothing else is known."""
+    """Topics, sorted by name. ``damaged``: topics of which only the name is known."""
 
     def __init__(self, topics: Iterable[Topic] = (), damaged: Iterable[DamagedTopic] = ()) -> None:
-        """Of these."""
+        """Create a list of these topics."""
         super().__init__(topics)
         self.damaged = list(damaged)
 
 
 class PartitionOffsets(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a partition's log begins and ends. ``offset``: the first at or after the requested time; None: there is none."""
+    """Begin and end of a partition's log. ``offset``: the first at or after the requested time; None: there is none."""
 
     log_start_offset: int
     high_watermark: int
@@ -93,11 +93,11 @@ class Gateway(msgspec.Struct, frozen=True, kw_only=True):
     started_at: int = 0
     owned_topics: int | tuple[str, ...] = ()
     zone: str | None = None
-    """Its availability zone; None: it was told none."""
+    """Availability zone of the gateway; None if it was not told its zone."""
 
 
 class Journals(msgspec.Struct, frozen=True, kw_only=True):
-    """Journals with topics, as the gateway that was asked knows them. ``held_back``: why no further topic may go to one."""
+    """Journals in use, as known to the gateway that was asked. ``held_back``: why no further topic may move to a journal."""
 
     in_use: int = 0
     topics: int = 0

@@ -6,7 +6,7 @@ import msgspec
 
 
 class TransactionSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A transaction in the list. ``state``: ``open``, ``committing``, ``committed`` or ``aborted``; times in milliseconds."""
+    """A listed transaction. ``state``: ``open``, ``committing``, ``committed`` or ``aborted``; times in milliseconds."""
 
     transaction_id: str
     transactional_id: str
@@ -16,4 +16,4 @@ class TransactionSummary(msgspec.Struct, frozen=True, kw_only=True):
     began_at: int = 0
     expires_at: int = 0
     checks: int = 0
-    """How often it was offered to a ``TransactionChecker``."""
+    """Number of times that it was offered to a ``TransactionChecker``."""
