@@ -1,4 +1,4 @@
-"""Records to bytes and back: JSON, NDJSON, Arrow and raw bodies, keys to partitions, fetched bytes to records.
+"""Encoding and decoding of records: JSON, NDJSON and Arrow bodies, partitioning by key, fetched bytes to records.
 
 No request is sent from here.
 """

@@ -1,4 +1,4 @@
-"""Records of one partition that were fetched and not handed out yet."""
+"""Fetched records of one partition that were not handed out yet."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _BLOCK_RECORDS: Final = 2_048
-"""Rows of a table made into records at once: few enough that the first is there soon, enough to be cheap for each."""
+"""Rows of a table converted to records at a time: few enough for a fast first record, many enough to be cheap per record."""
 
 
 class Chunk:
-    """``records``, and then the rows of ``table``; behind them reading goes on at ``next_offset``."""
+    """The ``records`` and then the rows of ``table``; reading continues at ``next_offset`` after them."""
 
     __slots__ = ("_cursor", "_next_offset", "_records", "_row", "_table", "place")
 
@@ -24,12 +24,12 @@ class Chunk:
         self._table = table
         self._next_offset = next_offset
         self._cursor = 0
-        """Of the next in ``_records``, which are the rows before ``_row``."""
+        """Index of the next record in ``_records``, which hold the rows just before ``_row``."""
         self._row = 0
 
     @property
     def position(self) -> int:
-        """The offset of the next record, or where reading goes on behind the last."""
+        """Offset of the next record, or where reading continues after the last."""
         if self._cursor < len(self._records):
             return self._records[self._cursor].offset
         if self._table is not None and self._row < self._table.num_rows:
@@ -39,11 +39,11 @@ class Chunk:
 
     @property
     def empty(self) -> bool:
-        """Whether all is handed out."""
+        """Whether all records are handed out."""
         return self._cursor == len(self._records) and (self._table is None or self._row == self._table.num_rows)
 
     def take(self, records_max: int) -> list[Record]:
-        """Up to ``records_max`` of the records, in order; fewer when a block ends, none only when it is empty."""
+        """Return up to ``records_max`` records, in order; fewer at the end of a block, none only when the chunk is empty."""
         if self._cursor == len(self._records) and self._table is not None:
             block = self._table.slice(self._row, _BLOCK_RECORDS)
             self._records, self._cursor = records_from_table(self.place, block), 0
@@ -53,11 +53,11 @@ class Chunk:
         return taken
 
     def put_back(self, count: int) -> None:
-        """Hand out again the last ``count`` records that ``take`` just returned."""
+        """Hand out the last ``count`` records again that ``take`` just returned."""
         self._cursor -= count
 
     def take_table(self, bytes_max: int) -> pa.Table:
-        """Rows of up to about ``bytes_max`` bytes, one at least, as ``FETCHED_SCHEMA`` has them without the topic."""
+        """Return rows of up to about ``bytes_max`` bytes, at least one, with ``FETCHED_SCHEMA`` minus the topic."""
         if self._table is None:
             self._table = table_from_records(self._records[self._cursor :])
             self._row = 0
@@ -73,7 +73,7 @@ class Chunk:
 
 
 def records_from_table(place: TopicPartition, table: pa.Table) -> list[Record]:
-    """The rows of a table with the columns of a topic; timestamps in milliseconds."""
+    """Return the rows of a table with a topic's columns and timestamps in milliseconds."""
     import pyarrow as pa  # noqa: PLC0415 - only needed with a table
 
     columns = [
@@ -93,7 +93,7 @@ def records_from_table(place: TopicPartition, table: pa.Table) -> list[Record]:
 
 
 def table_from_records(records: list[Record]) -> pa.Table:
-    """The same columns from records."""
+    """Return the records as a table with the same columns."""
     import pyarrow as pa  # noqa: PLC0415 - the SDK works without it
 
     header = pa.struct([("key", pa.string()), ("value", pa.binary())])

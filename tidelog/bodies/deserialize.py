@@ -1,4 +1,4 @@
-"""The user's deserializers, applied to the bytes of keys and values; before them the envelope opens values."""
+"""Application of the user's deserializers to keys and values; an envelope decrypts values first."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Deserializer = Callable[[bytes], Any]
 
 @dataclass(frozen=True, slots=True)
 class Deserializers:
-    """Each may be None: the bytes as they are. Null keys and values stay None."""
+    """Deserializers of a consumer; None leaves the bytes unchanged. Null keys and values stay None."""
 
     key: Deserializer | None
     value: Deserializer | None
     envelope: Sealing | None = None
 
     def apply(self, records: list[Record]) -> tuple[list[Record], Exception | None]:
-        """The records with deserialized keys and values, up to the first that fails, and its error."""
+        """Return the deserialized records up to the first failing one, and its error or None."""
         if self.key is None and self.value is None and self.envelope is None:
             return records, None
         made: list[Record] = []

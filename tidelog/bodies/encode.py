@@ -1,6 +1,6 @@
-"""Records -> the body of a produce request. Arrow where it pays and pyarrow is there, else JSON.
+"""Encoding of records as the body of a produce request: Arrow where it pays and pyarrow is installed, else JSON.
 
-Bytes are exact in both: JSON carries what is not UTF-8 as base64.
+Both are byte-exact: JSON carries bytes that are not UTF-8 as base64.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ NDJSON: Final = "application/x-ndjson"
 Compression = Literal["gzip", "zstd"]
 
 _GZIP_LEVEL: Final = 1
-"""Five times as fast as the default for a tenth more bytes: the network is seldom that slow."""
+"""gzip level five times as fast as the default for a tenth more bytes: networks are seldom that slow."""
 
 _encoder = msgspec.json.Encoder()
 
 
 @cache
 def arrow_available() -> bool:
-    """Whether pyarrow is installed. It is imported at its first use."""
+    """Return whether pyarrow is installed. It is imported on first use."""
     return importlib.util.find_spec("pyarrow") is not None
 
 
 def encode(columns: RecordColumns) -> tuple[bytes, str]:
-    """The body and its content type. The records' partitions are ``assigned``."""
+    """Return the body and its content type. The records go to their ``assigned`` partitions."""
     if len(columns) >= limits.ARROW_RECORDS_MIN and arrow_available():
         return _encode_arrow(columns), ARROW
     return _encode_json(columns), JSON
 
 
 def encode_table(table: pa.Table) -> bytes:
-    """An Arrow IPC stream."""
+    """Return the table as an Arrow IPC stream."""
     import pyarrow as pa  # noqa: PLC0415 - the SDK works without it
 
     sink = pa.BufferOutputStream()
@@ -56,7 +56,7 @@ def encode_table(table: pa.Table) -> bytes:
 
 
 def compress(body: bytes, compression: Compression | None) -> tuple[bytes, dict[str, str]]:
-    """The body to send and the headers that say how it is compressed; as it is when compressing does not help."""
+    """Return the compressed body and its headers; the unchanged body if compression does not help."""
     if compression is None:
         return body, {}
     if compression == "gzip":

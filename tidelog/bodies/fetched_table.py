@@ -1,4 +1,4 @@
-"""Tables of fetched records: one schema, whatever encoding they came in. Imported only where pyarrow is."""
+"""Tables of fetched records, with one schema for all encodings. Requires pyarrow."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ FETCHED_SCHEMA: Final = pa.schema(
         ),
     ]
 )
-"""A topic's columns, with the topic before them. A table of it can be sent again as it is."""
+"""Columns of a topic, preceded by the topic's name. Such a table can be sent again unchanged."""
 
 
 def concatenate(parts: Sequence[tuple[str, pa.Table]]) -> pa.Table:
-    """The tables of some topics as one; without any: no rows."""
+    """Return the tables of some topics as one; without tables an empty one."""
     tables = []
     for topic, table in parts:
         columns = {name: table.column(name) for name in FETCHED_SCHEMA.names if name != "topic"}

@@ -1,4 +1,4 @@
-"""Offsets of groups as the API writes them."""
+"""Offsets of groups in the API's JSON form."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def as_json_offsets(
     metadata: str | None = None,
     topic_ids: Mapping[TopicPartition, str] = MappingProxyType({}),
 ) -> list[dict[str, Any]]:
-    """Make the list for a commit.
+    """Return the list for a commit.
 
     Args:
-        offsets: the next to read of each partition.
-        metadata: text that goes with each that has none of its own.
-        topic_ids: the topic that each offset is of, where that is known.
+        offsets: the next offset to read of each partition.
+        metadata: text for offsets that have none of their own.
+        topic_ids: the topic to which each offset belongs, where known.
 
     Raises ``ValueError``, ``TypeError``.
     """
@@ -42,7 +42,7 @@ def as_json_offsets(
 
 
 def next_offset(given: NextOffset) -> int:
-    """Without its metadata. Raises ``TypeError`` for what is no offset."""
+    """Return the offset without its metadata. Raises ``TypeError`` for a value that is no offset."""
     offset = given[0] if isinstance(given, tuple) and given else given
     check_offset(offset)
     return int(offset)

@@ -1,4 +1,4 @@
-"""Records as the API writes them in JSON. Bytes that are UTF-8 are text; others are base64, in a member of their own."""
+"""Records in the API's JSON form. UTF-8 bytes are text; other bytes are base64, in a member of their own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidelog.types.record import Headers, Record, TopicPartition
 
 
 class JsonHeader(msgspec.Struct, frozen=True):
-    """A header as the API writes it."""
+    """A header in the API's JSON form."""
 
     key: str
     value: str | None = None
@@ -19,7 +19,7 @@ class JsonHeader(msgspec.Struct, frozen=True):
 
 
 class JsonRecord(msgspec.Struct, frozen=True):
-    """A record as the API writes it; ``…_base64`` holds what is not UTF-8."""
+    """A record in the API's JSON form; ``…_base64`` holds bytes that are not UTF-8."""
 
     offset: int
     timestamp: int
@@ -30,7 +30,7 @@ class JsonRecord(msgspec.Struct, frozen=True):
     headers: tuple[JsonHeader, ...] = ()
 
     def record(self, place: TopicPartition) -> Record:
-        """The record in its bytes. Raises ``ValueError`` for what is no base64."""
+        """Return the record as bytes. Raises ``ValueError`` for invalid base64."""
         return Record(
             place.topic,
             place.partition,
@@ -43,7 +43,7 @@ class JsonRecord(msgspec.Struct, frozen=True):
 
 
 def as_json_record(record: Record) -> dict[str, Any]:
-    """The object for a record. It can be produced again as it is, so it does not name the topic."""
+    """Return a record's JSON object. It can be produced again unchanged, so it does not name the topic."""
     found: dict[str, Any] = {
         "partition": record.partition,
         "offset": record.offset,
@@ -56,7 +56,7 @@ def as_json_record(record: Record) -> dict[str, Any]:
 
 
 def as_json_headers(headers: Headers) -> list[dict[str, Any]]:
-    """The list for a record's headers."""
+    """Return the JSON list of a record's headers."""
     found = []
     for name, value in headers:
         header: dict[str, Any] = {"key": name}
@@ -66,7 +66,7 @@ def as_json_headers(headers: Headers) -> list[dict[str, Any]]:
 
 
 def put_bytes(record: dict[str, Any], name: str, value: bytes | None) -> None:
-    """Set ``name``, or ``name_base64`` when the bytes are not UTF-8."""
+    """Set ``name``, or ``name_base64`` if the bytes are not UTF-8."""
     try:
         record[name] = None if value is None else value.decode()
     except UnicodeDecodeError:
@@ -75,7 +75,7 @@ def put_bytes(record: dict[str, Any], name: str, value: bytes | None) -> None:
 
 
 def exact(text: str | None, base64_text: str | None) -> bytes | None:
-    """The bytes of a member or of its ``_base64`` form. Raises ``ValueError`` for what is no base64."""
+    """Return the bytes of a member or of its ``_base64`` form. Raises ``ValueError`` for invalid base64."""
     if base64_text is not None:
         return base64.b64decode(base64_text, validate=True)
     return None if text is None else text.encode()

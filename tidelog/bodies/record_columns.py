@@ -1,4 +1,4 @@
-"""Records that wait to be sent, column by column: what one of them costs is a few list entries and its bytes."""
+"""Columns of records that wait to be sent: a record costs a few list entries and its bytes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from tidelog.bodies.partitioner import partition_for_key
 from tidelog.types.record import Headers, headers_bytes
 
 Delay = tuple[str, int]
-"""``deliver_at`` or ``deliver_after_ms``, and its milliseconds."""
+"""``deliver_at`` or ``deliver_after_ms``, and its value in milliseconds."""
 
 CHOOSE = -1
-"""In ``named``: no partition was."""
+"""Value in ``named`` of records for which the user named no partition."""
 
 _VECTOR_KEYS_MIN = 512
-"""From so many keys on, hashing them side by side pays for the import of numpy and the copy."""
+"""Number of keys from which vectorized hashing pays for the import of numpy and the copy."""
 
 
 class RecordColumns(msgspec.Struct):
-    """Parallel lists, one entry per record; ``headers`` and ``delays`` only for those that have some, by index.
+    """Parallel lists with one entry per record; ``headers`` and ``delays`` by index, only for records that have some.
 
-    ``named`` are the partitions that the user asked for; ``assigned``, filled just before sending, where the records go.
+    ``named``: partitions that the user asked for. ``assigned``: partitions to which the records go, filled just before sending.
     """
 
     keys: list[bytes | None] = []
@@ -34,11 +34,11 @@ class RecordColumns(msgspec.Struct):
     delays: dict[int, Delay] = {}
 
     def __len__(self) -> int:
-        """How many records."""
+        """Return the number of records."""
         return len(self.values)
 
     def slice(self, start: int, end: int) -> RecordColumns:
-        """The records ``[start, end)``."""
+        """Return the records ``[start, end)``."""
         return RecordColumns(
             self.keys[start:end],
             self.values[start:end],
@@ -50,7 +50,7 @@ class RecordColumns(msgspec.Struct):
         )
 
     def select(self, indices: Sequence[int]) -> RecordColumns:
-        """The records at ``indices``, in their order."""
+        """Return the records at ``indices``, in their order."""
         return RecordColumns(
             [self.keys[index] for index in indices],
             [self.values[index] for index in indices],
@@ -62,12 +62,12 @@ class RecordColumns(msgspec.Struct):
         )
 
     def size_bytes(self, index: int) -> int:
-        """Bytes of key, value and headers of one record, as ``max.message.bytes`` counts them."""
+        """Return the size of one record's key, value and headers, as ``max.message.bytes`` counts it."""
         headers = headers_bytes(self.headers.get(index, ()))
         return len(self.keys[index] or b"") + len(self.values[index] or b"") + headers
 
     def assign(self, partition_count: int, keyless_partition: int) -> None:
-        """Fill ``assigned``: the named partition, else the key's, else ``keyless_partition``."""
+        """Fill ``assigned`` with the named partition, else the key's, else ``keyless_partition``."""
         if all(key is None for key in self.keys):
             self.assigned = [keyless_partition if named == CHOOSE else named for named in self.named]
             return

@@ -1,4 +1,4 @@
-"""An Arrow table on its way: cut into requests, sent in order, reported as one."""
+"""An Arrow table being sent: cut into requests, sent in order, with one common result."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class ArrowStream(Protocol):
-    """What the Arrow PyCapsule interface makes readable: tables of pyarrow, polars, pandas, DuckDB and others."""
+    """Object with the Arrow PyCapsule interface: tables of pyarrow, polars, pandas, DuckDB and others."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """A capsule of an ``ArrowArrayStream``."""
+        """Return a capsule of an ``ArrowArrayStream``."""
 
 
 def as_table(given: ArrowStream) -> pa.Table:
-    """The same rows as pyarrow has them, copied only where the other library must. Raises ``TypeError``."""
+    """Return the rows as a pyarrow table, copied only if the other library requires it. Raises ``TypeError``."""
     require_pyarrow("send_table")
     import pyarrow as pa  # noqa: PLC0415 - the SDK works without it
 
@@ -33,12 +33,12 @@ def as_table(given: ArrowStream) -> pa.Table:
     if not hasattr(given, "__arrow_c_stream__"):
         raise TypeError(f"{type(given).__name__} is no table: it has no Arrow interface (__arrow_c_stream__)")
     table: pa.Table = pa.table(given)
-    # The row numbers of pandas, where they are not simply 0, 1, 2, …: an index without a name is no part of a record.
+    # pandas' unnamed index, present unless it is simply 0, 1, 2, …, is no part of a record.
     return table.drop_columns([name for name in table.column_names if name.startswith("__index_level_")])
 
 
 class TableDelivery:
-    """A table's future, finished by the last of its chunks or by the first that fails. Safe from any thread."""
+    """Delivery state of a table. Its future is finished by the last chunk, or by the first that fails. Thread-safe."""
 
     def __init__(self, topic: str, row_count: int) -> None:
         self.topic = topic
@@ -53,11 +53,11 @@ class TableDelivery:
 
     @property
     def failed(self) -> bool:
-        """Whether a chunk has failed: the chunks behind it are not sent."""
+        """Whether the delivery has ended: after a failed chunk, later ones are not sent."""
         return self._ended
 
     def stored(self, result: ProduceResult) -> None:
-        """Note that a chunk was acknowledged."""
+        """Record that a chunk was acknowledged."""
         with self._lock:
             self._stored.extend(result.partitions)
             self._scheduled.extend(result.scheduled)
@@ -68,7 +68,7 @@ class TableDelivery:
         self.future.set_result(ProduceResult(self.topic, tuple(self._stored), tuple(self._scheduled)))
 
     def fail(self, error: TidelogError) -> int:
-        """Note that a chunk was not acknowledged. Returns how many rows are lost: its own and those behind it."""
+        """Record that a chunk failed, and return the number of lost rows: its own and those behind it."""
         with self._lock:
             if self._ended:
                 return 0
@@ -81,7 +81,7 @@ class TableDelivery:
 
 
 class TableChunk:
-    """Rows of a table that go as one request."""
+    """Rows of a table that are sent as one request."""
 
     __slots__ = ("deadline", "delivery", "number", "opened_at", "partitions", "size_bytes", "table")
 
@@ -93,16 +93,16 @@ class TableChunk:
         self.number = 0
         self.opened_at = 0.0
         self.partitions: list[int] = []
-        """Of the rows, where the client chose them: in a transaction."""
+        """Partition of each row, if the client chose them, as it does in a transaction."""
 
     @property
     def topic(self) -> str:
-        """Where it goes."""
+        """Topic to which the rows are sent."""
         return self.delivery.topic
 
 
 def cut(table: pa.Table, bytes_max: int) -> Iterator[pa.Table]:
-    """The table in slices of about ``bytes_max`` bytes, each of one row at least."""
+    """Yield the table in slices of about ``bytes_max`` bytes, each with at least one row."""
     row_count: int = table.num_rows
     chunk_count = max(1, -(-table.nbytes // bytes_max))
     rows = max(1, -(-row_count // chunk_count))

@@ -1,4 +1,4 @@
-"""One file for each part of the API: its requests, and what their answers say.
+"""One file for each part of the API: its requests, and the types of their answers.
 
-A call keeps no state between two requests; ``producer`` and ``consumer`` do.
+Calls keep no state between two requests; ``producer`` and ``consumer`` do.
 """

@@ -1,6 +1,7 @@
-"""Tokens, roles, ACLs, quotas, and the caller's identity: the calls below ``/v1/access``, ``/v1/whoami`` and ``/v1/credentials``.
+"""Tokens, roles, ACLs, quotas and the caller's identity: the calls below ``/v1/access``, ``/v1/whoami`` and
+``/v1/credentials``.
 
-A change that a second try could double or undo is not repeated after a lost answer: it raises ``OutcomeUnknown``.
+A change that a retry could duplicate or undo is not retried after a lost answer: it raises ``OutcomeUnknown``.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ class _Acls:
 
 
 class AccessCalls:
-    """What ``Admin`` can do about access. All but ``whoami`` and ``store_credentials`` need Alter on the cluster."""
+    """Calls of ``Admin`` about access. All but ``whoami`` and ``store_credentials`` need Alter on the cluster."""
 
     def __init__(self, transport: Transport, timeout_ms: float) -> None:
         self._transport = transport
         self._timeout_ms = timeout_ms
 
     def whoami(self) -> Caller:
-        """The caller that the gateway takes this client for."""
+        """Return the identity by which the gateway knows this client."""
         return self._get(target("whoami")).decode(Caller)
 
     # Tokens
@@ -50,9 +51,9 @@ class AccessCalls:
     def create_token(
         self, principal: str, *, groups: Iterable[str] = (), description: str = "", expires_at: int | None = None
     ) -> NewAccessToken:
-        """A token for a user (``User:…``) in these groups (``Group:…``). Its secret is in this answer and nowhere else.
+        """Create a token for a user (``User:…``) in these groups (``Group:…``). Only this answer has its secret.
 
-        ``expires_at``: at most 366 days off; None: in 90 days. Never repeated by itself.
+        ``expires_at``: milliseconds since the epoch, at most 366 days from now; None: in 90 days. Never retried.
         """
         body: dict[str, Any] = {"principal": principal, "groups": list(groups), "description": description}
         if expires_at is not None:
@@ -60,7 +61,7 @@ class AccessCalls:
         return self._call("POST", target("access", "tokens"), body, repeatable=False).decode(NewAccessToken)
 
     def list_tokens(self, principal: str | None = None) -> list[AccessToken]:
-        """All tokens without their secrets; of one user."""
+        """Return all tokens, or those of one user, without their secrets."""
         return list(
             paged(
                 "tokens",
@@ -72,9 +73,10 @@ class AccessCalls:
     def rotate_token(
         self, token_id: str, *, overlap_ms: int | None = None, expires_at: int | None = None
     ) -> NewAccessToken:
-        """Another secret for a token; the last one lives ``overlap_ms`` more (0 to 7 days; None: a day), older ones end.
+        """Add a secret to a token. The previous one stays valid for ``overlap_ms`` (0 to 7 days; None: a day), older ones
+        expire.
 
-        Never repeated by itself. Raises ``UnknownToken``.
+        Never retried. Raises ``UnknownToken``.
         """
         given = {"overlap_ms": overlap_ms, "expires_at": expires_at}
         body = {name: value for name, value in given.items() if value is not None}
@@ -82,7 +84,7 @@ class AccessCalls:
         return self._call("POST", where, body, repeatable=False).decode(NewAccessToken)
 
     def revoke_token(self, token_id: str, *, missing_ok: bool = False) -> None:
-        """End a token, everywhere within 5 s. Repeated by itself. Raises ``UnknownToken`` unless ``missing_ok``."""
+        """Revoke a token, on all gateways within 5 s. Retried automatically. Raises ``UnknownToken`` unless ``missing_ok``."""
         try:
             self._call("DELETE", target("access", "tokens", token_id), None, repeatable=True)
         except UnknownToken as error:
@@ -92,16 +94,16 @@ class AccessCalls:
     # Roles
 
     def list_roles(self) -> list[Role]:
-        """All roles, by name."""
+        """Return all roles, sorted by name."""
         return list(paged("roles", Role, lambda after: self._get(target("access", "roles", after=after))))
 
     def put_role(self, role: str, members: Iterable[str]) -> Role:
-        """Set the members of a role: these, and no others. Repeated by itself."""
+        """Set a role's members to exactly these. Retried automatically."""
         body = {"members": list(members)}
         return self._call("PUT", target("access", "roles", role), body, repeatable=True).decode(Role)
 
     def delete_role(self, role: str, *, missing_ok: bool = False) -> None:
-        """Remove a role. Repeated by itself. Raises ``UnknownRole`` unless ``missing_ok``."""
+        """Delete a role. Retried automatically. Raises ``UnknownRole`` unless ``missing_ok``."""
         try:
             self._call("DELETE", target("access", "roles", role), None, repeatable=True)
         except UnknownRole as error:
@@ -111,18 +113,18 @@ class AccessCalls:
     # ACLs
 
     def add_acls(self, acls: Iterable[Acl]) -> list[Acl]:
-        """Add 1 to 1,000 ACLs, all or nothing; those that are there stay as they are. Repeated by itself."""
+        """Add 1 to 1,000 ACLs, all or nothing; existing ones are unchanged. Retried automatically."""
         body = {"acls": [dataclasses.asdict(each) for each in acls]}
         return list(self._call("POST", target("access", "acls"), body, repeatable=True).decode(_Acls).acls)
 
     def list_acls(self, **named: Unpack[AclMembers]) -> list[Acl]:
-        """The ACLs that are equal in all that is named."""
+        """Return the ACLs that match all given members."""
         return list(paged("acls", Acl, lambda after: self._get(_acls(named, after))))
 
     def delete_acls(self, **named: Unpack[AclMembers]) -> list[Acl]:
-        """Remove the ACLs that are equal in all that is named, and return them. Never repeated by itself.
+        """Delete the ACLs that match all given members, and return them. Never retried.
 
-        Raises ``ValueError`` when nothing is named: that would be all of them.
+        Raises ``ValueError`` when nothing is given, which would match all ACLs.
         """
         if not any(named.values()):
             raise ValueError(
@@ -139,7 +141,7 @@ class AccessCalls:
         *,
         groups: Iterable[str] = (),
     ) -> AccessDecision:
-        """Whether this user, in these groups, may do it, and which ACL says so."""
+        """Return whether this user, in these groups, is allowed the operation, and which ACL decides."""
         body = {
             "principal": principal,
             "groups": list(groups),
@@ -153,27 +155,27 @@ class AccessCalls:
     # Quotas
 
     def list_quotas(self) -> list[Quota]:
-        """All quotas, by principal."""
+        """Return all quotas, sorted by principal."""
         return list(paged("quotas", Quota, lambda after: self._get(target("access", "quotas", after=after))))
 
     def describe_quota(self, principal: str) -> Quota:
-        """The quota of ``User:…``, or of ``*``: each that has none of its own."""
+        """Return the quota of ``User:…``, or of ``*``: each principal without a quota of its own."""
         return self._get(target("access", "quotas", principal)).decode(Quota)
 
     def set_quota(self, quota: Quota) -> Quota:
-        """Replace the principal's quota. Repeated by itself."""
+        """Replace the principal's quota. Retried automatically."""
         body = dataclasses.asdict(quota)
         where = target("access", "quotas", body.pop("principal"))
         return self._call("PUT", where, body, repeatable=True).decode(Quota)
 
-    # Past the gateways
+    # Direct access to the store
 
     def store_credentials(
         self, topics: Iterable[str], *, access: Literal["read", "append"] = "read", duration_s: int = 900
     ) -> StoreCredentials:
-        """Temporary credentials (900 to 3,600 s) for the tables of 1 to 20 topics. Repeated by itself.
+        """Return temporary credentials (900 to 3,600 s) for the tables of 1 to 20 topics. Retried automatically.
 
-        Needs Read or Write on each topic. Raises ``VendingUnavailable`` where there are none to give.
+        Needs Read or Write on each topic. Raises ``VendingUnavailable`` if the gateway has none to give.
         """
         body = {"topics": list(topics), "access": access, "duration_s": duration_s}
         return self._call("POST", target("credentials"), body, repeatable=True).decode(StoreCredentials)
@@ -187,7 +189,7 @@ class AccessCalls:
 
 
 def _acls(named: AclMembers, after: str | None = None) -> str:
-    """The address of the ACLs that are equal in all that is named."""
+    """Return the request target for the ACLs that match all given members."""
     return target(
         "access",
         "acls",

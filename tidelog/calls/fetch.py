@@ -1,4 +1,4 @@
-"""Fetch requests: one partition as Arrow, or many as JSON with one wait for all of them."""
+"""Fetch requests: one partition as Arrow, or many as JSON with one common wait."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from tidelog.types.record import TopicPartition
 
 
 class Fetched(msgspec.Struct, frozen=True):
-    """What a fetch found in a partition: perhaps a chunk, and where its log ends."""
+    """Answer for a partition: perhaps a chunk, and the end of its log."""
 
     place: TopicPartition
     chunk: Chunk | None
     next_offset: int
     high_watermark: int
     topic_id: str | None = None
-    """The topic that the records are of; None: the gateway is older than this answer."""
+    """Id of the records' topic; None from gateways that do not report it yet."""
 
 
 class FetchFailed(msgspec.Struct, frozen=True):
-    """A partition's own error."""
+    """Error of a single partition."""
 
     place: TopicPartition
     error: GatewayError
 
 
 class FetchLimits(msgspec.Struct, frozen=True):
-    """``max_records``, ``max_bytes``, ``max_wait_ms`` and the filter of the API."""
+    """Parameters ``max_records``, ``max_bytes``, ``max_wait_ms`` and filter of the API."""
 
     records_max: int
     bytes_max: int
@@ -64,7 +64,7 @@ class _JsonAnswer(msgspec.Struct, frozen=True):
 def fetch_arrow(
     transport: Transport, place: TopicPartition, offset: int, limits: FetchLimits, deadline: Deadline, *, about: Owned
 ) -> Fetched:
-    """The records of one partition from ``offset`` on. Raises ``OffsetOutOfRange`` and what ``Transport.call`` raises."""
+    """Fetch records of one partition from ``offset`` on. Raises ``OffsetOutOfRange`` and what ``Transport.call`` raises."""
     import pyarrow as pa  # noqa: PLC0415 - the SDK works without it
 
     where = target(
@@ -107,7 +107,7 @@ def fetch_many(
     *,
     about: Owned,
 ) -> list[Fetched | FetchFailed]:
-    """The records of many partitions, waiting for the first of any. Raises what ``Transport.call`` raises."""
+    """Fetch records of many partitions, waiting until any has one. Raises what ``Transport.call`` raises."""
     wanted = {} if limits.filter is None else {"filter": limits.filter.member()}
     body = {
         "partitions": [

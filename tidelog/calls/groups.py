@@ -1,6 +1,6 @@
-"""The calls about one consumer group, as HTTP requests. Each may be repeated: done twice it is as if done once.
+"""Calls about one consumer group. Each may be retried unless it says otherwise, since it is idempotent.
 
-A join is repeated too when its answer is lost: the unused member is out when its session is over. Source: docs/http-api.md
+A join is retried, too, when its answer is lost: the unused member is removed when its session expires. Source: docs/http-api.md
 section 7.
 """
 
@@ -25,7 +25,7 @@ from tidelog.types.record import TopicPartition
 
 
 class Told(msgspec.Struct, frozen=True):
-    """What a heartbeat's answer says: the group's generation, and what the member may read now."""
+    """Answer to a heartbeat: the group's generation, and the partitions that the member may read now."""
 
     generation: int
     assignment: tuple[TopicPartition, ...]
@@ -33,7 +33,7 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class Joined(Told, frozen=True):
-    """A new member."""
+    """Answer to a join."""
 
     member_id: str
 
@@ -43,7 +43,7 @@ class _Offsets(msgspec.Struct, frozen=True):
 
 
 class GroupCalls:
-    """Any thread may use it. Everything raises what ``Transport.call`` raises."""
+    """Calls about one group. Thread-safe. All of them raise what ``Transport.call`` raises."""
 
     def __init__(self, transport: Transport, group: str) -> None:
         self.group = group
@@ -51,17 +51,17 @@ class GroupCalls:
         self._about = Owned.of_group(group)
 
     def join(self, subscription: Mapping[str, Any], deadline: Deadline) -> Joined:
-        """A new member, which acknowledges the generation that it is told."""
+        """Join as a new member, which thereby acknowledges the returned generation."""
         return self._call("POST", deadline, "members", body=subscription).decode(Joined)
 
     def heartbeat(self, member_id: str, generation: int, deadline: Deadline) -> Told:
-        """Say that the member lives, and acknowledge ``generation``."""
+        """Keep the member alive, and acknowledge ``generation``."""
         body = {"generation": generation}
         reply = self._call("POST", deadline, "members", member_id, "heartbeat", body=body, patient=False)
         return reply.decode(Told)
 
     def leave(self, member_id: str, deadline: Deadline) -> None:
-        """Leave: the member's partitions go to others."""
+        """Leave the group: the member's partitions are reassigned."""
         self._call("DELETE", deadline, "members", member_id, patient=False)
 
     def commit(
@@ -73,20 +73,20 @@ class GroupCalls:
         *,
         topic_ids: Mapping[TopicPartition, str] = MappingProxyType({}),
     ) -> None:
-        """Commit offsets, all of them or none; those that ``topic_ids`` gives to a deleted topic are left out by the gateway."""
+        """Commit offsets, all or none. The gateway ignores those whose topic, by ``topic_ids``, was deleted."""
         body: dict[str, Any] = {"offsets": as_json_offsets(offsets, metadata, topic_ids)}
         if who.member_id is not None:
             body |= {"member_id": who.member_id, "generation": who.generation}
         try:
             self._call("PUT", deadline, "offsets", body=body, changes=True)
         except RequestRefused as refusal:
-            # Of the gateways of a rolling upgrade one has told ids, and another does not know them yet.
+            # During a rolling upgrade one gateway reports topic ids, and another does not know them yet.
             if not topic_ids or refusal.code != ErrorCode.INVALID_REQUEST:
                 raise
             self.commit(offsets, who, metadata, deadline)
 
     def offsets(self, deadline: Deadline) -> dict[TopicPartition, CommittedOffset]:
-        """All offsets that the group has committed; none when there is no such group."""
+        """Return all offsets that the group has committed; empty if there is no such group."""
         try:
             reply = self._call("GET", deadline, "offsets")
         except UnknownGroup:
@@ -96,9 +96,9 @@ class GroupCalls:
     def reset(
         self, where: Mapping[str, Any], to: str | Mapping[str, int], deadline: Deadline, *, preview: bool = False
     ) -> dict[TopicPartition, CommittedOffset]:
-        """Move the committed offsets; returns all that are committed then. ``preview``: nothing is moved.
+        """Move the committed offsets, and return all that are committed then. ``preview``: move nothing.
 
-        ``where``: ``topics`` or ``partitions``. A ``shift`` is not repeated.
+        ``where``: ``topics`` or ``partitions``. A ``shift`` is not retried.
         """
         is_relative = isinstance(to, Mapping) and "shift" in to
         reply = self._call(
@@ -113,20 +113,20 @@ class GroupCalls:
         return _by_place(reply.decode(_Offsets))
 
     def delete_offsets(self, where: Mapping[str, Any], deadline: Deadline) -> dict[TopicPartition, CommittedOffset]:
-        """Forget committed offsets; returns those that are left. ``where``: as for ``reset``."""
+        """Delete committed offsets, and return the remaining ones. ``where``: as for ``reset``."""
         reply = self._call("POST", deadline, "offsets", action="delete", body=where, changes=True)
         return _by_place(reply.decode(_Offsets))
 
     def describe(self, deadline: Deadline) -> Group:
-        """The group and its members."""
+        """Return the group and its members."""
         return self._call("GET", deadline).decode(Group)
 
     def lag(self, deadline: Deadline) -> GroupLag:
-        """How far it is behind."""
+        """Return the group's lag."""
         return self._call("GET", deadline, "lag").decode(GroupLag)
 
     def delete(self, deadline: Deadline) -> None:
-        """Delete the group and its offsets. Not repeated: the second try could meet a new group."""
+        """Delete the group and its offsets. Not retried: a retry could delete a new group of the same name."""
         self._call("DELETE", deadline, changes=True, repeatable=False)
 
     def _call(
@@ -146,14 +146,14 @@ class GroupCalls:
 
 
 def list_groups(transport: Transport, deadline: Deadline) -> list[GroupSummary]:
-    """All groups, by name. Raises what ``Transport.call`` raises."""
+    """Return all groups, sorted by name. Raises what ``Transport.call`` raises."""
     return list(
         paged("groups", GroupSummary, lambda after: transport.call(read_of(target("groups", after=after)), deadline))
     )
 
 
 def as_json_places(places: Iterable[TopicPartition]) -> list[dict[str, Any]]:
-    """Partitions as the API writes them."""
+    """Return the partitions in the API's JSON form."""
     return [{"topic": place.topic, "partition": place.partition} for place in sorted(places)]
 
 

@@ -1,4 +1,4 @@
-"""Plans of history: which segments hold the records of a partition from an offset on."""
+"""Plans for reading history: the segments with a partition's records from an offset on."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tidelog.types.record import TopicPartition
 
 
 class Footer(msgspec.Struct, frozen=True):
-    """Where a segment's footer begins, and the CRC-32 (zlib) of it."""
+    """Position of a segment's footer, and the footer's CRC-32 (zlib)."""
 
     position: int
     crc32: int
 
 
 class PlannedSegment(msgspec.Struct, frozen=True):
-    """A Parquet object and the offsets to take of it, ``[start_offset, end_offset)``.
+    """A Parquet object, and the offsets to read from it, ``[start_offset, end_offset)``.
 
-    ``url``: None where the store signs none.
+    ``url``: None if the store does not sign URLs.
     """
 
     key: str
@@ -34,7 +34,7 @@ class PlannedSegment(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """Every record of the partition up to ``next_offset`` is in one of ``segments``, which are in order."""
+    """Segments, in order, that contain every record of the partition up to ``next_offset``."""
 
     high_watermark: int
     next_offset: int
@@ -45,6 +45,6 @@ class Plan(msgspec.Struct, frozen=True):
 def plan_history(
     transport: Transport, place: TopicPartition, offset: int, bytes_max: int, deadline: Deadline, *, about: Owned
 ) -> Plan:
-    """The plan from ``offset`` on, of about ``bytes_max`` stored bytes. Raises what ``Transport.call`` raises."""
+    """Return the plan from ``offset`` on, of about ``bytes_max`` stored bytes. Raises what ``Transport.call`` raises."""
     where = target("topics", place.topic, "partitions", place.partition, "segments", offset=offset, max_bytes=bytes_max)
     return transport.call(read_of(where, about=about), deadline, patient=True).decode(Plan)

@@ -1,4 +1,4 @@
-"""What a gateway counts: its page of metrics, as text. Raises what ``Transport.call`` raises."""
+"""A gateway's page of metrics, as text. Raises what ``Transport.call`` raises."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from tidelog.http.transport import Transport
 
 
 def metrics_page(transport: Transport, deadline: Deadline) -> str:
-    """In Prometheus's format. Raises ``Forbidden`` without the right to Describe the cluster."""
+    """Return the metrics in Prometheus's format. Raises ``Unauthorized`` without the right to Describe the cluster."""
     return transport.call(read_of("/metrics"), deadline).body.decode()

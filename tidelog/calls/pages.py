@@ -1,4 +1,4 @@
-"""Lists that gateways answer page by page: ``{"queues": […], "next": "…"}``; the last page has no ``next``."""
+"""Paged lists of the API: ``{"queues": […], "next": "…"}``; the last page has no ``next``."""
 
 from __future__ import annotations
 
@@ -14,24 +14,27 @@ _T = TypeVar("_T")
 
 
 class Page(Protocol):
-    """What a page has besides its entries."""
+    """Common members of all pages."""
 
     @property
     def next(self) -> str | None:
-        """Behind what the next page begins; None: this is the last one."""
+        """Key after which the next page begins; None on the last page."""
 
 
 _PageT = TypeVar("_PageT", bound=Page)
 
 
 def paged(member: str, kind: type[_T], ask: Callable[[str | None], Reply]) -> Iterator[_T]:
-    """Each of ``member``'s values, a ``kind``. ``ask``: for the page behind this ``next``. Raises what it raises."""
+    """Yield each value of ``member``, of type ``kind``, on all pages.
+
+    ``ask`` requests the page after a ``next``. Raises what ``ask`` raises.
+    """
     for page in pages(_page(member, kind), ask):  # type: ignore[arg-type]
         yield from getattr(page, member)
 
 
 def pages(kind: type[_PageT], ask: Callable[[str | None], Reply]) -> Iterator[_PageT]:
-    """Each page, a ``kind``. As ``paged``."""
+    """Yield each page, of type ``kind``. Raises what ``ask`` raises."""
     after = None
     while True:
         page = ask(after).decode(kind)

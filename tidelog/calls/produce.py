@@ -1,6 +1,6 @@
-"""One produce request, or one that stages records for a transaction.
+"""Produce requests, to a topic or staged for a transaction.
 
-A request with a stamp is repeated until its outcome is known or the deadline passes: the gateway recognises it. Without a stamp
+A request with a stamp is retried until its outcome is known or the deadline passes: the gateway recognizes it. Without a stamp,
 a lost answer raises ``OutcomeUnknown``.
 """
 
@@ -23,7 +23,8 @@ _PARTITION_COUNT: Final = "tidelog-partition-count"
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """Where the records are. ``duplicate``: they were there already. ``partition_count``: the topic's; 0: not said."""
+    """Answer to a produce request. ``duplicate``: the records were in the log already. ``partition_count``: the topic's; 0: not
+    reported."""
 
     result: ProduceResult
     duplicate: bool
@@ -55,9 +56,15 @@ def produce(
     patient: bool = False,
     is_shared: bool = False,
 ) -> Stored:
-    """Append what ``body`` holds; ``partition`` wins over what the records name. ``is_shared``: the topic is at a journal.
+    """Append the records of ``body``.
 
-    Raises as ``Transport.call``; errors that are ``is_final`` are not followed by another try.
+    Args:
+        partition: overrides the partitions that the records name.
+        stamp: makes the request repeatable.
+        is_final: returns whether an error must be raised without another attempt.
+        is_shared: whether the topic commits through a journal, which any gateway can serve.
+
+    Raises as ``Transport.call``.
     """
     place: tuple[str | int, ...] = ("topics", topic)
     if partition is not None:
@@ -89,7 +96,7 @@ def stage(
     compression: Compression | None = None,
     is_final: Callable[[GatewayError], bool] = lambda _error: False,
 ) -> int:
-    """Add the ``record_count`` records of ``body`` to a transaction; the topic's partition count is returned, or 0.
+    """Add the ``record_count`` records of ``body`` to a transaction, and return the topic's partition count, or 0.
 
     Raises as ``Transport.call``, and ``UnexpectedAnswer`` when another number of records was staged.
     """

@@ -1,4 +1,4 @@
-"""What identifies a producer to gateways, and how they recognise a repeated request.
+"""Identity of a producer, and the stamps by which gateways recognize a repeated request.
 
 Source: docs/http-api.md sections 4 and 5.
 """
@@ -22,14 +22,15 @@ class ProducerIdentity(msgspec.Struct, frozen=True):
 
 
 class Stamp(msgspec.Struct, frozen=True):
-    """A request with a stamp is in the log once, however often it is sent. ``sequence`` numbers a topic's requests from 0."""
+    """Number of a request, which is therefore in the log once, however often it is sent. ``sequence`` counts a topic's requests
+    from 0."""
 
     producer: ProducerIdentity
     sequence: int
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """As a request bears it."""
+        """HTTP headers of the request."""
         return {
             "Tidelog-Producer-Id": self.producer.producer_id,
             "Tidelog-Producer-Epoch": str(self.producer.epoch),
@@ -38,14 +39,15 @@ class Stamp(msgspec.Struct, frozen=True):
 
 
 def issue_producer(transport: Transport, deadline: Deadline) -> ProducerIdentity:
-    """A producer id that no other client has. Raises as ``Transport.call``."""
-    # After a repeat one of two issued ids is never used; the gateways forget it.
+    """Return a new producer id that no other client has. Raises as ``Transport.call``."""
+    # A retry may leave an issued id unused; gateways forget it.
     request = json_request("POST", target("producers"), repeatable=True, reads=True)
     return transport.ask(request, deadline, lambda reply: reply.decode(ProducerIdentity))
 
 
 def raise_epoch(transport: Transport, transactional_id: str, deadline: Deadline) -> ProducerIdentity:
-    """The producer of a transactional id, all its earlier epochs fenced. One try: a lost one may have raised the epoch, too."""
+    """Return the producer of a transactional id, with all earlier epochs fenced. Makes one attempt: a lost one may have raised
+    the epoch, too."""
     body = {"transactional_id": transactional_id}
     request = json_request("POST", target("producers"), body, repeatable=False)
     return transport.ask(request, deadline, lambda reply: reply.decode(ProducerIdentity))

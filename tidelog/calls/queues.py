@@ -1,7 +1,7 @@
-"""The calls about one queue, as HTTP requests. Source: docs/http-api.md section 11.
+"""Calls about one queue. Source: docs/http-api.md section 11.
 
-A receive whose answer is lost is repeated: what it locked comes again when its lock ends. A settlement is repeated, too: under
-its own lease the second one changes nothing.
+A receive whose answer is lost is retried: records that it locked come again when their locks expire. A settlement is retried,
+too: under its own lease a repeated one changes nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tidelog.types.record import Record, TopicPartition
 
 
 class ReceivedRecord(JsonRecord, frozen=True, kw_only=True):
-    """A record as ``:receive`` answers it."""
+    """A record in the answer to ``:receive``."""
 
     topic: str
     partition: int
@@ -35,12 +35,12 @@ class ReceivedRecord(JsonRecord, frozen=True, kw_only=True):
     locked_until_ms: int
 
     def stored(self) -> Record:
-        """The record in its bytes. Raises ``ValueError`` for what is no base64."""
+        """Return the record as bytes. Raises ``ValueError`` for invalid base64."""
         return self.record(TopicPartition(self.topic, self.partition))
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What becomes of the records of one lease from ``first_offset`` to ``last_offset``, both included."""
+    """Action on the records of one lease from ``first_offset`` to ``last_offset``, both inclusive."""
 
     topic: str
     partition: int
@@ -50,17 +50,18 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     lock_ms: int = -1
     reason: str = ""
     begun: bool | None = None
-    """False, with a release: nobody began with them, and the delivery does not count. True, with a renewal: it counts now."""
+    """For a release, False: no program received the records, so the delivery does not count. For a renewal, True: it counts
+    from now on."""
     first_offset: int
     last_offset: int
 
     def place(self) -> tuple[object, ...]:
-        """Sorts settlements so that those that may merge are neighbours."""
+        """Return a sort key that places settlements next to those with which they may merge."""
         what = (self.action, self.delay_ms, self.lock_ms, self.reason, str(self.begun))
         return (self.topic, self.partition, self.lease, *what, self.first_offset, self.last_offset)
 
     def merges_with(self, other: Settlement) -> bool:
-        """Whether ``other`` goes on where this ends, with nothing else different."""
+        """Return whether ``other`` continues this range and is otherwise equal."""
         return (
             other.first_offset == self.last_offset + 1
             and msgspec.structs.replace(other, first_offset=self.first_offset, last_offset=self.last_offset) == self
@@ -68,7 +69,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SettledResult(msgspec.Struct, frozen=True):
-    """What became of a settlement."""
+    """Result of one settlement."""
 
     settled: bool
     error_code: str | None = None
@@ -79,10 +80,10 @@ class Locked(Protocol):
 
     @property
     def queue(self) -> str:
-        """The queue's name."""
+        """Name of the queue."""
 
     def take_settlement(self, action: str) -> Settlement:
-        """The settlement, to be sent by the caller. Raises ``RuntimeError`` where it is settled already."""
+        """Return the settlement for the caller to send. Raises ``RuntimeError`` if the record is already settled."""
 
 
 class _Received(msgspec.Struct, frozen=True):
@@ -98,7 +99,7 @@ class _Redriven(msgspec.Struct, frozen=True):
 
 
 class QueueCalls:
-    """Any thread may use it. Everything raises what ``Transport.call`` raises."""
+    """Calls about one queue. Thread-safe. All of them raise what ``Transport.call`` raises."""
 
     def __init__(self, transport: Transport, queue: str) -> None:
         self.queue = queue
@@ -106,19 +107,19 @@ class QueueCalls:
         self._about = Owned.of_queue(queue)
 
     def put(self, settings: Mapping[str, Any], deadline: Deadline) -> Queue:
-        """Make the queue, or replace its settings."""
+        """Create the queue, or replace its settings."""
         return self._call("PUT", deadline, body=settings).decode(Queue)
 
     def describe(self, deadline: Deadline) -> Queue:
-        """Its settings, and how far it is in each partition."""
+        """Return the queue's settings and its progress in each partition."""
         return self._call("GET", deadline, reads=True).decode(Queue)
 
     def delete(self, deadline: Deadline) -> None:
-        """Delete it. Not repeated: the second try could meet a new queue."""
+        """Delete the queue. Not retried: a retry could delete a new queue of the same name."""
         self._call("DELETE", deadline, repeatable=False)
 
     def redrive(self, to_topic: str | None, max_records: int | None, unproved: str | None, deadline: Deadline) -> int:
-        """Produce dead letters again; returns how many. Not repeated: a repeat would count the rest only."""
+        """Produce dead letters again, and return their number. Not retried: a retry would only count the rest."""
         given = {"to_topic": to_topic, "max_records": max_records, "unproved": unproved}
         body = {name: value for name, value in given.items() if value is not None}
         return self._call("POST", deadline, "redrive", body, repeatable=False).decode(_Redriven).redriven
@@ -134,7 +135,8 @@ class QueueCalls:
         deadline: Deadline,
         begun_max: int | None = None,
     ) -> tuple[ReceivedRecord, ...]:
-        """Lock records, and return them; waits for the first. ``begun_max``: so many count at once; None: all."""
+        """Lock records and return them; wait for the first. ``begun_max``: this many count as delivered immediately; None:
+        all."""
         body = {"max_records": records_max, "max_bytes": bytes_max, "max_wait_ms": wait_ms, "lock_ms": lock_ms}
         if begun_max is not None and begun_max < records_max:
             body["begun_max"] = begun_max
@@ -152,7 +154,7 @@ class QueueCalls:
         return self._transport.call(request, deadline, patient=True).decode(_Received).records
 
     def settle(self, settlements: Sequence[Settlement], deadline: Deadline) -> tuple[SettledResult, ...]:
-        """A result for each, in order; those that were settled are in the store."""
+        """Send settlements, and return a result for each, in order. Settled ones are in the store."""
         reply = self._call("POST", deadline, "settle", {"settlements": settlements})
         results = reply.decode(_Settled).results
         if len(results) != len(settlements):
@@ -177,7 +179,7 @@ class QueueCalls:
 def accept_in_transaction(
     transport: Transport, transaction_id: str, records: Iterable[Locked], deadline: Deadline
 ) -> None:
-    """Accept records when the transaction is committed. Raises ``LeaseExpired`` where a lock is over; as ``Transport.call``."""
+    """Accept records when the transaction commits. Raises ``LeaseExpired`` if a lock has expired, else as ``Transport.call``."""
     by_queue: dict[str, list[Settlement]] = {}
     for record in records:
         by_queue.setdefault(record.queue, []).append(record.take_settlement("accept"))
@@ -201,5 +203,5 @@ def accept_in_transaction(
 
 
 def list_queues(transport: Transport, deadline: Deadline) -> list[Queue]:
-    """All queues, by name. Raises what ``Transport.call`` raises."""
+    """Return all queues, sorted by name. Raises what ``Transport.call`` raises."""
     return list(paged("queues", Queue, lambda after: transport.call(read_of(target("queues", after=after)), deadline)))

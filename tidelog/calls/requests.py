@@ -1,4 +1,4 @@
-"""What most calls send: a read, or a request with a body in JSON."""
+"""Common requests: a read, or a request with a JSON body."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidelog.http.transport import Request
 
 
 def read_of(where: str, *, about: Owned | None = None) -> Request:
-    """A GET, which changes nothing and may be repeated."""
+    """Return a GET request, which changes nothing and may be retried."""
     return Request(method="GET", target=where, repeatable=True, reads=True, about=about)
 
 
@@ -23,7 +23,7 @@ def json_request(
     reads: bool = False,
     about: Owned | None = None,
 ) -> Request:
-    """``body`` None: the request has none."""
+    """Return a request with ``body`` as JSON; None: without a body."""
     return Request(
         method=method,
         target=where,

@@ -1,4 +1,4 @@
-"""Delayed records that wait: listed, looked at, cancelled. Everything raises what ``Transport.call`` raises."""
+"""Calls about undelivered delayed records: list, describe, cancel. All of them raise what ``Transport.call`` raises."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Described(msgspec.Struct, frozen=True):
 
 
 def list_scheduled(transport: Transport, topic: str, timeout_ms: float) -> Iterator[ScheduledRecord]:
-    """All that waits, page by page, in order of ids. Each page has ``timeout_ms``. Raises ``UnknownTopic``."""
+    """Yield all undelivered records, sorted by id. ``timeout_ms`` is the limit of one page. Raises ``UnknownTopic``."""
 
     def page(after: str | None) -> Reply:
         where = target("topics", topic, "scheduled", after=after)
@@ -51,7 +51,7 @@ def list_scheduled(transport: Transport, topic: str, timeout_ms: float) -> Itera
 
 
 def describe_scheduled(transport: Transport, topic: str, scheduled_id: str, deadline: Deadline) -> DelayedRecord:
-    """One that waits. Raises ``UnknownScheduled``, ``UnknownTopic``."""
+    """Return one undelivered record. Raises ``UnknownScheduled``, ``UnknownTopic``."""
     where = target("topics", topic, "scheduled", scheduled_id)
     found = transport.call(read_of(where), deadline).decode(_Described)
     record = found.record
@@ -67,6 +67,6 @@ def describe_scheduled(transport: Transport, topic: str, scheduled_id: str, dead
 
 
 def cancel_scheduled(transport: Transport, topic: str, scheduled_id: str, deadline: Deadline) -> None:
-    """Cancel one that waits. Raises ``AlreadyDelivered``, ``UnknownScheduled``, ``UnknownTopic``, ``OutcomeUnknown``."""
+    """Cancel one undelivered record. Raises ``AlreadyDelivered``, ``UnknownScheduled``, ``UnknownTopic``, ``OutcomeUnknown``."""
     where = target("topics", topic, "scheduled", scheduled_id)
     transport.call(json_request("DELETE", where, repeatable=False), deadline)

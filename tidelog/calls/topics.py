@@ -1,6 +1,6 @@
-"""Topics as gateways describe them: one, all, and where a partition's log begins and ends.
+"""Calls about topics: describe, list, create, and a partition's offsets.
 
-One call creates a topic, where gateways let producers do so. Everything raises what ``Transport.call`` raises.
+All of them raise what ``Transport.call`` raises.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from tidelog.types.topic import Cluster, DamagedTopic, PartitionOffsets, Topic, 
 def describe_topic(
     transport: Transport, topic: str, deadline: Deadline, *, patient: bool = False, flush_savings: bool = False
 ) -> Topic:
-    """The topic as the gateway sees it; ``flush_savings``: with what it has saved for early flushes. Raises ``UnknownTopic``."""
+    """Return the topic. ``flush_savings``: include the time saved up for early flushes. Raises ``UnknownTopic``."""
     path = target("topics", topic, include="flush_savings" if flush_savings else None)
     return transport.call(read_of(path), deadline, patient=patient).decode(Topic)
 
 
 def describe_for_producer(transport: Transport, topic: str, deadline: Deadline) -> Topic:
-    """The topic. A missing one is created where the gateway's ``auto_create_topics`` says with how many partitions.
+    """Return the topic, which is created first if it is missing and gateways create topics on first use.
 
-    Raises ``UnknownTopic`` where it does not.
+    Raises ``UnknownTopic`` if they do not (setting ``auto_create_topics``).
     """
     try:
         return describe_topic(transport, topic, deadline)
@@ -41,12 +41,12 @@ def describe_for_producer(transport: Transport, topic: str, deadline: Deadline) 
 
 
 def created_on_first_use(transport: Transport, topic: str, deadline: Deadline) -> bool:
-    """Create a missing topic where gateways let producers do so; whether it is there now."""
+    """Create a missing topic if gateways create topics on first use, and return whether it exists now."""
     cluster = transport.call(read_of(target("cluster")), deadline).decode(Cluster)
     partition_count = cluster.limits.get("auto_create_topics")
     if not partition_count:
         return False
-    with contextlib.suppress(TopicAlreadyExists):  # by another producer, or with settings of its own
+    with contextlib.suppress(TopicAlreadyExists):  # created concurrently, perhaps with other settings
         create_topic(transport, topic, int(partition_count), {}, deadline)
     return True
 
@@ -54,7 +54,7 @@ def created_on_first_use(transport: Transport, topic: str, deadline: Deadline) -
 def create_topic(
     transport: Transport, topic: str, partition_count: int, config: Mapping[str, int | str], deadline: Deadline
 ) -> Reply:
-    """The answer has the topic: 201 for a new one, 200 for one that is the same. Raises ``TopicAlreadyExists``."""
+    """Create the topic and return the answer: status 201 for a new one, 200 for an equal one. Raises ``TopicAlreadyExists``."""
     body = {"name": topic, "partition_count": partition_count, "config": dict(config)}
     return transport.call(json_request("POST", target("topics"), body, repeatable=True), deadline)
 
@@ -66,7 +66,7 @@ class _Page(msgspec.Struct, frozen=True):
 
 
 def list_topics(transport: Transport, timeout_ms: float, prefix: str | None = None) -> TopicList:
-    """The topics whose name begins with ``prefix``, by name. Each page has ``timeout_ms``."""
+    """Return the topics whose name begins with ``prefix``, sorted by name. ``timeout_ms`` is the limit of one page."""
 
     def ask(after: str | None) -> Reply:
         where = target("topics", prefix=prefix, after=after)
@@ -82,6 +82,6 @@ def list_topics(transport: Transport, timeout_ms: float, prefix: str | None = No
 def partition_offsets(
     transport: Transport, partition: TopicPartition, timestamp_ms: int | None, deadline: Deadline
 ) -> PartitionOffsets:
-    """Where the partition's log begins and ends, and the offset for a time. Raises ``UnknownTopic``, ``UnknownPartition``."""
+    """Return the partition's log start, high watermark and offset for a time. Raises ``UnknownTopic``, ``UnknownPartition``."""
     where = target("topics", partition.topic, "partitions", partition.partition, "offsets", timestamp=timestamp_ms)
     return transport.call(read_of(where), deadline).decode(PartitionOffsets)

@@ -1,4 +1,4 @@
-"""Transactions as their operator sees them: listed, and aborted."""
+"""Administration of transactions: list and abort."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidelog.types.transaction import TransactionSummary
 
 
 class TransactionListCalls(AccessCalls):
-    """What ``Admin`` can do about transactions."""
+    """Calls of ``Admin`` about transactions."""
 
     def list_transactions(
         self,
@@ -19,7 +19,7 @@ class TransactionListCalls(AccessCalls):
         *,
         transactional_id_prefix: str | None = None,
     ) -> list[TransactionSummary]:
-        """Transactions of the last day, of any state where ``state`` is None."""
+        """Return the transactions of the last day, in any state if ``state`` is None."""
 
         def page(after: str | None) -> Reply:
             where = target("transactions", state=state, transactional_id_prefix=transactional_id_prefix, after=after)
@@ -28,7 +28,7 @@ class TransactionListCalls(AccessCalls):
         return list(paged("transactions", TransactionSummary, page))
 
     def abort_transaction(self, transaction_id: str) -> None:
-        """Abort a transaction that hangs; its producer's next call raises ``TransactionNotOpen``. Repeated by itself.
+        """Abort a hanging transaction; its producer's next call raises ``TransactionNotOpen``. Retried automatically.
 
         Raises ``UnknownTransaction``, ``TransactionNotOpen`` for a committed one.
         """

@@ -1,6 +1,6 @@
-"""The calls about one transaction: begin, add offsets, commit, abort. Records go into it by ``produce.stage``.
+"""Calls about one transaction: begin, add offsets, commit, abort. ``produce.stage`` adds records.
 
-All but ``begin`` may be repeated: done twice they are as if done once. Source: docs/http-api.md section 5.
+All but ``begin`` may be retried, since they are idempotent. Source: docs/http-api.md section 5.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from tidelog.types.record import ProduceResult, TopicPartition
 
 
 class Begun(msgspec.Struct, frozen=True):
-    """An open transaction, and the producer whose requests go into it.
+    """An open transaction, and the producer under which its requests are numbered.
 
-    ``last_number``: that of the id's newest committed transaction that has a number.
+    ``last_number``: the number of the id's newest committed transaction that has one.
     """
 
     transaction_id: str
@@ -32,12 +32,12 @@ class Begun(msgspec.Struct, frozen=True):
 
     @property
     def producer(self) -> ProducerIdentity:
-        """The identity under which requests are numbered."""
+        """Identity under which requests are numbered."""
         return ProducerIdentity(self.producer_id, self.epoch)
 
 
 class Committed(msgspec.Struct, frozen=True):
-    """The answer to a commit: the ranges of offsets that the transaction's records got, by topic."""
+    """Answer to a commit: the offset ranges of the transaction's records, by topic."""
 
     topics: tuple[ProduceResult, ...] = ()
 
@@ -52,10 +52,14 @@ def begin(
     check_after_ms: int | None = None,
     repeatable: bool,
 ) -> Begun:
-    """A new transaction; every other one of its id is fenced. Raises as ``Transport.call``.
+    """Begin a transaction, which fences every other one of its id. Raises as ``Transport.call``.
 
-    Each try that reached a gateway raised the epoch and fenced the try before. ``repeatable``: the caller does not judge by the
-    epoch, so another try may follow a lost one. ``number``: this transaction's among those of its id.
+    Each attempt that reached a gateway raised the epoch and fenced the attempt before.
+
+    Args:
+        number: this transaction's number among those of its id.
+        check_after_ms: offer it to checkers after this long.
+        repeatable: whether a lost attempt may be retried, because the caller draws no conclusions from the epoch.
     """
     body: dict[str, object] = {"transactional_id": transactional_id, "timeout_ms": timeout_ms}
     if number is not None:
@@ -67,7 +71,7 @@ def begin(
 
 
 class OpenTransaction(msgspec.Struct, frozen=True):
-    """An open transaction whose client is silent. ``checks``: how often it was offered, this time included."""
+    """An open transaction whose client is silent. ``checks``: how often it was offered, including this time."""
 
     transaction_id: str
     transactional_id: str
@@ -82,7 +86,7 @@ class _Offered(msgspec.Struct, frozen=True):
 def check(
     transport: Transport, prefix: str, *, records_max: int, wait_ms: int, deadline: Deadline
 ) -> tuple[OpenTransaction, ...]:
-    """Open transactions to decide, for half a minute this asker's. Raises as ``Transport.call``."""
+    """Return open transactions to decide, offered to this caller alone for half a minute. Raises as ``Transport.call``."""
     body = {"transactional_id_prefix": prefix, "max_records": records_max, "max_wait_ms": wait_ms}
     request = json_request("POST", target("transactions", action="check"), body, repeatable=True)
     return transport.call(request, deadline).decode(_Offered).transactions
@@ -104,12 +108,12 @@ def add_offsets(
 
 
 def commit(transport: Transport, transaction_id: str, deadline: Deadline) -> Committed:
-    """Commit: everything in the transaction is visible now. Raises as ``Transport.call``."""
+    """Commit the transaction: everything in it becomes visible. Raises as ``Transport.call``."""
     request = json_request("POST", target("transactions", transaction_id, action="commit"), repeatable=True)
     return transport.ask(request, deadline, lambda reply: reply.decode(Committed))
 
 
 def abort(transport: Transport, transaction_id: str, deadline: Deadline) -> None:
-    """Abort: nothing of the transaction will ever be visible. Raises as ``Transport.call``."""
+    """Abort the transaction: nothing of it will ever be visible. Raises as ``Transport.call``."""
     request = json_request("POST", target("transactions", transaction_id, action="abort"), repeatable=True)
     transport.call(request, deadline)

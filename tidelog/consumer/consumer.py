@@ -125,8 +125,8 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
         store: str | None = None,
         **connection: Unpack[ConnectionSettings],
     ) -> None:
-        """Create the consumer without connecting yet. Raises ``ValueError`` for an invalid or useless value, and ``TypeError``.
-        """
+        """Create the consumer without connecting yet. Raises ``TypeError``, and ``ValueError`` for an invalid or useless
+        value."""
         check_topics(topics, compression)
         _check(auto_offset_reset, max_poll_records, fetch_max_bytes, auto_commit_interval_ms, max_poll_interval_ms)
         names = {"assignor": assignor, "client_id": client_id, "instance_id": instance_id}

@@ -164,8 +164,8 @@ class Reader:
         return [place for place in places if place not in known]
 
     def fill(self, deadline: Deadline) -> bool:
-        """Fetch a chunk of a partition that is not paused. Returns False if ``deadline`` passed first. Raises ``GatewayError``.
-        """
+        """Fetch a chunk of a partition that is not paused. Returns False if ``deadline`` passes first. Raises
+        ``GatewayError``."""
         while True:
             if self._filled():
                 return True

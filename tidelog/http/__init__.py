@@ -1,4 +1,4 @@
-"""One HTTP request to a gateway, repeated where that is safe: connections, the choice of a gateway, problems as errors.
+"""HTTP requests to gateways, retried where that is safe: connections, the choice of a gateway, and problems as exceptions.
 
 Nothing here knows what a request means (``calls``) or how its body is made (``bodies``).
 """

@@ -1,4 +1,4 @@
-"""What an exchange with a gateway comes to: an answer, or the reason why there is none."""
+"""Outcome of an exchange with a gateway: an answer, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """Status, headers (names in lower case) and the decompressed body of one exchange."""
+    """Status, headers (names in lower case) and decompressed body of one exchange."""
 
     status: int
     headers: Mapping[str, str]
@@ -16,21 +16,21 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NeverSent(Exception):
-    """The connection could not be made."""
+    """The connection could not be made, so the request was not sent."""
 
 
 class NotTrusted(NeverSent):
-    """What listens there is no gateway that this client may talk to: its certificate, or no TLS at all. It does not pass by
-    itself."""
+    """The server is no gateway that this client may talk to: it has an untrusted certificate, or no TLS. Retrying does not
+    help."""
 
 
 class AnswerLost(Exception):
-    """The request may have been sent; there is no whole answer."""
+    """The request may have been sent, and no complete answer came."""
 
 
 class GatewaySilent(AnswerLost):
-    """The gateway answers nothing, and another one does."""
+    """The gateway does not answer, while another one does."""
 
 
 class AnswerTooLarge(AnswerLost):
-    """An answer came that is larger than the caller allows, as it came or decompressed."""
+    """The answer, raw or decompressed, is larger than the caller allows."""

@@ -1,14 +1,14 @@
-"""HTTP/1.1 exchanges with one address over kept-alive connections.
+"""HTTP/1.1 exchanges with one address over keep-alive connections.
 
-This module says what a caller may conclude from a failure:
+Conclusions that a caller may draw from a failure:
 
 1. ``NeverSent``: no byte of the request left this machine. It may be sent again, anywhere.
-2. ``AnswerLost``: the gateway may have read and done the request; its answer did not come, or not whole.
-3. An ``Answer`` is whole: as long as its Content-Length or its chunks say, decompressed without a fault. One that is longer
-   than the caller allows is given up at that length, compressed or not (``AnswerTooLarge``).
+2. ``AnswerLost``: the gateway may have read and executed the request; its answer did not come, or not completely.
+3. An ``Answer`` is complete: as long as its Content-Length or its chunks say, and decompressed without an error. One that is
+   longer than the caller allows is given up at that length, compressed or not (``AnswerTooLarge``).
 
-A connection is used again only when it has been idle for a moment and nothing waits to be read on it. ``abort`` cuts every
-exchange short from another thread. Absent on purpose: redirects, cookies, proxies, HTTP/2.
+A connection is reused only after a short idle time and if no data waits to be read on it. ``abort`` cuts every exchange from
+another thread. Absent on purpose: redirects, cookies, proxies, HTTP/2.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class Watched(Protocol):
 
     @property
     def is_cut(self) -> bool:
-        """Whether it was given up."""
+        """Whether the wait was given up."""
 
     def end(self) -> None:
-        """It is over."""
+        """End the wait."""
 
 
 class Address:
-    """One base URL, ``http://host:port/prefix``, and its idle connections. Safe from any thread."""
+    """One base URL, ``http://host:port/prefix``, and its idle connections. Thread-safe."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Address:
         *,
         idle_ms_max: int = limits.IDLE_CONNECTION_MS_MAX,
     ) -> None:
-        """``tls``: the context of each new connection to an https gateway.
+        """Create the address without connecting. ``tls``: returns the context of each new connection to an https gateway.
 
         Raises ``ValueError`` when ``url`` is no http or https URL, and what ``tls`` raises.
         """
@@ -65,7 +65,7 @@ class Address:
         self._port = parsed.port
         self._tls = tls if parsed.scheme == "https" else None
         if self._tls is not None:
-            self._tls()  # files that can't be used are named at once
+            self._tls()  # raises early for unusable files
         self._idle_ms_max = idle_ms_max
         self._lock = threading.Lock()
         self._idle: list[tuple[HTTPConnection, float]] = []
@@ -85,7 +85,7 @@ class Address:
         answer_bytes_max: int = limits.ANSWER_BYTES_MAX,
         watch: Callable[[Callable[[], None]], Watched] | None = None,
     ) -> Answer:
-        """One request and its whole answer within ``timeout_ms``. ``watch`` may cut it before its answer begins.
+        """Send one request and return its whole answer within ``timeout_ms``. ``watch`` may cut it before its answer begins.
 
         Raises ``NeverSent``, ``AnswerLost``, ``AnswerTooLarge``, ``GatewaySilent``.
         """
@@ -129,7 +129,7 @@ class Address:
         return reason
 
     def abort(self) -> None:
-        """Cut every exchange short, now and from now on."""
+        """Cut every current and future exchange."""
         with self._lock:
             self._aborted.set()
             busy = list(self._busy)
@@ -138,7 +138,7 @@ class Address:
         self.close()
 
     def close(self) -> None:
-        """Close the idle connections, and keep none from now on. Exchanges under way go on."""
+        """Close the idle connections, and keep none from now on. Exchanges under way continue."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -196,25 +196,28 @@ class Address:
 
 
 class _TooLarge(Exception):
-    """More than the bound."""
+    """The answer exceeds the bound."""
 
 
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
-"""OpenSSL's words for an answer that is no TLS; the second since its version 3.2."""
+"""OpenSSL's reasons for an answer that is no TLS; the second since version 3.2."""
 
 _EXCHANGE_ERRORS = (OSError, urllib3.exceptions.HTTPError, http.client.HTTPException, zlib.error)
 
 
 def _cut(connection: HTTPConnection) -> None:
-    """End what another thread does with it."""
+    """End the exchange of another thread on this connection."""
     if connection.sock is not None:
         with contextlib.suppress(OSError):
-            # Not TLS's own shutdown, which takes the session from under the thread that reads.
+            # Not TLS's own shutdown, which would destroy the session that another thread reads from.
             socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
 
 
 def _send(connection: HTTPConnection, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> bool:
-    """Whether all of it was sent. A server may refuse a body and close before reading it; its answer can be read then."""
+    """Send the request, and return whether all of it was sent.
+
+    A server may refuse a body and close before reading it; its answer can be read then.
+    """
     try:
         connection.request(method, target, body=body, headers=headers, preload_content=False, decode_content=False)
     except (BrokenPipeError, ConnectionResetError):
@@ -246,7 +249,7 @@ def _is_no_gateway(cause: BaseException) -> bool:
 
 
 def _reason(error: BaseException) -> str:
-    """What the operating system said, without urllib3's description of its own objects."""
+    """Return the operating system's message, without urllib3's description of its own objects."""
     for cause in _causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             what = f"its certificate is not trusted: {cause.verify_message}"

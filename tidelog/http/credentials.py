@@ -1,9 +1,9 @@
-"""How a client proves its identity, and to which gateways: bearer token, client certificate, trusted authorities and hosts.
+"""A client's credentials and the gateways that may get them: bearer token, client certificate, trusted authorities and hosts.
 
-1. A token goes over TLS, or to this machine. A client that has one refuses a plain address elsewhere when it is made.
-2. A token goes to the addresses that the client was given. Of the addresses that gateways name, it goes to those whose host is
-   among the given ones or in ``trusted_hosts``. Others are not asked at all.
-3. Certificate files are read again when they change, for connections from then on; bad ones leave the old in force.
+1. A token is sent over TLS, or to this machine. A client with a token refuses any other plain address at its creation.
+2. A token is sent to the addresses that the client was given. Addresses that gateways advertise get it if their host is among
+   the given ones or in ``trusted_hosts``. Other advertised addresses are not used at all.
+3. Certificate files are read again when they change, for new connections; invalid ones leave the old ones in force.
 """
 
 from __future__ import annotations
@@ -29,16 +29,15 @@ Token = str | Callable[[], str]
 
 
 class ConnectionSettings(TypedDict, total=False):
-    """How a client reaches gateways and proves its identity to them: as ``Producer``, ``Consumer`` and ``Admin`` take it.
+    """Settings by which ``Producer``, ``Consumer`` and ``Admin`` reach gateways and prove their identity.
 
     ``token``: the bearer token, or a callable that returns it, called in the thread of a request. ``token_file``: a file with
     the token in one line, read again when it changes. Neither: the environment's ``TIDELOG_TOKEN`` or ``TIDELOG_TOKEN_FILE``.
-    ``trusted_hosts``: hosts that may have the token when a gateway names them; ``.example.com`` is every host below it.
-    ``ca_file``: PEM file of the authorities for gateways' certificates; None: ``TIDELOG_CA_FILE``, else the system's.
+    ``trusted_hosts``: hosts that may get the token when a gateway advertises them; ``.example.com`` matches every host below
+    it. ``ca_file``: PEM file of the authorities for gateways' certificates; None: ``TIDELOG_CA_FILE``, else the system's.
     ``cert_file``, ``key_file``: PEM files of the client's own certificate and its key; None: ``TIDELOG_CERT_FILE``,
-    ``TIDELOG_KEY_FILE``.
-    ``zone``: the availability zone where the client runs, as its gateways name theirs; None: ``TIDELOG_ZONE``. It fetches from
-    a gateway of that zone, and sends records for topics at journals to one.
+    ``TIDELOG_KEY_FILE``. ``zone``: the client's availability zone, as named by its gateways; None: ``TIDELOG_ZONE``. The client
+    fetches from a gateway of its zone, and sends records for topics at journals to one.
     """
 
     token: Token | None
@@ -51,7 +50,7 @@ class ConnectionSettings(TypedDict, total=False):
 
 
 class Credentials:
-    """Of one client. Safe from any thread."""
+    """Credentials of one client. Thread-safe."""
 
     def __init__(
         self,
@@ -65,7 +64,7 @@ class Credentials:
         zone: str | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> None:
-        """As ``ConnectionSettings``. Raises ``ValueError``; no error holds a token."""
+        """Read the settings, as explained by ``ConnectionSettings``. Raises ``ValueError``; no error contains a token."""
         self._source = _source(token, token_file, environment)
         if isinstance(trusted_hosts, str):
             raise ValueError("trusted_hosts is a list of hosts, not one text")
@@ -81,7 +80,8 @@ class Credentials:
         self._tls_version: object = None
 
     def tls(self) -> ssl.SSLContext:
-        """The context of new connections. Raises ``ValueError`` for files that can't be used, unless others were before."""
+        """Return the TLS context for new connections. Raises ``ValueError`` for unusable files, unless earlier ones were
+        usable."""
         with self._lock:
             try:
                 files = (self._ca_file, self._cert_file, self._key_file)
@@ -96,7 +96,7 @@ class Credentials:
             return self._tls
 
     def admit(self, url: str) -> None:
-        """Raise ``ValueError`` when this is an address that a token must not go to."""
+        """Raise ``ValueError`` if the token must not be sent to this address."""
         if self._source is not None and not is_private(url):
             raise ValueError(
                 f"{url} is plain HTTP to another machine, where anyone on the way can read the token: write https://, or "
@@ -104,7 +104,7 @@ class Credentials:
             )
 
     def trusts(self, url: str, given: Sequence[str]) -> bool:
-        """Whether an address that a gateway named may be asked; ``given``: the addresses that the user named."""
+        """Return whether an advertised address may be asked. ``given``: the addresses that the user gave."""
         if self._source is None:
             return True
         host = _host(url)
@@ -113,11 +113,11 @@ class Credentials:
         return is_private(url) and (host in hosts or named)
 
     def token(self) -> str | None:
-        """The token to send now, if there is one. Raises ``Unauthenticated`` when its source gives none."""
+        """Return the token to send now, or None. Raises ``Unauthenticated`` when its source gives none."""
         return None if self._source is None else self._source.current()
 
     def renewed(self, refused: str | None) -> bool:
-        """Whether there is another token than the one that a gateway refused."""
+        """Return whether there is another token than the one that a gateway refused."""
         return self._source is not None and refused is not None and self._source.renewed(refused)
 
     def _context(self) -> ssl.SSLContext:
@@ -130,7 +130,7 @@ class Credentials:
             raise ValueError(f"{what}: {error}") from error
         if self._cert_file is not None:
             try:
-                # A key with a password would be asked for on the terminal.
+                # Without this, OpenSSL would ask for a key's password on the terminal.
                 context.load_cert_chain(self._cert_file, self._key_file, password="")
             except (OSError, ValueError) as error:
                 what = f"cert_file {self._cert_file!r} and its key are no certificate and key in PEM that can be used"
@@ -139,12 +139,12 @@ class Credentials:
 
 
 def authorization(token: str | None) -> dict[str, str]:
-    """The header that carries the token, if there is one."""
+    """Return the header with the token; empty without a token."""
     return {} if token is None else {"Authorization": f"Bearer {token}"}
 
 
 def _version(file: Path) -> object:
-    """None where there is no such file: what needs it says so by its name."""
+    """Return the file's version; None if there is no such file, which its reader then reports."""
     try:
         return token_source.file_version(file)
     except OSError:
@@ -152,12 +152,12 @@ def _version(file: Path) -> object:
 
 
 def is_private(url: str) -> bool:
-    """Whether no one on the way can read what is sent to ``url``: it is TLS, or this machine."""
+    """Return whether no one in between can read what is sent to ``url``: it uses TLS, or is this machine."""
     return url.lower().startswith("https://") or is_loopback(_host(url))
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, by its name or address."""
+    """Return whether a host is this machine, by its name or address."""
     if host == "localhost":
         return True
     try:
@@ -175,7 +175,7 @@ def _host(url: str) -> str:
 def _source(
     token: Token | None, token_file: str | os.PathLike[str] | None, environment: Mapping[str, str]
 ) -> TokenSource | None:
-    """What was given, else the environment's."""
+    """Return the source of the given token, else of the environment's; None without a token."""
     if token is not None and token_file is not None:
         raise ValueError("token and token_file are both given: one of them is the token")
     if token is not None:

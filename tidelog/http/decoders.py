@@ -1,8 +1,8 @@
-"""JSON of a gateway's answer as a class that the caller names, from any thread.
+"""Thread-safe decoding of JSON answers into classes named by the caller.
 
-msgspec learns a class when the first decoder of it is made, and other threads see what it knows before that is whole. Two threads
-that are the first ones at the same time end the process (SIGSEGV, msgspec 0.22). So one thread at a time makes a decoder here.
-Where the class is known beforehand, the decoder is a constant of its module.
+msgspec analyses a class when its first decoder is created, and other threads see the unfinished result. Two threads that do so
+concurrently crash the process (SIGSEGV, msgspec 0.22). So one thread at a time creates a decoder here. Where the class is known
+beforehand, the decoder is a constant of its module.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _known: Final[dict[Any, msgspec.json.Decoder[Any]]] = {}
 
 
 def decode(data: bytes, kind: type[_T]) -> _T:
-    """``data`` as ``kind``, a class or what typing makes of classes. Raises ``msgspec.DecodeError``."""
+    """Return ``data`` as ``kind``, a class or a typing expression of classes. Raises ``msgspec.DecodeError``."""
     decoder = _known.get(kind)
     if decoder is None:
         with _LEARNING:

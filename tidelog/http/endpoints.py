@@ -1,4 +1,4 @@
-"""The addresses of a client, which of them to ask next, and how long one rests after a failure."""
+"""Addresses of a client: the choice of the next one to ask, and the pause of one that failed."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def connect(url: str, credentials: Credentials) -> Address:
-    """The address of a gateway. What speaks HTTP is imported with the first one: urllib3 and ssl take 80 ms."""
+    """Return the address of a gateway. The HTTP client is imported with the first one: urllib3 and ssl take 80 ms."""
     from tidelog.http.connection import Address  # noqa: PLC0415
 
     return Address(url, credentials.tls)
 
 
 class Endpoint:
-    """An address and its rest. Safe from any thread: a race makes a pause too short or too long by one failure at worst."""
+    """An address and its pause. Thread-safe: a race makes a pause wrong by one failure at worst."""
 
     __slots__ = ("_failures", "_rests_until_s", "address", "credentials")
 
@@ -37,36 +37,39 @@ class Endpoint:
 
     @property
     def url(self) -> str:
-        """The base URL."""
+        """Base URL of the address."""
         return self.address.url
 
     def resting_ms(self) -> float:
-        """Milliseconds until it may be asked again; 0 when it may."""
+        """Return the milliseconds until the address may be asked again; 0 if it may be asked now."""
         return max(0.0, (self._rests_until_s - time.monotonic()) * 1000)
 
     def rest(self, at_least_ms: float = 0.0) -> None:
-        """Note a failure: the address rests for a while."""
+        """Record a failure, and pause the address."""
         longest_ms = min(limits.BACKOFF_FIRST_MS * 2.0**self._failures, limits.BACKOFF_LAST_MS)
         self._failures = min(self._failures + 1, 16)
-        # Half of the rest is jitter, so that clients that failed together don't come back together.
+        # Half of the pause is jitter, so that clients that failed together don't retry together.
         pause_ms = max(at_least_ms, longest_ms * random.uniform(0.5, 1.0))  # noqa: S311
         self._rests_until_s = time.monotonic() + pause_ms / 1000
 
     def recover(self) -> None:
-        """Note an answer."""
+        """Record an answer."""
         self._failures = 0
 
 
 class Endpoints:
-    """One address or more, any of which may be dead. The client keeps to the one that answers."""
+    """Bootstrap addresses, any of which may be down. The client stays with the one that answers."""
 
     def __init__(self, bootstrap_servers: str | Sequence[str] | None, credentials: Credentials | None = None) -> None:
-        """A URL, several separated by commas, or a sequence of them; None: ``TIDELOG_URL``, else ``DEFAULT_URL``.
+        """Parse the addresses.
 
-        ``credentials``: None is what the environment says.
+        Args:
+            bootstrap_servers: a URL, several separated by commas, or a sequence of URLs, by default with ``http``; None:
+                ``TIDELOG_URL``, else ``DEFAULT_URL``.
+            credentials: None: from the environment.
 
-        Raises ``ValueError`` for what is no ``http`` or ``https`` URL, or must not have the token; a missing scheme means
-        ``http``. Raises ``TypeError`` for what is no address at all.
+        Raises ``ValueError`` for an invalid ``http`` or ``https`` URL, or one that must not get the token; ``TypeError`` for a
+        value that is no address at all.
         """
         check_servers(bootstrap_servers)
         if bootstrap_servers is None:
@@ -84,19 +87,19 @@ class Endpoints:
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """The base URLs, in the order given."""
+        """Base URLs, in the given order."""
         return tuple(endpoint.url for endpoint in self._endpoints)
 
     def of_url(self, url: str) -> Endpoint | None:
-        """The address with this base URL, if it is one of them."""
+        """Return the address with this base URL, or None."""
         return next((endpoint for endpoint in self._endpoints if endpoint.url == url), None)
 
     def well(self) -> list[Endpoint]:
-        """The addresses that do not rest."""
+        """Return the addresses that are not paused."""
         return [endpoint for endpoint in self._endpoints if endpoint.resting_ms() == 0]
 
     def choose(self) -> Endpoint:
-        """The current address unless it rests, else the next that does not, else the one whose rest ends first."""
+        """Return the current address unless it is paused, else the next one that is not, else the one whose pause ends first."""
         with self._lock:
             count = len(self._endpoints)
             order = [(self._current + step) % count for step in range(count)]
@@ -104,7 +107,7 @@ class Endpoints:
             return self._endpoints[self._current]
 
     def close(self, *, abort: bool) -> None:
-        """Close the connections, those in use too with ``abort``."""
+        """Close the connections; with ``abort`` also those in use."""
         for endpoint in self._endpoints:
             if abort:
                 endpoint.address.abort()

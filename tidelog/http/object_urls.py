@@ -1,4 +1,4 @@
-"""Objects of a store by URLs that were signed for reading them: the two reads that a segment needs."""
+"""Reads of a store's objects by signed URLs: the two operations that reading a segment needs."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
     from tidelog.http.connection import Address
 
 ADDRESSES_MAX: Final = 8
-"""Hosts of stores that connections are kept for."""
+"""Number of store hosts whose connections are kept."""
 
 
 class ObjectUrls:
-    """``urls``: by key. No credentials are sent, and no redirect is followed. Safe from any thread."""
+    """Reader of objects by their signed ``urls``, by key. Sends no credentials, and follows no redirects. Thread-safe."""
 
     def __init__(self, *, ca_file: str | None, timeout_ms: float) -> None:
         self.urls: Mapping[str, str] = {}
-        # The store sees neither the client's token nor its certificate.
+        # The store gets neither the client's token nor its certificate.
         self._credentials = Credentials(ca_file=ca_file, environment={})
         self._timeout_ms = timeout_ms
         self._addresses: dict[str, Address] = {}
         self._lock = threading.Lock()
 
     def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
-        """The whole object. Raises ``ObjectMissing``, ``ObjectTooLarge``, ``StoreUnavailable``."""
+        """Return the whole object. Raises ``ObjectMissing``, ``ObjectTooLarge``, ``StoreUnavailable``."""
         assert bytes_max is not None, "segments are read up to the size that the log says"
         return self._read(key, {}, bytes_max)
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
-        """The bytes of ``[start, end)``. Raises ``ObjectMissing``, ``StoreUnavailable``."""
+        """Return the bytes ``[start, end)``. Raises ``ObjectMissing``, ``StoreUnavailable``."""
         return self._read(key, {"Range": f"bytes={start}-{end - 1}"}, end - start)
 
     def close(self) -> None:

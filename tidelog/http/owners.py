@@ -1,18 +1,18 @@
-"""Which gateway requests about a topic or a group should be sent to, learned from ``GET /v1/cluster`` beside the requests.
+"""Preferred gateways for requests about a topic, group or queue, learned in the background from ``GET /v1/cluster``.
 
-1. Owners save a hop and conflicts. Any gateway takes any request, so no request waits for what is learned here. What is learned
-   outlives the bootstrap addresses: one live gateway among the learned ones keeps the client going, and names the others.
+1. Sending to owners saves a hop and conflicts. Any gateway accepts any request, so no request waits for this knowledge. It
+   outlives the bootstrap addresses: one live gateway among the known ones keeps the client going, and names the others.
 2. An advertised address is used only after the gateway of that id answered there for the same store. Behind a load balancer the
-   address may lead nowhere, or to another server. The client then keeps to the bootstrap addresses, quietly. A client with a
-   token asks only addresses that it trusts with it.
+   address may lead nowhere, or to another server. The client then silently stays with the bootstrap addresses. A client with a
+   token asks only addresses that it trusts with the token.
 3. The client asks again after ``OWNERS_AGE_MS_MAX``, and soon after an address failed.
-4. Records for a topic go to the topic's best gateway: they name no partition, and their numbers are the topic's. A fetch goes
-   to the partition's owner, which has the newest records in memory. A fetch of several partitions goes to the best gateway of
-   the topic with most of them. Calls about a group go to its coordinator.
-5. A client that was told its zone fetches from a gateway of that zone, and sends records for topics at journals to one. Records
-   for other topics would only be passed on from there, so they go to their owner as ever.
-6. A question has a connection of its own, which closing cuts. So a question outlives the client by the time-out of connecting
-   at most.
+4. Records for a topic go to the topic's best gateway: they name no partition, and their sequence numbers are per topic. A fetch
+   goes to the partition's owner, which has the newest records in memory. A fetch of several partitions goes to the best gateway
+   of the topic with most of them. Calls about a group go to its coordinator.
+5. A client with a zone fetches from a gateway of its zone, and sends records for topics at journals to one. Records for other
+   topics go to their owner, since a gateway of the zone would only forward them.
+6. Each request for the cluster has a connection of its own, which closing cuts, so it outlives the client by the connect
+   timeout at most.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ if TYPE_CHECKING:
 
 
 class Owned(msgspec.Struct, frozen=True):
-    """What a request is about, as far as it decides the preferred gateway. The gateways rank themselves by the same."""
+    """Subject of a request, which decides the preferred gateway. Gateways rank themselves by the same data."""
 
     name: str
     partition: int | None = None
     owners: int = 1
-    """Gateways over which the topic's partitions are spread."""
+    """Number of gateways over which the topic's partitions are spread."""
     is_anyones: bool = False
-    """Any gateway serves it without passing records on: the nearest is the best."""
+    """Whether any gateway serves the request without forwarding it, so that the nearest is the best."""
 
     @classmethod
     def of_group(cls, group: str) -> Owned:
-        """A consumer group; no topic is called so."""
+        """Return the subject for a consumer group, whose name no topic can have."""
         return cls(f"groups/{group}")
 
     @classmethod
     def of_queue(cls, queue: str) -> Owned:
-        """A queue."""
+        """Return the subject for a queue."""
         return cls(f"queues/{queue}")
 
 
@@ -64,14 +64,14 @@ class _Gateway(msgspec.Struct):
 class _Cluster(msgspec.Struct):
     gateways: list[_Gateway]
     store: str | None
-    """None: this client may not see it. The gateway's id then has to be enough."""
+    """The store's URL; None if this client may not see it: then a matching gateway id is sufficient."""
 
 
 _decode_cluster: Final = msgspec.json.Decoder(_Cluster).decode
 
 
 class Owners:
-    """What one client knows of the gateways. Safe from any thread."""
+    """One client's knowledge of the gateways. Thread-safe."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Owners:
         self._zone = zone
         self._known: dict[str, Endpoint | None] = {}
         self._near: frozenset[str] = frozenset()
-        """The known gateways of the client's zone."""
+        """Ids of the known gateways in the client's zone."""
         self._lock = threading.Lock()
         self._learning = False
         self._asking: Address | None = None
@@ -97,7 +97,7 @@ class Owners:
         self._learn_at_s = 0.0
 
     def endpoint_for(self, about: Owned) -> Endpoint | None:
-        """The preferred gateway, if it can be reached from here and does not rest; None: any will do."""
+        """Return the preferred gateway if it is reachable and not paused; None: any gateway will do."""
         self._learn_when_old()
         known = self._known
         if about.is_anyones and (near := self._nearest(about)) is not None:
@@ -107,29 +107,29 @@ class Owners:
         return endpoint if endpoint is not None and endpoint.resting_ms() == 0 else None
 
     def _nearest(self, about: Owned) -> Endpoint | None:
-        """The preferred one of the gateways of this zone that can be reached."""
+        """Return the preferred one of this zone's reachable gateways."""
         known, near = self._known, self._near
         well = {name: one for name, one in known.items() if name in near and one is not None and one.resting_ms() == 0}
         best = preferred(about.name, well, owners=about.owners, partition=about.partition)
         return None if best is None else well[best]
 
     def well(self) -> list[Endpoint]:
-        """The known gateways that do not rest, those of this zone first."""
+        """Return the known gateways that are not paused, this zone's first."""
         known, near = self._known, self._near
         names = sorted(known, key=lambda name: name not in near)
         return [one for name in names if (one := known[name]) is not None and one.resting_ms() == 0]
 
     def another(self) -> Endpoint | None:
-        """A gateway that does not rest, for when all bootstrap addresses do."""
+        """Return a gateway that is not paused, for use when all bootstrap addresses are."""
         return next(iter(self.well()), None)
 
     def doubt(self) -> None:
-        """Note that an address failed: ask again soon."""
+        """Record that an address failed: ask for the gateways again soon."""
         with self._lock:
             self._learn_at_s = min(self._learn_at_s, time.monotonic() + self._doubt_ms / 1000)
 
     def close(self, *, abort: bool) -> None:
-        """Learn no more, cut the question under way, and close the connections."""
+        """Stop learning, cut the request under way, and close the connections."""
         with self._lock:
             self._closed = True
             known, self._known = self._known, {}
@@ -157,7 +157,7 @@ class Owners:
                 cluster = self._ask(asked.url)
                 if cluster is not None:
                     gateways = cluster.gateways[: limits.GATEWAYS_KNOWN_MAX]
-                    # A single gateway needs no choice, as long as it is at an address that was given.
+                    # A single gateway needs no choice if its address is a bootstrap address.
                     is_only = len(gateways) == 1 and self._endpoints.of_url(asked.url) is not None
                     known = {} if is_only else {one.id: self._reached(one, cluster) for one in gateways}
                     if self._zone is not None:
@@ -167,9 +167,7 @@ class Owners:
             self._take_in(known, near)
 
     def _to_ask(self) -> list[Endpoint]:
-        """The addresses to ask: a bootstrap address, and after it the learned gateways, which may outlive all bootstrap
-        addresses.
-        """
+        """Return the addresses to ask: a bootstrap address and the known gateways, which may outlive all bootstrap addresses."""
         given = self._endpoints.choose()
         learned = [one for one in self._known.values() if one is not None and one is not given]
         return sorted([given, *learned], key=Endpoint.resting_ms)[: limits.OWNERS_ASKED_MAX]
@@ -189,7 +187,7 @@ class Owners:
                 _close(endpoint, abort=False)
 
     def _reached(self, gateway: _Gateway, cluster: _Cluster) -> Endpoint | None:
-        """An endpoint for the gateway, proved before or now."""
+        """Return an endpoint for the gateway if its address was verified before, or is now."""
         url = gateway.url.rstrip("/")
         bootstrap = self._endpoints.of_url(url)
         if bootstrap is not None:
@@ -211,7 +209,7 @@ class Owners:
         return None
 
     def _ask(self, url: str) -> _Cluster | None:
-        """The answer of the gateway there; None: it gave none, or this client was closed."""
+        """Return the cluster as seen by the gateway at ``url``; None without an answer, or after ``close``."""
         credentials = self._endpoints.credentials
         address = connect(url, credentials)
         with self._lock:

@@ -1,4 +1,4 @@
-"""An error answer -> an exception. The client believes the contract's problem+json, and judges anything else by its status."""
+"""Conversion of error answers to exceptions: by the API's problem+json, and by the status of any other answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BODY_CHARACTERS_SHOWN = 200
 
 
 def error_from_problem(problem: dict[str, Any], *, request_id: str | None = None) -> GatewayError:
-    """The exception for the contract's problem object, which may also stand inside an answer (``POST /v1/fetch``)."""
+    """Return the exception for a problem object, which may also be part of an answer (``POST /v1/fetch``)."""
     text = str(problem.get("error_code", ""))
     code = ErrorCode(text) if text in ErrorCode.__members__ else None
     fallback = ANSWERS[code].status if code is not None else 500
@@ -36,7 +36,7 @@ def error_from_problem(problem: dict[str, Any], *, request_id: str | None = None
 
 
 def error_from_answer(status: int, body: bytes, *, request_id: str | None, url: str) -> GatewayError:
-    """The exception for an answer whose status is not a success. ``url`` is named when what answered is no gateway."""
+    """Return the exception for an error answer. ``url`` is named in the message if the answer does not come from a gateway."""
     try:
         problem = msgspec.json.decode(body, type=dict[str, Any])
     except msgspec.DecodeError:
@@ -46,7 +46,7 @@ def error_from_answer(status: int, body: bytes, *, request_id: str | None, url: 
         return error_from_problem(problem, request_id=request_id)
     shown = body[:_BODY_CHARACTERS_SHOWN].decode("utf-8", "backslashreplace")
     error = UnexpectedAnswer(f"{url} answered {status} without a problem document: {shown!r}", status=status)
-    # A refusal changed nothing, also a proxy's. A proxy's 502, 503 and 504 say nothing about the gateway behind it.
+    # A refusal changed nothing, also a proxy's. A proxy's 502, 503 and 504 leave the gateway's outcome open.
     error.may_have_happened = error.retryable = status >= 500
     error.request_id = request_id
     return error

@@ -1,12 +1,13 @@
-"""Notices a gateway that takes requests and answers none: a frozen one, whose kernel still takes what is sent, or a dead machine.
+"""Detection of gateways that accept requests and answer none: frozen ones, whose kernel still accepts data, or dead machines.
 
-1. A request whose answer does not begin within ``SILENCE_MS`` has its gateway asked for ``/healthz``, by a connection of its own.
-   While that is answered the wait goes on, and each next question comes after twice the pause.
-2. Where it is not answered, and another gateway answers the same question, the request is cut. Where no other gateway answers,
-   there is nothing better than to wait.
-3. Only requests that may be repeated are watched. The gateway that was given up may still do what it was sent, once it goes on.
+1. When an answer does not begin within ``SILENCE_MS``, the gateway is probed by ``/healthz`` on a connection of its own. While
+   the probe is answered the request waits on, and each further probe comes after twice the pause.
+2. If the probe fails and another gateway answers the same probe, the request is cut. If no other gateway answers, waiting is
+   the best choice.
+3. Only repeatable requests are watched. The abandoned gateway may still execute the request when it resumes.
 
-Behind a load balancer the question may reach another gateway: there nothing is noticed, and the balancer's own probes help.
+Behind a load balancer the probe may reach another gateway: there nothing is detected, and the balancer's own health checks
+help.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _PROBE: Final = "/healthz"
 
 
 class Wait:
-    """One request that waits for the beginning of its answer."""
+    """A request that waits for its answer to begin."""
 
     __slots__ = ("_watch", "began_s", "cut", "due_s", "endpoint", "is_cut", "pause_s")
 
@@ -38,12 +39,12 @@ class Wait:
         self.due_s = self.began_s + pause_s
 
     def end(self) -> None:
-        """The answer has begun, or will not: from here on it is not cut."""
+        """Stop watching: the answer has begun, or will not come. The request is not cut after this."""
         self._watch.forget(self)
 
 
 class SilenceWatch:
-    """Of one client; safe from any thread. ``others``: the gateways that may be asked instead of one.
+    """Watch over one client's requests. ``others``: returns gateways that may be asked instead of one. Thread-safe.
 
     Its thread lives while requests are under way, and a little longer.
     """
@@ -65,7 +66,7 @@ class SilenceWatch:
         self._closed = False
 
     def begin(self, endpoint: Endpoint, cut: Callable[[], None]) -> Wait:
-        """Watch a request to ``endpoint`` until ``Wait.end``. ``cut`` ends it from another thread, without waiting."""
+        """Watch a request to ``endpoint`` until ``Wait.end``. ``cut`` must end it from another thread, without blocking."""
         wait = Wait(self, endpoint, cut, self._silence_s)
         with self._changed:
             if self._thread is None and not self._closed:
@@ -78,12 +79,12 @@ class SilenceWatch:
         return wait
 
     def forget(self, wait: Wait) -> None:
-        """Watch it no more."""
+        """Stop watching the request."""
         with self._changed:
             self._waits.discard(wait)
 
     def close(self) -> None:
-        """End the thread; what it asks just now may last for ``probe_ms`` more."""
+        """End the thread; a probe under way may take ``probe_ms`` more."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -94,7 +95,7 @@ class SilenceWatch:
                 self._look(endpoint, [wait for wait in due if wait.endpoint is endpoint])
 
     def _due(self) -> list[Wait] | None:
-        """The waits that are due, once there are some; None: the thread is not needed any more."""
+        """Wait for due requests and return them; None if the thread is no longer needed."""
         with self._changed:
             while True:
                 now_s = time.monotonic()
@@ -124,7 +125,7 @@ class SilenceWatch:
                     wait.due_s = time.monotonic() + wait.pause_s
 
     def _answers(self, endpoint: Endpoint) -> bool:
-        """Whether there is any answer; a refusal is one, too."""
+        """Return whether the gateway gives any answer, including a refusal."""
         address = connect(endpoint.url, endpoint.credentials)
         try:
             address.exchange("GET", _PROBE, body=None, headers={}, timeout_ms=self._probe_ms)

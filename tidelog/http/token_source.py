@@ -1,9 +1,9 @@
-"""Where a client's bearer token comes from, and when another one takes its place.
+"""Source of a client's bearer token, and its rotation.
 
-1. A file is looked at once a second, and read again when it changed. A callable is asked again after ``TOKEN_AGE_MS_MAX``.
-2. A new token is used ``TOKEN_SETTLES_MS`` after it was seen: by then every gateway knows it, and the old one still holds.
-3. When a gateway refuses the token, the source is read at once. ``renewed`` says whether that brought another one.
-4. A token is in no text that this module makes: neither in an error, nor in a log line, nor in a ``repr``.
+1. A file is checked once a second, and read again when it changed. A callable is called again after ``TOKEN_AGE_MS_MAX``.
+2. A new token is used ``TOKEN_SETTLES_MS`` after it was seen: by then every gateway knows it, and the old one is still valid.
+3. When a gateway refuses the token, the source is read immediately. ``renewed`` returns whether that gave another token.
+4. No text that this module creates contains a token: no error, no log line, no ``repr``.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tidelog.errors import Unauthenticated
 _log = logging.getLogger("tidelog.transport")
 
 _TOKEN: Final = re.compile(r"[!-~]+")
-"""What a header can carry; anything else would end the header, or be refused by every gateway."""
+"""Characters that a header can carry; any other would end the header, or be refused by every gateway."""
 
 
 class TokenSource:
-    """The token of one client. Safe from any thread."""
+    """Source of one client's token. Thread-safe."""
 
     def __init__(
         self,
@@ -38,9 +38,14 @@ class TokenSource:
         look_ms: int,
         settles_ms: int = limits.TOKEN_SETTLES_MS,
     ) -> None:
-        """``read`` gives the token; ``what`` names the source in errors.
+        """Create the source.
 
-        Every ``look_ms`` the source is read again, unless ``version`` says the same as before.
+        Args:
+            read: returns the token.
+            what: name of the source in errors.
+            version: returns a value that changes with the token; the source is only read again when it differs.
+            look_ms: interval of the checks.
+            settles_ms: delay before a new token is used.
         """
         self._read = read
         self._what = what
@@ -54,7 +59,7 @@ class TokenSource:
         self._look_at_s = 0.0
 
     def current(self) -> str:
-        """The token to send now. Raises ``Unauthenticated`` when there is none yet and the source gives none."""
+        """Return the token to send now. Raises ``Unauthenticated`` when the source has never given one."""
         now = time.monotonic()
         used = self._used
         if used is not None and now < self._look_at_s:
@@ -69,7 +74,7 @@ class TokenSource:
             return self._used
 
     def renewed(self, refused: str) -> bool:
-        """Whether there is another token than ``refused``, which a gateway did not take."""
+        """Return whether there is another token than ``refused``, which a gateway did not accept."""
         with self._lock:
             if self._used != refused:
                 return True
@@ -82,7 +87,7 @@ class TokenSource:
             return found != refused
 
     def _look(self, now: float) -> None:
-        """Take in what the source says by now; while it says nothing the old token stays."""
+        """Check the source for a new token; on errors the old token stays in use."""
         try:
             if self._version is None or self._version() != self._seen_version:
                 found = self._checked()
@@ -97,10 +102,10 @@ class TokenSource:
 
     def _checked(self) -> str:
         try:
-            # The version comes first: a change between the two is then seen at the next look.
+            # Read the version first: a change between the two is then detected by the next check.
             version = self._version() if self._version is not None else None
             token = self._read()
-        except Exception as error:  # the user's code, whose own words may hold a secret
+        except Exception as error:  # the user's code, whose message may contain a secret
             raise Unauthenticated(f"{self._what} gives no token: {_said_by(error)}") from error
         if not isinstance(token, str) or not token.strip():
             raise Unauthenticated(f"{self._what} gives no token: it is empty")
@@ -112,12 +117,12 @@ class TokenSource:
 
 
 def from_text(token: str, what: str) -> TokenSource:
-    """A token that stays as it is."""
+    """Return a source with a constant token."""
     return TokenSource(lambda: token, what=what, version=lambda: None, look_ms=limits.TOKEN_LOOK_MS)
 
 
 def from_file(path: str) -> TokenSource:
-    """The only line of a file, which may change."""
+    """Return a source that reads a file with the token as its only line, which may change."""
 
     file = Path(path)
 
@@ -131,18 +136,18 @@ def from_file(path: str) -> TokenSource:
 
 
 def file_version(file: Path) -> object:
-    """Another value when the file was written or replaced. Raises ``OSError``."""
+    """Return a value that changes when the file is written or replaced. Raises ``OSError``."""
     seen = file.stat()
     return (seen.st_mtime_ns, seen.st_size, seen.st_ino)
 
 
 def from_callable(give: Callable[[], str]) -> TokenSource:
-    """What a callable returns; it is called rarely, but may keep what it returns itself."""
+    """Return a source that calls ``give``. It is called rarely, and may cache its result itself."""
     return TokenSource(give, what="the callable given as token", look_ms=limits.TOKEN_AGE_MS_MAX)
 
 
 def _said_by(error: Exception) -> str:
-    """The operating system's words, which hold a path at most; of other errors the kind alone."""
+    """Return the operating system's message, which contains a path at most; for other errors only the type's name."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return type(error).__name__

@@ -1,21 +1,21 @@
-"""Requests to any gateway that answers, repeated exactly where the contract says that this is safe.
+"""Requests to any gateway that answers, retried exactly where the API declares that safe.
 
 1. A request that was never sent goes to the next address.
-2. Another try follows an error answer that says ``retryable`` and not ``may_have_happened``, after its ``Retry-After``.
-3. After a lost answer, or an error that may have happened, only a ``repeatable`` request is tried again: a read, or a write
-   that the gateway recognises. Any other raises ``OutcomeUnknown``.
-4. Where no address has ever answered, and the certificate of none is trusted, that is told at once. Later it may pass: a
-   certificate is renewed.
-5. No try but the first begins after the deadline, and none outlives it unless the caller is patient. Nor does a change begin
-   shortly before the deadline, since it would end in doubt.
-6. An address that failed rests: the pause until it is asked again doubles with each failure in a row. One that takes requests
-   and answers none is given up within seconds (``silence``), and rests longer.
-7. A request whose token was refused is sent once more, if the token's source has another one by then: a refusal changed nothing.
-8. A request above the client's quota waits as long as the gateway says, and goes on with the same gateway.
-9. When nothing is left but to wait, the transport logs that at once (info, logger ``tidelog.transport``), and the end of the
-   wait.
+2. An error answer that says ``retryable`` and not ``may_have_happened`` is retried after its ``Retry-After``.
+3. After a lost answer, or an error that may have happened, only a ``repeatable`` request is retried: a read, or a write that
+   gateways recognize. Any other raises ``OutcomeUnknown``.
+4. If no address has ever answered and all certificates are untrusted, that is raised immediately. Later it is retried:
+   certificates are renewed.
+5. No attempt but the first begins after the deadline, and none outlives it unless the caller is patient. Nor does a change
+   begin shortly before the deadline, since it would end in doubt.
+6. An address that failed is paused, for twice as long with each consecutive failure. One that accepts requests and answers none
+   is given up within seconds (``silence``), and paused for longer.
+7. A request whose token was refused is sent once more if the token source has another token by then: a refusal changed nothing.
+8. A request above the client's quota waits as long as the gateway says, and continues with the same gateway.
+9. When nothing is left but to wait, the transport logs that immediately (info, logger ``tidelog.transport``), and the end of
+   the wait.
 
-Safe from any thread. Not in a forked child, which would share the parent's connections: calls raise ``RuntimeError`` there.
+Thread-safe. Not usable in a forked child, which would share the parent's connections: calls raise ``RuntimeError`` there.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ _log = logging.getLogger("tidelog.transport")
 
 
 def target(*names: str | int, action: str = "", **query: str | int | list[str] | None) -> str:
-    """``/v1/`` and the percent-encoded names, ``:action`` behind them, and what is not None of ``query``.
+    """Return ``/v1/``, the percent-encoded names, ``:action``, and the members of ``query`` that are not None.
 
-    A list is a parameter for each of its values.
+    A list becomes one parameter per value.
     """
     path = "/v1/" + "/".join(quote(str(name), safe="") for name in names)
     given = {name: value for name, value in query.items() if value is not None}
@@ -78,38 +78,38 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     content_type: str | None = None
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     repeatable: bool
-    """Done twice it is as if done once, so it may be tried again after a lost answer."""
+    """Whether the request is idempotent, so that it may be retried after a lost answer."""
     reads: bool = False
-    """It changes nothing, so a lost answer leaves nothing in doubt."""
+    """Whether the request changes nothing, so that a lost answer leaves nothing in doubt."""
     is_final: Callable[[GatewayError], bool] = lambda _error: False
-    """Errors that are raised although another try could follow."""
+    """Function that returns whether an error must be raised although it could be retried."""
     about: Owned | None = None
-    """The subject that decides the preferred gateway, which gets the request if it is known and does not rest."""
+    """Subject that decides the preferred gateway, which gets the request if it is known and not paused."""
     answer_bytes_max: int = limits.ANSWER_BYTES_MAX
-    """A longer answer, as it comes or decompressed, is given up."""
+    """Largest answer accepted, raw or decompressed."""
     wait_ms: float = 0
-    """How long the request lets the gateway wait before it answers, on top of ``request_timeout_ms``."""
+    """Time that the request lets the gateway wait before it answers, in addition to ``request_timeout_ms``."""
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """A success."""
+    """A successful answer."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
     url: str
     repeated: bool
-    """An earlier try of this request may have happened as well."""
+    """Whether an earlier attempt of this request may have happened as well."""
 
     def decode(self, kind: type[_T]) -> _T:
-        """The JSON body as ``kind``. Raises ``UnexpectedAnswer`` when it is something else."""
+        """Return the JSON body as ``kind``. Raises ``UnexpectedAnswer`` if it is something else."""
         try:
             return decode(self.body, kind)
         except msgspec.DecodeError as error:
             raise self.unexpected(str(error)) from error
 
     def unexpected(self, what: str) -> UnexpectedAnswer:
-        """The error to raise when the body is not what the contract says."""
+        """Return the error for a body that violates the API."""
         error = UnexpectedAnswer(
             f"{self.url} answered {self.status}, but not as the API says: {what}", status=self.status
         )
@@ -119,7 +119,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Transport:
-    """The gateways of one client. ``bootstrap_servers`` as ``Producer`` takes them, ``connection`` as ``ConnectionSettings``."""
+    """Connection of one client to its gateways. ``bootstrap_servers``: as for ``Producer``; ``connection``:
+    ``ConnectionSettings``."""
 
     def __init__(
         self,
@@ -146,13 +147,13 @@ class Transport:
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """The addresses."""
+        """Base URLs of the bootstrap addresses."""
         return self._endpoints.urls
 
     def ask(self, request: Request, deadline: Deadline, read: Callable[[Reply], _T], *, patient: bool = False) -> _T:
-        """What ``read`` makes of the reply. While ``read`` raises ``UnexpectedAnswer``, a repeatable request is repeated.
+        """Call, and return ``read(reply)``. A repeatable request is retried while ``read`` raises ``UnexpectedAnswer``.
 
-        Raises as ``call``, and that ``UnexpectedAnswer``.
+        Raises as ``call``, and the last ``UnexpectedAnswer``.
         """
         garbled: GatewayError | None = None
         while True:
@@ -168,13 +169,14 @@ class Transport:
     def call(
         self, request: Request, deadline: Deadline, *, patient: bool = False, doubt: GatewayError | None = None
     ) -> Reply:
-        """The reply to ``request``, tried until ``deadline`` where trying again is safe.
+        """Send ``request`` and return the reply, retrying until ``deadline`` where that is safe.
 
-        ``patient``: a try that began before the deadline has its whole ``request_timeout_ms``. ``doubt``: the error of an
-        earlier try that may have happened.
+        Args:
+            patient: an attempt begun before the deadline gets its whole ``request_timeout_ms``.
+            doubt: error of an earlier attempt that may have happened.
 
-        Raises the ``GatewayError`` of the contract's error, ``OutcomeUnknown`` when the answer to a request that changes
-        something is lost, ``GatewayUnreachable`` when no address took it, ``ClientClosed`` after ``close``.
+        Raises the ``GatewayError`` of an error answer, ``OutcomeUnknown`` when the answer to a change is lost,
+        ``GatewayUnreachable`` when no address accepted the request, ``ClientClosed`` after ``close``.
         """
         self.check_process()
         last: GatewayError | None = None
@@ -182,7 +184,7 @@ class Transport:
         while True:
             endpoint = self._choose(request)
             pause_ms = endpoint.resting_ms()
-            # The first try is made in any case: otherwise a call with a short deadline would learn nothing.
+            # The first attempt is always made: otherwise a call with a short deadline would never ask.
             if last is not None and pause_ms >= deadline.remaining_ms():
                 raise self._give_up(request, last, doubt)
             if pause_ms > 0:
@@ -225,7 +227,7 @@ class Transport:
 
     @property
     def is_own_process(self) -> bool:
-        """Whether this is not a forked child."""
+        """Whether this process created the client, and is no forked child."""
         return os.getpid() == self._process_id
 
     def check_process(self) -> None:
@@ -234,11 +236,11 @@ class Transport:
             raise RuntimeError("this client was made before a fork: make a new one in the child process")
 
     def pause(self, pause_ms: float) -> None:
-        """Wait, unless ``close`` comes."""
+        """Wait, or return early after ``close``."""
         self._closed.wait(pause_ms / 1000)
 
     def close(self, *, abort: bool = False) -> None:
-        """Close the connections; with ``abort`` those in use too, and end every pause."""
+        """Close the connections and end every pause; with ``abort`` also cut connections in use."""
         if os.getpid() != self._process_id:
             return
         self._closed.set()
@@ -255,7 +257,7 @@ class Transport:
         _log.info("%s. Trying again%s.", last.detail.rstrip("."), how_long)
 
     def _others(self, endpoint: Endpoint) -> list[Endpoint]:
-        """Gateways that may be asked in place of ``endpoint``."""
+        """Return gateways that may be asked instead of ``endpoint``."""
         others = dict.fromkeys([*self._owners.well(), *self._endpoints.well()])
         return [other for other in others if other is not endpoint][: limits.OWNERS_ASKED_MAX]
 
@@ -291,7 +293,7 @@ class Transport:
             error.__cause__ = failure
         except AnswerTooLarge as failure:
             endpoint.rest()
-            # The next gateway would say the same, so a reader need not wait to learn it.
+            # Another gateway would answer the same, so a read need not be retried.
             error = (
                 UnexpectedAnswer(str(failure)) if request.reads else OutcomeUnknown(f"The answer was lost: {failure}")
             )
@@ -314,14 +316,14 @@ class Transport:
                 error.may_have_happened = False
             retry_after_ms = _retry_after_ms(answer.headers.get("retry-after"))
             if isinstance(error, Throttled) and error.quota is not None:
-                # The quota is the client's at every gateway: this one is well.
+                # The client's quota is the same at every gateway, so this one is not paused.
                 error.fields.setdefault("retry_after_ms", retry_after_ms)
             elif error.retryable or error.may_have_happened:
                 endpoint.rest(retry_after_ms)
         return error
 
     def _is_misled(self, endpoint: Endpoint, failure: NeverSent) -> bool:
-        """Whether no address has ever answered, and none is a gateway's that may be trusted: trying again does not help."""
+        """Return whether no address has ever answered and none has a trusted gateway: retrying does not help then."""
         if not isinstance(failure, NotTrusted):
             self._untrusted.discard(endpoint.url)
             return False
@@ -346,5 +348,5 @@ class Transport:
 
 
 def _retry_after_ms(text: str | None) -> float:
-    """``Retry-After`` in whole seconds, as gateways send it; a date, as some proxies do, is not worth a parser."""
+    """Return ``Retry-After`` given in whole seconds, as gateways send it; 0 for a date, as some proxies send."""
     return int(text) * 1000.0 if text is not None and text.isdecimal() else 0.0

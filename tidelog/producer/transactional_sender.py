@@ -38,7 +38,7 @@ class TransactionalSender(Sender):
 
     def fail(self, error: TidelogError) -> None:
         """Record that something sent is missing in the transaction."""
-        if not isinstance(error, TransactionAborted):  # only the consequence of another error, which is recorded as well
+        if not isinstance(error, TransactionAborted):  # a consequence of another error
             self._current().fail(error)
 
     def deliver(self, batch: RecordBatch) -> list[Outcome] | None:

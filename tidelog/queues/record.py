@@ -121,8 +121,7 @@ class QueueRecord:
                 self._settling = self._settler.submit(self._settlement("release", begun=begun))
 
     def take_settlement(self, action: str) -> Settlement:
-        """Return the settlement for ``Producer.accept_in_transaction`` to send. The lock then holds until the transaction ends.
-        """
+        """Return the settlement for ``Producer.accept_in_transaction``. The lock then holds until the transaction ends."""
         with self._lock:
             self._check_unsettled()
             self._settling = Settling()
