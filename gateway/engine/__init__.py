@@ -1,24 +1,24 @@
-"""The engine below the routes: topics, flushes, the tail in memory, reads from the store.
+"""The engine below the routes: open topics, group commit, the tail cache, and reads from the store.
 
 ===================  ==================================================================================
 ``group_commit``     items submitted while a commit is under way share the next one
 ``open_table``       any Delta table: its log, kept fresh; one commit at a time; checkpoints
 ``shared_commits``   a system table: decisions that share a commit
-``registry``         the topics that are open here
-``open_topic``       one topic: a table, its writer and its waiters
+``registry``         the topics that are open in this gateway
+``open_topic``       one topic: a table, its writer and its waiting readers
 ``writer``           requests -> flushes -> acknowledgements
 ``tail_cache``       the newest flushes in memory
 ``locating``         where a fetch begins: topics looked at, offsets found
-``reading``          records of a partition from an offset on, from the tail or the store
-``fetching``         how much of several partitions, and how long to wait
+``reading``          records of a partition from an offset on, from the tail cache or the store
+``fetching``         how much to read of several partitions, and how long to wait
 ``waiting``          readers that wait for records
 ``following``        event streams
-``administration``   topics made, listed, altered, deleted
-``checkpointing``    checkpoints after the commits
-``log_look``         looks at a log's head, shared
+``administration``   topics created, listed, altered, deleted
+``checkpointing``    checkpoints after commits
+``log_look``         looks at a log's head, shared by concurrent requests
 ``pool``             threads for blocking calls
 ===================  ==================================================================================
 
-The engine knows no HTTP, and no groups and transactions, which use it. A restart loses nothing. ``gateway.log_engine`` puts the
-three together.
+The engine knows nothing of HTTP. It doesn't know groups and transactions either: they use the engine. A restart loses nothing.
+``gateway.log_engine`` puts engine, groups and transactions together.
 """

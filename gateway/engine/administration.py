@@ -1,4 +1,4 @@
-"""Topics: made, described, listed, altered, deleted, and cut off at their beginning."""
+"""Administration of topics: create, describe, list, alter, delete, and delete records before an offset."""
 
 from __future__ import annotations
 
@@ -45,26 +45,26 @@ from log_format.topic.state import TopicState
 _log = logging.getLogger("gateway.administration")
 
 LISTED_NAMES_MAX: Final = 50_000
-"""More names are listed anew each time: so many take some 5 MB."""
+"""Number of topic names up to which a listing is kept (about 5 MB); longer listings are repeated for each page."""
 
 _MADE_MS = 60_000
 _MADE_OWN_MAX = 200
-"""Topics made within ``_MADE_MS`` beyond which one with ``commit.mode`` ``auto`` begins at a journal: so many can't all have
-their own commits for long."""
+"""Number of topics created within ``_MADE_MS`` after which a new topic with ``commit.mode`` ``auto`` begins at a journal: so many
+topics can't all keep commits of their own for long."""
 
 
 class DamagedTopic(NamedTuple):
-    """A topic whose log can't be read, and why."""
+    """A topic whose log can't be read, and the error."""
 
     topic: str
     problem: CorruptData
     partition_count: int = 0
-    """None is known."""
+    """Always 0: the partition count of a damaged topic is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPage:
-    """Some topics in order of name; ``next_after`` is the name after which the list goes on, None at the end."""
+    """A page of topics in order of name. ``next_after``: name after which the next page begins; None on the last page."""
 
     topics: list[TopicState]
     damaged: list[DamagedTopic]
@@ -72,7 +72,7 @@ class TopicPage:
 
 
 class Administration:
-    """Belongs to the event loop."""
+    """Operations that create, describe, list, alter and delete topics. Used on the event loop only."""
 
     def __init__(
         self,
@@ -91,19 +91,19 @@ class Administration:
         self._bounds = access.bounds
         self._journals = journals
         self._made: deque[int] = deque()
-        """When the newest topics were made here."""
+        """Monotonic times at which the newest topics were created by this gateway."""
         self._sweeps: set[asyncio.Task[None]] = set()
         self._listed: tuple[int, tuple[str, ...]] | None = None
-        """When the names of topics were listed (monotonic), and which there were."""
+        """Monotonic time of the last listing of topic names, and the names."""
 
     def parse_config(self, given: Mapping[str, object]) -> TopicConfig:
-        """Settings as a user gives them. Raises ``RequestRefused`` (``INVALID_CONFIG``)."""
+        """Return the settings that a user gave, parsed. Raises ``RequestRefused`` (``INVALID_CONFIG``)."""
         return TopicConfig.parse(given, request_bytes_max=self._bounds.request_bytes_max)
 
     async def create(self, name: str, partition_count: int, config: TopicConfig) -> tuple[TopicState, bool]:
-        """The topic, and whether it was made: False when the same one existed.
+        """Create a topic; return its state, and True if it was created or False if the same topic existed.
 
-        Raises ``RequestRefused`` (name, count, ``TOPIC_ALREADY_EXISTS``), and as ``OpenTopic.commit``.
+        Raises ``RequestRefused`` (name, count, ``TOPIC_ALREADY_EXISTS``), and what ``OpenTopic.commit`` raises.
         """
         change = CreateTopic(name=name, partition_count=partition_count, config=config, topic_id=self._new_id())
         topic = await self._registry.fresh(name, self._clock.monotonic_ms())
@@ -115,16 +115,16 @@ class Administration:
         return topic.existing(), committed.result
 
     async def describe(self, name: str) -> TopicState:
-        """The topic's state. Raises ``UnknownTopic``, and as ``OpenTopic.fresh``."""
+        """Return the topic's state. Raises ``UnknownTopic``, and what ``OpenTopic.fresh`` raises."""
         topic = await self._registry.fresh(name, self._clock.monotonic_ms())
         return topic.existing()
 
     async def alter(
         self, name: str, partition_count: int | None, config: Mapping[str, ConfigValue | None]
     ) -> TopicState:
-        """Raise the partition count, change settings, of the topic that is there when this begins.
+        """Raise the partition count and change settings of the topic that exists when the call begins.
 
-        Raises as ``AlterTopic.propose`` and ``OpenTopic.commit``.
+        Raises what ``AlterTopic.propose`` and ``OpenTopic.commit`` raise.
         """
         topic = await self._existing(name)
         bytes_max = self._bounds.request_bytes_max
@@ -147,12 +147,15 @@ class Administration:
     async def delete(self, name: str, meant_id: str | None = None) -> None:
         """Delete the topic. Its segments are deleted after the answer, best effort.
 
-        ``meant_id``: the incarnation to delete, None: the one that is there when this begins. One made anew under the name is
-        spared: ``UnknownTopic``.
+        A topic with very many segments loses most of them in commits before its deletion; the collector deletes their objects.
+        A topic with a damaged log is repaired first, so that a journal keeps nothing of it either.
 
-        Where there are very many, commits ahead of it remove most, and the collector deletes them. A topic with a damaged log is
-        repaired first, so that nothing of it is left in a journal either. Raises ``UnknownTopic``, and
-        as ``OpenTopic.commit``; ``OutcomeUnknown`` also when the topic lost records and may still exist.
+        Args:
+            meant_id: id of the incarnation to delete; None: the one that exists when the call begins. A topic made anew under
+                the name is not deleted (``UnknownTopic``).
+
+        Raises ``UnknownTopic``, what ``OpenTopic.commit`` raises, and ``OutcomeUnknown`` also when the topic lost records and
+        may still exist.
         """
         topic = await self._repaired(name)
         if topic is None:
@@ -162,7 +165,7 @@ class Administration:
             raise UnknownTopic(name)
         try:
             while topic_id is not None and topic.state.manifest.segment_count() > self._bounds.removes_max:
-                with unasked():  # the call asks only for the topic's end
+                with unasked():  # The caller asked for the topic's deletion, not for this commit.
                     has_removed = (await topic.moving.change(partial(self._delete_all, topic_id))).result
                 if not has_removed:
                     break
@@ -171,7 +174,7 @@ class Administration:
         except UnknownTopic:
             if not has_begun:
                 raise
-            return  # another call deleted it meanwhile: the caller has what it asked for
+            return  # Another call deleted the topic meanwhile: the caller has what it asked for.
         except TidelogError as problem:
             if not has_begun:
                 raise
@@ -181,9 +184,9 @@ class Administration:
             self._behind_the_answer(self._delete_segments(name, committed.result))
 
     async def delete_records(self, name: str, before: Mapping[int, int]) -> dict[int, int]:
-        """Move log starts up, of the topic that is there when this begins; returns the log start of each partition named.
+        """Move log starts up in the topic that exists when the call begins; return the log start of each partition in ``before``.
 
-        Raises as ``DeleteRecords.propose`` and ``OpenTopic.commit``.
+        Raises what ``DeleteRecords.propose`` and ``OpenTopic.commit`` raise.
         """
         topic = await self._existing(name)
         change = DeleteRecords(before=before, removes_max=self._bounds.removes_max, topic_id=topic.state.topic_id)
@@ -201,8 +204,14 @@ class Administration:
         *,
         age_ms_max: int = 0,
     ) -> TopicPage:
-        """At most ``limit`` topics whose names start with ``prefix``, come after ``after``, and are ``shown``, each as it was at
-        most ``age_ms_max`` ago. Raises as ``OpenTopic.fresh``, and as ``shown``."""
+        """Return at most ``limit`` topics whose names start with ``prefix`` and come after ``after``.
+
+        Args:
+            shown: filter of names; what it raises is passed on.
+            age_ms_max: how stale the topics' states may be.
+
+        Raises what ``OpenTopic.fresh`` raises.
+        """
         arrival_ms = self._clock.monotonic_ms() - age_ms_max
         listed = await self.names() if age_ms_max == 0 else await self._recent_names(age_ms_max)
         names = filter(shown, (name for name in listed if name.startswith(prefix) and name > after))
@@ -217,11 +226,12 @@ class Administration:
         return _page(found[:limit], found[limit - 1].topic)
 
     async def names(self) -> list[str]:
-        """See ``TopicRegistry.names``."""
+        """Return the names of all topics (``TopicRegistry.names``)."""
         return await self._registry.names()
 
     async def _recent_names(self, age_ms_max: int) -> Sequence[str]:
-        """As ``names``, listed at most so long ago. A topic that is made here has them listed anew."""
+        """Return the topics' names by a listing at most ``age_ms_max`` old. Creating a topic in this gateway discards the
+        listing."""
         now_ms = self._clock.monotonic_ms()
         if self._listed is None or now_ms - self._listed[0] > age_ms_max:
             names = await self.names()
@@ -231,7 +241,7 @@ class Administration:
         return self._listed[1]
 
     async def drain(self) -> None:
-        """Leave to maintenance the segments that were not deleted yet."""
+        """Stop deleting segments; maintenance deletes the rest."""
         for task in list(self._sweeps):
             task.cancel()
         if self._sweeps:
@@ -254,7 +264,8 @@ class Administration:
         return Attachment(journal, number, number)
 
     async def _state(self, name: str, arrival_ms: int) -> TopicState | DamagedTopic | None:
-        """The topic's state; None when it does not exist. A topic with a damaged log does not hide the others."""
+        """Return the topic's state, None if it does not exist, or ``DamagedTopic``: a damaged log does not hide the other
+        topics."""
         try:
             state = (await self._registry.fresh(name, arrival_ms)).state
         except CorruptData as problem:
@@ -267,9 +278,9 @@ class Administration:
         return topic
 
     async def _repaired(self, name: str) -> OpenTopic | None:
-        """The topic, made whole where its log is damaged, so that it can be deleted; None: nothing but the damage was left of it.
+        """Return the topic, repaired first if its log is damaged, so that it can be deleted; None if repair found only damage.
 
-        Raises ``UnknownTopic``, and as ``OpenTopic.fresh``.
+        Raises ``UnknownTopic``, and what ``OpenTopic.fresh`` raises.
         """
         try:
             return await self._existing(name)
@@ -292,7 +303,7 @@ class Administration:
         task.add_done_callback(self._sweeps.discard)
 
     async def _remove_dead(self, topic: OpenTopic, topic_id: str) -> None:
-        """Take out of the table the segments for which the commit that moved the log starts had no room."""
+        """Remove the dead segments from the table for which the commit that moved the log starts had no room."""
         change = RemoveDeadSegments(topic_id=topic_id, removes_max=self._bounds.removes_max)
         try:
             while (await topic.commit(change)).result:
@@ -318,7 +329,7 @@ def _page(found: Sequence[TopicState | DamagedTopic], next_after: str | None) ->
 
 
 def _fitting(topics: Sequence[TopicState | DamagedTopic], limit: int, partitions_max: int) -> int:
-    """How many topics fit a page of ``limit``: those with ``partitions_max`` partitions together, at least one topic."""
+    """Return how many topics fit a page: at most ``limit``, with ``partitions_max`` partitions in total, at least one topic."""
     partitions = 0
     for count, topic in enumerate(topics[:limit]):
         partitions += topic.partition_count

@@ -1,9 +1,10 @@
-"""A topic's appends, by its own writer or by its journal's: wherever the topic is when they are committed.
+"""Appends to one topic, submitted to its own writer or to its journal's, wherever the topic is when they are committed.
 
-A batch that its writer refuses with ``Attached`` came too late: the topic has moved, or is being changed. It waits until the
-topic takes appends again, and is submitted there. Batches keep their order, since they are refused and submitted in order.
+A batch that a writer refuses with ``Attached`` came too late: the topic has moved, or is being changed. The batch waits until
+the topic takes appends again, and is submitted to the topic's new place. Batches keep their order, since they are refused and
+submitted in order.
 
-Belongs to the event loop.
+Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -34,65 +35,65 @@ from log_format.topic.state import TopicState
 ItemT = TypeVar("ItemT")
 
 _MOVES_MAX = 10
-"""How often one batch follows its topic."""
+"""Number of times that one batch is submitted again because its topic has moved."""
 _ROW_OVERHEAD_BYTES = 12
-"""Partition and offset, which a record gets when it is placed."""
+"""Bytes of the partition and offset columns that a record gets when it is placed."""
 _NUMBER: Final = attrgetter("number")
 
 
 @dataclass(slots=True, eq=False)
 class PendingBatch:
-    """A batch under way. ``settled`` gets its places or its error. ``reservation``: of its memory."""
+    """A batch under way. ``settled`` gets its places or its error; ``reservation`` holds its memory."""
 
     number: int
-    """In the order of submission to the topic."""
+    """Place in the order of submission to the topic."""
     batch: Batch
     size_bytes: int
     settled: asyncio.Future[Acknowledgement]
     reservation: Reservation | None
     sender: Hashable = None
-    """The connection of the call that submitted it."""
+    """Connection of the call that submitted the batch."""
     moves: int = 0
     at: _Submitted[Any] | None = None
-    """Where it waits or is written; None: it came too late, and waits to be submitted again."""
+    """Submission to the writer where the batch waits or is written; None: it came too late, and waits to be submitted again."""
 
 
 @dataclass(slots=True, eq=False)
 class _Submitted(Entry[ItemT, Acknowledgement]):
-    """A batch at one writer. ``pending``: None once that writer has settled it."""
+    """A batch submitted to one writer. ``pending`` is None once that writer has settled the batch."""
 
     commits: GroupCommit[ItemT, Acknowledgement]
     pending: PendingBatch | None
     settled: Callable[[PendingBatch, Acknowledgement | TidelogError], None]
 
     def settle(self, outcome: Acknowledgement | TidelogError) -> None:
-        """See ``Entry``."""
+        """Settle the batch with its outcome, once (``Entry.settle``)."""
         pending, self.pending = self.pending, None
         if pending is not None:
             self.settled(pending, outcome)
 
 
 class AppendedTo(Protocol):
-    """A topic, as far as its appends are concerned."""
+    """The part of a topic that its appends need."""
 
     @property
     def log(self) -> TableLog[TopicState]:
-        """Its own."""
+        """Log of the topic's own table."""
         ...
 
     @property
     def writer(self) -> Writer:
-        """Of its own commits."""
+        """Writer of the topic's own commits."""
         ...
 
     @property
     def moving(self) -> Moving:
-        """Says when it takes appends again."""
+        """Moves of the topic; tells when the topic takes appends again."""
         ...
 
 
 class Appending:
-    """Of one topic."""
+    """Appends of one topic."""
 
     __slots__ = (
         "_access",
@@ -113,19 +114,19 @@ class Appending:
         self._sent_bytes = 0
         self._count = 0
         self._under_way: set[PendingBatch] | None = None
-        """None when empty: an empty set takes as much memory as all else here."""
+        """Batches not settled; None when there are none: an empty set takes as much memory as all else here."""
         self._following: asyncio.Task[None] | None = None
         self._held: asyncio.Event | None = None
-        """Set when batches are no longer held."""
+        """Event that is set when batches are no longer held back; None when they are not."""
         self._late: list[PendingBatch] = []
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way, and nothing held."""
+        """Whether no batch is under way and none is held back."""
         return not self._under_way and self._held is None
 
     def submit(self, batch: Batch, reservation: Reservation | None = None) -> PendingBatch:
-        """Take a batch that was routed for the topic's present incarnation. The reservation is released when the batch is
+        """Submit a batch that was routed for the topic's present incarnation. The reservation is released when the batch is
         settled.
 
         Raises ``BackOff`` (``OVERLOADED``): then the caller keeps the reservation.
@@ -140,7 +141,7 @@ class Appending:
         if self._following is None and self._held is None:
             self._submit(pending)
         else:
-            self._late.append(pending)  # behind those that came before it
+            self._late.append(pending)  # Keeps the order of arrival.
         if self._under_way is None:
             self._under_way = set()
         self._under_way.add(pending)
@@ -149,12 +150,12 @@ class Appending:
         return pending
 
     def take_sent_bytes(self) -> int:
-        """Of the batches that came since this was last called."""
+        """Return the bytes of the batches that were submitted since the last call of this method."""
         sent, self._sent_bytes = self._sent_bytes, 0
         return sent
 
     async def acknowledged(self, pending: PendingBatch) -> Acknowledgement:
-        """Where the batch's records are, once their commit stands; then the present call's change stands.
+        """Return where the batch's records are, once they are committed; mark the present call's change as committed.
 
         Raises ``UnknownTopic``, ``TopicReplaced``, ``RequestRefused`` (too large now), ``BackOff`` (nothing happened),
         ``OutcomeUnknown``.
@@ -172,17 +173,16 @@ class Appending:
         return acknowledgement
 
     async def drain(self) -> None:
-        """Return when all batches are settled."""
+        """Wait until all batches are settled."""
         if self._under_way:
             await asyncio.wait([pending.settled for pending in self._under_way])
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """While the topic moves, or takes a large transaction: batches wait, and those that no flush has taken are taken back.
-        Then they follow it.
+        """Hold batches back while the topic moves or takes a large transaction; submit them again afterwards.
 
-        Entered once the flushes under way have ended, so that they and the change do not take each other's versions. One at a
-        time: others wait.
+        Batches that no flush has taken are withdrawn. The context is entered once the flushes under way have ended, so that
+        flushes and the change don't compete for versions. One context at a time: others wait.
         """
         while self._held is not None:
             await self._held.wait()
@@ -238,7 +238,7 @@ class Appending:
             self._end(pending, outcome)
 
     def _withdraw(self, pending: PendingBatch) -> bool:
-        """Take the batch back; False where a flush has taken it. The caller settles it."""
+        """Withdraw the batch; return False if a flush has taken it. The caller settles it."""
         if pending.at is not None:
             if not self._take_back(pending):
                 return False
@@ -250,7 +250,7 @@ class Appending:
         return True
 
     async def _follow(self) -> None:
-        """Submit the batches that came too late to where the topic is."""
+        """Submit the batches that came too late to where the topic is now."""
         problem: TidelogError = BackOff("Following a topic that moved met a defect: this was not written.")
         try:
             await self._topic.moving.reopened()
@@ -265,7 +265,7 @@ class Appending:
                 self._refuse_late(problem)
 
     def _submit_late(self) -> None:
-        """In the order in which they came first."""
+        """Submit the batches that came too late in the order in which they came first."""
         late, self._late = sorted(self._late, key=_NUMBER), []
         for number, pending in enumerate(late):
             try:

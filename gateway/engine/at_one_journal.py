@@ -1,6 +1,6 @@
-"""Records of several topics by one commit of the journal that all of them share: all or nothing, and nothing is staged.
+"""Records of several topics by one commit of the journal that all of them share: all or nothing, with nothing staged.
 
-The commit is one version of the journal, so readers see all of its records or none. Belongs to the event loop.
+The commit is one version of the journal, so readers see all of its records or none. Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from log_format.topic.append import Batch
 from log_format.topic.appended import Appended
 
 AT_ONE_GO_BYTES_MAX: Final = 1024 * 1024
-"""Records above it are staged: a journal is for small ones, and each such request is a commit of its own."""
+"""Bytes of records above which a request is staged: a journal is for small requests, and each of these is a commit of its own."""
 
 PlacesOfTopics = dict[str, tuple[Appended, ...]]
 
 
 class AtOneJournal:
-    """``journals`` of this gateway."""
+    """Appends of several topics by one commit of a journal that is open in this gateway."""
 
     def __init__(self, journals: Journals, draining: Draining) -> None:
         self._journals = journals
         self._draining = draining
 
     async def append(self, parts: Sequence[tuple[OpenTopic, Batch]]) -> PlacesOfTopics | None:
-        """Where each topic's records are, once the commit stands; by topic and partition.
+        """Commit the batches at the journal that the topics share; return the places by topic and partition.
 
-        None: nothing happened, and the records must be staged. They are not small, their topics share no journal, or one of them
-        is refused: staging says why. Raises ``BackOff`` (nothing happened), ``OutcomeUnknown``.
+        Return None if nothing happened and the records must be staged: they are not small, their topics share no journal, or
+        one batch is refused (staging says why). Raises ``BackOff`` (nothing happened), ``OutcomeUnknown``.
         """
         routed = [Routed(topic.log.state, batch) for topic, batch in parts]
         number = _shared_journal(routed)
@@ -69,7 +69,7 @@ def _is_small(routed: Sequence[Routed]) -> bool:
 
 
 def _joined(before: tuple[Appended, ...], after: tuple[Appended, ...]) -> tuple[Appended, ...]:
-    """The places of two batches of one topic, which follow each other in each partition."""
+    """Return the places of two batches of one topic, where ``after`` follows ``before`` in each partition."""
     joined = {place.partition: place for place in before}
     for place in after:
         first = joined.get(place.partition)

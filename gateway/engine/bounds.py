@@ -1,4 +1,4 @@
-"""The engine's bounds: how much it holds, how long it waits. Those that an operator may change come from the settings."""
+"""The engine's bounds: how much it holds, and how long it waits. The settings give those that an operator may change."""
 
 from __future__ import annotations
 
@@ -11,139 +11,140 @@ from log_format.journal.drain import DRAIN_BYTES_MAX
 _MEBIBYTE: Final = 1024 * 1024
 
 FLUSH_BYTES_CAP: Final = 32 * _MEBIBYTE
-"""Bytes of records in one flush, whatever ``flush.bytes`` says: the flush is in memory several times while it is written."""
+"""Bytes of records in one flush, whatever ``flush.bytes`` says: several copies of the flush are in memory while it is written."""
 
 JOURNAL_FLUSH_BYTES: Final = 8 * _MEBIBYTE
-"""Of all topics together after which a journal is flushed at once: the default of ``flush.bytes``."""
+"""Bytes of all topics of a journal after which it is flushed without waiting longer: the default of ``flush.bytes``."""
 
 FLUSHES_AHEAD_MAX: Final = 4
-"""Flushes of one topic that are under way, of which one commits: on S3 an upload takes several times as long as encoding."""
+"""Number of flushes of one topic under way, of which one commits: on S3 an upload takes several times as long as encoding."""
 
 ENCODED_BESIDE_BYTES_MIN: Final = _MEBIBYTE
-"""From so many bytes of records on a flush is encoded beside those before it: the threads' time is worth more than a flush that
-gathers a little longer."""
+"""Bytes of records from which on a flush is encoded in parallel with the flushes before it. Smaller ones wait: the threads' time
+is worth more than a flush that gathers requests a little longer."""
 
 FLUSH_BATCHES_CAP: Final = 4096
-"""Requests in one flush: each costs a few microseconds when the segment is put together."""
+"""Number of requests in one flush: each costs a few microseconds when the segment is put together."""
 
 FLUSH_REQUESTS_MIN: Final = 100
-"""Fewer requests never end the wait for ``flush.ms``: a flush costs as much as a dozen of them."""
+"""Number of requests below which a flush always waits for ``flush.ms``: a flush costs as much as a dozen requests."""
 
 BATCHES_WAITING_MAX: Final = 16 * FLUSH_BATCHES_CAP
-"""Requests to one topic that no flush has taken: each is a few objects beside its records, with ``acks=0`` too."""
+"""Number of requests to one topic that no flush has taken: each is a few objects besides its records, with ``acks=0`` too."""
 
 TOPIC_BYTES: Final = 2_600
-"""Memory of an open topic without producers, segments and partitions: measured, rounded up
+"""Bytes of memory of an open topic without producers, segments and partitions: measured, rounded up
 (docs/decisions/044-many-topics.md)."""
 
 PARTITION_STATE_BYTES: Final = 24
-"""Memory of each of its partitions: three offsets."""
+"""Bytes of memory of each partition of an open topic: three offsets."""
 
 FETCH_LIST_PARTITIONS: Final = 64
-"""A fetch of up to so many partitions is part of its connection's memory; longer lists are counted."""
+"""Number of partitions up to which a fetch's list is part of its connection's memory; longer lists are counted."""
 
 FETCH_PARTITION_BYTES: Final = 600
-"""Memory that a fetch takes for each partition that it names: where it is read from, its wake-up, its result."""
+"""Bytes of memory that a fetch takes for each partition in it: where it is read from, its wake-up, its result."""
 
 FETCH_LISTS_BYTES_MAX: Final = 8 * _MEBIBYTE
-"""Memory for the long lists of all fetches: one with every partition of the largest topic fits."""
+"""Bytes of memory for the long lists of all fetches: one list with every partition of the largest topic fits."""
 
 PARTITIONS_PER_STEP: Final = 128
-"""Partitions that one request looks at before other requests get their turn."""
+"""Number of partitions that one request looks at before the event loop serves other requests."""
 
 POLL_REST: Final = 4
-"""A poll of a long list rests after a read, four times as long as the read took. A commit to one of many partitions must not make
-it look through all each time."""
+"""Pause of a poll of a long list after a read, in multiples of the read's duration. Otherwise a commit to one of many partitions
+would make the poll look through all of them each time."""
 
 TOPIC_LOOKS_AT_ONCE: Final = 64
-"""Topics of one fetch that are looked at side by side."""
+"""Number of topics of one fetch that are looked at in parallel."""
 
 COLD_RUNS_PER_READ_MAX: Final = 64
-"""Runs that one read takes from the store: a partition of tiny flushes must not hold a request for minutes."""
+"""Number of runs that one read takes from the store: a partition of tiny flushes must not hold a request for minutes."""
 
 READ_AHEAD_BYTES_MAX: Final = 16 * _MEBIBYTE
-"""Decoded records of old segments kept for readers that go on. Part of the slack in the settings' sum."""
+"""Bytes of decoded records of old segments kept for readers that go on. Part of the slack in the settings' sum."""
 
 READ_AHEAD_PIECE_BYTES: Final = _MEBIBYTE
-"""Bytes that a read of an old segment takes at least: about a row group, which is decoded as a whole anyway."""
+"""Minimum bytes that a read of an old segment takes: about a row group, which is decoded as a whole anyway."""
 
 READ_AHEAD_RECORDS: Final = 100_000
-"""Records that it takes at least, where they are small."""
+"""Minimum number of records that a read of an old segment takes, if they are small."""
 
 LOOKED_BYTES_MAX: Final = 64 * _MEBIBYTE
-"""Bytes of records that a filter looks at for one answer (the contract's)."""
+"""Bytes of records that a filter looks at for one answer (part of the HTTP contract)."""
 
 EVENTS_LOOKED_BYTES_MAX: Final = 8 * _MEBIBYTE
-"""Bytes that it looks at before an event stream says how far it came."""
+"""Bytes of records that a filter looks at before an event stream tells its position."""
 
 LOOK_STEP_BYTES: Final = _MEBIBYTE
-"""Bytes that a filter looks at before other requests get their turn: a few milliseconds."""
+"""Bytes of records that a filter looks at before the event loop serves other requests: a few milliseconds."""
 
 LOOK_STEP_RECORDS: Final = 16_384
-"""Records that it looks at before, where they are small."""
+"""Number of records that a filter looks at before the event loop serves other requests, if they are small."""
 
 LOOK_RUN_BYTES: Final = 32 * 1024
-"""What one run costs beside its bytes, in bytes looked at: a run of one record takes some 100 µs."""
+"""Cost of one run besides its bytes, in bytes looked at: a run of one record takes some 100 µs."""
 
 LARGE_BODY_BYTES: Final = 256 * 1024
-"""Bodies from this length on are read in turn: side by side each would get some memory and none of them enough."""
+"""Bytes from which on request bodies are read one after another: in parallel each would get some memory and none of them
+enough."""
 
 LARGE_BODY_WAIT_MS_MAX: Final = 10_000
-"""How long such a body waits for its turn before the gateway refuses it (503, nothing happened)."""
+"""Time that a large body waits until it is read; then the gateway refuses it (503, nothing happened)."""
 
 LARGE_BODIES_WAITING_MAX: Final = 20_000
-"""Bodies that wait for their turn; the number of connections is the smaller bound."""
+"""Number of large bodies that may wait to be read; the number of connections is the smaller bound."""
 
 SEQUENCE_WAIT_MS_MAX: Final = 5_000
-"""How long an idempotent request waits for its predecessors (the contract's)."""
+"""Time that an idempotent request waits for its predecessors (part of the HTTP contract)."""
 
 SEQUENCE_AHEAD_MAX: Final = 4
-"""How far ahead of the producer's next request an idempotent request may be and still wait (the contract's)."""
+"""Distance from the producer's next sequence up to which an idempotent request waits (part of the HTTP contract)."""
 
 PUTS_AT_ONCE: Final = 8
-"""Batches of one Kafka request that are staged side by side for its transaction."""
+"""Number of batches of one Kafka request that are staged in parallel for its transaction."""
 
 ANSWER_WAIT_MS_MAX: Final = 10_000
-"""How long a fetch waits for memory to hold its answer."""
+"""Time that a fetch waits for memory to hold its answer."""
 
 LARGE_ANSWER_WAIT_MS_MAX: Final = 1_000
-"""How long a fetch waits for a large answer's memory before it makes do with a small answer."""
+"""Time that a fetch waits for a large answer's memory before it makes do with a small answer."""
 
 SMALL_ANSWER_BYTES: Final = 64 * 1024
-"""Bytes of records in a small answer: the connection mostly takes their text at once, so it is not held."""
+"""Bytes of records in a small answer: the connection mostly takes their text immediately, so it is not held."""
 
 SMALL_ANSWER_RECORDS: Final = 500
-"""Records in a small answer: each has text of its own."""
+"""Number of records in a small answer: each has text of its own."""
 
 PING_MS: Final = 15_000
-"""After so long a silence an event stream gets a comment (the contract's)."""
+"""Time of silence after which an event stream gets a comment (part of the HTTP contract)."""
 
 EVENTS_BYTES_MAX: Final = 64 * 1024
-"""Bytes of records read at once for an event stream: what one slow reader holds."""
+"""Bytes of records that one read for an event stream takes: what one slow reader holds."""
 
 EVENTS_RECORDS_MAX: Final = 500
-"""Records read at once for an event stream."""
+"""Number of records that one read for an event stream takes."""
 
 LIST_LOADS_AT_ONCE: Final = 16
-"""Topics loaded side by side while topics are listed."""
+"""Number of topics loaded in parallel while topics are listed."""
 
 CHECKPOINT_RETRY_MS: Final = 30_000
-"""Pause after a checkpoint that failed."""
+"""Pause after a failed checkpoint."""
 
 LOOK_THREADS: Final = 8
-"""Threads that look at logs: their requests are short, and apart from commits and from reads of records."""
+"""Number of threads that look at logs: their requests are short, and separate from commits and from reads of records."""
 
 LOAD_THREADS: Final = 8
-"""Threads that read the commits of logs being loaded."""
+"""Number of threads that read the commits of logs being loaded."""
 
 SCHEDULED_THREADS: Final = 8
-"""Threads that publish delayed records: what is due shall not wait for looks of requests."""
+"""Number of threads that publish delayed records: due records shall not wait for requests' looks at logs."""
 
 MAP_AHEAD: Final = 64
-"""Commits read ahead of the one that is being applied."""
+"""Number of commits read ahead of the one that is being applied."""
 
 POOL_WAITING_MAX: Final = 2_048
-"""Calls that wait for a thread of one pool; beyond it 503 ``OVERLOADED``."""
+"""Number of calls that wait for a thread of one pool; beyond it 503 ``OVERLOADED``."""
 
 
 TAIL_CACHE_BYTES: Final = 22 * _MEBIBYTE
@@ -155,12 +156,12 @@ GROUPS_BYTES: Final = 20 * _MEBIBYTE
 QUEUES_BYTES: Final = 8 * _MEBIBYTE
 ACCESS_BYTES: Final = 64 * _MEBIBYTE
 IN_FLIGHT_BYTES: Final = 36 * _MEBIBYTE
-"""Defaults of the settings of these names, which say what each bounds."""
+"""Defaults of the settings with these names; the settings say what each bounds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineBounds:
-    """The bounds that an operator may change: bytes, counts of threads, counts of waiting polls. And those that a test may."""
+    """The bounds that an operator may change (bytes, threads, waiting polls), and those that a test may change."""
 
     write_threads: int = 16
     read_threads: int = 8
@@ -173,78 +174,81 @@ class EngineBounds:
     waiting_polls_max: int = 10_000
     request_bytes_max: int = limits.REQUEST_BYTES_MAX
     flush_requests: int = 500
-    """So many requests do not wait any longer for ``flush.ms``: half of the connections. The other half can send meanwhile."""
+    """Number of requests that end the wait for ``flush.ms``: half of the connections, so that the other half can send
+    meanwhile."""
     flush_savings_first_ms: int = 3_600_000
-    """What a new topic or journal may spend at once on flushes that begin before ``flush.ms`` is over: an hour's. One that is
-    opened may spend what was earned since it was last written to, so much at most. So it is with delayed records of a topic and
-    the tables of groups and of queues."""
+    """Savings of a new topic or journal for flushes that begin before ``flush.ms`` is over: an hour's. A queue that is opened has
+    what was earned since it was last written to, at most this. The same holds for delayed records of a topic and for the
+    tables of groups and queues."""
     flush_savings_max_ms: int = 86_400_000
-    """The most that it saves: a day's."""
+    """Maximum of these savings: a day's."""
     large_bodies_bytes_max: int = IN_FLIGHT_BYTES * 3 // 4
 
     store_wait_ms_max: int = 10_000
-    """How long a request waits for a look at a log, for records from the store, or for its turn to change a topic."""
+    """Time that a request waits for a look at a log, for records from the store, or until it may change a topic."""
     commit_wait_ms_max: int = 30_000
-    """How long a request waits for a commit under way before the gateway answers that the outcome is unknown."""
+    """Time that a request waits for a commit under way before the gateway answers that the outcome is unknown."""
     produce_wait_ms_max: int = 10_000
-    """How long a request waits for its flush to begin, beyond ``flush.ms``. Then it is refused (503, nothing happened)."""
+    """Time that a request waits for its flush to begin, beyond ``flush.ms``. Then it is refused (503, nothing happened)."""
     log_poll_ms: int = 500
-    """How often the log is looked at for other gateways' commits while a reader waits for records."""
+    """Interval of looks at the log for other gateways' commits while a reader waits for records."""
     journal_poll_ms: int = 1_000
-    """As ``log_poll_ms``, for all topics at a journal together."""
+    """Interval of looks at a journal, which serve all of its topics together."""
     own_look_ms: int = 300_000
-    """How old the known table of a topic may be while its journal alone is looked at."""
+    """Maximum age of a topic's table as known here while only its journal is looked at."""
     undrained_runs_max: int = 300_000
-    """Runs of one journal that are not in the topics' tables: some 60 bytes of memory each, in the budget of manifests."""
+    """Number of runs of one journal that are not in the topics' tables: some 60 bytes of memory each, in the budget of
+    manifests."""
     overtake_ms: int = limits.OVERTAKE_MS
-    """How long a topic whose journal has closed its number is left to the gateway that changes it."""
+    """Time that a topic whose journal has closed its number is left to the gateway that changes it."""
     journals: bool = True
     """Whether topics may go to journals."""
     drain_bytes_max: int = DRAIN_BYTES_MAX
     """Stored bytes of a journal's objects that one drain takes."""
     journal_cache_bytes_max: int = JOURNAL_CACHE_BYTES
-    """Decoded objects of journals that other gateways wrote."""
+    """Bytes of decoded objects of journals that other gateways wrote."""
     scheduled_cache_bytes_max: int = SCHEDULED_CACHE_BYTES
-    """Indexes of objects of delayed records."""
+    """Bytes of cached indexes of objects of delayed records."""
     due_notices_max: int = 20_000
-    """Notices of one look for what is due: the others wait for the next."""
+    """Number of notices in one look for due records: the others wait for the next look."""
     checkpoint_interval_min: int = limits.CHECKPOINT_INTERVAL_MIN
     checkpoint_interval_max: int = limits.CHECKPOINT_INTERVAL_MAX
     table_files_min: int = 200
-    """Live data files after which a system table is compacted."""
+    """Number of live data files after which a system table is compacted."""
     topics_loaded_max: int = 12_000
-    """Topics whose state is in memory; beyond it idle ones are forgotten, least recently used first. 10,000 quiet ones at
-    journals fit into ``manifest_bytes_max``."""
+    """Number of topics whose state is in memory; beyond it idle topics are dropped, least recently used first. 10,000 quiet ones
+    at journals fit into ``manifest_bytes_max``."""
     list_partitions_max: int = 20_000
-    """Partitions described in one page of topics: a page with more ends early."""
+    """Number of partitions described in one page of topics: a page with more ends early."""
     sequences_waiting_max: int = 4_096
-    """Idempotent requests to one topic that wait for their predecessors; their bodies count as in flight too."""
+    """Number of idempotent requests to one topic that wait for their predecessors; their bodies count as in flight too."""
     cold_read_ms_max: int = 2_000
-    """For so long a fetch that has something to answer goes on to further runs, over all its partitions."""
+    """Time for which a fetch that has something to answer goes on to further runs, over all its partitions."""
     fetch_lists_bytes_max: int = FETCH_LISTS_BYTES_MAX
     fetch_lists_waiting_max: int = 4
-    """Fetches with long lists that wait for others to end; the list of each is in memory already."""
+    """Number of fetches with long lists that wait for others to end; the list of each is in memory already."""
     pending_offsets_ms_max: int = 5_000
-    """How long a reader of offsets waits for a transaction's decision before it aborts it: a commit takes milliseconds."""
+    """Time that a reader of offsets waits for a transaction's decision before it aborts the transaction: a commit takes
+    milliseconds."""
     sweep_pause_ms: int = 10_000
-    """Between two looks for leftovers of transactions."""
+    """Pause between two looks for leftovers of transactions."""
     left_alone_ms: int = 15_000
-    """How long a decided transaction is left to its deciding gateway, and a staged object to its staging one."""
+    """Time that a decided transaction is left to its deciding gateway, and a staged object to the gateway that staged it."""
     transaction_bytes_max: int = limits.TRANSACTION_BYTES_MAX
     kafka_transaction_bytes_max: int = limits.KAFKA_TRANSACTION_BYTES_MAX
     staged_names_max: int = 5_000
-    """Staged objects that a Kafka client's decision names itself. Of more, or more than ``transaction_bytes_max``, it names an
-    index."""
+    """Number of staged objects that a Kafka client's decision names itself. For more objects, or more than
+    ``transaction_bytes_max``, it names an index."""
     transaction_piece_bytes: int = FLUSH_BYTES_CAP
-    """About how many staged bytes of a large transaction become one segment: as many as a flush has."""
+    """Approximate number of staged bytes of a large transaction that become one segment: as many as a flush has."""
     large_wait_ms_max: int = 20_000
-    """How long a call waits for a large transaction: less than Kafka's clients wait for an answer."""
+    """Time that a call waits for a large transaction: less than Kafka's clients wait for an answer."""
     large_pause_ms: int = 500
-    """The first pause between two tries of a step of it; each next one is longer by as much."""
+    """First pause between two tries of a step of a large transaction; each further pause is longer by as much."""
     removes_max: int = limits.REMOVES_PER_COMMIT_MAX
     segments_behind: int = 10_000
-    """Segments of a topic that is behind: three quarters of an hour of flushes at the default ``flush.ms``. Maintenance merges
-    them every minute or so."""
+    """Number of segments from which on a topic is behind: three quarters of an hour of flushes at the default ``flush.ms``.
+    Maintenance merges them every minute or so."""
 
 
 assert limits.PARTITION_COUNT_MAX * FETCH_PARTITION_BYTES <= FETCH_LISTS_BYTES_MAX - FETCH_LISTS_BYTES_MAX // 4

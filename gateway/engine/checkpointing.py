@@ -1,8 +1,8 @@
 """Checkpoints of one table, written by the committing gateway after its commits
 (docs/decisions/003-gateway-writes-checkpoints.md).
 
-One at a time, never while a request waits for it. A failure is logged and tried again later: without a fresh checkpoint a table
-works, it only loads slower.
+One is written at a time, and no request waits for it. A failure is logged and tried again later: without a fresh checkpoint a
+table works, and only loads more slowly.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _log = logging.getLogger("gateway.checkpoint")
 
 
 class Checkpointing(Generic[StateT]):
-    """Belongs to the event loop. ``files``: how many data files a state has."""
+    """Checkpoints of one table. Used on the event loop only. ``files``: returns how many data files a state has."""
 
     __slots__ = (
         "_bounds",
@@ -58,7 +58,7 @@ class Checkpointing(Generic[StateT]):
         self._metrics = metrics
         self._bounds = bounds
         self._newest: int | None = None
-        """The newest checkpoint known here; None where there is none or it was not looked for yet."""
+        """Version of the newest checkpoint known here; None if there is none or it was not looked for yet."""
         self._looked = False
         self._not_before_ms = 0
         self._running: asyncio.Task[None] | None = None
@@ -69,7 +69,7 @@ class Checkpointing(Generic[StateT]):
         return self._running is None
 
     def consider(self, state: StateT) -> None:
-        """Write a checkpoint if one is due at ``state``. Returns at once."""
+        """Start writing a checkpoint if one is due at ``state``. Returns immediately."""
         if self._running is not None or state.version == NO_LOG or self._clock.monotonic_ms() < self._not_before_ms:
             return
         if self._is_due(state):
@@ -84,7 +84,7 @@ class Checkpointing(Generic[StateT]):
     async def _write(self, state: StateT) -> None:
         try:
             if not self._looked:
-                # Other gateways write checkpoints too, and this one may have just started.
+                # Other gateways write checkpoints too, and this gateway may have just started.
                 self._newest = await self._pool.run(hinted_checkpoint, self._log.store, self._log.table.root)
                 self._looked = True
                 if not self._is_due(state):

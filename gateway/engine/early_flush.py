@@ -1,16 +1,18 @@
-"""When a flush, or a commit to a system table, may begin before its timer: ``flush.ms``, or the pace of the table.
+"""When a flush, or a commit to a system table, may begin before its timer (``flush.ms``, or the pace of the table).
 
-A flush costs ``flush.ms`` of time. A queue earns time as it goes by, saves what it does not spend, and pays an early flush from
-that. So in the long run it has no more flushes than one each ``flush.ms``. One that is opened has what was earned since it was
-last written to: opening it again and again gives nothing more. Those that share a queue share its savings (``savings_shares``).
+A flush costs ``flush.ms`` of time. A queue earns time as it goes by, saves what it does not spend, and pays for early flushes
+from its savings. So in the long run it has no more flushes than one each ``flush.ms``. A queue that is opened has what was
+earned since it was last written to: opening it again and again gives nothing more. Those that share a queue share its savings
+(``savings_shares``).
 
-An early flush helps a sender that waits for an answer. It helps nobody beside senders that go on sending. So it begins when no
-flush is under way, and
+An early flush helps a sender that waits for an answer. It helps nobody while other senders go on sending. So it begins when no
+flush is under way, and either
 
-1. every sender of the last ``flush.ms`` has as many batches waiting as it had when it last waited for an answer. Of one that sent
-   more while its batches were committed, twice as many are expected: a sender that streams soon waits for the timer;
-2. or nothing has come for ``QUIET_SECONDS_MIN``, and for ``QUIET_GAPS`` times as long as between two batches, counted from the
-   end of the flush before at the earliest.
+1. every sender of the last ``flush.ms`` has as many batches waiting as it had when it last waited for an answer. A sender that
+   sent more while its batches were committed is expected to send twice as many, so a sender that streams soon waits for the
+   timer;
+2. or nothing has come for ``QUIET_SECONDS_MIN``, and for ``QUIET_GAPS`` times the mean gap between two batches, counted from
+   the end of the previous flush at the earliest.
 
 A sender is a connection. Batches without one (the audit, the publisher of delayed records) never begin a flush early.
 """
@@ -36,24 +38,25 @@ from gateway.engine.savings_watch import (
 OTHERS_OF: Final = 4
 WRONG_GUESSES_MAX: Final = 3
 STREAM_FLUSHES: Final = 20
-"""Where others send beside so many flushes in a row that all known senders waited for, a quarter as fast as before it or faster,
-they stream: connections of a pool stand for ever other senders. For the time of twenty flushes only silence begins one early."""
+"""Rule for a pool of connections that streams. It streams if others sent during ``WRONG_GUESSES_MAX`` flushes in a row that all
+known senders waited for, at least a quarter (1 / ``OTHERS_OF``) as fast as the flush's own senders: a pool's connections
+always look like new senders. For the time of ``STREAM_FLUSHES`` flushes only silence begins a flush early."""
 QUIET_SECONDS_MIN: Final = 0.02
-"""Longer than a client takes to send its next request behind an answer, as a rule."""
+"""Silence that is longer than a client usually takes to send its next request after an answer."""
 QUIET_GAPS: Final = 6
 STREAM_QUIETS: Final = 4
-"""So much longer must it be quiet where connections of a pool stream: a client that is busy pauses, too, and goes on."""
+"""Factor of the silence needed where connections of a pool stream: a client that is busy pauses, too, and goes on."""
 QUIET_LATE_SECONDS_MAX: Final = 0.005
-"""An event loop that looks later than this was busy, and has not heard what came meanwhile: that was no silence."""
+"""Lateness of the event loop beyond which a silence does not count: a busy loop has not heard what came meanwhile."""
 SENDERS_MAX: Final = 256
-"""Of one queue. Among more of them there is always one that sends: the timer gathers."""
+"""Number of senders remembered for one queue. Among more of them one is always sending, so the timer gathers their batches."""
 _OLD_GAPS: Final = 7 / 8
-"""What the gaps so far count in their mean, beside the newest."""
+"""Weight of the previous mean when the newest gap is averaged in."""
 
 
 @dataclass(slots=True)
 class _Sender:
-    """``window``: batches that it has under way when it waits for an answer."""
+    """A connection that sent batches. ``window``: number of batches that it has under way when it waits for an answer."""
 
     arrived: float = 0.0
     window: int = 1
@@ -62,15 +65,21 @@ class _Sender:
 
     @property
     def lacks(self) -> bool:
-        """Whether it may send more before it waits for an answer."""
+        """Whether the sender may send more before it waits for an answer."""
         return self.waiting < self.window
 
 
 class EarlyFlush:
-    """For one queue. ``first_seconds``: the most that it has at first; ``seconds_max``: the most that it saves; ``label`` names
-    it in the log, ``advice`` says there what can be done once they are spent. ``rested``: for how long it was not written to.
+    """Savings and senders of one queue, which decide whether its next flush begins early.
 
     Times are the event loop's, in seconds.
+
+    Args:
+        first_seconds: maximum of the savings at first.
+        seconds_max: maximum of the savings.
+        label: name of the queue in the log.
+        advice: what can be done once the savings are spent, for the log.
+        rested: returns for how long the queue was not written to.
     """
 
     __slots__ = (
@@ -110,30 +119,30 @@ class EarlyFlush:
     ) -> None:
         self._saved = min(first_seconds, seconds_max)
         self._saved_at: float | None = None
-        """None: nothing was spent yet."""
+        """Time of the last flush, from which on savings grow; None before the first flush."""
         self._rested = rested
         self._shares = SavingsShares()
         self._may_spend = False
-        """Whether one of those that wait has spent no more than its share."""
+        """Whether one of the waiting entries' payers has spent no more than its share."""
         self._seconds_max = seconds_max
         self._senders: dict[Hashable, _Sender] = {}
-        """Least recently heard of first."""
+        """Senders by key, least recently heard of first."""
         self._lacking = 0
         self._crowded_at = -inf
-        """When a sender came that found no room here."""
+        """Time when a batch came whose sender found no room in ``_senders``."""
         self._seen = self._removals = 0
         self._arrived = -inf
         self._gap = 0.0
         self._label, self._advice = label, advice
         self._told_at = self._ended_at = self._streams_until = -inf
         self._guess: Entry[Any, Any] | None = None
-        """The first of the last flush that all known senders waited for."""
+        """First entry of the last flush that began because all known senders waited."""
         self._wrong_guesses = 0
-        """How many such flushes in a row others sent beside."""
+        """Number of such flushes in a row during which others sent."""
         self._flush_seconds = self._gathered_seconds = 0.0
-        """What the last flush cost, and how long its first batch had waited."""
+        """Cost of the last flush, and time that its first batch had waited."""
         self._is_short = False
-        """Whether what waits would have begun a flush, but for the savings."""
+        """Whether a flush would have begun early if savings had allowed it."""
 
     @classmethod
     def opened(
@@ -146,7 +155,8 @@ class EarlyFlush:
         seconds_max: float = inf,
         advice: str = FLUSH_ADVICE,
     ) -> Self:
-        """For a queue with the gateway's settings, at most ``seconds_max``; the metrics tell of it from now on."""
+        """Return one for a queue with the gateway's settings, with savings of at most ``seconds_max``; metrics report it from now
+        on."""
         bounds = access.bounds
         seconds_max = min(bounds.flush_savings_max_ms / 1000, seconds_max)
         early = cls(bounds.flush_savings_first_ms / 1000, seconds_max, label, advice, rested)
@@ -154,19 +164,19 @@ class EarlyFlush:
         return early
 
     def saved_seconds(self, now: float) -> float:
-        """What is left, and what was earned since the last flush."""
+        """Return the savings in seconds: what is left, plus what was earned since the last flush."""
         if self._saved_at is None:
             return min(self._saved, self._rested())
         return min(self._seconds_max, self._saved + max(0.0, now - self._saved_at))
 
     def is_spent(self, now: float, payer: Hashable = None) -> bool:
-        """Whether the timer is back, for all or for a payer: not even two flushes are saved, about what comes in while one waits
-        for it."""
+        """Return whether only the timer begins flushes, for all or for a payer: less than the cost of two flushes is saved. Two
+        is about what comes in while one flush waits for the timer."""
         left = self.saved_seconds(now)
         return left < 2 * self._flush_seconds or not self._shares.may_spend(payer, left)
 
     def due(self, waiting: Waiting[Any], now: float, *, flush_seconds: float, is_under_way: bool) -> float:
-        """When a flush of what waits may begin early; infinity where it may not."""
+        """Return when a flush of the waiting entries may begin early; infinity if it may not."""
         self._notice(waiting, now - flush_seconds)
         is_crowded = self._crowded_at > now - flush_seconds
         if is_under_way or is_crowded or not self._senders:
@@ -176,7 +186,7 @@ class EarlyFlush:
             return inf
         if self._all_wait(now):
             return AT_ONCE
-        # Who has just been answered is given time to send again.
+        # A sender that has just been answered gets time to send again.
         quiet_seconds = max(QUIET_SECONDS_MIN, QUIET_GAPS * self._gap) * (
             STREAM_QUIETS if now < self._streams_until else 1
         )
@@ -186,7 +196,7 @@ class EarlyFlush:
         return quiet_at
 
     def reason(self, timer_at: float, now: float) -> FlushReason:
-        """Why a flush begins now that is not full. ``timer_at``: when it would have begun at the latest."""
+        """Return why a flush that is not full begins now. ``timer_at``: the latest time at which it would have begun."""
         if timer_at <= now:
             return "timer"
         if not self._senders:
@@ -196,7 +206,8 @@ class EarlyFlush:
     def taken(
         self, waiting: Waiting[Any], count: int, now: float, flush_seconds: float, *, is_late: bool = False
     ) -> None:
-        """Pay for a flush of the first ``count``, early or not. Nothing is owed. ``is_late``: the timer has begun it."""
+        """Pay for a flush of the first ``count`` entries, early or not; savings never become negative. ``is_late``: the timer
+        began it."""
         self._notice(waiting, -inf)
         if is_late and self._is_short and self._seconds_max and now - self._told_at >= SAID_AGAIN_SECONDS:
             self._told_at = now
@@ -219,8 +230,10 @@ class EarlyFlush:
                 self._lacking += sender.lacks
 
     def ended(self, waiting: Waiting[Any], entries: Sequence[Entry[Any, Any]], now: float) -> None:
-        """Learn from a flush of these that has ended how much their senders have under way when they wait. ``waiting``: what came
-        since it was taken."""
+        """Learn from an ended flush how many batches its senders have under way when they wait.
+
+        ``entries``: entries of the flush; ``waiting``: entries that came since it was taken.
+        """
         self._notice(waiting, -inf)
         self._ended_at = now
         counts: dict[Hashable, int] = {}
@@ -242,11 +255,11 @@ class EarlyFlush:
                 self._lacking += sender.lacks
 
     def _all_wait(self, now: float) -> bool:
-        """Whether every sender is taken to wait for what it sent."""
+        """Return whether every known sender is assumed to wait for answers."""
         return not self._lacking and now >= self._streams_until
 
     def _notice(self, waiting: Waiting[Any], oldest: float) -> None:
-        """Take in the entries that came since, and forget the senders that were not heard of since ``oldest``."""
+        """Take in the entries that came since the last call, and drop the senders not heard of since ``oldest``."""
         if waiting.removals != self._removals:
             self._removals, self._seen, self._may_spend = waiting.removals, 0, False
             for sender in self._senders.values():
@@ -259,7 +272,7 @@ class EarlyFlush:
         self._forget(oldest)
 
     def rest(self, now: float) -> None:
-        """Forget who was not heard of for ``flush.ms``: a queue that nobody writes to any more does not look again."""
+        """Drop senders not heard of for ``flush.ms``, so that a queue that nobody writes to any more is not looked at again."""
         if self._senders:
             self._forget(now - self._flush_seconds)
 
@@ -272,11 +285,11 @@ class EarlyFlush:
             del self._senders[key]
 
     def _may_pay(self, entry: Entry[Any, Any]) -> bool:
-        """Whether a flush may begin early for its sake."""
+        """Return whether a flush may begin early for this entry's payer."""
         return entry.sender is not None and self._shares.may_spend(entry.payer, self.saved_seconds(entry.arrived))
 
     def _arrive(self, entry: Entry[Any, Any], *, is_first: bool) -> None:
-        """Take in an entry. ``is_first``: no other waits, so it came as soon as its sender had an answer, or anew."""
+        """Take in an entry. ``is_first``: no other entry waits, so its gap to the previous one tells nothing about streaming."""
         if not is_first:
             self._gap = _OLD_GAPS * self._gap + (1 - _OLD_GAPS) * max(0.0, entry.arrived - self._arrived)
         self._arrived = entry.arrived
@@ -300,9 +313,9 @@ _DAY_SECONDS: Final = 86_400.0
 
 
 class Paced(AtOnce):
-    """All waiting items: early while savings pay for that, else ``seconds`` after the last group was taken.
+    """Schedule of groups of all waiting items: early while savings pay for it, else ``seconds`` after the last group was taken.
 
-    ``per_second`` of the long run is for whole days: in no day are there more groups, those paid from savings included.
+    ``per_second`` is the long-run rate, kept for whole days: no day has more groups, those paid from savings included.
     """
 
     def __init__(self, early: EarlyFlush, per_second: float) -> None:
@@ -311,12 +324,12 @@ class Paced(AtOnce):
         self._taken_at = -inf
 
     def due(self, waiting: Waiting[Any], now: float) -> float:
-        """At once for who comes alone."""
+        """Return ``AT_ONCE`` if savings pay for it and all senders wait, else the time that the pace or silence allows."""
         paced = self._taken_at + self._seconds
         return min(paced, self._early.due(waiting, now, flush_seconds=self._seconds, is_under_way=False))
 
     def take(self, waiting: Waiting[Any], now: float) -> int:
-        """All of them."""
+        """Take all waiting items."""
         is_late = now >= self._taken_at + self._seconds
         self._taken_at = now
         self._early.taken(waiting, len(waiting.entries), now, self._seconds, is_late=is_late)

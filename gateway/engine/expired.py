@@ -1,6 +1,7 @@
-"""Tells of records that retention removes with its next round: producers that send seconds for milliseconds, as a rule.
+"""Warnings about records that retention removes in its next round, mostly of producers that send seconds for milliseconds.
 
-They are taken, as in Kafka. A batch counts when its first and its last record are too old: that takes no look at the others.
+Such records are accepted, as in Kafka. A batch counts when both its first and its last record are too old, so the others need
+not be looked at.
 """
 
 from __future__ import annotations
@@ -15,18 +16,19 @@ from log_format.topic.state import TopicState
 _log = logging.getLogger("gateway.topic")
 
 TOLD_EVERY_MS: Final = 60_000
-"""So often the log names such a topic: there may be thousands."""
+"""Interval between two warnings in the log: there may be thousands of such topics."""
 
 
 class ExpiredOnArrival:
-    """Of one gateway. Belongs to the event loop."""
+    """Count and warnings of one gateway. Used on the event loop only."""
 
     def __init__(self, metrics: EngineMetrics) -> None:
         self._metrics = metrics
         self._told_ms: int | None = None
 
     def look(self, batch: Batch, state: TopicState, now_ms: int) -> None:
-        """Count the batch if it is too old for its topic, and name such a topic in the log now and then."""
+        """Count the batch if it is too old for its topic, and log a warning that names the topic, at most every
+        ``TOLD_EVERY_MS``."""
         config = state.config
         retention_ms = config.integer("retention.ms")
         if retention_ms < 0 or not config.deletes_old:
@@ -49,7 +51,7 @@ class ExpiredOnArrival:
 
 
 def _ends_ms(batch: Batch) -> int | None:
-    """The later one of the times of the first and the last record."""
+    """Return the later of the first and the last record's timestamps, in milliseconds; None for no records."""
     if batch.single is not None:
         return batch.single.timestamp_ms
     times = batch.records.column("timestamp")

@@ -24,24 +24,26 @@ class FetchFrom:
     offset: int | StartWord | None = None
     timestamp_ms: int | None = None
     filter: RecordFilter | None = None
-    """Which records are wanted; None: all."""
+    """Filter of the wanted records; None: all."""
     bytes_max: int | None = None
-    """Of this partition alone; None: only the total counts."""
+    """Limit of this partition alone; None: only the total counts."""
     topic_id: str | None = None
-    """The topic that ``offset`` belongs to: one that was made anew under the name is read from its start. None: whatever has the
+    """Id of the topic that ``offset`` belongs to: a topic made anew under the name is read from its start. None: any topic of the
     name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchLimits:
-    """Totals: records (from 1), bytes of keys, values and headers (from 1), bytes to wait for (from 0), how long (from 0)."""
+    """Totals of a fetch: records (from 1), bytes of keys, values and headers (from 1), bytes to wait for (from 0), wait (from
+    0)."""
 
     records_max: int
     bytes_max: int
     bytes_min: int
     wait_ms_max: int
     sent_bytes: Callable[[Sequence[Fetched | TidelogError]], int] | None = None
-    """How many bytes these partitions have as they are sent, for ``bytes_min``; None: those of keys, values and headers."""
+    """Function that returns the bytes of these partitions as sent, for ``bytes_min``; None: bytes of keys, values and headers
+    count."""
 
     @property
     def are_small(self) -> bool:
@@ -49,7 +51,7 @@ class FetchLimits:
         return self.bytes_max <= SMALL_ANSWER_BYTES and self.records_max <= SMALL_ANSWER_RECORDS
 
     def made_small(self) -> FetchLimits:
-        """The same limits for a small answer."""
+        """Return the same limits for a small answer."""
         return replace(
             self,
             bytes_max=min(self.bytes_max, SMALL_ANSWER_BYTES),
@@ -71,16 +73,16 @@ class Fetched:
 
 @dataclass(slots=True)
 class FetchAnswer:
-    """The result of each partition in the order of the request. Their memory is reserved: release it once they are sent."""
+    """Results of the partitions in the order of the request. Their memory is reserved: release it once they are sent."""
 
     parts: list[Fetched | TidelogError]
     reservation: Reservation
     record_count: int = 0
-    """Records of all partitions."""
+    """Number of records of all partitions."""
     size_bytes: int = 0
-    """Keys, values and headers of all partitions."""
+    """Bytes of keys, values and headers of all partitions."""
     is_final: bool = False
-    """A partition failed or is full: waiting would not make the answer better."""
+    """Whether waiting would not make the answer better: a partition failed or is full."""
 
     def take(self, part: Fetched | TidelogError) -> None:
         """Add the result of the next partition."""
@@ -93,8 +95,8 @@ class FetchAnswer:
             self.is_final = True
 
     def has_least(self, limits: FetchLimits) -> bool:
-        """Whether it has what is waited for."""
-        # A tombstone without a key has no bytes, yet a reader that waits for the least should get it.
+        """Return whether the answer has the bytes that the fetch waits for."""
+        # A tombstone without a key has no bytes, yet a reader that waits for the least bytes should get it.
         if not self.record_count or limits.bytes_min <= 1 or self.size_bytes >= limits.bytes_min:
             return self.record_count > 0
         return limits.sent_bytes is not None and limits.sent_bytes(self.parts) >= limits.bytes_min

@@ -1,17 +1,18 @@
 """Fetches: how much to read and how long to wait, over one partition or several.
 
-1. Every answer follows a look at the log that is younger than the fetch (``OpenTopic.fresh``). A fetch begins with it, unless it
-   may wait and there is nothing to read as far as is known: then the next look that a journal gets anyway, within a second or so,
-   is its look, too.
-2. A waiting fetch holds no records and no memory for them. It wakes the moment a commit of its partitions stands here. Meanwhile
-   the log is looked at for other gateways' commits.
-3. The limits are totals over its partitions, in the order of the request; the first record comes whatever its size. The time for
-   old records is a total, too. What is left when that time is over, or does not fit one answer's memory, is for the next fetch.
-   Where memory for a large answer does not come within a second, the fetch gets a small one.
+1. Every answer follows a look at the log that began after the fetch arrived (``OpenTopic.fresh``). A fetch begins with a look.
+   The exception is a fetch that may wait, when as far as is known there is nothing to read: it shares the next look that its
+   journal gets anyway, within a second or so.
+2. A waiting fetch holds no records and no memory for them. It wakes as soon as this gateway sees a commit to its partitions.
+   Meanwhile the log is looked at for other gateways' commits.
+3. The limits are totals over the fetch's partitions, in the order of the request; the first record comes whatever its size.
+   The time for old records is a total, too. What is left when that time is over, or does not fit one answer's memory, is for
+   the next fetch. If memory for a large answer does not come within a second, the fetch gets a small answer.
 4. A partition that fails ends the waiting; the others are answered all the same.
-5. What a filter left out is not looked at again: the fetch waits at the offset up to which it has looked. What one answer
-   looks at is bounded in total. Past that bound it is answered, empty if need be, and says where to go on.
-6. The time on the event loop is proportional to the number of partitions, in steps between which other requests get their turn.
+5. Records that a filter left out are not looked at again: the fetch waits at the offset up to which it has looked. The bytes
+   that one answer looks at are bounded in total. Past that bound the fetch is answered, empty if need be, and the answer says
+   where to go on.
+6. The time on the event loop is proportional to the number of partitions, in steps between which other requests are served.
    Memory for a long list is reserved first.
 """
 
@@ -47,18 +48,18 @@ from log_format.topic.state import TopicState
 
 @dataclass(frozen=True, slots=True)
 class _Later:
-    """What a fetch wants that arrived then, and has still to be looked at."""
+    """A look that is still to be made for a fetch: the partitions it wants, and when it arrived (monotonic)."""
 
     wanted: Sequence[FetchFrom]
     arrival_ms: int
 
     def is_done(self, starts: Sequence[ReadFrom | TidelogError]) -> bool:
-        """Whether others have looked meanwhile."""
+        """Return whether other requests have looked at all these topics since the fetch arrived."""
         return all(isinstance(start, TidelogError) or start.topic.is_fresh(self.arrival_ms) for start in starts)
 
 
 class Fetching:
-    """Belongs to the event loop."""
+    """Fetches of this gateway. Used on the event loop only."""
 
     def __init__(
         self,
@@ -82,10 +83,14 @@ class Fetching:
     async def fetch(
         self, wanted: Sequence[FetchFrom], limits: FetchLimits, memory: Memory, arrival_ms: int
     ) -> FetchAnswer:
-        """Read the partitions, waiting as the limits say. A partition's error is where its records would be.
+        """Read the partitions, waiting as the limits say. A partition's error is in the place of its records.
 
-        ``arrival_ms`` (monotonic): when the request came. Raises ``BackOff`` (``OVERLOADED``) when the gateway holds too many
-        waiting polls or answers.
+        Args:
+            limits: totals over all partitions.
+            memory: budget from which the answer is reserved; the caller releases it.
+            arrival_ms: when the request came, monotonic.
+
+        Raises ``BackOff`` (``OVERLOADED``) when the gateway holds too many waiting polls or answers.
         """
         with await self._list_of(len(wanted), memory.client):
             if limits.wait_ms_max >= self._bounds.journal_poll_ms:
@@ -100,13 +105,13 @@ class Fetching:
     async def fetch_from(
         self, starts: Sequence[ReadFrom | TidelogError], limits: FetchLimits, memory: Memory
     ) -> FetchAnswer:
-        """As ``fetch``, of a short list of partitions that were just located."""
+        """Fetch from a short list of partitions that were just located; else like ``fetch``."""
         deadline_ms = self._clock.monotonic_ms() + limits.wait_ms_max
         answer = await self._read(starts, limits, memory)
         if self._is_enough(answer, limits) or limits.wait_ms_max == 0:
             return answer
         answer.reservation.release()
-        del answer  # with the records that it holds
+        del answer  # Drops the records that the answer holds.
         return await self._waited(starts, limits, memory, deadline_ms)
 
     async def _waited(
@@ -117,14 +122,14 @@ class Fetching:
         deadline_ms: int,
         later: _Later | None = None,
     ) -> FetchAnswer:
-        """``later``: what is to be looked at before there is an answer."""
+        """Wait until there is enough to answer, or until the deadline. ``later``: look that must be made before the answer."""
         look_ms = self._clock.monotonic_ms() + 2 * self._bounds.journal_poll_ms
         with ExitStack() as stack:
             wakeup = Wakeup()
             stack.enter_context(self._places.place(wakeup))
             await self._register(stack, starts, wakeup)
             while True:
-                # Register first, then read again: a commit in between is not missed.
+                # Registers first, then reads again, so that no commit in between is missed.
                 wakeup.clear()
                 began_ms = self._clock.monotonic_ms()
                 if later is not None and later.is_done(starts):
@@ -147,7 +152,7 @@ class Fetching:
                 await wakeup.wait(until_ms - self._clock.monotonic_ms())
 
     async def _list_of(self, partition_count: int, client: str | None) -> Reservation:
-        """Memory for a list of partitions; a short list is part of its connection's memory. Raises ``BackOff``."""
+        """Reserve memory for a list of partitions; a short list is part of its connection's memory. Raises ``BackOff``."""
         counted = partition_count if partition_count > FETCH_LIST_PARTITIONS else 0
         return await self._lists.reserve_in_turn(
             counted * FETCH_PARTITION_BYTES,
@@ -221,7 +226,7 @@ class Fetching:
         return answer
 
     def _read_from_memory(self, start: ReadFrom, limits: ReadLimits) -> Fetched | TidelogError | None:
-        """The partition's result if it is in memory; else None."""
+        """Return the partition's result, or its error, if it is known without the store; else None."""
         try:
             state = start.state()
         except TidelogError as error:

@@ -1,7 +1,7 @@
-"""Following a partition for an event stream: records as they are committed, until the gateway drains or the topic goes.
+"""Following of a partition for an event stream: records as they are committed, until the gateway drains or the topic is deleted.
 
-A slow reader holds one batch at most: the next is read once the last has been sent. A filtered stream says how far it has looked
-at least every ``PING_MS``, also when records that it leaves out keep coming.
+A slow reader holds at most one batch: the next is read once the last has been sent. A filtered stream says how far it has
+looked at least every ``PING_MS``, also when records that its filter leaves out keep coming.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _LIMITS = ReadLimits(
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """No record for so long, or none among those that a filter looked at so far."""
+    """Event: no record came for as long as asked, or none among the records that a filter has looked at so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stirred:
-    """Something happened, in the partition or elsewhere: records may come next."""
+    """Event: a commit to the partition or something else woke the stream, so records may come next."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The stream ends, and why."""
+    """Event: the stream ends, with the reason."""
 
     reason: Literal["draining", "topic_deleted", "unauthorized", "error"]
     error: TidelogError | None = None
@@ -48,7 +48,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """Records, and the memory reserved for them: release it once they are sent."""
+    """Event: records, and the memory reserved for them; release it once they are sent."""
 
     records: Records
     reservation: Reservation
@@ -58,7 +58,7 @@ Event = Followed | Silence | Stirred | Ended
 
 
 class Following:
-    """Belongs to the event loop."""
+    """Streams that follow partitions. Used on the event loop only."""
 
     def __init__(self, reading: Reading, *, clock: Clock, places: WaitingPlaces, draining: Draining) -> None:
         self._reading = reading
@@ -68,14 +68,21 @@ class Following:
 
     @property
     def draining(self) -> bool:
-        """Whether streams end."""
+        """Whether the gateway drains, so that streams end."""
         return self._draining.begun
 
     @contextmanager
     def follow(
         self, topic: OpenTopic, partition: int, offset: int, memory: Memory, wanted: RecordFilter | None = None
     ) -> Iterator[Stream]:
-        """A stream from ``offset`` on. Raises ``BackOff`` (``OVERLOADED``) when too many readers wait already."""
+        """Yield a stream that begins at ``offset``.
+
+        Args:
+            memory: budget from which records are reserved.
+            wanted: filter of the records; None: all.
+
+        Raises ``BackOff`` (``OVERLOADED``) when too many readers wait already.
+        """
         wakeup = Wakeup()
         topic_id = topic.existing_with(partition).topic_id
         limits = replace(_LIMITS, filter=wanted)
@@ -97,7 +104,7 @@ class Following:
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """One reader's position. It holds no records between two calls of ``next``."""
+    """One reader's position in a partition. A stream holds no records between two calls of ``next``."""
 
     _reading: Reading
     _clock: Clock
@@ -106,15 +113,15 @@ class Stream:
     _topic_id: str | None
     _partition: int
     offset: int
-    """The offset at which it goes on."""
+    """Offset of the next record to read."""
     _limits: ReadLimits
     _memory: Memory
     _wakeup: Wakeup
     _heard_ms: int
-    """When it last gave records or a silence, monotonic."""
+    """Monotonic time of the last records or ``Silence``."""
 
     async def next(self, silence_ms: int = PING_MS) -> Event:
-        """Records where there are any; else what comes first: ``Stirred``, ``Silence`` or ``Ended``.
+        """Return records if there are any; else wait, and return ``Stirred``, ``Silence`` or ``Ended``, whichever comes first.
 
         ``Silence`` comes after ``silence_ms``, and ``PING_MS`` after the last records or silence.
         """
@@ -136,7 +143,7 @@ class Stream:
         is_full = followed.records.is_full
         followed.reservation.release()
         self._topic.poll_while_waited_for()
-        # What a filter leaves out stirs the stream, too: it must not put the ping off for ever.
+        # Commits whose records the filter leaves out wake the stream, too: they must not put the ping off for ever.
         left_ms = min(silence_ms, self._heard_ms + PING_MS - self._clock.monotonic_ms())
         if not is_full and left_ms > 0 and await self._wakeup.wait(left_ms):
             return Stirred()
@@ -155,7 +162,7 @@ class Stream:
         done = False
         try:
             records = await self._reading.read(self._topic, state, self._partition, self.offset, self._limits)
-            # One record is read whatever its size.
+            # One record is read whatever its size, so the reservation may be too small.
             reservation.cover(records.size_bytes)
             done = True
         finally:

@@ -1,4 +1,4 @@
-"""Notices that another program wrote a topic's table, tells people of it, and puts the table back.
+"""Watch for commits of other programs to a topic's table: logs each, and puts the table back.
 
 The topic goes on meanwhile: no reader or writer of Tidelog believes such a commit (``log_format.delta.foreign``).
 """
@@ -22,15 +22,15 @@ from log_format.store import ObjectStore
 from log_format.topic.state import TopicState
 
 PAUSE_MS: Final = 2_000
-"""After a failure: a store that fails is asked again later."""
+"""Pause after a failure to put a table back."""
 ATTEMPTS_MAX: Final = 30
-"""Then the topic waits for its next commit, or for maintenance."""
+"""Number of failures after which the topic waits for its next commit, or for maintenance."""
 
 _log = logging.getLogger("gateway.foreign")
 
 
 class ForeignWatch:
-    """Belongs to the event loop."""
+    """Tasks that put back tables which other programs wrote. Used on the event loop only."""
 
     def __init__(self, store: ObjectStore, clock: Clock, metrics: EngineMetrics) -> None:
         self._store = store
@@ -39,10 +39,11 @@ class ForeignWatch:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._ending = asyncio.Event()
         self.tell: Callable[[str, ForeignCommit], None] = lambda _topic, _commit: None
-        """Called with a topic's name and each foreign commit that is newly seen."""
+        """Function that is called with a topic's name and each foreign commit that is newly seen."""
 
     def consider(self, table: OpenTable[TopicState], before: TopicState) -> None:
-        """Look at the new state of a topic's table. Returns at once. O(1) for a table that no other program wrote."""
+        """Look at the new state of a topic's table, and start putting it back if need be. Returns immediately. O(1) for a table
+        that no other program wrote."""
         state = table.log.state
         if state.foreign.is_put_back:
             return
@@ -61,7 +62,7 @@ class ForeignWatch:
             task.add_done_callback(partial(self._ended, name))
 
     async def drain(self) -> None:
-        """Return when the commits under way have ended; maintenance or another gateway goes on with what is left."""
+        """Wait until the commits under way have ended; maintenance or another gateway puts back what is left."""
         self._ending.set()
         if self._running:
             await asyncio.wait(list(self._running.values()))

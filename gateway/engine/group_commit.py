@@ -1,13 +1,14 @@
 """Group commit: items submitted while a commit is under way share the next one.
 
 1. The queue is bounded. Groups take items in the order of submission; the schedule says when and how many.
-2. Groups are taken one after another, and ``work`` commits each. The next is taken when ``work`` has ended, or once it has called
-   ``Group.make_way``. Then both upload side by side, and ``Group.turn`` keeps their commits in order.
+2. Groups are taken one after another, and ``work`` commits each. The next group is taken when ``work`` has ended, or as soon
+   as ``work`` has called ``Group.make_way``. Then both groups upload in parallel, and ``Group.turn`` keeps their commits in
+   order.
 3. Each item is settled exactly once, even when its caller has gone.
-4. An error of ``work`` settles the items that it has not settled; a defect settles them with ``OutcomeUnknown``. A defect before
-   ``make_way`` also refuses the items that no group has taken: ``BackOff``, nothing happened.
+4. An error of ``work`` settles the items that ``work`` has not settled; a defect settles them with ``OutcomeUnknown``. A
+   defect before ``make_way`` also refuses the items that no group has taken: ``BackOff``, nothing happened.
 
-What is committed, and where, is up to ``work``. Belongs to the event loop.
+What is committed, and where, is up to ``work``. Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -32,13 +33,16 @@ ItemT = TypeVar("ItemT")
 OutcomeT = TypeVar("OutcomeT")
 
 AT_ONCE: Final = -inf
-"""Due at any time."""
+"""Time of a schedule for a group that is due immediately."""
 
 
 @dataclass(slots=True, eq=False)
 class Entry(ABC, Generic[ItemT, OutcomeT]):
-    """An item under way. ``arrived``: in the loop's time, once it is submitted. ``sender``: whose it is, where somebody waits for
-    the answer. ``payer``: which of those that share the queue it is for, by name."""
+    """An item under way.
+
+    ``arrived``: loop time of its submission. ``sender``: connection that sent it, if somebody waits for the answer. ``payer``:
+    name of the one that it is for, among those that share the queue and its savings.
+    """
 
     item: ItemT
     size_bytes: int
@@ -48,39 +52,39 @@ class Entry(ABC, Generic[ItemT, OutcomeT]):
 
     @abstractmethod
     def settle(self, outcome: OutcomeT | TidelogError) -> None:
-        """Take the outcome or the error. Only the first call counts."""
+        """Settle the item with its outcome or error. Only the first call counts."""
 
 
 @dataclass(slots=True, eq=False)
 class Pending(Entry[ItemT, OutcomeT]):
-    """An item whose outcome a caller awaits: ``settled`` gets it."""
+    """An item whose outcome a caller awaits: the future ``settled`` gets it."""
 
     settled: asyncio.Future[OutcomeT]
 
     def settle(self, outcome: OutcomeT | TidelogError) -> None:
-        """See ``Entry``."""
+        """Settle the future with the outcome (``Entry.settle``)."""
         settle(self.settled, outcome)
 
 
 @dataclass(slots=True, eq=False)
 class Waiting(Generic[ItemT]):
-    """Items that no group has taken, in order."""
+    """Items that no group has taken, in the order of submission."""
 
     entries: list[Entry[ItemT, Any]] = field(default_factory=list)
     size_bytes: int = 0
     removals: int = 0
-    """How often one was taken out by its caller."""
+    """Number of items that their callers have withdrawn."""
 
     def __bool__(self) -> bool:
         return bool(self.entries)
 
     def append(self, entry: Entry[ItemT, Any]) -> None:
-        """Add one at the end."""
+        """Add an item at the end."""
         self.entries.append(entry)
         self.size_bytes += entry.size_bytes
 
     def remove(self, entry: Entry[ItemT, Any]) -> bool:
-        """Take an item out; False when it is not here."""
+        """Remove an item; return False if it is not in this queue."""
         try:
             self.entries.remove(entry)
         except ValueError:
@@ -90,49 +94,49 @@ class Waiting(Generic[ItemT]):
         return True
 
     def take(self, count: int) -> list[Entry[ItemT, Any]]:
-        """Take out the first ``count``, or all there are."""
+        """Remove and return the first ``count`` items, or all if there are fewer."""
         taken, self.entries[:count] = self.entries[:count], []
         self.size_bytes -= sum(pending.size_bytes for pending in taken)
         return taken
 
 
 class Schedule(Protocol):
-    """Decides when a group is taken, and how many of the waiting items. ``waiting`` is never empty."""
+    """Rule that decides when a group is taken, and how many of the waiting items it takes. ``waiting`` is never empty."""
 
     def due(self, waiting: Waiting[Any], now: float) -> float:
-        """From when on (in the loop's time) a group may be taken."""
+        """Return the loop time from which on a group may be taken."""
         ...
 
     def has_room(self, waiting: Waiting[Any]) -> bool:
-        """Whether another group may be under way beside those that have made way."""
+        """Return whether another group may be under way in addition to the groups that have made way."""
         ...
 
     def take(self, waiting: Waiting[Any], now: float) -> int:
-        """How many items the group takes, at least one. Called once for each group."""
+        """Return how many items the group takes, at least one. Called once for each group."""
         ...
 
 
 class AtOnce:
-    """All waiting items, as soon as the last group has ended."""
+    """Schedule of groups of all waiting items, each as soon as the last group has ended."""
 
     def due(self, waiting: Waiting[Any], now: float) -> float:
-        """At once."""
+        """Return ``AT_ONCE``."""
         del waiting, now
         return AT_ONCE
 
     def has_room(self, waiting: Waiting[Any]) -> bool:
-        """Always."""
+        """Return True."""
         del waiting
         return True
 
     def take(self, waiting: Waiting[Any], now: float) -> int:
-        """All of them."""
+        """Return the number of waiting items."""
         del now
         return len(waiting.entries)
 
 
 class Group(Generic[ItemT, OutcomeT]):
-    """The items of one commit."""
+    """Items of one commit."""
 
     def __init__(
         self,
@@ -148,39 +152,42 @@ class Group(Generic[ItemT, OutcomeT]):
 
     @property
     def items(self) -> list[ItemT]:
-        """In the order of submission."""
+        """Items in the order of submission."""
         return [each.item for each in self.pending]
 
     @property
     def is_next(self) -> bool:
-        """Whether every group that was taken before has ended."""
+        """Whether every group that was taken earlier has ended."""
         return self._before is None or self._before.done()
 
     def make_way(self) -> None:
-        """Let the next group be taken beside this one."""
+        """Let the next group be taken while this one is under way."""
         if not self.has_made_way:
             self.has_made_way = True
             self._on_way()
 
     async def turn(self) -> None:
-        """Return when every group that was taken before has ended."""
+        """Wait until every group that was taken earlier has ended."""
         before, self._before = self._before, None
         if before is not None and not before.done():
             await asyncio.wait((before,))
 
     def settle(self, outcomes: Sequence[OutcomeT | TidelogError]) -> None:
-        """Settle each item with its own outcome. Callers resume after this turn of the loop."""
+        """Settle each item with its own outcome. Callers resume in a later iteration of the event loop."""
         for each, outcome in zip(self.pending, outcomes, strict=True):
             each.settle(outcome)
 
     def fail(self, error: TidelogError) -> None:
-        """Settle all unsettled items with it."""
+        """Settle all unsettled items with the error."""
         for each in self.pending:
             each.settle(error)
 
 
 class GroupCommit(Generic[ItemT, OutcomeT]):
-    """``work`` commits a group and settles it. ``label`` names the target of the commits, in errors."""
+    """Queue of items that are committed in groups.
+
+    ``work`` commits a group and settles it. ``label`` names the target of the commits in errors.
+    """
 
     def __init__(
         self,
@@ -201,11 +208,11 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
         self._has_way = True
         """Whether the newest group has made way."""
         self._is_due = False
-        """Whether what waits has been due before: it remains so until a group is taken."""
+        """Whether a group has become due, which it remains until it is taken."""
         self._is_taking = False
-        """Whether a group is taken in the next turn of the loop."""
+        """Whether a group will be taken in the next iteration of the event loop."""
         self._alarm: tuple[float, asyncio.TimerHandle] | None = None
-        """When what waits is looked at again."""
+        """Loop time at which the schedule is asked again, and the timer."""
 
     @property
     def is_idle(self) -> bool:
@@ -214,19 +221,22 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
 
     @property
     def waiting(self) -> Waiting[ItemT]:
-        """What no group has taken."""
+        """Items that no group has taken."""
         return self._waiting
 
     @property
     def waiting_count(self) -> int:
-        """Items that no group has taken."""
+        """Number of items that no group has taken."""
         return len(self._waiting.entries)
 
     def submit(
         self, item: ItemT, size_bytes: int = 0, sender: Hashable = None, payer: Hashable = None
     ) -> Pending[ItemT, OutcomeT]:
-        """Put an item of the present call at the end of the queue. ``sender``: whose it is where there is no call. ``payer``: see
-        ``Entry``.
+        """Append an item of the present call to the queue.
+
+        Args:
+            sender: the item's sender if there is no call.
+            payer: see ``Entry``.
 
         Raises ``BackOff`` (``OVERLOADED``) when the queue is full.
         """
@@ -238,7 +248,7 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
         return pending
 
     def enter(self, entry: Entry[ItemT, OutcomeT]) -> None:
-        """As ``submit``, for an item that no future is needed for."""
+        """Append an entry to the queue, without a future for its outcome. Raises what ``submit`` raises."""
         if len(self._waiting.entries) >= self._waiting_max:
             raise overloaded(f"Too many requests wait for a commit of {self._label}.")
         entry.arrived = asyncio.get_running_loop().time()
@@ -255,7 +265,8 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
         taken_within_ms: float,
         ends_within_ms: float,
     ) -> OutcomeT:
-        """The outcome of an item. The item goes on when the caller is cancelled. Raises as ``TimeLimits.outcome``."""
+        """Return the outcome of an item. The item goes on when the caller is cancelled. Raises what ``TimeLimits.outcome``
+        raises."""
         return await time_limits.outcome(
             pending.settled,
             partial(self.withdraw, pending),
@@ -265,48 +276,48 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
         )
 
     def withdraw(self, entry: Entry[ItemT, OutcomeT]) -> bool:
-        """Take back an item that no group has taken; False when one has. The caller settles it."""
+        """Withdraw an item; return False if a group has taken it. The caller settles it."""
         return self._waiting.remove(entry)
 
     def reconsider(self) -> None:
-        """The schedule's inputs have changed: a group may be due now."""
+        """Ask the schedule again, since its inputs have changed."""
         if self._waiting:
             self._look(asyncio.get_running_loop().time())
 
     async def ended(self) -> None:
-        """Return when the groups that are under way now have ended."""
+        """Wait until the groups that are under way now have ended."""
         if self._under_way:
             await asyncio.wait(self._under_way)
 
     async def drain(self) -> None:
-        """Return when all items are settled. From now on groups are due at once."""
+        """Wait until all items are settled. From now on groups are due immediately."""
         self._draining = True
         self.reconsider()
         while not self.is_idle:
             if self._under_way:
                 await asyncio.wait(self._under_way)
             else:
-                await asyncio.sleep(0)  # a group is taken in this turn
+                await asyncio.sleep(0)  # A group is taken in this iteration of the event loop.
 
     def _look(self, now: float) -> None:
-        """Have a group taken if it is due, in the next turn of the loop: items arriving at this very moment come along."""
+        """Take a group if it is due, in the next iteration of the event loop, so that items arriving now come along."""
         if self._is_taking or not self._has_way:
             return
         try:
             due = self._schedule.due(self._waiting, now)
             self._is_due = self._is_due or self._draining or due <= now
             self._is_taking = self._is_due and self._schedule.has_room(self._waiting)
-        except Exception as error:  # noqa: BLE001 - no other code would settle what waits
+        except Exception as error:  # noqa: BLE001 - no other code would settle the waiting items
             _log.error("the commits of %s met a defect", self._label, exc_info=error)
             self._refuse()
             return
         if not self._is_due and self._alarm is not None and self._alarm[0] <= due:
-            return  # it is looked at again then
+            return  # An earlier timer will ask the schedule again.
         if self._alarm is not None:
             self._alarm[1].cancel()
             self._alarm = None
         if self._is_taking:
-            with unasked():  # a group takes other calls' items, too
+            with unasked():  # A group takes other calls' items, too.
                 asyncio.get_running_loop().call_soon(self._take)
         elif not self._is_due:
             with unasked():
@@ -323,7 +334,7 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
             return
         try:
             count = self._schedule.take(self._waiting, asyncio.get_running_loop().time())
-        except Exception as error:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001 - no other code would settle the waiting items
             _log.error("the commits of %s met a defect", self._label, exc_info=error)
             self._refuse()
             return
@@ -337,7 +348,7 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
         self.reconsider()
 
     def _refuse(self) -> None:
-        """A defect: nothing that waits was written."""
+        """Refuse all waiting items after a defect: none of them was written."""
         for entry in self._waiting.take(self.waiting_count):
             entry.settle(BackOff(f"The commits of {self._label} met a defect: this was not written."))
 

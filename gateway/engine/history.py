@@ -1,8 +1,8 @@
-"""Plans of history: which segments hold a partition's records from an offset on, for clients that read them by themselves, and
+"""Plans of history: which segments hold a partition's records from an offset on, for clients that read segments themselves and
 for this gateway's readers of history.
 
-A plan costs the gateway no read of the store, so readers of history leave its cores and its memory to the tail and to producers.
-The list of a table's newest commits costs a GET for each.
+A plan costs the gateway no read of the store, so readers of history leave its cores and its memory to the tail and to
+producers. The list of a table's newest commits costs a GET for each commit.
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ from log_format.store import ObjectStore, SignsReads
 from log_format.topic.state import TopicState
 
 PLANNED_SEGMENTS_MAX: Final = 200
-"""Of one plan: each URL takes a third of a millisecond to sign."""
+"""Number of segments in one plan: each URL takes a third of a millisecond to sign."""
 OLD_BYTES_MIN: Final = 128 * 1024
 OLD_RECORDS_MIN: Final = 1_000
-"""Fewer stored bytes and records are not worth another process."""
+"""Least stored bytes, or records, for which a read is given to another process."""
 FAR_BYTES_MIN: Final = 4 * 1024 * 1024
 FAR_RECORDS_MIN: Final = 10_000
-"""With so many stored bytes or records to go a process is worth starting: it takes a second of CPU."""
+"""Least stored bytes or records still to read for which a process is started: starting takes a second of CPU."""
 _ALL_BYTES: Final = 1 << 62
 PLAN_VALID_S: Final = 300
-"""Well below the time for which maintenance keeps a segment that it has replaced."""
+"""Seconds for which a plan is valid: well below the time for which maintenance keeps a segment that it has replaced."""
 
 COMMIT_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Of a commit that is summed up; of a larger one only the version is told."""
+"""Bytes up to which a commit is summed up; for a larger commit only its version is told."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """``[start_offset, end_offset)`` of the partition in one segment; ``stored_bytes`` and ``newest_ms`` of the whole run."""
+    """Offsets ``[start_offset, end_offset)`` of the partition in one segment. ``stored_bytes`` and ``newest_ms`` describe the
+    whole run."""
 
     run: Located
     start_offset: int
@@ -52,7 +53,7 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """``runs`` hold every record of ``[start, next_offset)``; gaps between them are those of key compaction."""
+    """Runs that hold every record of ``[start, next_offset)``; gaps between the runs come from key compaction."""
 
     topic_id: str
     log_start_offset: int
@@ -63,8 +64,10 @@ class Plan:
 
 
 def old_runs(state: TopicState, partition: int, offset: int, bytes_max: int) -> list[Located]:
-    """The segments' runs from ``offset`` on, without gaps, of ``bytes_max`` stored bytes and one more. Empty where the next
-    record is only in a journal, or little is left up to there."""
+    """Return the runs of segments from ``offset`` on, without gaps: as many as have ``bytes_max`` stored bytes, and one more.
+
+    Return nothing if the next record is only in a journal, or if the runs have few bytes and records.
+    """
     found: list[Located] = []
     start, end, total_bytes = offset, state.high_watermark(partition), 0
     runs = state.manifest.following(partition, offset, count_max=COLD_RUNS_PER_READ_MAX, bytes_max=_ALL_BYTES)
@@ -74,20 +77,20 @@ def old_runs(state: TopicState, partition: int, offset: int, bytes_max: int) -> 
         found.append(run)
         offset = run.end_offset
         total_bytes += size_bytes
-        if len(found) > 1 and total_bytes >= bytes_max:  # only some of the first may be wanted
+        if len(found) > 1 and total_bytes >= bytes_max:  # Only some of the first run may be wanted.
             break
     return found if total_bytes >= OLD_BYTES_MIN or offset - start >= OLD_RECORDS_MIN else []
 
 
 def is_far_behind(state: TopicState, partition: int, offset: int) -> bool:
-    """Whether the table has much from ``offset`` on: by the records up to the end, or by the next runs' stored bytes."""
+    """Return whether the table has much from ``offset`` on, by the records up to the end or by the next runs' stored bytes."""
     runs = state.manifest.following(partition, offset, count_max=COLD_RUNS_PER_READ_MAX, bytes_max=_ALL_BYTES)
     is_long = bool(runs) and state.high_watermark(partition) - offset >= FAR_RECORDS_MIN
     return is_long or sum(size_bytes for _, size_bytes in runs) >= FAR_BYTES_MIN
 
 
 class History:
-    """Belongs to the event loop; URLs are signed in ``pool``."""
+    """Plans of history. Used on the event loop only; URLs are signed in ``pool``."""
 
     def __init__(self, store: ObjectStore, *, pool: Pool, clock: Clock) -> None:
         self._store = store
@@ -95,14 +98,14 @@ class History:
         self._clock = clock
 
     async def plan(self, start: ReadFrom, bytes_max: int) -> Plan:
-        """Up to ``bytes_max`` stored bytes, one segment at least where the table has one. Records that only a journal has are in
-        none: the plan ends before them.
+        """Return a plan of up to ``bytes_max`` stored bytes, with at least one segment if the table has one. The plan ends before
+        records that only a journal has.
 
-        Raises ``OffsetOutOfRange``, ``UnknownTopic``, ``BackOff``, ``CorruptData`` where the table lost records.
+        Raises ``OffsetOutOfRange``, ``UnknownTopic``, ``BackOff``, and ``CorruptData`` if the table lost records.
         """
         state, partition = start.state(), start.partition
         found = state.manifest.following(partition, start.offset, count_max=PLANNED_SEGMENTS_MAX, bytes_max=bytes_max)
-        # The manifest is shared with newer states: had the log start moved, this would name it.
+        # The manifest is shared with newer states, so the log start may have moved since; then this call raises.
         state = start.state()
         end = state.high_watermark(partition)
         runs = [(run, size) for run, size in found if run.base_offset < end]
@@ -134,8 +137,8 @@ class History:
         )
 
     async def commits(self, state: TopicState, before: int, count_max: int) -> list[tuple[int, CommitSummary]]:
-        """Commits of this topic below version ``before``, the newest first, with their versions. Clean-up may have deleted older
-        ones.
+        """Return up to ``count_max`` of this topic's commits below version ``before``, newest first, with their versions.
+        Clean-up may have deleted older commits.
 
         Raises ``BackOff``.
         """
@@ -149,7 +152,7 @@ class History:
                     one = CommitSummary()
                 except ObjectMissing:
                     break
-                if one.table_id not in (None, state.topic_id):  # of a topic that had the name before
+                if one.table_id not in (None, state.topic_id):  # Of a topic that had the name before.
                     break
                 found.append((version, one))
             return found

@@ -1,4 +1,4 @@
-"""The other gateways, as far as journals are concerned; ``forwarding.journal_peers`` reaches them."""
+"""The other gateways as seen by journals; ``forwarding.journal_peers`` reaches them."""
 
 from __future__ import annotations
 
@@ -9,46 +9,47 @@ from log_format.journal.offer import Offer, Taken
 
 
 class OfferLost(Exception):
-    """The other gateway may have taken the object up, or still may."""
+    """The answer to an offer was lost: the other gateway may have taken the object up, or still may."""
 
 
 class JournalPeers(Protocol):
-    """Belongs to the event loop."""
+    """The other gateways that commit to journals. Used on the event loop only."""
 
     def is_elsewhere(self, journal: int) -> bool:
-        """Whether another gateway commits to the journal, as far as is known here."""
+        """Return whether another gateway commits to the journal, as far as is known here."""
         ...
 
     async def offer(self, journal: int, offer: Offer) -> Taken | None:
-        """Have that gateway take the object up. None: it did not, and never will. Raises ``OfferLost``."""
+        """Ask the gateway that commits to the journal to take the object up. Return None if it did not and never will. Raises
+        ``OfferLost``."""
         ...
 
     def answering(self, sender: str) -> AbstractContextManager[None]:
-        """While an offer of that gateway, named by its instance, is under way here."""
+        """Mark an offer of the gateway ``sender``, named by its instance, as under way here while the context lasts."""
         ...
 
     def tell(self, journal: int, version: int) -> None:
-        """Tell the others of a commit, but for those that get an answer. Nothing comes of it where they can't be reached."""
+        """Tell the other gateways of a commit, except those that get an answer to an offer. Best effort."""
         ...
 
 
 class NoPeers:
-    """This gateway is alone."""
+    """Peers of a gateway that is alone."""
 
     def is_elsewhere(self, journal: int) -> bool:
-        """See ``JournalPeers``."""
+        """Return False."""
         del journal
         return False
 
     async def offer(self, journal: int, offer: Offer) -> Taken | None:
-        """See ``JournalPeers``."""
+        """Return None."""
         del journal, offer
         return None
 
     def answering(self, sender: str) -> AbstractContextManager[None]:
-        """See ``JournalPeers``."""
+        """Do nothing."""
         del sender
         return nullcontext()
 
     def tell(self, journal: int, version: int) -> None:
-        """See ``JournalPeers``."""
+        """Do nothing."""

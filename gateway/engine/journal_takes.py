@@ -1,6 +1,6 @@
-"""Commits to a journal what all gateways have put there since its last commit, in one.
+"""Commits to a journal of the objects that all gateways have put since its last commit, many objects in one commit.
 
-Belongs to the event loop; blocking calls run in the pool.
+Used on the event loop only; blocking calls run in the pool.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from log_format.journal.take import JournalTake
 from log_format.limits import JOURNAL_ATTACH_BYTES_MAX, JOURNAL_RUNS_MAX
 
 _WAITING_MAX: Final = 256
-"""Objects that wait for a commit: a gateway has one under way."""
+"""Number of objects that wait for a commit: each gateway has one under way."""
 
 
 class _Runs(AtOnce):
-    """What waits, as soon as the last commit has ended; fewer objects with many runs, or that attach much."""
+    """Schedule of groups of all waiting objects, each as soon as the last commit has ended; fewer objects if they have many runs
+    or attach much."""
 
     def take(self, waiting: Waiting[Any], now: float) -> int:
-        """See ``Schedule``."""
+        """Return how many objects fit one commit, at least one."""
         del now
         if len(waiting.entries) == 1:
             return 1
@@ -41,7 +42,7 @@ class _Runs(AtOnce):
 
 
 class JournalTakes:
-    """``take_notes``: what the next commit says beside."""
+    """Commits of objects to one journal. ``take_notes``: returns the entries that the next commit says in addition."""
 
     def __init__(
         self, table: OpenTable[JournalState], metrics: EngineMetrics, *, take_notes: Callable[[], list[Entry]]
@@ -55,18 +56,19 @@ class JournalTakes:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits and no commit is under way."""
+        """Whether no object waits and no commit is under way."""
         return self._commits.is_idle
 
     async def take(self, offer: Offer) -> Taken | None:
-        """Commit the object. None: a batch of it is refused; then no commit has it. It goes on when the caller is cancelled.
+        """Commit the object; return None if one of its batches is refused, so that no commit has the object. Cancelling the
+        caller does not stop the commit.
 
-        Raises as ``Committer.commit``.
+        Raises what ``Committer.commit`` raises.
         """
         return await self._commits.submit(offer).settled
 
     async def drain(self) -> None:
-        """Return when all is settled."""
+        """Wait until all objects are settled."""
         await self._commits.drain()
 
     async def _commit(self, group: Group[Offer, Taken | None]) -> None:

@@ -1,13 +1,14 @@
 """A journal's writer: requests to many topics gather, are flushed (one object, one commit), and are acknowledged.
 
-As ``writer``, whose rules hold here too, but a flush has the batches of all topics at the journal. It is due when one of them has
-waited for its topic's ``flush.ms``, or when ``flush_requests`` of them wait. The object has no offsets, so a flush is encoded and
-uploaded once, beside those before it where it is large.
+The rules of ``writer`` hold here too, but a flush has the batches of all topics at the journal. It is due when one batch has
+waited for its topic's ``flush.ms``, or when ``flush_requests`` batches wait. The object has no offsets, so a flush is encoded
+and uploaded once; a large flush is encoded in parallel with earlier flushes.
 
-The gateway that is preferred for the journal takes the object up: this one (``journal_takes``), or another (``journal_peers``).
-Where that one does not, because a batch is refused or because it does not answer, this one commits the flush by itself.
+The gateway that is preferred for the journal takes the object up: this one (``journal_takes``), or another
+(``journal_peers``). If that gateway does not, because a batch is refused or because it does not answer, this gateway commits
+the flush by itself.
 
-Belongs to the event loop; blocking calls run in the pool.
+Used on the event loop only; blocking calls run in the pool.
 """
 
 from __future__ import annotations
@@ -54,15 +55,15 @@ from log_format.topic.appended import Appended
 _log = logging.getLogger("gateway.journal")
 
 _AHEAD_MAX: Final = 2
-"""Flushes that are under way: one commits, the next uploads."""
+"""Number of flushes under way: one commits, the next uploads."""
 
 PendingRouted = Pending[Routed, Acknowledgement]
 
 
 class JournalSchedule:
-    """When the next flush is due, and how much it takes. ``ahead``: flushes that are under way.
+    """Schedule of a journal's flushes: when the next is due, and how many batches it takes.
 
-    ``requests``: so many batches do not wait any longer.
+    ``ahead``: flushes under way. ``requests``: number of waiting batches that makes a flush due.
     """
 
     def __init__(
@@ -77,18 +78,19 @@ class JournalSchedule:
         self._early = early
         self._watch = watch
         self._flush_seconds = inf
-        """The least ``flush.ms`` of the first ``_seen`` batches that wait."""
+        """Shortest ``flush.ms``, in seconds, of the first ``_seen`` waiting batches."""
         self._table = table
         self._ahead = ahead
         self._requests = requests
         self._seen = 0
         self._earliest = inf
-        """The deadline of the first ``_seen`` batches that wait."""
+        """Earliest deadline of the first ``_seen`` waiting batches."""
         self._at_once: FlushReason | None = None
-        """Why one of them does not wait."""
+        """Reason why one of the waiting batches makes a flush due immediately; None if none does."""
 
     def due(self, waiting: Waiting[Any], now: float) -> float:
-        """``flush.ms`` of its topic after a batch came, for the first of them, or earlier. O(batches that came since)."""
+        """Return the first deadline of the waiting batches (``flush.ms`` of the topic after arrival), or an earlier time.
+        O(batches that came since the last call)."""
         if len(waiting.entries) >= self._requests or waiting.size_bytes >= JOURNAL_FLUSH_BYTES:
             return AT_ONCE
         if len(waiting.entries) < self._seen:
@@ -109,12 +111,12 @@ class JournalSchedule:
         return min(early, self._earliest)
 
     def has_room(self, waiting: Waiting[Any]) -> bool:
-        """Whether another flush may be encoded beside those that have not ended."""
+        """Return whether another flush may be encoded in addition to those under way."""
         del waiting
         return len(self._ahead) < _AHEAD_MAX
 
     def take(self, waiting: Waiting[Any], now: float) -> int:
-        """As many batches as a flush may have, also of topics that it attaches."""
+        """Return how many batches a flush may take, within the limits for topics that it attaches."""
         is_full = len(waiting.entries) >= self._requests or waiting.size_bytes >= JOURNAL_FLUSH_BYTES
         reason = "size" if is_full else self._at_once or self._early.reason(self._earliest, now)
         self._watch.began(reason)
@@ -143,7 +145,7 @@ class JournalSchedule:
 
 
 class JournalWriter:
-    """``tail`` gets the flushes that stand."""
+    """Writer of one journal. ``tail``: cache that receives each committed flush."""
 
     def __init__(
         self, table: OpenTable[JournalState], access: TableAccess, *, tail: TailCache, peers: JournalPeers
@@ -183,20 +185,21 @@ class JournalWriter:
 
     @property
     def has_notes(self) -> bool:
-        """Whether something is to be said."""
+        """Whether a note waits for the next flush."""
         return bool(self._notes)
 
     def note(self, entry: Entry) -> None:
-        """Have the next flush say this, too. It may be lost: say it again then."""
+        """Add a note to the next flush. The note may be lost: then the caller repeats it."""
         self._notes.append(entry)
 
     def take_notes(self) -> list[Entry]:
-        """What no flush has said yet."""
+        """Return the notes that no flush has taken, and clear them."""
         notes, self._notes = self._notes, []
         return notes
 
     async def append_whole(self, routed: Sequence[Routed]) -> AppendResult:
-        """The places of batches that one commit has, all or none. Raises ``NotWhole``, and as ``OpenTable.commit``."""
+        """Commit the batches in one commit, all or none; return their places. Raises ``NotWhole``, and what ``OpenTable.commit``
+        raises."""
         append = JournalAppend(routed, self._new_id)
         staged = await self._pool.run(append.stage, self._table.state, self._clock.now_ms())
         if staged is not None and append.offer is not None:
@@ -206,12 +209,12 @@ class JournalWriter:
         return committed.result
 
     async def drain(self) -> None:
-        """Flush all that waits; return when all is settled."""
+        """Flush all waiting batches; return when all are settled."""
         await self.commits.drain()
         await self.takes.drain()
 
     async def _flush(self, group: Group[Routed, Acknowledgement]) -> None:
-        """Encode, upload, commit, acknowledge."""
+        """Encode, upload, commit, and acknowledge a group."""
         self._metrics.flush_bytes.observe(group.size_bytes)
         self._metrics.flush_batches.observe(len(group.pending))
         append = JournalAppend(group.items, self._new_id)
@@ -230,7 +233,7 @@ class JournalWriter:
         self._remember(group, append)
 
     async def _upload(self, group: Group[Routed, Acknowledgement], append: JournalAppend) -> None:
-        """Encode and upload beside other flushes, and return when it is this flush's turn to commit."""
+        """Encode and upload in parallel with other flushes; return when all earlier flushes have ended."""
         started = asyncio.get_running_loop().time()
         self._ahead.append(group)
         if group.size_bytes >= ENCODED_BESIDE_BYTES_MIN:
@@ -245,7 +248,7 @@ class JournalWriter:
             await group.turn()
 
     async def _committed(self, append: JournalAppend) -> AppendResult:
-        """The outcomes, once the commit stands."""
+        """Commit the flush by the gateway preferred for the journal, or here; return the outcomes."""
         offer = append.offer
         if offer is None:
             return await self._commit(append)
@@ -269,7 +272,7 @@ class JournalWriter:
         return committed.result
 
     async def _reclaim(self, append: JournalAppend, offer: Offer) -> AppendResult:
-        """Commit what another gateway may have taken up, unless it has."""
+        """Commit an object that another gateway may have taken up, unless it has; return the outcomes."""
         try:
             result = await self._commit(Reclaim(append, offer))
             if isinstance(result, int):
@@ -282,13 +285,13 @@ class JournalWriter:
         return result
 
     async def _catch_up(self, version: int) -> None:
-        """See the commit, so that what is acknowledged is in the state here; a failure changes nothing."""
+        """Refresh the state so that it has the acknowledged commit; a failure changes nothing."""
         if self._table.state.version < version:
             with suppress(TidelogError):
                 await self._table.fresh()
 
     def _remember(self, group: Group[Routed, Acknowledgement], append: JournalAppend) -> None:
-        """Keep the committed records for readers, and count them."""
+        """Keep the committed records in the tail cache, and count them."""
         now = asyncio.get_running_loop().time()
         for pending in group.pending:
             self._metrics.acknowledgement_seconds.observe(now - pending.arrived)
@@ -310,7 +313,7 @@ class JournalWriter:
 
 
 def placed_flush(encoded: EncodedObject, placed: Sequence[TopicRuns]) -> pa.Table:
-    """All records of an object in their places: ``RECORD_SCHEMA``, in the object's order."""
+    """Return all records of an object with their offsets: a table of ``RECORD_SCHEMA``, in the object's order."""
     runs = [run for of_topic in placed for run in of_topic.runs]
     counts = np.array([run.record_count for run in runs], np.int64)
     bases = np.array([run.base_offset for run in runs], np.int64)

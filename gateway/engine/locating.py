@@ -1,6 +1,6 @@
 """Where a fetch begins to read: each topic is looked at after the fetch arrived (G4), then each partition gives an offset.
 
-With many partitions other requests get the event loop in between.
+With many partitions the event loop serves other requests in between.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ Topics = Mapping[str, OpenTopic | TidelogError]
 
 @dataclass(slots=True)
 class ReadFrom:
-    """Where one partition is read from, for this incarnation of its topic."""
+    """Where one partition is read from, for one incarnation of its topic."""
 
     topic: OpenTopic
     topic_id: str
     partition: int
     offset: int
-    """A fetch that waits moves it past what its filter left out."""
+    """Offset to read from. A waiting fetch moves it past the records that its filter left out."""
     filter: RecordFilter | None = None
     bytes_max: int | None = None
-    """See ``FetchFrom``."""
+    """Limit of this partition alone (``FetchFrom.bytes_max``)."""
 
     def state(self) -> TopicState:
-        """The topic's newest state. Raises ``UnknownTopic``, ``OffsetOutOfRange``."""
+        """Return the topic's newest state. Raises ``UnknownTopic``, ``OffsetOutOfRange``."""
         state = self.topic.existing_with(self.partition)
         if state.topic_id != self.topic_id:
             raise UnknownTopic(self.topic.name)
@@ -47,14 +47,14 @@ class ReadFrom:
 
 
 class Locating:
-    """An error stands in the list where its result would. Belongs to the event loop."""
+    """Finder of the offsets where fetches begin. An error is in the place of its result. Used on the event loop only."""
 
     def __init__(self, registry: TopicRegistry, reading: Reading) -> None:
         self._registry = registry
         self._reading = reading
 
     async def fresh(self, wanted: Sequence[FetchFrom], arrival_ms: int) -> Topics:
-        """The topics by name, each looked at once after ``arrival_ms`` (monotonic)."""
+        """Return the topics by name, each looked at once after ``arrival_ms`` (monotonic)."""
         looked: dict[str, OpenTopic | TidelogError] = {}
         names = iter(dict.fromkeys(one.topic for one in wanted))
 
@@ -69,9 +69,10 @@ class Locating:
         return looked
 
     def at_known_ends(self, wanted: Sequence[FetchFrom]) -> Topics | None:
-        """The topics, where each partition is asked for from its known end on, and will be looked at anyway if a reader waits.
+        """Return the topics if each partition is asked for from its known end on and its topic will be looked at anyway while a
+        reader waits.
 
-        Else None: the topics have to be looked at now. So it is for long lists.
+        Return None if the topics have to be looked at now, as for long lists.
         """
         topics: dict[str, OpenTopic] = {}
         for one in wanted[: PARTITIONS_PER_STEP + 1]:
@@ -88,7 +89,7 @@ class Locating:
     async def looked_again(
         self, wanted: Sequence[FetchFrom], starts: Sequence[ReadFrom | TidelogError], arrival_ms: int
     ) -> list[ReadFrom | TidelogError]:
-        """``starts`` after ``fresh``, with the errors of that."""
+        """Look at the topics again; return ``starts`` with the errors of these looks in the topics' places."""
         topics = await self.fresh(wanted, arrival_ms)
         looked = [topics[one.topic] for one in wanted]
         return [
@@ -96,7 +97,7 @@ class Locating:
         ]
 
     async def located(self, wanted: Sequence[FetchFrom], topics: Topics) -> list[ReadFrom | TidelogError]:
-        """Where each is read from, in the order of the request."""
+        """Return where each partition is read from, or its error, in the order of the request."""
         starts: list[ReadFrom | TidelogError] = []
         for number, one in enumerate(wanted, 1):
             starts.append(await self._start(one, topics[one.topic]))
@@ -105,7 +106,7 @@ class Locating:
         return starts
 
     async def start_of(self, wanted: FetchFrom, arrival_ms: int) -> ReadFrom:
-        """Where one partition is read from. Raises its error."""
+        """Return where one partition is read from. Raises its error."""
         (start,) = await self.located([wanted], await self.fresh([wanted], arrival_ms))
         if isinstance(start, TidelogError):
             raise start
@@ -144,5 +145,5 @@ class Locating:
 
 
 def is_of_another(wanted: FetchFrom, state: TopicState) -> bool:
-    """Whether the offset belongs to a topic that had the name before."""
+    """Return whether the wanted offset belongs to an earlier topic of the same name."""
     return wanted.topic_id is not None and wanted.topic_id != state.topic_id

@@ -1,7 +1,7 @@
 """Looks at one log's head, shared by all callers.
 
-At most one look is under way and one waits to begin. A request needs a look that begins after it: an older one may have missed a
-commit that was acknowledged in between.
+At most one look is under way and one waits to begin. A request needs a look that begins after the request: an older one may
+have missed a commit that was acknowledged in between.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gateway.call import check_way_back
 
 
 class LogLook:
-    """``look`` makes one look; its errors reach every caller that waits for it."""
+    """Shared looks at one log. ``look`` makes one look; its errors reach every caller that waits for it."""
 
     __slots__ = ("_look", "_next", "_running")
 
@@ -28,7 +28,7 @@ class LogLook:
         return self._running is None and self._next is None
 
     async def after_now(self) -> None:
-        """Return when a look that began after this call has ended. Raises what it raises."""
+        """Wait for a look that began after this call. Raises what the look raises."""
         check_way_back()
         if self._next is None:
             self._next = asyncio.create_task(self._begin())
@@ -46,6 +46,6 @@ class LogLook:
 
 
 def _retrieve(task: asyncio.Task[None]) -> None:
-    """Mark the error as retrieved, since every caller that waited for it may have gone."""
+    """Mark the error as retrieved: every caller that waited for the look may have gone."""
     if not task.cancelled():
         task.exception()

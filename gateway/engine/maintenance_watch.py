@@ -1,7 +1,7 @@
-"""Notices topics without maintenance: they have more segments than maintenance would ever leave.
+"""Watch for topics without maintenance: they have more segments than maintenance would ever leave.
 
-Such a topic stays correct. It loads slower, takes more memory, and Spark plans longer over it. So the log and the metrics tell of
-it, and nothing else happens.
+Such a topic stays correct. It loads more slowly, takes more memory, and Spark plans longer over it. The watch only logs and
+counts such topics.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from log_format.clock import Clock
 from log_format.topic.state import TopicState
 
 SAID_AGAIN_MS: Final = 3_600_000
-"""How often the log repeats it for one topic."""
+"""Interval at which the log repeats the warning for one topic."""
 
 _log = logging.getLogger("gateway.maintenance")
 
 
 class MaintenanceWatch:
-    """Belongs to the event loop. It forgets a topic when the gateway does."""
+    """Topics that are behind with maintenance. A topic is dropped when the gateway drops it. Used on the event loop only."""
 
     def __init__(self, clock: Clock, metrics: EngineMetrics, *, segments_behind: int) -> None:
         self._clock = clock
         self._segments_behind = segments_behind
         self._behind: WeakKeyDictionary[object, int] = WeakKeyDictionary()
-        """The topic's object -> when (monotonic) the log last told of it."""
+        """Monotonic time of the last warning, by the topic's object."""
         metrics.topics_behind.set_function(lambda: len(self._behind))
 
     def consider(self, topic: object, state: TopicState) -> None:

@@ -1,18 +1,18 @@
-"""Bounds the memory of all loaded topics' manifests: past it nothing is appended until maintenance has caught up.
+"""Budget for the memory of all loaded topics' manifests: past it nothing is appended until maintenance has caught up.
 
-A segment costs memory in every gateway that has its topic open, until maintenance merges it. Without maintenance each flush adds
-one, so:
+A segment costs memory in every gateway that has its topic open, until maintenance merges it. Without maintenance each flush
+adds one, so:
 
-1. Idle topics are forgotten before a request is refused (``registry``).
-2. A topic whose manifest takes ``ONE_TOPIC_SHARE`` of the budget accepts no more records. No topic does while all together take
-   more than the budget. The refusal is temporary: 503 ``OVERLOADED``, nothing happened.
+1. Idle topics are dropped before a request is refused (``registry``).
+2. A topic whose manifest takes ``ONE_TOPIC_SHARE`` of the budget accepts no more records. No topic does while all manifests
+   together take more than the budget. The refusal is temporary: 503 ``OVERLOADED``, nothing happened.
 3. Only appending is refused. Reading, deleting records, deleting a topic, and finishing decided transactions go on. Once
    manifests are smaller, by this process or another, appending goes on: no restart, no switch.
 
-Appends through other gateways can't be refused here. A topic is loaded whatever its size, so that it can be read and mended. So
-give all gateways of a store the same budget.
+Appends through other gateways can't be refused here. A topic is loaded whatever its size, so that it can be read and repaired.
+So give all gateways of a store the same budget.
 
-Belongs to the event loop.
+Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from log_format.errors import BackOff
 from log_format.topic.state import TopicState
 
 ONE_TOPIC_SHARE: Final = 0.75
-"""Share of the budget: a topic without maintenance leaves room for those that have it."""
+"""Share of the budget that one topic's manifest may take: a topic without maintenance leaves room for those that have it."""
 
 SAID_AGAIN_MS: Final = 60_000
-"""How often the log tells that records are refused."""
+"""Interval at which the log repeats that records are refused."""
 
 _MEBIBYTE: Final = 1024 * 1024
 _log = logging.getLogger("gateway.maintenance")
@@ -44,7 +44,7 @@ class _Held:
 
 
 class ManifestBudget:
-    """So many bytes for all manifests, by topic."""
+    """Bytes of all manifests, by topic, and their maximum."""
 
     def __init__(self, bytes_max: int, clock: Clock, metrics: EngineMetrics) -> None:
         self.bytes_max = bytes_max
@@ -61,20 +61,20 @@ class ManifestBudget:
 
     @property
     def used_bytes(self) -> int:
-        """Memory of all manifests."""
+        """Bytes of memory of all manifests."""
         return self._used_bytes
 
     @property
     def total_bytes(self) -> int:
-        """Memory of all that is known of these topics: manifests, partitions, producers and the rest."""
+        """Bytes of memory of all that is known of the open topics: manifests, partitions, producers and the rest."""
         return self._total_bytes
 
     def open(self, topic: str) -> None:
-        """The topic is in memory from now on."""
+        """Count the topic's memory from now on."""
         self._held.setdefault(topic, _Held())
 
     def hold(self, topic: str, *, total_bytes: int, manifest_bytes: int) -> None:
-        """The topic takes so much now. Topics that are not open are not counted."""
+        """Set the bytes that the topic takes now. Topics that are not open are not counted."""
         held = self._held.get(topic)
         if held is not None:
             self._used_bytes += manifest_bytes - held.manifest_bytes
@@ -82,16 +82,16 @@ class ManifestBudget:
             held.manifest_bytes, held.total_bytes = manifest_bytes, total_bytes
 
     def release(self, topic: str) -> None:
-        """The topic is not in memory any more."""
+        """Stop counting the topic, which is not in memory any more."""
         self.hold(topic, total_bytes=0, manifest_bytes=0)
         self._held.pop(topic, None)
 
     def is_past(self, topic: str) -> bool:
-        """Whether the topic accepts no appends."""
+        """Return whether the topic accepts no appends."""
         return self._used_bytes > self.bytes_max or self._held_by(topic) > self.bytes_max * ONE_TOPIC_SHARE
 
     def refusal(self, state: TopicState) -> BackOff:
-        """The refusal for a request that would append."""
+        """Return the refusal for a request that would append, and log it at most every ``SAID_AGAIN_MS``."""
         self._refusals.inc()
         own_mib = self._held_by(state.topic) / _MEBIBYTE
         what = (

@@ -1,4 +1,4 @@
-"""What the engine measures. No label names a topic: their number is not bounded."""
+"""Metrics of the engine. No label names a topic: the number of topics is not bounded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BATCHES: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 500.0, 1000.0, 5000.0
 
 
 class EngineMetrics:
-    """Registered once in the gateway's registry."""
+    """The engine's metrics, registered once in the gateway's registry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.flush_bytes = ObservedOfMany("tidelog_flush_bytes", "Records of a flush, in memory.", _BYTES)
@@ -54,7 +54,7 @@ class EngineMetrics:
         )
         self.checkpoints = Counter("tidelog_checkpoints", "Checkpoints, by outcome.", ("outcome",), registry=registry)
         self.buffered_bytes = 0
-        """A plain number: it changes twice a request."""
+        """Bytes of records that wait for their acknowledgement. A plain number, since it changes twice a request."""
         Gauge("tidelog_buffered_bytes", "Records that wait for their acknowledgement.", registry=registry).set_function(
             lambda: self.buffered_bytes
         )

@@ -1,6 +1,7 @@
-"""A topic between its own commits and a journal: changed while it is there, drained, followed (docs/decisions/035-journals.md).
+"""Changes of one topic between its own commits and a journal: moves, drains, and changes of a topic that is at a journal
+(docs/decisions/035-journals.md).
 
-Belongs to the event loop; what blocks runs in the pools.
+Used on the event loop only; blocking calls run in the pools.
 """
 
 from __future__ import annotations
@@ -35,15 +36,16 @@ from log_format.topic.state import TopicState
 ResultT = TypeVar("ResultT")
 
 _ROUNDS_MAX: Final = 10
-"""How often a change begins again because another one was faster."""
+"""Number of times that a change begins again because another change was faster."""
 _DRAINS_AHEAD_MAX: Final = 100
-"""Some 3 GiB, stored. A producer that is faster than its drains would keep a change waiting for ever."""
+"""Number of drains before a change closes the topic's number: some 3 GiB, stored. Without a bound a producer that is faster than
+its drains would keep the change waiting for ever."""
 _LOOK_PAUSE_MS: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovingParts:
-    """What the topics of a gateway share. ``reader`` reads in ``read_pool`` what ``tail`` does not have."""
+    """Parts that all topics of a gateway share. ``reader`` reads, in ``read_pool``, records that ``tail`` does not have."""
 
     access: TableAccess
     journals: Journals
@@ -51,11 +53,11 @@ class MovingParts:
     reader: JournalReader
     read_pool: Pool
     drains: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
-    """Of topics that are being drained, by name: one drain of each at a time."""
+    """Locks of the topics that are being drained, by name: one drain of each topic at a time."""
 
 
 class Moving:
-    """``table``: the topic's own. Its ``look`` looks at that table alone."""
+    """Moves, changes and drains of one topic. ``table``: the topic's own table; its ``look`` looks at that table alone."""
 
     __slots__ = ("_parts", "_table")
 
@@ -72,15 +74,22 @@ class Moving:
         is_drained: bool = False,
         reason: str = "asked",
     ) -> Committed[TopicState, ResultT]:
-        """Commit what ``make`` gives for the topic's present place.
+        """Commit the change that ``make`` returns for the topic's present place.
 
-        At a journal its number is closed first. ``joins``: the journal that a topic with its own commits goes to. ``leaves``: the
-        topic gets its own commits. ``is_drained``: the change needs all records in the table. ``reason``: why it moves, for
-        people. Raises as ``OpenTable.commit``.
+        If the topic is at a journal, its number there is closed first.
+
+        Args:
+            make: returns the change for a ``Move``; may be called several times.
+            joins: journal to which a topic with its own commits goes.
+            leaves: whether the topic gets its own commits.
+            is_drained: whether the change needs all records in the table.
+            reason: why the topic moves, for people.
+
+        Raises what ``OpenTable.commit`` raises.
         """
         for number_of_round in range(_ROUNDS_MAX):
             own = self._table.log.state
-            # Of a topic with its own commits the commit itself shows what is new.
+            # The commit itself shows what is new in a topic with its own commits.
             if number_of_round or joins is not None or own.attachment is not None or not own.exists:
                 await self._table.look()
                 own = self._table.log.state
@@ -117,9 +126,9 @@ class Moving:
         raise BackOff(f"Others change topic {self._table.log.state.topic!r} all the time: this change was not made.")
 
     async def reopened(self) -> None:
-        """Return once the topic takes appends again, at its own writer or its journal's: see its log's state.
+        """Wait until the topic takes appends again, at its own writer or its journal's; its log's state tells which.
 
-        A change that does not come to its end is overtaken. Raises ``BackOff``.
+        A change that closed the topic and does not end within ``overtake_ms`` is overtaken. Raises ``BackOff``.
         """
         clock = self._parts.access.clock
         closed: Attachment | None = None
@@ -142,20 +151,21 @@ class Moving:
             await asyncio.sleep(_LOOK_PAUSE_MS / 1000)
 
     async def drain_whole(self) -> None:
-        """Return when the topic's table has all that its journal had when this was called. Raises as ``OpenTable.commit``."""
+        """Drain until the topic's table has all records that its journal had at the call. Raises what ``OpenTable.commit``
+        raises."""
         while await self.drain():
             pass
 
     async def _drain_ahead(self) -> None:
-        """Drain most of what there is while appends still come in: behind the close they wait for the rest alone."""
+        """Drain most of the records while appends still come in, so that after the close appends wait for few."""
         for _ in range(_DRAINS_AHEAD_MAX):
             if not await self.drain():
                 return
 
     async def drain(self) -> bool:
-        """Put records that only the journal has into the topic's table; False when there was nothing to do.
+        """Put records that only the journal has into the topic's table; return False if there was nothing to do.
 
-        Raises as ``OpenTable.commit``, ``CorruptData``.
+        Raises what ``OpenTable.commit`` raises, and ``CorruptData``.
         """
         async with self._parts.drains.setdefault(self._table.log.state.topic, asyncio.Lock()):
             own = self._table.log.state
@@ -201,7 +211,7 @@ class Moving:
     async def _records(
         self, journal: int, topic_id: str, parts: Sequence[tuple[SegmentRef, Sequence[UndrainedRun]]]
     ) -> pa.Table:
-        """The records of these runs: ``RECORD_SCHEMA``, by partition and offset."""
+        """Return the records of these runs: a table of ``RECORD_SCHEMA``, by partition and offset."""
         tables: list[tuple[int, int, pa.Table]] = []
         cold: list[JournalRunPlace] = []
         for ref, runs in parts:

@@ -1,6 +1,6 @@
-"""A journal as this gateway has it: its table, its writer, and the topics here that follow it. And all journals, by number.
+"""One journal as open in this gateway (its table, its writer, the open topics that follow it), and all such journals by number.
 
-Belongs to the event loop.
+Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ from log_format.limits import JOURNAL_TOPICS_MAX, JOURNALS
 from log_format.topic.state import TopicState
 
 _ROOM_MS = 60_000
-"""How old the known number of a journal's topics may be: the bound is soft."""
+"""Maximum age of the known number of a journal's topics: the bound on it is soft."""
 
 _ATTACH_BYTES_MAX = 4_096
-"""Of a topic that is attached without records: a journal's 10,000 topics fit one commit."""
+"""Maximum bytes of a topic that is attached without records: a journal's 10,000 topics fit one commit."""
 _NAMED_MAX = 5
-"""Gateways that one sentence names."""
+"""Number of gateways that one sentence names."""
 
 
 class Follower(Protocol):
-    """A topic that is open here, as far as its journal's news are concerned."""
+    """The part of an open topic that reacts to its journal's commits."""
 
     @property
     def log(self) -> TableLog[TopicState]:
-        """Its own."""
+        """Log of the topic's own table."""
         ...
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a reader waits for its records."""
+        """Whether a reader waits for the topic's records."""
         ...
 
     def journal_moved(self, before: JournalTopic | None, state: JournalState) -> None:
-        """What the journal, now at ``state``, knows of the topic has changed."""
+        """React to a change in what the journal, now at ``state``, knows of the topic; ``before``: what it knew earlier."""
         ...
 
 
 class OpenJournal(OpenTable[JournalState]):
-    """One journal."""
+    """One journal as open in this gateway."""
 
     def __init__(
         self,
@@ -75,11 +75,11 @@ class OpenJournal(OpenTable[JournalState]):
         self._followers = followers
         self._budget = budget
         self._open_names: set[str] = set()
-        """Their places count with their topics."""
+        """Names of the topics open at the journal; their memory is counted with the topics."""
         budget.open(self.label)
 
     def moved(self, before: JournalState) -> None:
-        """Tell the topics that changed, and the budget."""
+        """Notify the open topics that changed, and update the memory budget."""
         state = self.state
         known, runs = before.topics.by_id, state.runs
         by_id = state.topics.by_id
@@ -98,13 +98,13 @@ class OpenJournal(OpenTable[JournalState]):
         self._budget.hold(self.label, total_bytes=total_bytes, manifest_bytes=runs.memory_bytes)
 
     def has(self, name: str) -> bool:
-        """Whether the journal takes appends of a topic of this name, as far as is known."""
+        """Return whether the journal takes appends of a topic of this name, as far as is known."""
         return name in self._open_names
 
     def check_room(self) -> None:
-        """Raise ``BackOff`` (``OVERLOADED``) while too much is not drained: the gateways hold it all in memory.
+        """Raise ``BackOff`` (``OVERLOADED``) while too many runs are not drained: all gateways hold them in memory.
 
-        What it takes counts in the budget of manifests, too, which refuses records of all topics.
+        Their memory also counts in the budget of manifests, past which records of all topics are refused.
         """
         run_count = self.state.runs.run_count
         if run_count > self._access.bounds.undrained_runs_max:
@@ -114,15 +114,15 @@ class OpenJournal(OpenTable[JournalState]):
             )
 
     def attach(self, own: TopicState) -> None:
-        """Have the next commit open a topic that is here by its own table, before its first records come.
+        """Let the next commit open a topic that its own table says is at this journal, before its first records come.
 
-        A topic with many producers waits for them: what several topics bring must fit one commit.
+        A topic with many producers is opened with its first records instead: what several topics bring must fit one commit.
         """
         if attach_bytes(own) <= _ATTACH_BYTES_MAX:
             self.writer.note(attach(own))
 
     async def say(self, *entries: Entry) -> JournalState:
-        """Commit entries now, with what waits to be said. Raises as ``OpenTable.commit``."""
+        """Commit entries now, together with the notes that wait for the next flush. Raises what ``OpenTable.commit`` raises."""
         return (await self.commit(JournalNotes([*self.writer.take_notes(), *entries]))).state
 
     async def commit_in_turn(
@@ -132,32 +132,33 @@ class OpenJournal(OpenTable[JournalState]):
         *,
         prepare: Callable[[Committer[JournalState]], object] | None = None,
     ) -> Committed[JournalState, ResultT]:
-        """See ``OpenTable``. The other gateways hear of it."""
+        """Commit as ``OpenTable.commit_in_turn`` does, and tell the other gateways of the new version."""
         committed = await super().commit_in_turn(change, begun, prepare=prepare)
         if committed.attempts:
             self._peers.tell(self.number, committed.state.version)
         return committed
 
     async def hear(self, version: int) -> None:
-        """Another gateway has committed a version: look where a reader waits. Raises as ``OpenTable.fresh``."""
+        """Look at the journal if another gateway has committed a version and a reader waits here. Raises what ``OpenTable.fresh``
+        raises."""
         if self.state.version < version and self._is_awaited():
             await self.fresh()
 
     def _is_awaited(self) -> bool:
-        """Whether a reader waits for records of a topic here."""
+        """Return whether a reader waits for records of a topic at this journal."""
         topics = self.state.topics.by_id
         return any(one.is_awaited and one.log.state.topic_id in topics for one in self._followers.values())
 
     async def drain(self) -> None:
-        """Flush, acknowledge, close."""
+        """Flush and acknowledge all batches, and wait until changes have ended."""
         await self.writer.drain()
         await super().drain()
 
 
 class Journals:
-    """The journals in use here.
+    """The journals in use by this gateway.
 
-    ``laggards`` gives the live gateways for which no topic may go to a journal. ``followers``: the topics that are open here, by
+    ``laggards``: returns the live gateways because of which no topic may go to a journal. ``followers``: topics open here, by
     name.
     """
 
@@ -180,7 +181,7 @@ class Journals:
         self._open: dict[int, OpenJournal] = {}
 
     def get(self, number: int) -> OpenJournal:
-        """The journal's object, made if need be. Nothing is read yet."""
+        """Return the journal's object, created on first use. Nothing is read yet."""
         journal = self._open.get(number)
         if journal is None:
             journal = self._open[number] = OpenJournal(
@@ -194,17 +195,17 @@ class Journals:
         return journal
 
     def has(self, name: str) -> bool:
-        """Whether one of those in use takes appends of a topic of this name, as far as is known."""
+        """Return whether a journal in use takes appends of a topic of this name, as far as is known."""
         return any(journal.has(name) for journal in self._open.values())
 
     async def hear(self, number: int, version: int) -> None:
-        """See ``OpenJournal.hear``; of a journal that is not in use here it is no news."""
+        """Look at a journal in use after another gateway's commit (``OpenJournal.hear``); ignore journals that are not in use."""
         journal = self._open.get(number)
         if journal is not None:
             await journal.hear(version)
 
     async def take(self, number: int, offer: Offer, sender: str) -> Taken | None:
-        """Take up the object that another gateway, named by its instance, has put. See ``JournalTakes.take``."""
+        """Take up the object that another gateway, named by its instance, has put (``JournalTakes.take``)."""
         with self._peers.answering(sender):
             return await self.get(number).writer.takes.take(offer)
 
@@ -212,13 +213,13 @@ class Journals:
         return iter(list(self._open.values()))
 
     def in_use(self) -> tuple[int, int]:
-        """Journals that this gateway has read and that have topics, and these topics."""
+        """Return the number of journals that this gateway has read and that have topics, and the number of these topics."""
         counts = [len(journal.state.topics.by_id) for journal in self._open.values()]
         return sum(1 for count in counts if count), sum(counts)
 
     @property
     def held_back(self) -> str | None:
-        """Why no topic may go to a journal; None: it may. What is at one stays there."""
+        """Reason why no topic may go to a journal; None if topics may. A topic that is at a journal stays there."""
         if not self._access.bounds.journals:
             return "this gateway has the setting journals=off"
         laggards = self._laggards()
@@ -228,9 +229,10 @@ class Journals:
         return f"gateways of a release before journals, or with journals=off, are alive: {named}"
 
     async def with_room(self) -> int:
-        """The journal that new topics go to: the first that has not too many.
+        """Return the number of the journal that new topics go to: the first with fewer topics than the maximum.
 
-        Raises ``RequestRefused`` (``INVALID_CONFIG``) and ``BackOff`` where they are held back, ``BackOff`` where all are full.
+        Raises ``RequestRefused`` (``INVALID_CONFIG``) or ``BackOff`` if no topic may go to a journal, ``BackOff`` if all are
+        full.
         """
         if (why := self.held_back) is not None:
             detail = f"No topic may go to a journal: {why}."
@@ -248,5 +250,5 @@ class Journals:
         )
 
     async def drain(self) -> None:
-        """Flush all."""
+        """Drain all journals."""
         await asyncio.gather(*(journal.drain() for journal in self._open.values()))

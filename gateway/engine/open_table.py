@@ -1,9 +1,10 @@
-"""Any Delta table as this gateway has it: its log, kept fresh; its committer, one commit at a time; checkpoints after them.
+"""One Delta table as open in this gateway: its log, kept fresh; its committer, one commit at a time; checkpoints after commits.
 
 Freshness (G4): a read that began after an acknowledgement must see the record, whichever gateway acknowledged it. So each read
-calls ``fresh(arrival_ms)`` first. It looks at the log, unless a look that began after the arrival has already found the head.
+calls ``fresh(arrival_ms)`` first. That looks at the log, unless a look that began after the arrival has already found the
+head.
 
-Belongs to the event loop; what blocks runs in the pools.
+Used on the event loop only; blocking calls run in the pools.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _NONE: Final[frozenset[asyncio.Task[object]]] = frozenset()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableAccess:
-    """What reading and committing to the tables of a store takes."""
+    """Parts needed to read and commit to the tables of a store."""
 
     store: ObjectStore
     clock: Clock
@@ -49,13 +50,14 @@ class TableAccess:
     write_pool: Pool
     metrics: EngineMetrics
     fetch_all: Map
-    """Reads the commits of a log that is being loaded."""
+    """Function that reads the commits of a log that is being loaded."""
     time_limits: TimeLimits = field(default_factory=TimeLimits)
-    """Of the waits for acknowledgements."""
+    """Time limits of the waits for acknowledgements."""
 
 
 class OpenTable(Generic[StateT]):
-    """``files``: how many data files a state has, which decides when a checkpoint is due."""
+    """A Delta table as open in this gateway. ``files``: returns a state's number of data files, which decides when a checkpoint
+    is due."""
 
     __slots__ = (
         "__weakref__",
@@ -74,46 +76,46 @@ class OpenTable(Generic[StateT]):
     def __init__(self, access: TableAccess, table: TableDescription[StateT], *, files: Callable[[StateT], int]) -> None:
         self.log = TableLog(access.store, table, access.clock, fetch_all=access.fetch_all)
         self.commit_base: StateT | None = None
-        """The state from which the commit under way began; None between commits."""
+        """State from which the commit under way began; None between commits."""
         self._access = access
         self._committer = Committer(self.log, new_id=access.new_id, jitter=access.jitter, engine="tidelog-gateway")
         self._commit_lock = asyncio.Lock()
         self._look: LogLook | None = None
         self._changes: frozenset[asyncio.Task[object]] = _NONE
-        """Few at once, and most tables have none: those share one set."""
+        """Tasks of the changes under way. Few run in parallel, and most tables have none: those share one empty set."""
         self._noticed = self.log.state
         self._files = files
         self._checkpointing: Checkpointing[StateT] | None = None
-        """Made when the log is so long that a checkpoint may be due."""
+        """Checkpoints of the table, made when the log is so long that a checkpoint may be due."""
 
     @property
     def state(self) -> StateT:
-        """The table's newest known state; absent before the first look."""
+        """Newest known state of the table; that of an absent table before the first look."""
         return self.log.state
 
     @property
     def label(self) -> str:
-        """The table's name, in errors."""
+        """Name of the table in errors."""
         return self.log.table.label
 
     def rested_seconds(self, written_ms: int) -> float:
-        """How long ago ``written_ms`` was; for ever where that is 0: the table was never written to."""
+        """Return the seconds since ``written_ms``; infinity if that is 0: the table was never written to."""
         return max(0.0, (self._access.clock.now_ms() - written_ms) / 1000) if written_ms else inf
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way."""
+        """Whether no look, checkpoint or change is under way."""
         is_looked_at = self._look is not None and not self._look.is_idle
         is_written = self._checkpointing is not None and not self._checkpointing.is_idle
         return not (is_looked_at or is_written or self._changes or self._commit_lock.locked())
 
     async def fresh(self, arrival_ms: int | None = None) -> StateT:
-        """The state at a version that was the head at a moment after ``arrival_ms`` (monotonic; None: during this call).
+        """Return the state at a version that was the head at a moment after ``arrival_ms`` (monotonic; None: during this call).
 
         Raises ``BackOff`` when the store can't be read, ``CorruptData``.
         """
         observed_ms = self.log.observed_ms
-        # Equal is not enough: within that millisecond the look may have come before the arrival.
+        # Equal is not enough: within that millisecond the look may have begun before the arrival.
         is_old = arrival_ms is None or observed_ms is None or observed_ms <= arrival_ms
         if is_old or self.log.state.version == NO_LOG:
             try:
@@ -124,7 +126,7 @@ class OpenTable(Generic[StateT]):
         return self.log.state
 
     async def look(self) -> None:
-        """Look at the log now; looks are shared. Raises as ``fresh``, but waits as long as it takes."""
+        """Look at the log now; concurrent callers share looks. Raises what ``fresh`` raises, but has no time limit."""
         look = self._look
         if look is None:
             look = self._look = LogLook(self._refresh)
@@ -135,7 +137,7 @@ class OpenTable(Generic[StateT]):
                 self._look = None
 
     async def recent(self, age_ms_max: int) -> StateT:
-        """The state as of at most so long ago. Raises as ``fresh``."""
+        """Return a state at most ``age_ms_max`` old. Raises what ``fresh`` raises."""
         check_way_back()
         observed_ms = self.log.observed_ms
         if observed_ms is not None and self._access.clock.monotonic_ms() - observed_ms <= age_ms_max:
@@ -143,10 +145,11 @@ class OpenTable(Generic[StateT]):
         return await self.fresh()
 
     async def commit(self, change: TableChange[StateT, ResultT]) -> Committed[StateT, ResultT]:
-        """Make a change that a call asks for, in turn with the others; then it stands. The change goes on when the caller is
-        cancelled.
+        """Commit a change that a call asks for, after the changes before it; mark the call's change as committed. The change goes
+        on when the caller is cancelled.
 
-        Raises what ``Committer.commit`` raises; ``BackOff`` when its turn does not come, ``OutcomeUnknown`` when it takes long.
+        Raises what ``Committer.commit`` raises; ``BackOff`` when earlier changes take too long, ``OutcomeUnknown`` when this
+        one does.
         """
         check_way_back()
         begun = asyncio.Event()
@@ -173,9 +176,10 @@ class OpenTable(Generic[StateT]):
         *,
         prepare: Callable[[Committer[StateT]], object] | None = None,
     ) -> Committed[StateT, ResultT]:
-        """Make a change after those before it; sets ``begun`` then. ``prepare`` goes before it in the same thread.
+        """Commit a change after the changes before it.
 
-        Raises what ``Committer.commit`` raises, and ``prepare``.
+        ``begun`` is set when the change begins. ``prepare`` is called before the commit, in the same thread. Raises what
+        ``Committer.commit`` and ``prepare`` raise.
         """
 
         def made() -> Committed[StateT, ResultT]:
@@ -193,22 +197,22 @@ class OpenTable(Generic[StateT]):
                 finally:
                     self.commit_base = None
         finally:
-            # Before the caller resumes, and apart from it: no later failure can undo the commit.
+            # Runs before the caller resumes, and apart from it: no later failure can undo the commit.
             asyncio.get_running_loop().call_soon(self._notice)
 
     async def stage(self, file: StagedFile) -> None:
-        """Put a file into the store ahead of the change that adds it. Raises as ``Committer.stage``."""
+        """Put a file into the store before the change that adds it. Raises what ``Committer.stage`` raises."""
         await self._access.write_pool.run(self._committer.stage, file)
 
     async def drain(self) -> None:
-        """Return when the changes under way have ended."""
+        """Wait until the changes and the checkpoint under way have ended."""
         while self._changes:
             await asyncio.wait(self._changes)
         if self._checkpointing is not None:
             await self._checkpointing.stop()
 
     def moved(self, before: StateT, /) -> None:
-        """A look or a commit has replaced the state ``before``. Each kind of table reacts in its own way."""
+        """React to a look or a commit that has replaced the state ``before``. Each kind of table overrides this."""
 
     async def _refresh(self) -> None:
         try:

@@ -1,4 +1,4 @@
-"""One topic as this gateway has it: its table, its writer, and the readers that wait for its records."""
+"""One topic as open in this gateway: its table, its writer, and the readers that wait for its records."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ResultT = TypeVar("ResultT")
 _log = logging.getLogger("gateway.topic")
 
 _LOOKS_MAX = 10
-"""Rounds of looking at a topic and its journal until both agree."""
+"""Number of rounds of looking at a topic and its journal until both agree."""
 
 
 class _View(NamedTuple):
@@ -56,7 +56,7 @@ class _View(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicParts:
-    """What the topics of a gateway share. ``contended`` is set when another gateway keeps winning commits."""
+    """Parts that all topics of a gateway share. ``contended`` is set when another gateway keeps winning commits."""
 
     access: TableAccess
     tail: TailCache
@@ -70,12 +70,15 @@ class TopicParts:
 
     @property
     def journals(self) -> Journals:
-        """The journals in use here."""
+        """The journals in use by this gateway."""
         return self.moving.journals
 
 
 class OpenTopic(OpenTable[TopicState]):
-    """Belongs to the event loop. What a quiet topic may never need is made when it does: thousands are open."""
+    """A topic as open in this gateway. Used on the event loop only.
+
+    Thousands are open, so parts that a quiet topic may never need are created on first use.
+    """
 
     __slots__ = (
         "_parts",
@@ -104,40 +107,40 @@ class OpenTopic(OpenTable[TopicState]):
         self._turn = -1
 
     def next_in_turn(self) -> int:
-        """Counts requests, for sticky round-robin over partitions."""
+        """Return the next number of a counter of requests, for sticky round-robin over partitions."""
         self._turn += 1
         return self._turn
 
     @property
     def sequencing(self) -> Sequencing:
-        """Orders its idempotent requests."""
+        """Order of the topic's idempotent requests."""
         if self._sequencing is None:
             self._sequencing = Sequencing(self, self._access, draining=self._parts.draining)
         return self._sequencing
 
     @property
     def waiters(self) -> Waiters:
-        """The readers that wait for its records."""
+        """Readers that wait for the topic's records."""
         if self._waiters is None:
             self._waiters = Waiters()
         return self._waiters
 
     @property
     def writer(self) -> Writer:
-        """Of its own commits."""
+        """Writer of the topic's own commits."""
         if self._writer is None:
             self._writer = Writer(self, self._access, tail=self._parts.tail, contended=self._parts.contended)
         return self._writer
 
     @property
     def savings(self) -> EarlyFlush | None:
-        """What it, or its journal, has saved for early flushes; None: this gateway has written nothing to it."""
+        """Savings of the topic, or of its journal, for early flushes; None: this gateway has written nothing to the topic."""
         if (journal := self.journal) is not None:
             return journal.writer.early
         return None if self._writer is None else self._writer.early
 
     def take_counts(self) -> tuple[int, int]:
-        """Bytes of the batches that came, and flushes of its own begun, since this was last called."""
+        """Return the bytes of batches that came and the number of own flushes begun since the last call of this method."""
         if self._writer is None:
             return self.appending.take_sent_bytes(), 0
         self._writer.early.rest(asyncio.get_running_loop().time())
@@ -145,7 +148,7 @@ class OpenTopic(OpenTable[TopicState]):
 
     @property
     def is_idle(self) -> bool:
-        """Whether this object may be forgotten: nothing needs it."""
+        """Whether nothing needs this object, so that it may be dropped."""
         is_in_order = self._sequencing is None or self._sequencing.is_idle
         return self.appending.is_idle and super().is_idle and not self.is_awaited and is_in_order
 
@@ -160,23 +163,27 @@ class OpenTopic(OpenTable[TopicState]):
 
     @property
     def journal(self) -> OpenJournal | None:
-        """The journal that its appends go by, as far as is known."""
+        """Journal that the topic's appends go through, as far as is known; None: the topic has its own commits."""
         here = self.log.state.attachment
         return None if here is None else self._parts.journals.get(here.journal)
 
     @property
     def state(self) -> TopicState:
-        """The newest known state: the table's, with what only its journal has."""
+        """Newest known state: the table's, with what only its journal has."""
         try:
             return self._viewed()
-        except AheadOfTable:  # the next look at the table brings them together
+        except AheadOfTable:  # The next look at the table brings both together.
             own, view = self.log.state, self._view
             if view is None or view.own.topic_id != own.topic_id:
                 return own
             return view.state if view.state.next_offsets.sum() >= own.next_offsets.sum() else own
 
     def _viewed(self, at: JournalState | None = None) -> TopicState:
-        """``at``: what the journal had before the newest look at the table. Raises ``AheadOfTable``."""
+        """Return the state of the table with its journal's on top. ``at``: the journal's state before the newest look at the
+        table.
+
+        Raises ``AheadOfTable``.
+        """
         own, journal = self.log.state, self.journal
         if journal is None:
             return own
@@ -189,13 +196,14 @@ class OpenTopic(OpenTable[TopicState]):
         return self._view.state
 
     async def looked_at(self) -> TopicState:
-        """As ``fresh``, after a look at the table, whatever the journal says. Raises as ``fresh``."""
+        """Return a fresh state after a look at the table, whatever the journal says. Raises what ``fresh`` raises."""
         since_ms = self._access.clock.monotonic_ms()
         await super().fresh(since_ms)
         return await self.fresh(since_ms)
 
     async def fresh(self, arrival_ms: int | None = None) -> TopicState:
-        """See ``OpenTable``. Of a topic whose journal has it open as it was known, only the journal is looked at.
+        """Return a fresh state (``OpenTable.fresh``). If the topic is open at its journal as known, only the journal is looked
+        at.
 
         What retention and rewrites do to the table meanwhile is seen within ``own_look_ms``.
         """
@@ -223,7 +231,7 @@ class OpenTopic(OpenTable[TopicState]):
         raise BackOff(f"Topic {self.name!r} is moved too often to be read.", topic=self.name)
 
     def is_fresh(self, since_ms: int) -> bool:
-        """Whether ``fresh(since_ms)`` would ask the store for nothing."""
+        """Return whether ``fresh(since_ms)`` would ask the store for nothing."""
         journal = self.journal
         if journal is not None and not is_open(self.log.state, journal.state):
             return False
@@ -231,7 +239,7 @@ class OpenTopic(OpenTable[TopicState]):
         return observed_ms is not None and observed_ms > since_ms
 
     def is_followed(self) -> bool:
-        """Whether a look is due within ``journal_poll_ms`` once a reader waits here, for all topics at its journal."""
+        """Return whether a look at the topic's journal is due within ``journal_poll_ms`` once a reader waits here."""
         bounds = self._access.bounds
         now_ms = self._access.clock.monotonic_ms()
         is_recent = now_ms - (self.log.observed_ms or 0) <= bounds.own_look_ms
@@ -239,11 +247,11 @@ class OpenTopic(OpenTable[TopicState]):
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a reader waits for its records."""
+        """Whether a reader waits for the topic's records."""
         return bool(self._waiters)
 
     def journal_moved(self, before: JournalTopic | None, state: JournalState) -> None:
-        """What the journal, now at ``state``, knows of the topic has changed: wake the readers that wait for that.
+        """Wake the readers that wait for what has changed in the journal's knowledge of the topic.
 
         A gateway that commits what others received calls this for all of their topics, several times a second.
         """
@@ -253,7 +261,7 @@ class OpenTopic(OpenTable[TopicState]):
         if own.attachment is None or own.attachment.journal != state.journal:
             return
         if self._view is not None and state.runs.of(own.topic_id) is None:
-            _ = self.state  # the old view keeps runs that nothing else needs
+            _ = self.state  # Renews the view, since the old one keeps runs in memory that nothing else needs.
         known = state.topic(own.topic_id) if self._waiters else None
         if known is None:
             return
@@ -263,30 +271,31 @@ class OpenTopic(OpenTable[TopicState]):
             self.waiters.wake((known.next_offsets != before.next_offsets).nonzero()[0].tolist())
 
     def existing_own(self) -> TopicState:
-        """The table's state alone, for what a journal has no part in: settings, partitions. Raises ``UnknownTopic``."""
+        """Return the table's state alone, for settings and partitions, which a journal does not change. Raises
+        ``UnknownTopic``."""
         state = self.log.state
         if not state.exists:
             raise UnknownTopic(self.name)
         return state
 
     def existing(self) -> TopicState:
-        """The state. Raises ``UnknownTopic`` when the topic does not exist in it."""
+        """Return the state. Raises ``UnknownTopic`` when the topic does not exist in it."""
         state = self.state
         if not state.exists:
             raise UnknownTopic(self.name)
         return state
 
     def existing_with(self, partition: int) -> TopicState:
-        """The state. Raises ``UnknownTopic``, ``UnknownPartition``."""
+        """Return the state. Raises ``UnknownTopic``, ``UnknownPartition``."""
         state = self.existing()
         if not 0 <= partition < state.partition_count:
             raise UnknownPartition(self.name, partition, state.partition_count)
         return state
 
     async def submit_in_order(self, batch: Batch, reservation: Reservation, deadline_ms: int) -> PendingBatch:
-        """As ``submit``, once it is the turn of the request's sequence: by ``deadline_ms`` (monotonic) at the latest.
+        """Wait for the request's predecessors by sequence, until ``deadline_ms`` (monotonic) at the latest, and submit the batch.
 
-        The reservation is released even when this raises. Raises as ``submit`` and ``Sequencing.turn``.
+        The reservation is released even when this raises. Raises what ``submit`` and ``Sequencing.turn`` raise.
         """
         try:
             if batch.stamp is not None:
@@ -299,8 +308,8 @@ class OpenTopic(OpenTable[TopicState]):
     def submit(self, batch: Batch, reservation: Reservation | None = None) -> PendingBatch:
         """Begin to append a batch that was routed for the topic's present incarnation.
 
-        The reservation is released when the batch is settled. Raises ``BackOff`` (``DRAINING``, ``OVERLOADED``): then the caller
-        keeps the reservation.
+        The reservation is released when the batch is settled. Raises ``BackOff`` (``DRAINING``, ``OVERLOADED``): then the
+        caller keeps the reservation.
         """
         self._parts.draining.check()
         pending = self.appending.submit(batch, reservation)
@@ -310,7 +319,7 @@ class OpenTopic(OpenTable[TopicState]):
         return pending
 
     def moved(self, before: TopicState) -> None:
-        """Wake the readers that wait for what has changed since."""
+        """Wake the readers that wait for what has changed since ``before``."""
         state = self.log.state
         self._wake_sequencing()
         if self._writer is not None and (state.topic_id != before.topic_id or state.config is not before.config):
@@ -335,7 +344,7 @@ class OpenTopic(OpenTable[TopicState]):
         leaves: bool,
         reason: str,
     ) -> Committed[TopicState, ResultT]:
-        """See ``Moving.change``. While the topic goes to a journal, its batches wait."""
+        """Commit a change of the topic (``Moving.change``). While the topic goes to a journal, its batches wait."""
         async with nullcontext() if joins is None else self.appending.held():
             return await self.moving.change(make, joins=joins, leaves=leaves, reason=reason)
 
@@ -346,7 +355,7 @@ class OpenTopic(OpenTable[TopicState]):
             self._polling.add_done_callback(self._polling_ended)
 
     async def drain(self) -> None:
-        """Flush, acknowledge, close."""
+        """Flush and acknowledge all batches, wait until changes have ended, and stop looking at the log."""
         self._wake_sequencing()
         if self._writer is not None:
             await self._writer.drain()
@@ -376,10 +385,10 @@ class OpenTopic(OpenTable[TopicState]):
                     self.waiters.wake_all()
                     return
         finally:
-            self._polling = None  # not in a callback: a reader that comes before it runs would wait without a look
+            self._polling = None  # Not in a callback: a reader that comes before the callback runs would wait without a look.
 
     def _attach(self) -> None:
-        """Have the journal say that the topic is there. Until it does, each look takes the topic's own table, too."""
+        """Let the journal say that the topic is open there. Until it does, each look also reads the topic's own table."""
         own, journal = self.log.state, self.journal
         if journal is not None and own.exists and not is_open(own, journal.state):
             journal.attach(own)

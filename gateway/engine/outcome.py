@@ -1,6 +1,6 @@
 """The outcome of an item of a group commit: settled once, and waited for within time limits.
 
-One timer keeps the limits of many waits: a timer for each would cost more than the wait itself. Belongs to the event loop.
+One timer serves many waits: a timer for each would cost more than the wait itself. Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ OutcomeT = TypeVar("OutcomeT")
 
 
 def settle(settled: asyncio.Future[OutcomeT], outcome: OutcomeT | TidelogError) -> None:
-    """Only the first call counts."""
+    """Settle the future with the outcome. Only the first call counts."""
     if settled.done():
         return
     if isinstance(outcome, TidelogError):
         settled.set_exception(outcome)
-        settled.exception()  # mark it as retrieved: its caller may have gone
+        settled.exception()  # Marked as retrieved: its caller may have gone.
     else:
         settled.set_result(outcome)
 
 
 class _Wait(Generic[OutcomeT]):
-    """``answer`` is the caller's own: when the caller is cancelled, ``settled`` goes on."""
+    """A caller's wait for ``settled``. ``answer`` is the caller's own future: when the caller is cancelled, ``settled`` goes
+    on."""
 
     __slots__ = ("answer", "due", "ends_within_ms", "is_taken", "label", "settled", "withdraw")
 
@@ -55,11 +56,11 @@ class _Wait(Generic[OutcomeT]):
             self.answer.set_result(settled.result())
         else:
             self.answer.set_exception(error)
-            self.answer.exception()  # mark it as retrieved: its caller may be going
+            self.answer.exception()  # Marked as retrieved: its caller may be going.
 
 
 class TimeLimits:
-    """One may do for all waits of an event loop."""
+    """Timer of waits. One object may serve all waits of an event loop."""
 
     __slots__ = ("_alarm", "_waits")
 
@@ -76,11 +77,17 @@ class TimeLimits:
         taken_within_ms: float,
         ends_within_ms: float,
     ) -> OutcomeT:
-        """What the item is settled with. ``withdraw`` takes the item back, and is False where a group has it. ``label``: what is
-        committed, in errors.
+        """Return the outcome that the item is settled with.
 
-        Raises the item's error; ``BackOff`` where no group took it in time: then it is withdrawn; ``OutcomeUnknown`` where its
-        group takes longer than ``ends_within_ms`` beyond that.
+        Args:
+            settled: the item's future.
+            withdraw: withdraws the item; returns False if a group has taken it.
+            label: target of the commit, in errors.
+            taken_within_ms: time until a group must have taken the item.
+            ends_within_ms: time beyond that until the group must have ended.
+
+        Raises the item's error; ``BackOff`` if no group took the item in time: then it is withdrawn; ``OutcomeUnknown`` if its
+        group takes too long.
         """
         if settled.done():
             return settled.result()
@@ -93,7 +100,7 @@ class TimeLimits:
         finally:
             self._waits.discard(wait)
             if not self._waits:
-                self._waits = set()  # an emptied one keeps the room of its largest size
+                self._waits = set()  # An emptied set keeps the room of its largest size.
 
     def _set_alarm(self, due: float) -> None:
         if self._alarm is not None:
@@ -101,7 +108,7 @@ class TimeLimits:
         self._alarm = asyncio.get_running_loop().call_at(due, self._look)
 
     def _look(self) -> None:
-        """End the waits whose time is over. It is left to ring once for waits that have ended."""
+        """End the waits whose time is over. The timer is not cancelled for waits that have ended: it may fire for none."""
         self._alarm = None
         now = asyncio.get_running_loop().time()
         for wait in [wait for wait in self._waits if wait.due <= now]:

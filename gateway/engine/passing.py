@@ -1,4 +1,4 @@
-"""One step of a filtered read: of some rows those that pass the filter and fit the reader's limits."""
+"""One step of a filtered read: the rows that pass the filter and fit the reader's limits."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from log_format.records.filter import RecordFilter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passing:
-    """``records`` are copies unless all rows pass, so they hold nothing that was left out."""
+    """Result of one step. ``records`` are copies unless all rows pass, so they keep no other rows in memory."""
 
     records: pa.Table
     size_bytes: int
-    """Of their keys, values and headers."""
+    """Bytes of the records' keys, values and headers."""
     looked_count: int
-    """Rows that the reader is done with."""
+    """Number of rows that the reader is done with."""
     looked_bytes: int
     is_full: bool
-    """The next row passes, and does not fit."""
+    """Whether the next row passes and does not fit."""
 
 
 def passing(
@@ -36,9 +36,12 @@ def passing(
     bytes_max: int,
     at_least_one: bool,
 ) -> Passing:
-    """Look at the first of ``rows`` of a table of ``RECORD_SCHEMA``, as many as one step takes; ``rows`` is not empty.
+    """Apply the filter to the first of ``rows``, as many as one step takes; ``rows`` is not empty.
 
-    ``size_sums``: bytes of all records before row i. ``at_least_one``: the first that passes fits whatever its size.
+    Args:
+        table: records of ``RECORD_SCHEMA``.
+        size_sums: bytes of all records before row i.
+        at_least_one: whether the first row that passes fits whatever its size.
     """
     first = rows.start
     step = int(np.searchsorted(size_sums, size_sums[first] + LOOK_STEP_BYTES, side="right")) - 1

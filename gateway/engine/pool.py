@@ -1,4 +1,4 @@
-"""Threads for calls that block, so that the event loop never does; bounded in threads and in waiting calls."""
+"""Threads for blocking calls, so that the event loop never blocks; bounded in threads and in waiting calls."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MakeExecutor = Callable[[int, str], WorkExecutor]
-"""Of the number of threads, and the name of each."""
+"""Factory that gets the number of threads and the name of each."""
 
 
 class Pool:
-    """``threads`` threads; at most ``waiting_max`` calls wait for one."""
+    """Pool of ``threads`` threads; at most ``waiting_max`` calls wait for one."""
 
     def __init__(
         self,
@@ -42,14 +42,14 @@ class Pool:
 
     @property
     def waiting_count(self) -> int:
-        """Calls that wait for a thread."""
+        """Number of calls that wait for a thread."""
         return max(0, self._calls - self._threads)
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What ``call`` returns or raises. A call cancelled while it waits for a thread never runs; cancelled later, it runs to
-        its end.
+        """Run ``call`` in a thread; return or raise what it does. A call cancelled while it waits for a thread never runs;
+        cancelled later, it runs to its end.
 
-        Raises ``BackOff`` (``OVERLOADED``) when too many wait already.
+        Raises ``BackOff`` (``OVERLOADED``) when too many calls wait already.
         """
         check_way_back()
         with self._lock:
@@ -64,16 +64,17 @@ class Pool:
             under_way.give_up()
             raise
         finally:
-            del under_way  # an error has this frame, and it has the error: they would wait for the collector
+            del under_way  # The error refers to this frame and the call to the error: a cycle that would wait for the collector.
 
     def map(self, call: Callable[[str], bytes], keys: Iterable[str]) -> Iterator[bytes]:
-        """``map`` over all threads, in order, a few results ahead. For callers in another pool's thread; no bound counts it."""
+        """Map over all threads, in order, a few results ahead. For callers in another pool's thread; no bound counts these
+        calls."""
         left = iter(keys)
         while some := list(islice(left, MAP_AHEAD)):
             yield from self._executor.map(call, some)
 
     def ended(self) -> None:
-        """A call has ended. From any thread."""
+        """Count a call as ended. May be called from any thread."""
         with self._lock:
             self._calls -= 1
 
@@ -88,24 +89,24 @@ class _Call(Generic[T]):
         self._call = call
         self._lock = threading.Lock()
         self._is_taken = False
-        """By a thread that has begun it, or by its caller that has given it up: the first of both counts."""
+        """Whether a thread has begun the call, or its caller has given it up: whichever comes first counts."""
         self._loop = asyncio.get_running_loop()
         self.outcome: asyncio.Future[T] = self._loop.create_future()
 
     def do(self) -> None:
-        """In a thread."""
+        """Make the call, unless it was given up. Runs in a thread."""
         if not self._is_first():
             return
         try:
             result = self._call()
         except BaseException as error:  # noqa: BLE001 - the caller that waits for it raises it
             self._tell(None, error)
-            del self  # as above: the error has this frame, and ``outcome`` gets the error
+            del self  # The error refers to this frame and ``outcome`` to the error: a cycle, as in ``Pool.run``.
         else:
             self._tell(result, None)
 
     def give_up(self) -> None:
-        """Its caller was cancelled: where no thread has begun it, none will, and it counts no longer."""
+        """Drop the call, whose caller was cancelled: if no thread has begun it, none will, and it is no longer counted."""
         if self._is_first():
             self._pool.ended()
 
@@ -116,7 +117,7 @@ class _Call(Generic[T]):
 
     def _tell(self, result: T | None, error: BaseException | None) -> None:
         self._pool.ended()
-        with suppress(RuntimeError):  # the event loop is closed: no caller waits
+        with suppress(RuntimeError):  # The event loop is closed, so no caller waits.
             self._loop.call_soon_threadsafe(self._settle, result, error)
 
     def _settle(self, result: T | None, error: BaseException | None) -> None:

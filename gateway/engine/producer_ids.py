@@ -1,7 +1,7 @@
-"""Issues ids of producers, transactions and members, and recognizes those of every gateway of the store, by the store's key.
+"""Ids of producers, transactions and members: issued here, and recognized by the store's key whichever gateway issued them.
 
-An id belongs to the owner that got it. Another's is answered like one that was never issued. What was issued without an owner
-(authentication was off) may be used by anyone, also later.
+An id belongs to the owner that got it. Another owner's id is answered like one that was never issued. An id issued without an
+owner (authentication was off) may be used by anyone, also later.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from log_format.topic.producers import ProducerStamp
 PLAIN_EPOCH = 0
 """The only epoch of a producer without a transactional id."""
 NUMBER_AHEAD_MS_MAX = 60_000
-"""How much the clocks of gateways may differ."""
+"""Maximum difference between the clocks of gateways."""
 
 
 class ProducerIds:
-    """Belongs to the event loop. The key is read once, when it is first needed."""
+    """Issuer of ids. Used on the event loop only. The store's key is read once, when it is first needed."""
 
     def __init__(self, store: ObjectStore, *, pool: Pool, clock: Clock, new_id: NewId) -> None:
         self._store = store
@@ -38,38 +38,38 @@ class ProducerIds:
         self._look = LogLook(self._load)
 
     async def issue(self, kind: str = producer_id.PLAIN, owner: str = NOBODY) -> str:
-        """A new id. Raises ``BackOff`` when the store can't be reached, ``CorruptData``."""
+        """Return a new id. Raises ``BackOff`` when the store can't be reached, ``CorruptData``."""
         cluster = await self._known_cluster()
         return producer_id.issue(kind, self._clock.now_ms(), self._new_id(), cluster.producer_key, owner)
 
     def issue_number(self) -> int:
-        """A new id of a Kafka client's producer: no two of one gateway have the same issue time."""
+        """Return a new id of a Kafka client's producer: no two ids of one gateway have the same issue time."""
         self._last_number_ms = max(self._clock.now_ms(), self._last_number_ms + 1)
         return producer_id.issue_number(self._last_number_ms, self._new_id())
 
     def check_number(self, stamp: ProducerStamp) -> None:
-        """Raise ``RequestRefused`` (``UNKNOWN_PRODUCER``) for a number that says that it will be issued: forgetting such a one
-        would refuse all others until then."""
+        """Raise ``RequestRefused`` (``UNKNOWN_PRODUCER``) for a number whose issue time is ahead: once such a producer was
+        forgotten, all numbers issued before that time would be refused."""
         if producer_id.issued_ms(stamp.producer_id) > self._clock.now_ms() + NUMBER_AHEAD_MS_MAX:
             raise RequestRefused(
                 f"Producer {stamp.producer_id} was never issued: its time is ahead.", code=ErrorCode.UNKNOWN_PRODUCER
             )
 
     async def is_anothers(self, issued_id: str, owner: str) -> bool:
-        """Whether a gateway issued it for another owner, or none issued it. Raises as ``issue``."""
+        """Return whether the id was issued for another owner, or was never issued. Raises what ``issue`` raises."""
         return not producer_id.is_issued(issued_id, (await self._known_cluster()).producer_key, owner)
 
     async def proved(self, text: str, owner: str) -> str:
-        """A proof of any other text. Raises as ``issue``."""
+        """Return a proof of a text that is not an id. Raises what ``issue`` raises."""
         return proof(text, (await self._known_cluster()).producer_key, owner)
 
     async def key_for(self, purpose: bytes) -> bytes:
-        """A key that follows from the store's, for proofs of one purpose. Raises as ``issue``."""
+        """Return a key for proofs of one purpose, derived from the store's key. Raises what ``issue`` raises."""
         return hmac.digest((await self._known_cluster()).producer_key, purpose, "sha256")
 
     async def check(self, stamp: ProducerStamp, owner: str = NOBODY) -> None:
-        """Raise ``RequestRefused`` (``UNKNOWN_PRODUCER``) for an id or epoch that was never issued, or not for this owner; and as
-        ``issue``."""
+        """Raise ``RequestRefused`` (``UNKNOWN_PRODUCER``) for an id or epoch that was never issued, or not for this owner; and
+        what ``issue`` raises."""
         cluster = await self._known_cluster()
         is_plain = producer_id.kind_of(stamp.producer_id) == producer_id.PLAIN
         if (

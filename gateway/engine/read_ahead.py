@@ -1,11 +1,11 @@
-"""Records of old segments, decoded beyond a reader's request: most likely its next request.
+"""Records of old segments decoded beyond a reader's request, which most likely is the reader's next request.
 
-A row group is decoded as a whole, though a fetch may want only a few of its records. The rest stays here for a while, so that a
+A row group is decoded as a whole, though a fetch may want only a few of its records. The rest is kept for a while, so that a
 reader of old records asks the store once for each row group and not for each fetch. Memory is bounded; the least recently used
-piece leaves first. The record at an offset never changes, and pieces are kept by the topic's incarnation, so no piece is ever
-wrong. But key compaction may have removed some of its records since (``Piece.path``).
+piece is dropped first. The record at an offset never changes, and pieces are kept by the topic's incarnation, so no piece is
+ever wrong. But key compaction may have removed some of a piece's records since (``Piece.path``).
 
-Not thread-safe: everything here belongs to the event loop.
+Not thread-safe: used on the event loop only.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import pyarrow as pa
 from log_format.records.size import record_bytes
 
 _PIECES_PER_PARTITION_MAX = 8
-"""Readers of one partition, at different offsets, that are served at once."""
+"""Number of readers of one partition, at different offsets, that can be served concurrently."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """Records of one partition: all there are in ``[start_offset, end_offset)``."""
+    """Records of one partition: all that exist in ``[start_offset, end_offset)``."""
 
     table: pa.Table
     offsets: npt.NDArray[np.int64]
@@ -34,13 +34,13 @@ class Piece:
     start_offset: int
     end_offset: int
     path: str
-    """The segment's path: while the table has the segment, none of these records was removed."""
+    """Path of the segment: while the table has the segment, none of these records was removed."""
     memory_bytes: int
-    """The memory of the piece, roughly."""
+    """Approximate bytes of memory of the piece."""
 
     @classmethod
     def of(cls, table: pa.Table, start_offset: int, end_offset: int, path: str) -> Piece:
-        """``table`` has ``RECORD_SCHEMA``, by offset."""
+        """Return the piece of a table of ``RECORD_SCHEMA``, ordered by offset."""
         sums = np.zeros(table.num_rows + 1, np.int64)
         np.cumsum(record_bytes(table), out=sums[1:])
         offsets = table.column("offset").to_numpy()
@@ -48,12 +48,12 @@ class Piece:
         return cls(table, offsets, sums, start_offset, end_offset, path, memory_bytes)
 
     def row_of(self, offset: int) -> int:
-        """The row of the first record from ``offset`` on."""
+        """Return the row of the first record from ``offset`` on."""
         return int(np.searchsorted(self.offsets, offset))
 
 
 def piece_of(table: pa.Table, offset: int, end: int, path: str) -> Piece:
-    """The records read of a run from ``offset`` on, and up to where they are complete; nothing was read from ``end`` on."""
+    """Return the records read of a run, from ``offset`` up to where they are complete; nothing was read from ``end`` on."""
     if table.num_rows:
         after_last = int(table.column("offset")[-1].as_py()) + 1
         # A flush's runs have no gaps, so records missing at the end were cut off. A compacted run may end in a gap; ending
@@ -65,14 +65,14 @@ def piece_of(table: pa.Table, offset: int, end: int, path: str) -> Piece:
 def fitting(
     size_sums: npt.NDArray[np.int64], rows: range, *, records_max: int, bytes_max: int, at_least_one: bool
 ) -> int:
-    """The end of the ``rows`` that fit. ``at_least_one``: the first fits whatever its size."""
+    """Return the end of the ``rows`` that fit. ``at_least_one``: whether the first fits whatever its size."""
     by_size = int(np.searchsorted(size_sums, size_sums[rows.start] + bytes_max, side="right")) - 1
     stop = max(rows.start, min(rows.stop, rows.start + records_max, by_size))
     return rows.start + 1 if at_least_one and rows and stop == rows.start else stop
 
 
 class ReadAhead:
-    """At most ``bytes_max`` of pieces."""
+    """Pieces of at most ``bytes_max`` bytes."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
@@ -95,7 +95,7 @@ class ReadAhead:
             self.drop(next(iter(self._pieces)))
 
     def find(self, topic_id: str, partition: int, offset: int) -> Piece | None:
-        """The piece that covers the offset."""
+        """Return the piece that covers the offset, None if there is none."""
         for piece in self._by_partition.get((topic_id, partition), ()):
             if piece.start_offset <= offset < piece.end_offset:
                 self._pieces.move_to_end(piece)
@@ -103,7 +103,7 @@ class ReadAhead:
         return None
 
     def drop(self, piece: Piece) -> None:
-        """Forget a piece that is here."""
+        """Drop a piece that is kept here."""
         place = self._pieces.pop(piece)
         self.size_bytes -= piece.memory_bytes
         pieces = self._by_partition[place]

@@ -1,4 +1,4 @@
-"""What a read of a partition may take, and what it has taken."""
+"""Limits of a read of a partition, and its result."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from log_format.records.filter import RecordFilter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadLimits:
-    """``records_max`` at least 0; ``bytes_max`` of keys, values and headers; whether the first record comes whatever its size."""
+    """Limits of a read. ``records_max``: at least 0; ``bytes_max``: of keys, values and headers."""
 
     records_max: int
     bytes_max: int
     at_least_one: bool = True
-    """False: the answer has a record already."""
+    """Whether the first record is taken whatever its size; False if the answer has a record already."""
     store_until_ms: int | None = None
-    """After this (monotonic) only the first record is still read from the store; None: ``cold_read_ms_max`` from now."""
+    """Monotonic time after which only the first record is still read from the store; None: ``cold_read_ms_max`` from now."""
     filter: RecordFilter | None = None
-    """Which records are wanted; None: all."""
+    """Filter of the wanted records; None: all."""
     looked_bytes_max: int = LOOKED_BYTES_MAX
-    """Bytes of records that the filter looks at; a step more may be."""
+    """Bytes of records that the filter looks at; it may exceed this by one step."""
 
 
 @dataclass(slots=True)
 class Records:
-    """The records read: tables of ``RECORD_SCHEMA`` in order of offset; ``size_bytes`` of keys, values and headers.
+    """Records read: tables of ``RECORD_SCHEMA`` in order of offset; ``size_bytes`` of keys, values and headers.
 
-    ``next_offset`` is where to go on. ``is_full``: a limit was reached, so waiting would bring no more.
+    ``next_offset``: where to go on. ``is_full``: whether a limit was reached, so that waiting would bring no more.
     """
 
     next_offset: int
@@ -46,14 +46,14 @@ class Records:
     """Bytes of the records that a filter looked at."""
 
     def take(self, table: pa.Table, size_bytes: int) -> None:
-        """Append some records."""
+        """Append records."""
         self.tables.append(table)
         self.record_count += table.num_rows
         self.size_bytes += size_bytes
 
 
 def take(table: pa.Table, size_sums: npt.NDArray[np.int64], rows: range, found: Records, limits: ReadLimits) -> int:
-    """Take what fits of the rows; returns how many. When some are left over ``found`` is full."""
+    """Add the rows that fit to ``found``; return how many rows are done. When some are left over, ``found`` becomes full."""
     if limits.filter is not None:
         part = passing(
             limits.filter,

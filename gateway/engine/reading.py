@@ -1,15 +1,16 @@
-"""Reads a partition from an offset on: from the tail in memory where it covers the offset, else from the store.
+"""Reads of a partition from an offset on: from the tail cache if it has the offset, else from the store.
 
 1. Records read lie below the high watermark of one state: all are committed, and none is skipped. A state's manifest is shared
-   with newer states. So where it shows nothing at an offset, the newest log start decides: an offset below it is refused (410).
-   Only gaps left by key compaction and repairs are passed over; any other is an error. Records in memory are served only where
-   the table still has them. Below the offset up to which keys were compacted the tail is not used. Records read ahead are used
-   while their segment is in the table.
+   with newer states. So if the manifest shows nothing at an offset, the newest log start decides: an offset below it is
+   refused (410). Only gaps left by key compaction and repairs are passed over; any other gap is an error. Records in memory
+   are served only if the table still has them. Below the offset up to which keys were compacted the tail cache is not used.
+   Records read ahead are used while their segment is in the table.
 2. Limits are exact and count whole records: at most ``records_max`` and ``bytes_max`` (keys, values, headers). With
    ``at_least_one`` the first record comes whatever its size.
-3. Records read from the store do not enter the tail.
-4. With a filter the limits count what passes it, and ``next_offset`` moves past what does not. Looking takes steps, between which
-   others get the event loop. A filter's records are copies unless a whole run passes, so none holds what was left out.
+3. Records read from the store do not enter the tail cache.
+4. With a filter the limits count the records that pass, and ``next_offset`` moves past the others. Filtering takes steps,
+   between which the event loop serves other requests. A filter's records are copies unless a whole run passes, so they keep no
+   other records in memory.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ T = TypeVar("T")
 
 
 class Reading:
-    """Belongs to the event loop; reads of the store run in the pool."""
+    """Reads of partitions. Used on the event loop only; reads of the store run in the pool."""
 
     def __init__(
         self,
@@ -76,11 +77,11 @@ class Reading:
     async def read(
         self, topic: OpenTopic, state: TopicState, partition: int, offset: int, limits: ReadLimits
     ) -> Records:
-        """The records from ``offset`` on, up to the limits or the high watermark of ``state``.
+        """Return the records from ``offset`` on, up to the limits or the high watermark of ``state``.
 
-        ``offset`` is in ``[log start, high watermark]``. Raises ``CorruptData`` when a segment is missing or damaged, ``BackOff``
-        when the store can't be read, ``OffsetOutOfRange`` (410) and ``UnknownTopic`` when the records were deleted meanwhile.
-        With something to answer already it raises ``UnknownTopic`` only.
+        ``offset`` is in ``[log start, high watermark]``. Raises ``CorruptData`` when a segment is missing or damaged,
+        ``BackOff`` when the store can't be read, ``OffsetOutOfRange`` (410) and ``UnknownTopic`` when the records were deleted
+        meanwhile. With something to answer already it raises ``UnknownTopic`` only.
         """
         found = Records(offset)
         deadline_ms = limits.store_until_ms
@@ -107,31 +108,34 @@ class Reading:
         return found
 
     def read_from_memory(self, state: TopicState, partition: int, offset: int, limits: ReadLimits) -> Records | None:
-        """As ``read``, if all of it is in memory already, so that the answer takes no memory of its own; else None."""
+        """Return what ``read`` returns if all of it is in memory, so that the answer takes no memory of its own; else None."""
         found = Records(offset)
         if limits.filter is not None and offset < state.high_watermark(partition):
-            return None  # what passes is copied
+            return None  # Records that pass a filter are copied.
         return found if self._take_from_memory(state, partition, found, limits) else None
 
     def originals(self, topic_id: str, partition: int, start: int, end: int) -> list[Original]:
-        """See ``TailCache``. A caller that has read the same records knows that they stand, and that none was compacted since."""
+        """Return the originals of ``[start, end)`` that are cached (``TailCache.originals``).
+
+        The caller has read the same records, so it knows that they are committed and that none was compacted since.
+        """
         return self._tail.originals(topic_id, partition, start, end)
 
     def is_at_tail(self, state: TopicState, partition: int, offset: int) -> bool:
-        """Whether the record at the offset is among the newest, which are in memory or just come there."""
+        """Return whether the record at the offset is among the newest, which are in memory or just about to be."""
         assert state.topic_id is not None
         return self._tail.begins_by(state.topic_id, partition, offset)
 
     def count_history(self, record_count: int) -> None:
-        """Another process read so many old records; 0: the store gave it none."""
+        """Count old records that another process read; 0: the store gave that process none."""
         (self._from_store if record_count else self._store_errors).inc(record_count or 1)
 
     async def offset_of_timestamp(
         self, topic: OpenTopic, state: TopicState, partition: int, timestamp_ms: int
     ) -> int | None:
-        """The first offset, from the log start on, with a timestamp of at least ``timestamp_ms``; None without one.
+        """Return the first offset, from the log start on, with a timestamp of at least ``timestamp_ms``; None if there is none.
 
-        Raises as ``read``.
+        Raises what ``read`` raises.
         """
         offset, end = state.log_start(partition), state.high_watermark(partition)
         for _ in range(COLD_RUNS_PER_READ_MAX):
@@ -151,12 +155,12 @@ class Reading:
             found, located = await self._from_segment(topic, state, located, find, find_again)
             if found is not None:
                 return found
-            # Only where the log start lies after the record for which the run is listed.
+            # Reached only if the log start lies after the record for which the run is listed.
             offset = located.end_offset
         raise BackOff(f"Finding timestamp {timestamp_ms} in {topic.name}/{partition} takes too many reads.")
 
     def _take_from_memory(self, state: TopicState, partition: int, found: Records, limits: ReadLimits) -> bool | None:
-        """Take what fits and is in memory; False when the next record is in the store, None after one step of a filter."""
+        """Take what fits and is in memory; return False when the next record is in the store, None after one step of a filter."""
         assert state.topic_id is not None
         end, compacted_end = state.high_watermark(partition), state.keys_compacted[partition]
         step_end = found.looked_bytes + LOOK_STEP_BYTES
@@ -185,7 +189,7 @@ class Reading:
         return True
 
     def _take_from_tail(self, run: TailRun, found: Records, limits: ReadLimits) -> bool:
-        """Take what fits of a run in memory; False when not even the next record fits."""
+        """Take what fits of a run in memory; return False when not even the next record fits."""
         first = run.first_row + found.next_offset - run.base_offset
         last = run.first_row + run.end_offset - run.base_offset
         count = take(run.flush.records, run.flush.size_sums(), range(first, last), found, limits)
@@ -194,7 +198,7 @@ class Reading:
         return count > 0
 
     def _take_from_piece(self, piece: Piece, found: Records, limits: ReadLimits) -> bool:
-        """Take what fits of a piece of an old segment; False when not even the next record fits."""
+        """Take what fits of a piece of an old segment; return False when not even the next record fits."""
         first = piece.row_of(found.next_offset)
         last = len(piece.offsets)
         count = take(piece.table, piece.size_sums, range(first, last), found, limits)
@@ -208,7 +212,7 @@ class Reading:
     async def _take_from_store(
         self, topic: OpenTopic, state: TopicState, partition: int, found: Records, limits: ReadLimits
     ) -> bool:
-        """Take what fits of the next run in the store; False when not even the next record fits."""
+        """Take what fits of the next run in the store; return False when not even the next record fits."""
         assert state.topic_id is not None
         end = state.high_watermark(partition)
         offset = found.next_offset
@@ -216,10 +220,10 @@ class Reading:
         if located is None or located.base_offset > offset:
             await topic.fresh(self._clock.monotonic_ms())
             _check_not_deleted(topic, state, partition, offset)
-            located = topic.state.manifest.find(partition, offset)  # what was drained meanwhile is there
+            located = topic.state.manifest.find(partition, offset)  # Records that were drained meanwhile are there.
             topic.state.check_gap(partition, offset, end if located is None else min(end, located.base_offset))
         if located is None or located.base_offset >= end:
-            found.next_offset = end  # key compaction left nothing up to there
+            found.next_offset = end  # Key compaction left nothing up to there.
             return True
         if limits.filter is None:
             bytes_max = max(limits.bytes_max - found.size_bytes, READ_AHEAD_PIECE_BYTES)
@@ -256,7 +260,7 @@ class Reading:
         while fits := self._take_from_piece(piece, found, limits):
             if found.is_full or found.next_offset >= piece.end_offset:
                 break
-            await asyncio.sleep(0)  # a filter's next step
+            await asyncio.sleep(0)  # The next step of a filter follows.
         if found.next_offset < piece.end_offset:
             self._ahead.add(state.topic_id, partition, piece)
         return fits
@@ -269,7 +273,8 @@ class Reading:
         read: Callable[[Located], T],
         find_again: Callable[[], Located | None],
     ) -> tuple[T, Located]:
-        """What ``read`` gives for a run, and the run. Where its segment was replaced, the replacement's."""
+        """Return what ``read`` returns for a run, and the run. If the run's segment was replaced, both are those of the
+        replacement."""
         try:
             return await self._on_store(read, located), located
         except CorruptData:
@@ -282,7 +287,7 @@ class Reading:
         return await self._on_store(read, again), again
 
     def _in_journal(self, run: Located, state: TopicState, partition: int) -> pa.Table:
-        """All records of a run that only a journal has. Raises ``CorruptData``, ``StoreUnavailable``."""
+        """Return all records of a run that only a journal has. Raises ``CorruptData``, ``StoreUnavailable``."""
         assert run.journal is not None
         assert state.topic_id is not None
         return self._journals.read(
@@ -302,7 +307,7 @@ class Reading:
 
 
 def _check_not_deleted(topic: OpenTopic, state: TopicState, partition: int, offset: int) -> None:
-    """Raise ``OffsetOutOfRange`` or ``UnknownTopic`` where the topic as known now has deleted what ``state`` had there."""
+    """Raise ``OffsetOutOfRange`` or ``UnknownTopic`` if the topic as known now has deleted the record that ``state`` had."""
     newest = topic.state
     if newest.topic_id != state.topic_id:
         raise UnknownTopic(topic.name)
@@ -312,7 +317,10 @@ def _check_not_deleted(topic: OpenTopic, state: TopicState, partition: int, offs
 
 
 def _check_dense(topic: OpenTopic, state: TopicState, partition: int, piece: Piece) -> None:
-    """Raise ``CorruptData`` where a run lacks records that nothing removed; as ``_check_not_deleted`` where some are missing."""
+    """Raise ``CorruptData`` if a piece lacks records that nothing removed.
+
+    If any are missing, raises what ``_check_not_deleted`` raises first.
+    """
     if len(piece.offsets) == piece.end_offset - piece.start_offset:
         return
     _check_not_deleted(topic, state, partition, piece.start_offset)
@@ -325,7 +333,7 @@ def _check_dense(topic: OpenTopic, state: TopicState, partition: int, piece: Pie
 
 
 def _first_from(records: pa.Table, start: int, timestamp_ms: int) -> int | None:
-    """The first offset from ``start`` on with a timestamp of at least ``timestamp_ms``."""
+    """Return the first offset from ``start`` on with a timestamp of at least ``timestamp_ms``, None if there is none."""
     offsets = records.column("offset").to_numpy()
     timestamps = records.column("timestamp").to_numpy().view(np.int64)
     found = np.flatnonzero((offsets >= start) & (timestamps >= timestamp_ms * 1000))

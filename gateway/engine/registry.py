@@ -1,11 +1,12 @@
-"""The topics that are open here, each once. Idle ones are forgotten when there are too many or they take too much memory.
+"""The topics that are open in this gateway, each once. Idle ones are dropped when there are too many or they take too much
+memory.
 
-``OpenTopic.memory_bytes`` says how much one takes: manifest, partitions, producers and the rest. The topic at hand is never
-forgotten for it. While the topics in use take more than the budget, others are opened only to be mended or deleted: 503
-``OVERLOADED``.
+``OpenTopic.count_memory`` tells the budget how much a topic takes: manifest, partitions, producers and the rest. The topic
+that a request is about is never dropped for it. While the topics in use take more than the budget, others are opened only to
+be repaired or deleted: 503 ``OVERLOADED``.
 
-Each request that names a missing topic looks it up, and none keeps it: names that a client makes up cost no memory. Requests for
-one name at one time share the look. A request that names very many goes by a listing.
+Each request that names a missing topic looks the topic up, and none keeps it: names that a client makes up cost no memory.
+Concurrent requests for one name share the look. A request that names very many missing topics uses a listing.
 """
 
 from __future__ import annotations
@@ -22,16 +23,17 @@ from log_format.errors import BackOff, RequestRefused, StoreUnavailable, Unknown
 from log_format.topic.config import check_topic_name
 
 MISSING_LOOKS_MAX = 200
-"""Of one call at names that turn out to be of no topic. From then on it has the names listed once, and looks at what is there."""
+"""Number of looks of one call at names that turn out to be of no topic. After so many the call lists the names once, and looks
+only at topics that are listed."""
 _EVICTION_STEP = 64
-"""Topics looked at by one eviction: with busy ones at the old end requests must not walk all topics."""
+"""Number of topics that one eviction looks at: requests must not walk all topics when the least recently used ones are busy."""
 
 
 class TopicRegistry:
-    """Belongs to the event loop."""
+    """The topics that are open in this gateway, by name. Used on the event loop only."""
 
     def __init__(self, parts: TopicParts, topics: OrderedDict[str, OpenTopic]) -> None:
-        """``topics``: where they are kept, by name."""
+        """``topics``: dictionary that keeps the open topics by name."""
         self._parts = parts
         self._budget = parts.budget
         self._metrics = parts.access.metrics
@@ -46,25 +48,25 @@ class TopicRegistry:
 
     @property
     def manifest_bytes(self) -> int:
-        """Memory of the open topics' manifests."""
+        """Bytes of memory of the open topics' manifests."""
         return self._budget.used_bytes
 
     def known(self, name: str) -> OpenTopic | None:
-        """The topic if it is open here."""
+        """Return the topic if it is open in this gateway, else None."""
         return self._topics.get(name)
 
     def is_at_journal(self, name: str) -> bool:
-        """Whether the topic is at a journal, as far as is known. The journals in use here know their topics by name."""
+        """Return whether the topic is at a journal, as far as is known. Journals in use here know their topics by name."""
         known = self._topics.get(name)
         if known is None or not known.log.state.exists:
             return self._parts.journals.has(name)
         return known.log.state.attachment is not None
 
     def get(self, name: str, *, always: bool = False) -> OpenTopic:
-        """The topic's object, made if need be. Nothing is read yet; the topic may not exist.
+        """Return the topic's object, created on first use. Nothing is read yet; the topic may not exist.
 
-        Raises ``UnknownTopic`` for a name that no topic can have: it would name other objects of the store. ``BackOff``
-        (``OVERLOADED``) where it is not open and the topics in use take too much, unless ``always``.
+        ``always``: whether the topic is opened although the topics in use take too much memory; else this raises ``BackOff``
+        (``OVERLOADED``). Raises ``UnknownTopic`` for a name that no topic can have: it would name other objects of the store.
         """
         topic = self._topics.get(name)
         if topic is None:
@@ -84,7 +86,8 @@ class TopicRegistry:
         return topic
 
     async def fresh(self, name: str, arrival_ms: int, *, always: bool = False) -> OpenTopic:
-        """The topic with a state not older than ``arrival_ms``; it may not exist. Raises as ``get`` and ``OpenTopic.fresh``."""
+        """Return the topic with a state not older than ``arrival_ms``; it may not exist. Raises what ``get`` and
+        ``OpenTopic.fresh`` raise."""
         call = present_call() if name not in self._topics else None
         topic = self.get(name, always=always)
         try:
@@ -97,7 +100,7 @@ class TopicRegistry:
         return topic
 
     async def names(self) -> list[str]:
-        """The names of all topic directories, in order; some topics may exist no more. Raises ``BackOff``."""
+        """Return the names of all topic directories, in order; some topics may exist no more. Raises ``BackOff``."""
         access = self._parts.access
 
         def listed() -> list[str]:
@@ -109,7 +112,7 @@ class TopicRegistry:
             raise BackOff(f"The store did not list topics: {problem.detail}.") from problem
 
     async def _is_listed(self, call: Call, name: str) -> bool:
-        """Whether a topic of this name may be there: a call that has named many that are not asks for all names, once."""
+        """Return whether a topic of this name may exist, by a listing of all names that the call makes once."""
 
         async def listed() -> frozenset[str]:
             return frozenset(await self.names())
@@ -119,7 +122,7 @@ class TopicRegistry:
         return name in await asyncio.shield(call.listed)
 
     async def loaded(self, name: str, arrival_ms: int) -> OpenTopic:
-        """The topic as it is known, looked at only where it seems not to exist. Raises as ``OpenTopic.fresh``."""
+        """Return the topic as it is known; look at it only if it seems not to exist. Raises what ``OpenTopic.fresh`` raises."""
         known = self._known(name)
         if known is not None:
             return known
@@ -130,7 +133,7 @@ class TopicRegistry:
         return topic
 
     def _known(self, name: str) -> OpenTopic | None:
-        """The topic where it is open, exists, and no other has to leave; else None: ``loaded`` tells."""
+        """Return the topic if it is open, exists, and no topic has to be dropped; else None: ``loaded`` decides."""
         topic = self._topics.get(name)
         if topic is None or not topic.log.state.exists or self._is_full:
             return None
@@ -139,13 +142,14 @@ class TopicRegistry:
 
     @property
     def _is_full(self) -> bool:
-        """Whether topics have to leave memory."""
+        """Whether topics have to be dropped from memory."""
         return len(self._topics) > self._bounds.topics_loaded_max or self._budget.total_bytes > self._budget.bytes_max
 
     async def growing(self, name: str, arrival_ms: int) -> OpenTopic:
-        """An existing topic as it is known, to append to it.
+        """Return an existing topic as it is known, to append to it.
 
-        Raises ``UnknownTopic``, ``BackOff`` (also ``OVERLOADED``: its manifest may not grow), and as ``OpenTopic.fresh``.
+        Raises ``UnknownTopic``, ``BackOff`` (also ``OVERLOADED``: its manifest may not grow), and what ``OpenTopic.fresh``
+        raises.
         """
         topic = await self.loaded(name, arrival_ms)
         topic.existing_own()
@@ -160,7 +164,7 @@ class TopicRegistry:
         return topic
 
     def retain(self, topic: OpenTopic) -> None:
-        """Keep a topic that was just made: as a missing one it was forgotten."""
+        """Keep a topic that was just created: while it was missing, it was dropped."""
         if topic.name not in self._topics:
             self._keep(topic)
             self._evict(topic)
@@ -195,12 +199,12 @@ class TopicRegistry:
         self._metrics.topics_loaded.set(len(self._topics))
 
     async def drain(self) -> None:
-        """Flush every topic at the same time."""
+        """Drain all topics in parallel."""
         await asyncio.gather(*(topic.drain() for topic in self))
 
 
 def is_topic_name(name: str) -> bool:
-    """Whether a topic may have this name."""
+    """Return whether a topic may have this name."""
     try:
         check_topic_name(name)
     except RequestRefused:

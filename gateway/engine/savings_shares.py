@@ -1,7 +1,7 @@
-"""Who has spent what of a queue's savings: of a journal its topics, of a system table its groups or queues.
+"""Shares of a queue's savings that its payers have spent: a journal's topics, or a system table's groups or queues.
 
-None of them spends more than what it leaves. So one that never pauses has half, and the others' flushes still begin early. What
-is earned is for all alike. A topic with commits of its own has nobody to share with.
+No payer spends more than what it leaves for the others. So a payer that never pauses gets half, and the others' flushes still
+begin early. Earned savings are for all payers alike. A topic with commits of its own shares with nobody.
 """
 
 from __future__ import annotations
@@ -11,30 +11,30 @@ from heapq import nlargest
 from typing import Final
 
 PAYERS_MAX: Final = 256
-"""Those that have spent least are forgotten first."""
+"""Number of payers remembered; those that have spent least are dropped first."""
 
 
 class SavingsShares:
-    """Times are the event loop's, in seconds."""
+    """What each payer has spent of one queue's savings. Times are the event loop's, in seconds."""
 
     __slots__ = ("_at", "_owed")
 
     def __init__(self) -> None:
         self._owed: dict[Hashable, float] = {}
-        """Seconds that each has spent, and that were not earned again since."""
+        """Seconds that each payer has spent and that were not earned again since."""
         self._at = 0.0
 
     def may_spend(self, payer: Hashable, left: float) -> bool:
-        """Whether it has spent no more than is left. ``payer`` None: it shares with nobody."""
+        """Return whether the payer has spent no more than ``left``. ``payer`` None: it shares with nobody."""
         return self._owed.get(payer, 0.0) <= left
 
     @property
     def largest(self) -> Hashable:
-        """Who has spent most; None: nobody in particular."""
+        """Payer that has spent most; None if nobody has spent anything."""
         return max(self._owed, key=self._owed.__getitem__, default=None)
 
     def pay(self, payers: Iterable[Hashable], seconds: float, now: float) -> None:
-        """These share a flush that costs so much."""
+        """Charge a flush that costs ``seconds`` to its payers in equal shares."""
         owed = self._owed
         if owed:
             each = (now - self._at) / len(owed)

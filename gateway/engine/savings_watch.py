@@ -1,6 +1,6 @@
-"""What is told of flushes: why they began, what their queues have saved, and who has spent it.
+"""Metrics and log of flushes: why they began, what their queues have saved, and who has spent it.
 
-No label names a topic: the savings told are those of the queue that has least. ``of`` is the kind of a queue.
+No label names a topic: the savings reported are those of the queue that has least. The label ``of`` is the kind of a queue.
 """
 
 from __future__ import annotations
@@ -15,29 +15,30 @@ from weakref import WeakSet
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 FlushReason = Literal["senders_wait", "quiet", "timer", "size", "publication", "refused", "drain"]
-"""Why a flush began. Early: every sender waits for an answer, or nothing has come for a little."""
+"""Reason why a flush began. Early ones: ``senders_wait`` (every sender waits for an answer) and ``quiet`` (nothing has come for a
+while)."""
 QueueKind = Literal["topics", "journals", "delayed", "groups", "queues"]
 
 SAID_AGAIN_SECONDS: Final = 3_600.0
-"""How often the log repeats it for one queue."""
+"""Interval at which the log repeats the warning for one queue."""
 
 _log = logging.getLogger("gateway.flushes")
 
 
 class Savings(Protocol):
-    """What a queue has saved, at a time (the loop's, in seconds)."""
+    """Savings of a queue at a time (the loop's, in seconds)."""
 
     def saved_seconds(self, now: float) -> float:
-        """What is left."""
+        """Return the seconds that are left."""
         ...
 
     def is_spent(self, now: float) -> bool:
-        """Whether so little is left that flushes wait for their timer."""
+        """Return whether so little is left that flushes wait for their timer."""
         ...
 
 
 class SavingsWatch:
-    """One for a gateway. It forgets a queue when the gateway does. The loop's time is ``time.monotonic``."""
+    """Metrics of a gateway's flushes. A queue is dropped when the gateway drops it. The loop's time is ``time.monotonic``."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._open: dict[QueueKind, WeakSet[Savings]] = {kind: WeakSet() for kind in get_args(QueueKind)}
@@ -64,11 +65,11 @@ class SavingsWatch:
             spent.labels(kind).set_function(partial(self._spent, kind))
 
     def opened(self, kind: QueueKind, savings: Savings) -> None:
-        """From now on the queue counts."""
+        """Count the queue from now on."""
         self._open[kind].add(savings)
 
     def began(self, reason: FlushReason) -> None:
-        """Count a flush."""
+        """Count a flush that began for this reason."""
         self._flushes.labels(reason).inc()
 
     def _least(self, kind: QueueKind) -> float:
@@ -87,7 +88,7 @@ FLUSH_ADVICE: Final = (
 
 
 def tell_spent(label: str, seconds: float, advice: str, payer: Hashable) -> None:
-    """Say in the log that a queue's savings are spent, or the share of ``payer``, and what can be done."""
+    """Log that a queue's savings are spent, or the share of ``payer``, and what can be done."""
     _log.warning(
         "%s: what was saved for commits that begin early is spent%s, so acknowledgements wait up to %d ms again until callers"
         " pause. To have them sooner, %s",

@@ -1,10 +1,10 @@
-"""Orders the idempotent requests to one topic by their sequences, before the writer sees them.
+"""Order of the idempotent requests to one topic by their sequences, before the writer sees them.
 
 A request passes when its predecessors are in the log or on their way there: it shares their flush without waiting for an
-acknowledgement. A request that is ahead waits. The commit may still refuse a request that passed: it judges sequences
-(``log_format.topic.producers``). This module only orders, and keeps nothing that must last.
+acknowledgement. A request that is ahead of its predecessors waits. The commit may still refuse a request that passed: it
+judges sequences (``log_format.topic.producers``). This module only orders, and keeps nothing that must last.
 
-Belongs to the event loop.
+Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from log_format.topic.producers import Counts, ProducerStamp, SequenceCheck, dis
 from log_format.topic.state import TopicState
 
 _LOOK_MS: Final = 200
-"""How often the log is looked at while a request waits: its predecessors may come in through other gateways."""
+"""Interval of looks at the log while a request waits: its predecessors may come in through other gateways."""
 
 
 class Sequencing:
-    """The requests to one topic."""
+    """Order of the idempotent requests to one topic."""
 
     __slots__ = ("_changed", "_clock", "_draining", "_table", "_under_way", "_waiting", "_waiting_max")
 
@@ -37,10 +37,10 @@ class Sequencing:
         self._waiting_max = access.bounds.sequences_waiting_max
         self._draining = draining
         self._under_way: dict[tuple[str, int], dict[int, int]] = {}
-        """(id, epoch) -> sequences that passed and are not settled -> the one behind each."""
+        """Sequences that passed and are not settled, each with the sequence that follows it; by producer id and epoch."""
         self._waiting = 0
         self._changed: asyncio.Event | None = None
-        """Made when a request waits: most topics never have one."""
+        """Event that is set at the next change; created when a request waits: most topics never need one."""
 
     @property
     def is_idle(self) -> bool:
@@ -48,16 +48,17 @@ class Sequencing:
         return not self._waiting and not self._under_way
 
     def wake(self) -> None:
-        """Something changed: waiting requests look again."""
+        """Let waiting requests check their predecessors again."""
         if self._changed is not None:
             self._changed.set()
             self._changed = None
 
     async def turn(self, stamp: ProducerStamp, deadline_ms: int) -> None:
-        """Return when the request may be submitted: its turn has come, or the commit has to judge it.
+        """Wait until the request may be submitted: its predecessors have passed, or the commit has to judge it.
 
-        The caller must submit it and call ``under_way`` before it awaits anything else. Raises ``RequestRefused``
-        (``SEQUENCE_OUT_OF_ORDER``) when it is too far ahead, or still ahead at ``deadline_ms`` (monotonic); ``BackOff``.
+        The caller must submit the request and call ``under_way`` before it awaits anything else. Raises ``RequestRefused``
+        (``SEQUENCE_OUT_OF_ORDER``) when the request is too far ahead, or still ahead at ``deadline_ms`` (monotonic);
+        ``BackOff``.
         """
         arrived_ms = self._clock.monotonic_ms()
         if self._missing_before(stamp) is None:
@@ -77,7 +78,7 @@ class Sequencing:
             self._waiting -= 1
 
     def under_way(self, stamp: ProducerStamp, counts: Counts, settled: asyncio.Future[Acknowledgement]) -> None:
-        """The request was submitted, with so many records; ``settled`` is done when its outcome is known."""
+        """Note that the request was submitted, with ``counts`` records; ``settled`` is done when its outcome is known."""
         lane = (stamp.producer_id, stamp.epoch)
         self._under_way.setdefault(lane, {})[stamp.sequence] = following(stamp, counts)
         settled.add_done_callback(lambda _: self._settled(lane, stamp.sequence))
@@ -91,7 +92,7 @@ class Sequencing:
         self.wake()
 
     def _missing_before(self, stamp: ProducerStamp) -> TidelogError | None:
-        """The refusal where requests before this one are missing; None when it passes."""
+        """Return the refusal if requests before this one are missing; None when it passes."""
         state = self._table.state
         if not state.exists:
             return None
@@ -117,5 +118,5 @@ class Sequencing:
 
 
 def _is_too_far_ahead(stamp: ProducerStamp, expected: int) -> bool:
-    """A Kafka client's sequences count records, so they say nothing of how many requests are missing."""
+    """Return whether too many requests are missing. A Kafka client's sequences count records, so they do not tell."""
     return not is_lane(stamp.producer_id) and stamp.sequence - expected > SEQUENCE_AHEAD_MAX

@@ -1,6 +1,6 @@
-"""A system table as this gateway has it: decisions made while a commit is under way share the next one.
+"""A system table as open in this gateway: decisions made while a commit is under way share the next one.
 
-Belongs to the event loop.
+Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from log_format.delta.table import Table
 from log_format.errors import TidelogError
 
 DECISIONS_WAITING_MAX = 4_096
-"""Decisions that wait for the next commit; each is a request."""
+"""Number of decisions that wait for the next commit; each is a request."""
 
 _log = logging.getLogger("gateway.tables")
 
@@ -34,8 +34,11 @@ OutcomeT = TypeVar("OutcomeT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """Commits a second on average over any day, early ones included. ``kind`` and ``advice``: what is told of its savings.
-    ``payer``: the attribute of decisions that names who shares them."""
+    """Pace of a table's commits.
+
+    ``per_second``: commits a second on average over any day, early ones included. ``kind`` and ``advice``: how metrics and log
+    report its savings. ``payer``: name of the decisions' attribute that says who shares the savings.
+    """
 
     per_second: float
     kind: QueueKind
@@ -44,10 +47,14 @@ class Pace:
 
 
 class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
-    """``change`` turns decisions that share a commit into one change; its result has each one's outcome or refusal.
+    """A system table whose decisions share commits.
 
-    ``compact`` makes the change that rewrites the table as one file. ``budgets``: what the table may take in memory, and how
-    much a decision adds to that. ``pace`` None: each commit follows the last one.
+    Args:
+        change: turns decisions that share a commit into one change; its result has the outcome or refusal of each.
+        compact: makes the change that rewrites the table as one file.
+        files: returns a state's number of data files.
+        budgets: memory budgets of the table, each with a function that returns by how much a decision grows the table.
+        pace: pace of commits; None: each commit follows the last one.
     """
 
     def __init__(
@@ -81,8 +88,8 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
         )
 
     async def decide(self, decision: DecisionT) -> OutcomeT:
-        """The outcome once the decision is in the store; then the present call's change stands. The decision goes on when the
-        caller is cancelled.
+        """Return the outcome once the decision is committed; mark the present call's change as committed. The decision goes on
+        when the caller is cancelled.
 
         Raises the decision's refusal; ``BackOff`` (nothing happened), ``OutcomeUnknown``.
         """
@@ -101,14 +108,14 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
         return outcome
 
     async def keep_small(self) -> None:
-        """Rewrite the table as one file where it has many. Raises ``TidelogError``."""
+        """Rewrite the table as one file if it has many files. Raises ``TidelogError``."""
         files_min = self._access.bounds.table_files_min
         if len(self.state.files) >= files_min:
             replaced = (await self.commit(self._compact(self._access.new_id, files_min=files_min))).result
             _log.info("%s: %d files became one", self.label, replaced)
 
     async def drain(self) -> None:
-        """Return when all decisions asked for are made."""
+        """Wait until all decisions are made and changes have ended."""
         await self._decisions.drain()
         await super().drain()
 

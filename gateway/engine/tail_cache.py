@@ -1,13 +1,14 @@
-"""The newest flushes in memory, for readers of recent records.
+"""Cache of the newest flushes, for readers of recent records.
 
-1. A flush enters when its commit stands, and leaves as a whole. Its table counts once, however many runs it has.
+1. A flush enters when it is committed, and leaves as a whole. Its table counts once, however many runs it has.
 2. The oldest flush leaves first. Records read from the store do not enter, so reading old records never evicts new ones.
 3. Runs are found by the topic's incarnation, so a re-created topic never shows the old one's records.
 4. A flush stays as it was committed: below a log start, or where keys were compacted, the reader must ask the table
    (``reading``).
-5. Beside its records a flush may have some of them as their producers encoded them. They count, and leave with it.
+5. In addition to its records a flush may have some of them as their producers encoded them. These bytes count, and leave with
+   the flush.
 
-Not thread-safe: everything here belongs to the event loop.
+Not thread-safe: used on the event loop only.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from log_format.records.size import record_bytes
 from log_format.topic.appended import Appended
 
 _FLUSH_OVERHEAD_BYTES = 2048
-"""Memory of a flush beside its records: table, columns and buffers as Python objects."""
+"""Bytes of memory of a flush besides its records: table, columns and buffers as Python objects."""
 _RUN_OVERHEAD_BYTES = 320
-"""Memory of a run beside its records."""
+"""Bytes of memory of a run besides its records."""
 _ORIGINAL_OVERHEAD_BYTES = 200
-"""Memory of an ``Original`` beside its bytes."""
+"""Bytes of memory of an ``Original`` besides its data."""
 
 
 class Original(NamedTuple):
@@ -44,7 +45,7 @@ class Original(NamedTuple):
 
 
 Originals = Mapping[int, Sequence[Original]]
-"""By partition, in order of offset."""
+"""Originals by partition, in order of offset."""
 _NONE: Originals = MappingProxyType({})
 
 
@@ -60,13 +61,13 @@ class CachedFlush:
 
     @property
     def records(self) -> pa.Table:
-        """See above."""
+        """Records of the flush as a table of ``RECORD_SCHEMA``, run by run."""
         if isinstance(self._records, PlacedRecord):
             self._records = self._records.table()
         return self._records
 
     def size_sums(self) -> npt.NDArray[np.int64]:
-        """Bytes of all records before row i, for i from 0 to the number of rows: keys, values and headers."""
+        """Return the bytes of all records before row i, for i from 0 to the number of rows: keys, values and headers."""
         if self._size_sums is None:
             sums = np.zeros(self.records.num_rows + 1, np.int64)
             np.cumsum(record_bytes(self.records), out=sums[1:])
@@ -87,7 +88,7 @@ class TailRun:
 
 @dataclass(slots=True)
 class _PartitionTail:
-    """The runs of one partition, oldest first; those before ``head`` have left."""
+    """The cached runs of one partition, oldest first; those before ``head`` were evicted."""
 
     bases: list[int] = field(default_factory=list)
     runs: list[TailRun | None] = field(default_factory=list)
@@ -103,7 +104,7 @@ class _PartitionTail:
 
 
 class TailCache:
-    """At most ``bytes_max`` over all topics."""
+    """The newest flushes of all topics, at most ``bytes_max`` bytes."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
@@ -119,7 +120,7 @@ class TailCache:
         nbytes: int,
         originals: Originals = _NONE,
     ) -> None:
-        """Add a flush whose commit stands, newer than all before it.
+        """Add a committed flush of one topic, newer than all before it.
 
         ``records`` must not be slices of something larger; they take ``nbytes``.
         """
@@ -132,10 +133,10 @@ class TailCache:
         nbytes: int,
         originals: Originals = _NONE,
     ) -> None:
-        """As ``add``, for a flush of many topics: each run with its topic's id, in the order of the records. Only a flush of one
-        topic has ``originals``."""
+        """Add a committed flush of several topics, as ``add`` does: each run with its topic's id, in the order of the records.
+        Only a flush of one topic has ``originals``."""
         rows = 1 if isinstance(records, PlacedRecord) else records.num_rows
-        # 8 bytes a row for the sums of sizes, made on first use.
+        # 8 bytes a row for the sums of sizes, which are made on first use.
         size = nbytes + rows * 8 + _FLUSH_OVERHEAD_BYTES + _RUN_OVERHEAD_BYTES * len(runs)
         size += sum(len(one.data) + _ORIGINAL_OVERHEAD_BYTES for some in originals.values() for one in some)
         if size > self.bytes_max:
@@ -155,7 +156,7 @@ class TailCache:
             self._evict()
 
     def find(self, topic_id: str, partition: int, offset: int) -> TailRun | None:
-        """The run that holds the offset; None when it is not here."""
+        """Return the cached run that holds the offset; None if there is none."""
         tail = self._partitions.get((topic_id, partition))
         if tail is None:
             return None
@@ -164,12 +165,13 @@ class TailCache:
         return run if run is not None and offset < run.end_offset else None
 
     def begins_by(self, topic_id: str, partition: int, offset: int) -> bool:
-        """Whether the partition's oldest run here is not above the offset. A flush that just stood may not be here yet."""
+        """Return whether the partition's oldest cached run is not above the offset. A flush that was just committed may not be
+        cached yet."""
         tail = self._partitions.get((topic_id, partition))
         return tail is not None and tail.bases[tail.head] <= offset
 
     def originals(self, topic_id: str, partition: int, start: int, end: int) -> list[Original]:
-        """What is here of ``[start, end)`` as producers encoded it, in order; the first and last may reach beyond."""
+        """Return the cached originals of ``[start, end)``, in order; the first and last may reach beyond."""
         found: list[Original] = []
         while start < end and (run := self.find(topic_id, partition, start)) is not None:
             found += [one for one in run.originals if one.end_offset > start and one.base_offset < end]

@@ -1,12 +1,12 @@
-"""Threads for calls that block. Each call wakes one of them, and none that it does not need.
+"""Threads for blocking calls. Each call wakes only the thread that makes it.
 
-1. A call that finds a thread at rest goes to the one that came to rest last: its stack and what it used are still in a cache.
+1. A call that finds idle threads goes to the one that became idle last: its stack and what it used are still in a CPU cache.
 2. Calls beyond the number of threads wait in order.
-3. Threads start when they are needed, and end when the object is forgotten, or with the program, which waits for calls that have
-   begun or wait.
+3. Threads start when they are needed. They end when the object is dropped, or with the program, which waits for calls that
+   have begun or wait.
 
-``ThreadPoolExecutor`` has one queue on which all its threads wait. Each call wakes a second thread beside its own, and that one
-contends for the interpreter's lock to find the queue empty.
+``ThreadPoolExecutor`` has one queue on which all its threads wait. Each call wakes a second thread in addition to its own, and
+that second thread contends for the interpreter's lock only to find the queue empty.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Work = Callable[[], None]
-"""Raises nothing."""
+"""Call that a thread makes; it must raise nothing."""
 
 
 class WorkExecutor(Executor):
@@ -32,10 +32,10 @@ class WorkExecutor(Executor):
 
     @abstractmethod
     def begin(self, work: Work) -> None:
-        """Have a thread do it, once one is free."""
+        """Make the call in a thread, once one is free."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """As ``Executor.submit``."""
+        """Make the call in a thread, and return its future (``Executor.submit``)."""
         future: Future[T] = Future()
 
         def work() -> None:
@@ -53,26 +53,27 @@ class WorkExecutor(Executor):
 
 
 class Threads(WorkExecutor):
-    """At most ``count_max``, which are called ``name``."""
+    """At most ``count_max`` threads, which are called ``name``."""
 
     def __init__(self, count_max: int, name: str) -> None:
         self._work = _SharedWork(count_max, name)
         _ALL.add(self._work)
-        # The thread that drops the last reference does not wait for calls under way: it may be the event loop's.
+        # The thread that drops the last reference does not wait for calls under way: it may be the event loop's thread.
         weakref.finalize(self, self._work.end, wait=False).atexit = False
 
     def begin(self, work: Work) -> None:
-        """See ``WorkExecutor``. From any thread. Raises ``RuntimeError`` once ``shutdown`` was called."""
+        """Make the call in a thread, once one is free. May be called from any thread. Raises ``RuntimeError`` after
+        ``shutdown``."""
         self._work.begin(work)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take nothing more. Waits for what has begun or waits, unless ``wait`` is false."""
+        """Refuse further calls. Wait for those that have begun or wait, unless ``wait`` is false."""
         del cancel_futures
         self._work.end(wait=wait)
 
 
 class _Thread:
-    """``wake`` is locked while it rests; ``work``: what it was woken for, None: to end."""
+    """One thread. ``wake`` is locked while the thread is idle; ``work``: call that it was woken for, None: to end."""
 
     __slots__ = ("thread", "wake", "work")
 
@@ -84,7 +85,8 @@ class _Thread:
 
 
 class _SharedWork:
-    """What the threads share. They do not keep ``Threads`` alive: it is forgotten while they rest."""
+    """Queue and threads, shared with the running threads. They hold no reference to ``Threads``, which can be collected while
+    they are idle."""
 
     def __init__(self, count_max: int, name: str) -> None:
         self._count_max = count_max
@@ -124,7 +126,7 @@ class _SharedWork:
         own = _Thread()
         own.work = work
         number = len(self._threads)
-        # A daemon: the program's end would else wait for a thread at rest before it tells it to end.
+        # A daemon: the end of the program would otherwise wait for an idle thread before telling it to end.
         own.thread = threading.Thread(target=self._run, args=(own,), name=f"{self._name}_{number}", daemon=True)
         own.thread.start()
         self._threads.append(own)

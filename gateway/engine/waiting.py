@@ -1,4 +1,4 @@
-"""Readers that wait for records of a partition, woken the moment a commit stands.
+"""Readers that wait for records of a partition, woken as soon as this gateway sees a commit.
 
 Their number is bounded over all topics; past it a reader is refused (503 ``OVERLOADED``).
 """
@@ -15,7 +15,7 @@ from log_format.errors import BackOff, ErrorCode
 
 
 class Wakeup:
-    """One waiter, set by an event in one of the partitions for which it waits."""
+    """A waiting reader, woken by an event in one of the partitions for which it waits."""
 
     __slots__ = ("_event",)
 
@@ -23,15 +23,15 @@ class Wakeup:
         self._event = asyncio.Event()
 
     def set(self) -> None:
-        """Wake the waiter, now or when it next waits."""
+        """Wake the reader, now or when it next waits."""
         self._event.set()
 
     def clear(self) -> None:
-        """Forget past events."""
+        """Clear past events."""
         self._event.clear()
 
     async def wait(self, duration_ms: float) -> bool:
-        """True as soon as it is set, False after ``duration_ms``."""
+        """Return True as soon as the reader is woken, False after ``duration_ms``."""
         try:
             async with asyncio.timeout(max(0.0, duration_ms / 1000)):
                 await self._event.wait()
@@ -47,13 +47,13 @@ class Draining:
     begun: bool = False
 
     def check(self) -> None:
-        """Raise ``BackOff`` (``DRAINING``) when it is."""
+        """Raise ``BackOff`` (``DRAINING``) if the gateway is shutting down."""
         if self.begun:
             raise BackOff("The gateway is shutting down and takes no new work.", code=ErrorCode.DRAINING)
 
 
 class WaitingPlaces:
-    """Bounds how many may wait at once, over all topics."""
+    """Bound on the number of waiting readers, over all topics."""
 
     def __init__(self, count_max: int) -> None:
         self.count_max = count_max
@@ -61,12 +61,12 @@ class WaitingPlaces:
 
     @property
     def taken_count(self) -> int:
-        """How many wait."""
+        """Number of waiting readers."""
         return len(self._taken)
 
     @contextmanager
     def place(self, wakeup: Wakeup) -> Iterator[None]:
-        """Hold one slot. Raises ``BackOff`` (``OVERLOADED``) when all are taken."""
+        """Hold a waiting place while the context lasts. Raises ``BackOff`` (``OVERLOADED``) when all are taken."""
         if len(self._taken) >= self.count_max:
             raise overloaded(f"{self.count_max} polls and event streams wait already.")
         self._taken.add(wakeup)
@@ -76,13 +76,13 @@ class WaitingPlaces:
             self._taken.discard(wakeup)
 
     def wake_all(self) -> None:
-        """Let all waiters look again, whatever they wait for."""
+        """Wake all waiting readers, whatever they wait for."""
         for wakeup in self._taken:
             wakeup.set()
 
 
 class Waiters:
-    """The waiters of one topic, by partition."""
+    """The waiting readers of one topic, by partition."""
 
     __slots__ = ("_by_partition",)
 
@@ -94,7 +94,7 @@ class Waiters:
 
     @contextmanager
     def registered(self, partitions: Iterable[int], wakeup: Wakeup) -> Iterator[None]:
-        """Inside the block each event in one of ``partitions`` sets ``wakeup``."""
+        """Set ``wakeup`` at each event in one of ``partitions`` while the context lasts."""
         wanted = tuple(partitions)
         for partition in wanted:
             self._by_partition.setdefault(partition, set()).add(wakeup)
@@ -109,11 +109,11 @@ class Waiters:
                         del self._by_partition[partition]
 
     def wake(self, partitions: Iterable[int]) -> None:
-        """An event in these partitions."""
+        """Wake the readers that wait for these partitions."""
         for partition in partitions:
             for wakeup in self._by_partition.get(partition, ()):
                 wakeup.set()
 
     def wake_all(self) -> None:
-        """An event in the topic."""
+        """Wake all readers that wait for the topic."""
         self.wake(list(self._by_partition))

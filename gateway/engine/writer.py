@@ -1,17 +1,17 @@
 """One topic's writer: requests gather, are flushed (one segment, one commit), and are acknowledged.
 
-1. A batch is acknowledged only after its commit stands in the store.
-2. A flush begins ``flush.ms`` after its first batch came, or when ``flush.bytes`` are there, or ``flush_requests`` batches, or at
-   once while draining; or early, paid from savings (``early_flush``). Batches that arrive while it is encoded and uploaded share
-   the next one (``group_commit``).
-3. Commits go one after another, so each flush is uploaded before its turn, beside those before it, and a large one is also
-   encoded beside them. It assumes the offsets that it gets if these all succeed. When one does not, the committer encodes the
-   flush anew. A small flush that finds none before it is encoded, uploaded and committed by one thread at one go: changing
-   threads costs more than it saves.
+1. A batch is acknowledged only after it is committed in the store.
+2. A flush begins ``flush.ms`` after its first batch came, or as soon as it has ``flush.bytes`` or ``flush_requests`` batches,
+   or immediately while draining; or early, paid from savings (``early_flush``). Batches that arrive while a flush is encoded
+   and uploaded share the next one (``group_commit``).
+3. Commits go one after another. So each flush is uploaded before its turn to commit, in parallel with earlier flushes; a large
+   flush is also encoded in parallel. A flush is encoded for the offsets that it gets if all earlier flushes succeed. When one
+   does not, the committer encodes the flush anew. A small flush with no earlier flush under way is encoded, uploaded and
+   committed in one call of one thread: changing threads costs more than it saves.
 4. Batches keep the order in which they were submitted.
 5. A batch's reservation is held until the batch is settled, even when its caller has given up waiting.
 
-Belongs to the event loop; blocking calls run in the pool.
+Used on the event loop only; blocking calls run in the pool.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ _log = logging.getLogger("gateway.writer")
 
 Places = tuple[Appended, ...]
 Acknowledgement = Places | Duplicate
-"""Where a batch's records are, from this request or from an earlier try of it."""
+"""Outcome of an acknowledged batch: where its records are, from this request or from an earlier try of it."""
 
 AT_ONE_GO_BYTES_MAX: Final = 64 * 1024
-"""Up to so many bytes of records are encoded in less time than two changes of threads take."""
+"""Bytes of records that are encoded in less time than two changes of threads take."""
 
 
 @dataclass(slots=True, eq=False)
 class Flush:
-    """A flush under way. ``counts``: how many records each partition gets if nothing is refused.
+    """A flush under way. ``counts``: number of records that each partition gets if nothing is refused.
 
-    ``predicted``: the state and offsets that it is encoded for, if any can be foreseen. ``staged_s``: how long the committing
-    thread took to encode and upload it, 0 where that was done before; None until it is done.
+    ``predicted``: state and next offsets that the flush is encoded for; None if they can't be foreseen. ``staged_s``: seconds
+    that the committing thread took to encode and upload it, 0 if it was staged before; None until it is staged.
     """
 
     group: Group[Batch, Acknowledgement]
@@ -69,9 +69,9 @@ class Flush:
 
 
 class FlushSchedule:
-    """When a topic's next flush is due, and how much it takes. ``ahead``: flushes that are under way.
+    """Schedule of a topic's flushes: when the next is due, and how many batches it takes.
 
-    ``requests``: so many batches do not wait any longer.
+    ``ahead``: flushes under way. ``requests``: number of waiting batches that makes a flush due.
     """
 
     def __init__(
@@ -90,10 +90,11 @@ class FlushSchedule:
         self._requests = requests
         self._seen = 0
         self._is_publishing = False
-        """Whether one of the first ``_seen`` batches that wait is a publication, which waits for none."""
+        """Whether one of the first ``_seen`` waiting batches is a publication of delayed records, which makes a flush due
+        immediately."""
 
     def due(self, waiting: Waiting[Any], now: float) -> float:
-        """``flush.ms`` after the first batch came, or earlier."""
+        """Return ``flush.ms`` after the first batch came, or an earlier time."""
         if self._at_once(waiting) is not None:
             return AT_ONCE
         flush_seconds = self._flush_seconds()
@@ -101,8 +102,9 @@ class FlushSchedule:
         return min(early, waiting.entries[0].arrived + flush_seconds)
 
     def has_room(self, waiting: Waiting[Any]) -> bool:
-        """Whether another flush may be encoded beside those that have not ended."""
-        # Two keep the commits busy; a third would only wait longer for its turn, unless it has the full size. Where others commit
+        """Return whether another flush may be encoded in addition to those under way."""
+        # Two flushes keep the commits busy; a third would only wait longer for its commit, unless it has the full size. If other
+        # gateways commit too, a flush encoded ahead is likely to be encoded again.
         # too, a flush encoded ahead is likely to be encoded in vain.
         if len(self._ahead) <= 1:
             return True
@@ -113,7 +115,7 @@ class FlushSchedule:
         return len(self._ahead) < FLUSHES_AHEAD_MAX and size <= 2 * FLUSH_BYTES_CAP
 
     def take(self, waiting: Waiting[Any], now: float) -> int:
-        """As many batches as a flush may have."""
+        """Return how many batches a flush may take."""
         timer_at = waiting.entries[0].arrived + self._flush_seconds()
         reason = self._at_once(waiting) or self._early.reason(timer_at, now)
         self._watch.began(reason)
@@ -128,14 +130,14 @@ class FlushSchedule:
         return count
 
     def _at_once(self, waiting: Waiting[Any]) -> FlushReason | None:
-        """Why what waits is flushed at once, whoever sent it; None: it is not."""
+        """Return why the waiting batches are flushed immediately, whoever sent them; None: they are not."""
         if len(waiting.entries) >= self._requests or waiting.size_bytes >= self._flush_bytes():
             return "size"
         if self._has_publication(waiting):
             return "publication"
         state = self._log.state
         if not state.exists or state.topic_id != waiting.entries[0].item.topic_id:
-            return "refused"  # no reason to wait for more
+            return "refused"  # The batch will be refused, so there is no reason to wait for more.
         return None
 
     def _has_publication(self, waiting: Waiting[Any]) -> bool:
@@ -153,7 +155,8 @@ class FlushSchedule:
 
 
 class Writer:
-    """``tail`` gets the flushes that stand; ``contended`` is set when commits are lost in a row."""
+    """Writer of one topic. ``tail``: cache that receives each committed flush; ``contended`` is set when commits are lost in a
+    row."""
 
     def __init__(
         self, table: OpenTable[TopicState], access: TableAccess, *, tail: TailCache, contended: asyncio.Event
@@ -169,7 +172,7 @@ class Writer:
         self._contended = contended
         self._flush_count = 0
         self._ahead: list[Flush] = []
-        """Flushes that are under way, in the order of their commits."""
+        """Flushes under way, in the order of their commits."""
         bounds = access.bounds
         self.early = EarlyFlush.opened(
             *("topics", table.label, access), lambda: table.rested_seconds(table.state.modification_time_ms)
@@ -192,23 +195,23 @@ class Writer:
         return self.commits.is_idle
 
     def take_flush_count(self) -> int:
-        """Flushes begun since this was last called."""
+        """Return the number of flushes begun since the last call of this method."""
         count, self._flush_count = self._flush_count, 0
         return count
 
     def reconsider(self) -> None:
-        """The topic or its settings changed: waiting batches may be due now."""
+        """Ask the schedule again, since the topic or its settings changed."""
         self.commits.reconsider()
 
     async def drain(self) -> None:
-        """Flush all waiting batches at once; return when all are settled."""
+        """Flush all waiting batches immediately; return when all are settled."""
         await self.commits.drain()
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
     async def _flush(self, group: Group[Batch, Acknowledgement]) -> None:
-        """Encode, upload, commit, acknowledge."""
+        """Encode, upload, commit, and acknowledge a group."""
         self._metrics.flush_bytes.observe(group.size_bytes)
         self._metrics.flush_batches.observe(len(group.pending))
         self._flush_count += 1
@@ -233,7 +236,7 @@ class Writer:
         self._remember(flush, committed)
 
     async def _upload(self, flush: Flush) -> None:
-        """Encode and upload beside other flushes, and return when it is this flush's turn to commit."""
+        """Encode and upload in parallel with other flushes; return when all earlier flushes have ended."""
         started = self._now()
         self._ahead.append(flush)
         if flush.group.size_bytes >= ENCODED_BESIDE_BYTES_MIN:
@@ -249,7 +252,7 @@ class Writer:
             await flush.group.turn()
 
     def _stage(self, flush: Flush, committer: Committer[TopicState]) -> None:
-        """Encode and upload in the committing thread, unless that is done."""
+        """Encode and upload in the committing thread, unless the flush is staged."""
         if flush.staged_s is not None:
             return
         started_ms = self._clock.monotonic_ms()
@@ -259,7 +262,7 @@ class Writer:
         flush.staged_s = (self._clock.monotonic_ms() - started_ms) / 1000
 
     def _predicted(self) -> tuple[TopicState, Offsets] | None:
-        """The state and next offsets that the next flush will probably meet; None when they can't be foreseen."""
+        """Return the state and next offsets that the next flush will probably meet; None when they can't be foreseen."""
         state = self._table.state
         base = self._table.commit_base or state
         if base.topic_id != state.topic_id or base.partition_count != state.partition_count:
@@ -275,7 +278,7 @@ class Writer:
     async def _commit(self, flush: Flush) -> Committed[TopicState, AppendResult]:
         started = self._now()
         is_at_one_go = flush.staged_s is None
-        lost = True  # even where it fails: others may have been faster every time
+        lost = True  # Also if it fails: others may have been faster every time.
         try:
             committed = await self._table.commit_in_turn(flush.append, prepare=partial(self._stage, flush))
             lost = committed.attempts > 1
@@ -289,7 +292,7 @@ class Writer:
         return committed
 
     def _remember(self, flush: Flush, committed: Committed[TopicState, AppendResult]) -> None:
-        """Keep the committed records for readers, and count them."""
+        """Keep the committed records in the tail cache, and count them."""
         now = asyncio.get_running_loop().time()
         for pending in flush.group.pending:
             self._metrics.acknowledgement_seconds.observe(now - pending.arrived)
@@ -308,7 +311,7 @@ class Writer:
 
 
 def _originals(flush: Flush, committed: Committed[TopicState, AppendResult]) -> Originals:
-    """Of the batches that stand, those whose producers' bytes are here."""
+    """Return the originals of the committed batches, as far as their producers' bytes are kept."""
     found: dict[int, list[Original]] = {}
     for batch, places in zip(flush.group.items, committed.result, strict=True):
         if batch.original is not None and isinstance(places, tuple):
@@ -319,7 +322,7 @@ def _originals(flush: Flush, committed: Committed[TopicState, AppendResult]) -> 
 
 
 def _runs(places_of_batches: Iterable[Places]) -> list[Appended]:
-    """The runs of a flush from the places of its batches, which follow each other in each partition."""
+    """Return the runs of a flush from the places of its batches, which follow each other in each partition."""
     bases: dict[int, int] = {}
     counts: dict[int, int] = {}
     for places in places_of_batches:

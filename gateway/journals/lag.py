@@ -1,7 +1,7 @@
-"""How far the tables of topics at journals are behind: measured when the metrics are scraped, by what this gateway knows.
+"""Lag of the tables of topics at journals: measured when the metrics are scraped, from what this gateway knows.
 
-Every gateway that has a journal open measures it, so a query takes the largest of them. Labels: the journal's number, below
-``JOURNALS``.
+Every gateway that has a journal open measures it, so a query takes the maximum over gateways. Labels: the journal's number,
+below ``JOURNALS``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from log_format.journal.state import JournalState
 
 
 class JournalLag(NamedTuple):
-    """Of one journal. ``oldest_ms``: the age of the oldest commit with records that a topic's table lacks. ``overdue_ms``: by how
-    much the topic that is furthest behind exceeds its ``drain.ms``."""
+    """Lag of one journal.
+
+    ``oldest_ms``: age of the oldest commit with records that a topic's table lacks. ``overdue_ms``: by how much the topic with
+    the largest lag exceeds its ``drain.ms``.
+    """
 
     topics: int
     records: int
@@ -28,7 +31,8 @@ class JournalLag(NamedTuple):
 
 
 def lag_of(state: JournalState, now_ms: int, monotonic_ms: int, ahead: TimesAhead) -> JournalLag:
-    """O(topics). ``ahead``: a time that another machine's clock put into the future counts from when this gateway saw it."""
+    """Return a journal's lag. O(topics). ``ahead``: makes a time that another clock put into the future count from when it was
+    seen."""
     records = size_bytes = oldest_ms = overdue_ms = 0
     for topic in state.topics.by_id.values():
         age_ms = ahead.age_ms(topic, now_ms, monotonic_ms)
