@@ -385,7 +385,8 @@ class OpenTopic(OpenTable[TopicState]):
                     self.waiters.wake_all()
                     return
         finally:
-            self._polling = None  # Not in a callback: a reader that comes before the callback runs would wait without a look.
+            # Not in a callback: a reader that comes before the callback runs would wait without a look.
+            self._polling = None
 
     def _attach(self) -> None:
         """Let the journal say that the topic is open there. Until it does, each look also reads the topic's own table."""

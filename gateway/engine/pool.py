@@ -64,7 +64,8 @@ class Pool:
             under_way.give_up()
             raise
         finally:
-            del under_way  # The error refers to this frame and the call to the error: a cycle that would wait for the collector.
+            # The error refers to this frame and the call to the error: a cycle that would wait for the collector.
+            del under_way
 
     def map(self, call: Callable[[str], bytes], keys: Iterable[str]) -> Iterator[bytes]:
         """Map over all threads, in order, a few results ahead. For callers in another pool's thread; no bound counts these

@@ -2,13 +2,13 @@
 
 ================  ==========================================================================================
 ``calls``         what the routes call: join, leave, describe, delete; poll, which commits and reads in one call
-``offsets``       committed offsets: written, read, reset, and how far behind they are
+``offsets``       committed offsets: written, read, reset, and how large their lag is
 ``membership``    groups as their coordinator has them: claims, sessions, the next row
 ``classic``       groups whose members assign partitions among themselves: Kafka's classic protocol
 ``subscription``  which topics members subscribe to
 ``assignment``    which member gets which partition; pure
 ``bounds``        what a gateway holds of groups, how long it waits
-``metrics``       what it counts
+``metrics``       metrics of groups
 ================  ==========================================================================================
 
 A join: the route parses it. ``Groups.join`` has the group claimed (``membership.coordinator``). The group's next row takes the

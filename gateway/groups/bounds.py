@@ -1,4 +1,4 @@
-"""The bounds of groups in a gateway: what it holds, and how long it waits."""
+"""Bounds of groups in a gateway: what it holds, and how long it waits."""
 
 from __future__ import annotations
 
@@ -13,100 +13,100 @@ SESSION_TIMEOUT_MS_MAX: Final = limits.SESSION_TIMEOUT_MS_MAX
 SESSION_TIMEOUT_MS_DEFAULT: Final = limits.SESSION_TIMEOUT_MS_DEFAULT
 
 REBALANCE_TIMEOUT_MS_MAX: Final = SESSION_TIMEOUT_MS_MAX
-"""Longer ones count as this: some clients ask for the largest integer, and calls that join may wait so long."""
+"""Maximum rebalance timeout; longer ones count as this: some clients ask for the largest integer, and joins may wait so long."""
 
 HEARTBEAT_MS_MAX: Final = 3_000
-"""Kafka's ``heartbeat.interval.ms``; less where the session is short."""
+"""Maximum interval of heartbeats (Kafka's ``heartbeat.interval.ms``); it is less for short sessions."""
 
 OFFSETS_RETENTION_MS: Final = 7 * 86_400_000
-"""Kafka's ``offsets.retention.ms``: how long a group without members keeps its offsets."""
+"""Time for which a group without members keeps its offsets (Kafka's ``offsets.retention.ms``)."""
 
 GROUPS_MAX: Final = 100_000
-"""Groups of one store, however small. A group with a member and 8 committed offsets takes about 9 KiB in every gateway that
-serves groups, so ``groups_bytes_max`` is usually the smaller bound."""
+"""Number of groups of one store, however small. A group with a member and 8 committed offsets takes about 9 KiB in every gateway
+that serves groups, so ``groups_bytes_max`` is usually the smaller bound."""
 
 GROUPS_AT_ONCE: Final = 1_024
-"""Groups worked on side by side when many lost their coordinator or their topics changed. They share commits, and leave room for
-requests among the waiting decisions."""
+"""Number of groups worked on in parallel when many lost their coordinator or their topics changed. They share commits, and leave
+room for requests among the waiting decisions."""
 
 MEMBERS_MAX: Final = 5_000
-"""Members of one group, all in its row."""
+"""Number of members of one group, all in its row."""
 
 FORMER_IDS_MAX: Final = 8
-"""Replaced member ids that are told so; older ones count as unknown."""
+"""Number of replaced member ids kept for one member, whose clients are told of the replacement; older ids count as unknown."""
 
 CLASSIC_GROUP_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Metadata and assignments of a classic group's members, all in its row. Kafka's own bound is a record of 1 MB."""
+"""Bytes of metadata and assignments of a classic group's members, all in its row. Kafka's own bound is a record of 1 MB."""
 
 CHANGES_WAITING_MAX: Final = 2 * MEMBERS_MAX
-"""Events that a group's next row may have to take in: each member may join or acknowledge while others leave."""
+"""Number of events that a group's next row may have to take in: each member may join or acknowledge while others leave."""
 
 GROUP_PARTITIONS_MAX: Final = 30_000
-"""Partitions of all topics that one group reads, all in its row: three of the largest topics."""
+"""Number of partitions of all topics that one group reads, all in its row: three of the largest topics."""
 
 LARGE_GROUP_PARTITIONS: Final = 1_000
-"""With so many partitions or members a group's next row is made in a thread."""
+"""Number of partitions or members from which on a group's next row is made in a thread."""
 
 SUBSCRIBED_TOPICS_MAX: Final = 1_000
-"""Topics that one member may name."""
+"""Number of topics that one member may name."""
 
 PATTERN_CHARACTERS_MAX: Final = 1_000
 PATTERN_MS_MAX: Final = 500
-"""How long matching a pattern with all topic names may take: some patterns never end."""
+"""Time that matching a pattern with all topic names may take: some patterns never end."""
 
 MATCHES_REMEMBERED_MAX: Final = 100_000
-"""Patterns, and names that they matched, that are remembered: a few MB."""
+"""Number of patterns, and of names that they matched, that are remembered: a few MB."""
 
 DELETED_TIMES_MAX: Final = 5
-"""How often a request starts anew because its group was deleted under it."""
+"""Number of times that a request starts again because its group was deleted meanwhile."""
 
 METADATA_BYTES_MAX: Final = 4_096
-"""Kafka's ``offset.metadata.max.bytes``."""
+"""Maximum bytes of an offset's metadata (Kafka's ``offset.metadata.max.bytes``)."""
 
 OFFSETS_PER_REQUEST_MAX: Final = 10_000
 LOOKS_AT_ONCE: Final = 64
-"""Topics looked at side by side."""
+"""Number of topics looked at in parallel."""
 
 LAG_LOOK_MS: Final = 10_000
-"""How often lag is computed for the metrics, however often they are scraped."""
+"""Interval at which lag is computed for the metrics, however often they are scraped."""
 
 LAG_WAIT_MS: Final = 5_000
-"""How long a scrape waits for a look: half of Prometheus' default."""
+"""Time that a scrape waits for a look: half of Prometheus' default."""
 
 LAG_TOPICS_MAX: Final = 1_000
-"""Topics of one look: half of the topics whose state may be in memory."""
+"""Number of topics of one look: half of the topics whose state may be in memory."""
 
 LAG_GROUPS_PER_STEP: Final = 256
-"""Groups after which other requests get their turn."""
+"""Number of groups after which the event loop serves other requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupBounds:
-    """The bounds that a test may change."""
+    """Bounds that a test may change."""
 
     lease_ms: int = 1_000
-    """How old the table's head may be when a coordinator answers from memory. A gateway that takes over gives each member so much
+    """Maximum age of the table's head when a coordinator answers from memory. A gateway that takes over gives each member so much
     more time."""
     topics_watched_ms: int = 2_000
-    """How often new topics and partitions are looked for: the contract says that they are taken up within 5 s."""
+    """Interval of looks for new topics and partitions: the contract says that they are taken up within 5 s."""
     tick_ms: int = 100
-    """How often the coordinator looks for sessions that may have ended."""
+    """Interval at which the coordinator looks for sessions that may have ended."""
     first_join_ms: int = 500
-    """How long an empty classic group waits for further members; Kafka's ``group.initial.rebalance.delay.ms``."""
+    """Time that an empty classic group waits for further members (Kafka's ``group.initial.rebalance.delay.ms``)."""
     pause_ms_min: int = 1_000
-    """A tick as late as this shows that the process stood still: no session ran meanwhile."""
+    """Lateness of a tick from which on the process is taken to have been suspended: no session ran out meanwhile."""
     adoption_ms: int = 5_000
-    """How often a gateway looks for groups that lost their coordinator."""
+    """Interval at which a gateway looks for groups that lost their coordinator."""
     expiry_ms: int = 60_000
-    """How often a gateway looks for unused groups."""
+    """Interval at which a gateway looks for unused groups."""
     compaction_ms: int = 10_000
-    """How often the gateway checks whether the table should be compacted."""
+    """Interval at which the gateway checks whether the table should be compacted."""
     lag_fresh_ms: int = 5_000
-    """How old a topic's state may be for that; topics of groups with members were looked at more recently."""
+    """Maximum age of a topic's state when lag is computed; topics of groups with members were looked at more recently."""
     lag_series_max: int = 1_000
-    """Pairs of group and topic with series of their own, in one gateway."""
+    """Number of pairs of group and topic with series of their own, in one gateway."""
     lag_reads_max: int = 64
-    """Records that one look reads for their age."""
+    """Number of records that one look reads for their age."""
     pause_after_defect_ms: int = PAUSE_AFTER_DEFECT_MS
 
 

@@ -1,4 +1,4 @@
-"""The metrics of groups in a gateway."""
+"""Metrics of groups in a gateway."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 
 class GroupMetrics:
-    """No label names a group, since a store may have any number. ``lag_watch`` names those that are furthest behind."""
+    """Metrics of groups. No label names a group, since a store may have any number. ``lag_watch`` names the groups with the
+    largest lag."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.groups = Gauge("tidelog_groups_coordinated", "Consumer groups coordinated here.", registry=registry)

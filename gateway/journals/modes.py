@@ -1,16 +1,16 @@
-"""Moves topics with ``commit.mode`` ``auto`` between their own commits and a journal, by what this gateway measures.
+"""Moves of topics with ``commit.mode`` ``auto`` between their own commits and a journal, by rates that this gateway measures.
 
-1. A gateway keeps up with ``OWN_COMMITS_MAX`` own commits a second at little cost. When the topics here want more, those with few
-   bytes a flush go to a journal. While many topics here write to a journal, others join them from ``OWN_COMMITS_LEFT`` on.
-   Few topics stay as they are, however often each flushes: a journal saves what topics share.
-   So it is with readers that wait: each own topic with one costs a look at its log every ``log_poll_ms``, and a journal one look
-   for all of its topics. Above ``LOOKS_MAX`` looks a second those topics go to a journal, too. While readers wait for many topics
-   at journals, others join them from ``LOOKS_LEFT`` on.
+1. A gateway keeps up with ``OWN_COMMITS_MAX`` own commits a second at little cost. When its topics want more, topics with few
+   bytes a flush go to a journal. While many topics here write to a journal, others join them from ``OWN_COMMITS_LEFT`` commits
+   a second on. Few topics stay as they are, however often each flushes: a journal only saves what topics share. The same holds
+   for waiting readers: each topic with own commits and a waiting reader costs a look at its log every ``log_poll_ms``, but a
+   journal costs one look for all of its topics. Above ``LOOKS_MAX`` looks a second such topics go to a journal, too. While
+   readers wait for many topics at journals, others join them from ``LOOKS_LEFT`` looks a second on.
 2. A topic at a journal whose flushes would be ``OWN_FLUSH_BYTES`` or more, for ``OWN_AGAIN_MS``, gets its own commits again.
 3. No topic moves more than once in ``MOVED_AGAIN_MS``. Each move is logged, and its reason is in the topic's description.
-4. A topic that is made while many others are made begins at a journal (``engine.administration``).
+4. A topic that is created while many others are created begins at a journal (``engine.administration``).
 
-Belongs to the event loop.
+Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -39,24 +39,26 @@ OWN_COMMITS_LEFT: Final = 5.0
 LOOKS_MAX: Final = 50.0
 LOOKS_LEFT: Final = 5.0
 TOPICS_MIN: Final = 20
-"""Fewer topics at once are not moved."""
+"""Number of topics below which none is moved to a journal."""
 OWN_FLUSH_BYTES: Final = 1024 * 1024
 SMALL_FLUSH_BYTES: Final = 256 * 1024
-"""Flushes above it are not worth a move: their own commits cost little beside their bytes."""
+"""Bytes of a flush above which a topic is not moved to a journal: own commits cost little compared to such bytes."""
 OWN_AGAIN_MS: Final = 120_000
 MOVED_AGAIN_MS: Final = 600_000
 _ROUND_MS: Final = 1_000
 _STEP_MS: Final = 250
 _CROWDED: Final = 50
-"""So many flushes that wait for a thread end a round early: by its end there would be several times as many."""
+"""Number of flushes waiting for a thread that ends a round early: by the round's end there would be several times as many."""
 _MOVES_AT_ONCE: Final = 256
-"""They wait for threads behind the flushes that they are to end."""
+"""Number of moves in parallel. Moves wait for threads behind the flushes that they are to end."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """An own topic's flushes since the last round: how many a second it made or would make, and their size. ``is_awaited``: a
-    reader waits for its records."""
+    """Flushes of a topic with own commits since the last round: their rate, made or wanted, and their size.
+
+    ``is_awaited``: whether a reader waits for the topic's records.
+    """
 
     topic: OpenTopic
     per_second: float
@@ -65,7 +67,7 @@ class _Wish:
 
 
 class Modes:
-    """``journals`` and ``topics`` of this gateway."""
+    """Moves between own commits and journals, for the ``topics`` and ``journals`` of this gateway."""
 
     def __init__(self, journals: Journals, topics: TopicRegistry, access: TableAccess) -> None:
         self._journals = journals
@@ -74,24 +76,24 @@ class Modes:
         self._pool = access.write_pool
         self._metrics = access.metrics
         self._looks_per_second = 1_000 / access.bounds.log_poll_ms
-        """At the log of one own topic with a reader that waits."""
+        """Looks a second at the log of one topic with own commits and a waiting reader."""
         self._large_since_ms: dict[str, int] = {}
-        """Topics at journals whose flushes would be large, by name."""
+        """Monotonic time since which the flushes of a topic at a journal would be large, by the topic's name."""
         self._held_back: str | None = None
         self._last_ms = access.clock.monotonic_ms()
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Measure and move from now on."""
+        """Start to measure and move topics."""
         self._running = asyncio.create_task(supervised(self._round, "the moves between journals and own commits"))
 
     def stop(self) -> None:
-        """Stop."""
+        """Stop measuring and moving topics."""
         if self._running is not None:
             self._running.cancel()
 
     async def move_once(self) -> None:
-        """Look at what the topics did since the last time, and move those that should be elsewhere."""
+        """Measure what the topics did since the last call, and move those that should be elsewhere."""
         now_ms = self._clock.monotonic_ms()
         seconds = max(0.001, (now_ms - self._last_ms) / 1000)
         self._last_ms = now_ms
@@ -124,8 +126,8 @@ class Modes:
         await self.move_once()
 
     def _measured(self, seconds: float, now_ms: int) -> tuple[list[_Wish], list[OpenTopic], int, int]:
-        """What own topics want; the topics at journals that should have their own commits; of those at journals, how many are
-        written to and for how many readers wait."""
+        """Return the wishes of topics with own commits, the topics at journals that should get own commits, the number of topics
+        at journals that are written to, and the number of those with waiting readers."""
         shared_count = shared_awaited_count = 0
         wishes: list[_Wish] = []
         large: list[OpenTopic] = []
@@ -151,7 +153,7 @@ class Modes:
         return wishes, large, shared_count, shared_awaited_count
 
     async def _join(self, wishes: Sequence[_Wish], reason: str) -> None:
-        """Move the topics to a journal. That they may not go to one is logged when it begins to matter."""
+        """Move the topics to a journal. If none may go to one, log why when the reason changes."""
         why = self._journals.held_back
         if why is not None and why != self._held_back:
             _log.warning("%s, and no topic may go to a journal: %s", reason, why)

@@ -1,4 +1,4 @@
-"""How long topics wait for their drain, also where the clock of the gateway that appended to them is ahead of this one's."""
+"""Time that topics wait for their drain, also if the clock of the gateway that appended to them is ahead of this one's."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Final
 from log_format.journal.topics import JournalTopic
 
 SKEW_TOLD_MS: Final = 60_000
-"""A clock that is ahead by more is told in the log: gateways of one store should have the same time within a second."""
+"""Skew of a clock above which the log says so: gateways of one store should have the same time within a second."""
 
 _log = logging.getLogger("gateway.journal")
 
 
 class TimesAhead:
-    """When each time in the future was first seen. Holds the topics of two rounds at most."""
+    """Monotonic time at which each time in the future was first seen. Holds the topics of two rounds at most."""
 
     def __init__(self, *, tells: bool = True) -> None:
-        """``tells``: a clock that is far ahead is a line of the log."""
+        """``tells``: whether a clock that is far ahead is logged."""
         self._tells = tells
         self._seen: dict[tuple[str, int], int] = {}
         self._last: dict[tuple[str, int], int] = {}
 
     def begin(self) -> None:
-        """Begin a round: forget what the round before did not ask for."""
+        """Begin a round: drop the times that nobody asked for in the previous round."""
         self._last, self._seen = self._seen, {}
 
     def age_ms(self, topic: JournalTopic, now_ms: int, monotonic_ms: int) -> int | None:
-        """How long the topic's oldest undrained record waits, at least 0; None: it has none."""
+        """Return how long the topic's oldest undrained record has waited, at least 0; None if it has no undrained record."""
         since_ms = topic.undrained_since_ms
         if since_ms is None:
             return None

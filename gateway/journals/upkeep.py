@@ -1,13 +1,13 @@
-"""Keeps journals short: topics are drained when it is time, and what was drained or left is said in the journal.
+"""Upkeep that keeps journals short: drains topics when it is time, and notes in the journal what was drained or has left.
 
-Each gateway looks after the journals that it owns, as it sees its peers. What the owner leaves undone for twice the time, any
-other gateway does: several at once do no harm. A drain that fails is tried again, and stops no other; nor does a journal or a
-closed topic that can't be read.
+Each gateway looks after the journals that it owns, as far as it knows its peers. If the owner leaves a topic undrained for
+twice the time, any other gateway drains it: concurrent drains do no harm. A drain that fails is retried and stops no other
+drain; nor does a journal or a closed topic that can't be read.
 
 How long a topic waits is told by the clock of the gateway that appended to it. A time in the future counts from when this
 gateway first saw it.
 
-Belongs to the event loop.
+Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -32,23 +32,24 @@ _log = logging.getLogger("gateway.journal")
 
 _ROUND_MS: Final = 1_000
 _QUIET_MS: Final = 30_000
-"""How often a journal with nothing to drain is looked at."""
+"""Interval of looks at a journal with nothing to drain."""
 _DRAINS_AT_ONCE: Final = 4
 _FOUND_EVERY_ROUNDS: Final = 60
-"""How often journals that other gateways began are looked for."""
+"""Interval, in rounds, of looks for journals that other gateways began."""
 _EARLY: Final = 0.75
 _SPARE_MS: Final = 20_000
-"""A drain begins after this share of ``drain.ms``, or so long before its end if that is later: then it has ended in time."""
+"""A drain begins after the share ``_EARLY`` of ``drain.ms``, or ``_SPARE_MS`` before its end if that is later: so it ends in
+time."""
 _EARLIEST: Final = 0.25
-"""Of ``drain.ms``: no drain begins before, however many there are."""
+"""Share of ``drain.ms`` before which no drain begins, however many there are."""
 _MEASURED_MIN: Final = 2 * _DRAINS_AT_ONCE
-"""So many drains tell what one takes where there are many."""
+"""Number of drains in one round from which on their average duration is measured."""
 _LEFT_ROUNDS: Final = 60
-"""How often closed topics are looked at, whether they are gone."""
+"""Interval, in rounds, of checks whether closed topics have left the journal."""
 
 
 class JournalUpkeep:
-    """``journals`` and ``topics`` of this gateway."""
+    """Upkeep of the ``journals`` and ``topics`` of this gateway."""
 
     def __init__(self, journals: Journals, topics: TopicRegistry, access: TableAccess, ownership: Ownership) -> None:
         self._journals = journals
@@ -61,16 +62,16 @@ class JournalUpkeep:
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Look after journals from now on."""
+        """Start looking after journals."""
         self._running = asyncio.create_task(supervised(self._round, "the upkeep of journals"))
 
     def stop(self) -> None:
-        """Stop."""
+        """Stop looking after journals."""
         if self._running is not None:
             self._running.cancel()
 
     async def keep_once(self) -> None:
-        """Drain what is due, say what is to be said. A journal that can't be read is left to the next round."""
+        """Drain the topics that are due, and commit notes. A journal that can't be read is left to the next round."""
         if self._rounds % _FOUND_EVERY_ROUNDS == 0:
             await self._find()
         self._rounds += 1
@@ -97,7 +98,7 @@ class JournalUpkeep:
         await self._drain_all(list(due.values()), (journal.log.observed_ms or 0) - 1)
         if is_owner and self._rounds % _LEFT_ROUNDS == 0:
             await self._release(journal, topics)
-        # The owner's next commit says it; what others commit, they commit by the owner.
+        # An owner with batches commits the notes with its next flush; what other gateways commit goes through the owner.
         if (journal.writer.is_idle or not is_owner) and (journal.writer.has_notes or state.runs.unneeded(1)):
             await journal.say()
 
@@ -128,8 +129,10 @@ class JournalUpkeep:
             self._drain_takes_ms = (self._drain_takes_ms or took_ms / len(due)) / 2 + took_ms / len(due) / 2
 
     async def _drain(self, topic: JournalTopic, since_ms: int) -> None:
-        """``since_ms``: the look at the journal at which the drain was due. Where the topic is not known as the journal has it,
-        another gateway has changed it."""
+        """Drain a topic; ``since_ms``: the look at the journal that made the drain due.
+
+        If the topic's id is not the one that the journal has, another gateway has changed the topic, and nothing is drained.
+        """
         try:
             opened = self._topics.get(topic.name, always=True)
             await opened.fresh(since_ms)
@@ -141,7 +144,7 @@ class JournalUpkeep:
             _log.warning("topic %s can't be drained: %s", topic.name, error.detail)
 
     async def _release(self, journal: OpenJournal, topics: Iterable[JournalTopic]) -> None:
-        """Forget closed topics that are not at the journal any more."""
+        """Note the release of closed topics that are not at the journal any more."""
         for topic in [topic for topic in topics if not topic.is_open]:
             opened = self._topics.get(topic.name, always=True)
             try:
@@ -156,7 +159,7 @@ class JournalUpkeep:
 
 
 def due_early(topics: Iterable[JournalTopic], now_ms: int, takes_ms: float) -> list[JournalTopic]:
-    """Whose drains have to begin now so that none of those that follow ends too late: one after another they take so long."""
+    """Return the topics whose drains must begin now so that all drains end in time, if one drain takes ``takes_ms``."""
     waiting = [topic for topic in topics if topic.undrained_since_ms is not None]
     if not waiting:
         return []
@@ -173,12 +176,13 @@ def due_early(topics: Iterable[JournalTopic], now_ms: int, takes_ms: float) -> l
 
 
 def begins_after_ms(drain_ms: int) -> float:
-    """How old a topic's oldest undrained record is when its drain begins."""
+    """Return the age of a topic's oldest undrained record at which its drain begins."""
     return max(_EARLY * drain_ms, drain_ms - _SPARE_MS)
 
 
 def _is_due(journal: OpenJournal, topic: JournalTopic, age_ms: int, *, is_owner: bool) -> bool:
-    """Others than the owner leave it twice the time, and twice the bytes."""
+    """Return whether the topic is to be drained by this gateway. Gateways that are not the owner wait for twice the time or
+    bytes."""
     after_ms = begins_after_ms(topic.drain_ms) if is_owner else 2 * topic.drain_ms
     if age_ms >= after_ms:
         return True

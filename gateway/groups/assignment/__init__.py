@@ -1,1 +1,1 @@
-"""Which member gets which partition, and the group's next row. Pure: nothing waits here and no clock is read."""
+"""Assignment of partitions to members, and a group's next row. Pure: nothing waits here and no clock is read."""

@@ -1,8 +1,8 @@
-"""Which member gets which partition: Kafka's assignors.
+"""Kafka's assignors, which decide which member gets which partition.
 
-``range`` and ``roundrobin`` give the same result as Kafka's RangeAssignor and RoundRobinAssignor (without racks). ``sticky`` is
-as even and moves as little as Kafka's cooperative sticky assignor. Members are in Kafka's order: static ones first, by instance
-id, then the others by member id. All are pure.
+``range`` and ``roundrobin`` give the same result as Kafka's RangeAssignor and RoundRobinAssignor (without racks). ``sticky``
+balances as evenly and moves as little as Kafka's cooperative sticky assignor. Members are in Kafka's order: static ones first,
+by instance id, then the others by member id. All are pure.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from log_format.errors import BackOff
 from log_format.groups.row import Partitions
 
 PartitionCounts = Mapping[str, int]
-"""How many partitions each existing topic has."""
+"""Number of partitions of each existing topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscriber:
-    """A member, its subscription, and what it had before."""
+    """A member, its subscription, and the partitions that it had before."""
 
     member_id: str
     instance_id: str | None
@@ -30,12 +30,12 @@ class Subscriber:
 
     @property
     def order(self) -> tuple[bool, str]:
-        """Kafka's order of members."""
+        """Sort key of Kafka's order of members."""
         return (self.instance_id is None, self.member_id if self.instance_id is None else self.instance_id)
 
 
 def assign(assignor: str, subscribers: Sequence[Subscriber], counts: PartitionCounts) -> dict[str, Partitions]:
-    """What each member gets, by member id. Raises ``BackOff`` for an assignor outside of ``ASSIGNORS``."""
+    """Return each member's partitions by member id. Raises ``BackOff`` for an assignor outside of ``ASSIGNORS``."""
     if assignor not in ASSIGNORS:
         # A newer gateway wrote the group's row during a rolling upgrade.
         raise BackOff(
@@ -53,7 +53,8 @@ _Lists = dict[str, dict[str, list[int]]]
 
 
 def _range(ordered: Sequence[Subscriber], counts: PartitionCounts) -> _Lists:
-    """Topic by topic: an equal share for each, and one more for the first members where the division leaves a remainder."""
+    """Assign topic by topic: an equal share for each member, and one more for the first members if the division leaves a
+    remainder."""
     found: _Lists = {one.member_id: {} for one in ordered}
     for topic in sorted(counts):
         readers = [one for one in ordered if topic in one.topics]
@@ -66,7 +67,7 @@ def _range(ordered: Sequence[Subscriber], counts: PartitionCounts) -> _Lists:
 
 
 def _round_robin(ordered: Sequence[Subscriber], counts: PartitionCounts) -> _Lists:
-    """All partitions in order, each to the next member that subscribes to its topic."""
+    """Assign all partitions in order, each to the next member that subscribes to its topic."""
     found: _Lists = {one.member_id: {} for one in ordered}
     wanted = {topic for one in ordered for topic in one.topics}
     turn = 0

@@ -1,8 +1,8 @@
-"""A group's next row: members that joined, left or acknowledged, and what each gets. Pure.
+"""A group's next row, made of members that joined, left or acknowledged, with what each gets. Pure.
 
 1. A change of members, topics or partitions raises the generation. An acknowledgement does not, nor a static member that comes
    back unchanged.
-2. A member holds what it held until its acknowledgement is in a row; see ``log_format/groups/holdings.py``.
+2. A member holds the partitions that it held until its acknowledgement is in a row; see ``log_format/groups/holdings.py``.
 """
 
 from __future__ import annotations
@@ -20,34 +20,35 @@ from log_format.groups.row import GroupRow, MemberRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscriptions:
-    """The existing topics that each member subscribes to, by member id, and how many partitions they have."""
+    """Existing topics that each member subscribes to, by member id, and the number of partitions of each topic."""
 
     topics: Mapping[str, frozenset[str]]
     counts: Mapping[str, int]
 
 
 Wanted = tuple[tuple[str, ...], str | None]
-"""Topics, and the pattern of topics, that a member subscribes to."""
+"""Topics, and pattern of topics, that a member subscribes to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happened:
-    """The events that the next row takes in."""
+    """Events that the next row takes in."""
 
     joins: Sequence[MemberRow] = ()
     leaves: Collection[str] = ()
     subscribed: Mapping[str, Wanted] = field(default_factory=dict)
-    """What members subscribe to from now on."""
+    """New subscriptions, by member id."""
     acknowledged: Mapping[str, int] = field(default_factory=dict)
-    """The newest generation that each member acknowledged."""
+    """Newest generation that each member acknowledged, by member id."""
 
 
 def members_after(row: GroupRow, happened: Happened) -> list[MemberRow]:
-    """The members before the new assignment: without those that left, with those that joined."""
+    """Return the members before the new assignment: without those that left, with those that joined."""
     holdings = Holdings(row)
     by_instance = {one.instance_id: one for one in happened.joins if one.instance_id is not None}
     outrun: dict[str, tuple[str, ...]] = {}
-    """Newest member id of an instance -> the ids that it was given in the same moment before; these are former ids, too."""
+    """By an instance's newest member id: ids that earlier joins in the same events gave to the instance; these are former ids,
+    too."""
     for one in happened.joins:
         if one.instance_id is not None and by_instance[one.instance_id] is not one:
             newest = by_instance[one.instance_id].member_id
@@ -86,7 +87,7 @@ def members_after(row: GroupRow, happened: Happened) -> list[MemberRow]:
 
 
 def frozen(row: GroupRow, subscriptions: Subscriptions) -> Subscriptions:
-    """The subscriptions, less what no member in the row has yet: for a group that may not become larger."""
+    """Return the subscriptions reduced to the partitions that members in the row have: for a group that may not become larger."""
     counts: dict[str, int] = {}
     for member in row.members:
         for topic, numbers in member.target.items():
@@ -102,12 +103,12 @@ def _newest(*former_ids: str) -> tuple[str, ...]:
 
 
 def needs_generation(row: GroupRow, members: Sequence[MemberRow]) -> bool:
-    """Whether members, or the topics that they subscribe to, differ from before."""
+    """Return whether the members, or the topics that they subscribe to, differ from the row's."""
     return [_identity(member) for member in members] != [_identity(member) for member in row.members]
 
 
 def next_row(row: GroupRow, members: Sequence[MemberRow], subscriptions: Subscriptions, assignor: str) -> GroupRow:
-    """The row with these members, with a new generation where needed. Raises as ``assign``."""
+    """Return the row with these members, with a new generation if needed. Raises what ``assign`` raises."""
     subscribers = [
         Subscriber(
             member_id=member.member_id,
@@ -141,16 +142,16 @@ def next_row(row: GroupRow, members: Sequence[MemberRow], subscriptions: Subscri
 
 
 def _at(member: MemberRow, generation: int) -> MemberRow:
-    """A member that was there, or one that joined anew with its id."""
+    """Return the member as it is, or acknowledged at ``generation`` if it joined anew with its id."""
     return member if member.acknowledged >= 0 else _joined_at(member, generation)
 
 
 def _joined_at(member: MemberRow, generation: int) -> MemberRow:
-    """A member that joins acknowledges the generation of its answer."""
+    """Return a joining member as acknowledged at the generation of its answer."""
     return msgspec.structs.replace(member, acknowledged=generation)
 
 
 def _identity(member: MemberRow) -> tuple[str, tuple[str, ...], str | None]:
-    """A member's identity in the assignment. A static member stays itself under another member id."""
+    """Return a member's identity in the assignment. A static member stays itself under another member id."""
     name = member.member_id if member.instance_id is None else f"\0{member.instance_id}"
     return (name, member.topics, member.pattern)

@@ -1,9 +1,10 @@
-"""Spreads partitions evenly while as few as possible move (KIP-54, KIP-429).
+"""Sticky assignment: spreads partitions evenly while as few as possible move (KIP-54, KIP-429).
 
 1. A member keeps the partitions that it had and may still have.
-2. A free partition goes to the member with the fewest; the partitions with the fewest takers go first.
-3. While a partition can go to a member with at least two fewer than its holder, it goes there; the largest holder gives first. So
-   counts of members with the same subscription differ by one at most, and as few partitions move as that allows.
+2. A free partition goes to the member with the fewest partitions; partitions of topics with the fewest subscribers go first.
+3. While a partition can go to a member with at least two partitions fewer than its holder, it goes there; the holder with the
+   most gives first. So counts of members with the same subscription differ by one at most, and as few partitions move as that
+   allows.
 """
 
 from __future__ import annotations
@@ -18,8 +19,13 @@ Partition = tuple[str, int]
 def assign_sticky(
     subscriptions: Sequence[AbstractSet[str]], before: Sequence[AbstractSet[Partition]], counts: Mapping[str, int]
 ) -> list[set[Partition]]:
-    """What each member gets, members by their index in ``subscriptions``; ``counts``: how many partitions each existing topic
-    has."""
+    """Return each member's partitions; members are identified by their index in ``subscriptions``.
+
+    Args:
+        subscriptions: topics of each member.
+        before: partitions that each member had.
+        counts: number of partitions of each existing topic.
+    """
     balance = _Balance(subscriptions, counts)
     free: list[Partition] = []
     had = {partition: member for member, partitions in enumerate(before) for partition in partitions}
@@ -38,8 +44,10 @@ def assign_sticky(
 
 
 class _Balance:
-    """What each member has; ``least`` takes about constant time. One heap serves topics with the same readers; stale entries are
-    dropped as they come."""
+    """The partitions of each member. ``least`` takes about constant time.
+
+    One heap serves all topics with the same readers; stale entries are dropped when they come up.
+    """
 
     def __init__(self, subscriptions: Sequence[AbstractSet[str]], counts: Mapping[str, int]) -> None:
         self.given: list[set[Partition]] = [set() for _ in subscriptions]
@@ -60,7 +68,7 @@ class _Balance:
         self._changed(member)
 
     def least(self, topic: str) -> int:
-        """The member with the fewest partitions among the topic's subscribers; the first of equals."""
+        """Return the member with the fewest partitions among the topic's subscribers; the first of equals."""
         heap = self._heaps[topic]
         while heap[0][0] != len(self.given[heap[0][1]]):
             heapq.heappop(heap)
@@ -69,13 +77,13 @@ class _Balance:
     def even_out(self) -> None:
         """Move partitions until no single move makes counts more even. Each move lowers the sum of squares, so this ends.
 
-        The member with the most gives first, so that none gives more than it must.
+        The member with the most partitions gives first, so that none gives more than it must.
         """
         while self._round():
             pass
 
     def _round(self) -> bool:
-        """Look at each partition once; returns whether any was moved."""
+        """Look at each partition once, and move it if that helps; return whether any was moved."""
         moved = False
         queues: dict[int, list[Partition]] = {}
         largest = [(-len(partitions), member) for member, partitions in enumerate(self.given)]

@@ -1,10 +1,12 @@
-"""Members of Kafka's classic protocol in a group to whose members the gateway assigns partitions (KIP-848, online migration).
+"""Members that speak Kafka's classic protocol in a group to whose members the gateway assigns partitions (KIP-848, online
+migration).
 
-1. Such a member's generation is the one that it acknowledged, as another member's. It acknowledges by joining: its metadata say
-   what it still reads, which is nothing for a client that gives up all partitions before it joins.
-2. A join is answered at once, without a leader. What the member gets it is told with its sync.
-3. It is told to join again (``Rebalancing``) while there is a newer generation, or while it may read what it was not told: a
-   partition that another member has let go of, or all after a take-over, since what it was told is memory.
+1. As for other members, such a member's generation is the one that it acknowledged. It acknowledges by joining: its metadata
+   say what it still reads, which is nothing for a client that gives up all partitions before it joins.
+2. A join is answered immediately, without a leader. The member is told its partitions with its sync.
+3. The member is told to join again (``Rebalancing``) while there is a newer generation, or while it may read a partition that
+   it was not told of: one that another member has let go of, or all after a take-over, since what a member was told is kept in
+   memory only.
 
 Source: KIP-848, "Online Migration"; Kafka's ``classicGroupJoinToConsumerGroup`` and its siblings.
 """
@@ -27,7 +29,7 @@ from log_format.groups.row import MemberRow, Partitions
 
 
 async def join(group: LiveGroup, wish: JoinWish, new_id: str) -> ClassicJoined | None:
-    """The member's generation; None: its client shall join again, with ``new_id``.
+    """Let a member join; return its generation, or None if its client shall join again, with ``new_id``.
 
     Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``.
     """
@@ -61,7 +63,7 @@ async def join(group: LiveGroup, wish: JoinWish, new_id: str) -> ClassicJoined |
 def sync(
     group: LiveGroup, member_id: str, instance_id: str | None, generation: int, protocol: tuple[str, str] | None
 ) -> bytes:
-    """The member's assignment. Raises ``RequestRefused`` (also ``Rebalancing``)."""
+    """Return the member's assignment. Raises ``RequestRefused`` (also ``Rebalancing``)."""
     member = member_of(group, member_id, instance_id)
     _check_generation(group, member_id, generation)
     names = () if member.classic is None else member.classic.protocols
@@ -74,7 +76,7 @@ def sync(
 
 
 async def heartbeat(group: LiveGroup, member_id: str, instance_id: str | None, generation: int) -> None:
-    """The member is alive. Raises ``RequestRefused`` (also ``Rebalancing``), ``BackOff``, ``OutcomeUnknown``."""
+    """Take a member's heartbeat. Raises ``RequestRefused`` (also ``Rebalancing``), ``BackOff``, ``OutcomeUnknown``."""
     member_of(group, member_id, instance_id)
     _check_generation(group, member_id, generation)
     heard = await group.heartbeat(member_id, None)
@@ -85,7 +87,7 @@ async def heartbeat(group: LiveGroup, member_id: str, instance_id: str | None, g
 
 
 def member_of(group: LiveGroup, member_id: str, instance_id: str | None) -> MemberRow:
-    """A member by the classic protocol. Raises ``RequestRefused`` (``UNKNOWN_MEMBER``, ``FENCED_MEMBER``)."""
+    """Return a member that speaks the classic protocol. Raises ``RequestRefused`` (``UNKNOWN_MEMBER``, ``FENCED_MEMBER``)."""
     present = _of_instance(group, instance_id)
     if present is not None and present.member_id != member_id:
         raise fenced_member(group.name, member_id)
@@ -96,11 +98,12 @@ def member_of(group: LiveGroup, member_id: str, instance_id: str | None) -> Memb
 
 
 def _known(group: LiveGroup, wish: JoinWish, owned: Partitions) -> MemberRow | None:
-    """The member that joins again; None: one that joins anew, perhaps in the place of a static one. Raises ``RequestRefused``."""
+    """Return the member that joins again; None for one that joins anew, perhaps in place of a static one. Raises
+    ``RequestRefused``."""
     if not wish.member_id:
         return None
     if wish.instance_id is None and not owned and not _has_been(group, wish.member_id):
-        # It got its id a moment ago. One that reads something was a member, and must give that up.
+        # A client whose id was just issued joins anew. One that reads something was a member, and must give that up.
         return None
     member = member_of(group, wish.member_id, wish.instance_id)
     check_reader(group, member, wish.reader)
@@ -116,8 +119,11 @@ def _of_instance(group: LiveGroup, instance_id: str | None) -> MemberRow | None:
 
 
 def _owned(group: LiveGroup, wish: JoinWish) -> Partitions:
-    """What the client reads, by its metadata. Raises ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``) for a member that is no
-    consumer, or that could not go on with the other classic members where the rest leaves."""
+    """Return the partitions that the client reads, by its metadata.
+
+    Raises ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``) for a member that is no consumer, or that has no protocol in common
+    with the group's other classic members, with which it would be left if the rest leaves.
+    """
     if wish.protocol_type != PROTOCOL_TYPE or not wish.protocols:
         raise inconsistent(group.name, "its members are consumers")
     if sum(len(metadata) for _, metadata in wish.protocols) > CLASSIC_GROUP_BYTES_MAX:
@@ -138,7 +144,10 @@ def _owned(group: LiveGroup, wish: JoinWish) -> Partitions:
 
 
 def _check_generation(group: LiveGroup, member_id: str, generation: int) -> None:
-    """A newer one than its own it may have heard of from the classic group, before the gateway assigned partitions."""
+    """Raise if the generation is older than the member's, or newer than the group's.
+
+    A client may know a newer generation than its own from the classic group, before the gateway assigned partitions.
+    """
     acknowledged = group.sessions[member_id].acknowledged
     if not acknowledged <= generation <= group.row.generation:
         raise stale(group.name, f"generation {generation} is not the member's, which is {acknowledged}")

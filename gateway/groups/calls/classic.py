@@ -1,4 +1,4 @@
-"""What members of Kafka's classic protocol ask of the group's coordinator."""
+"""Requests of Kafka's classic protocol to the group's coordinator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from log_format.groups.row import MemberRow, is_anothers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speaker:
-    """The member that asks, and to whom its id belongs."""
+    """The member that asks, and the owner of its id."""
 
     member_id: str
     instance_id: str | None
@@ -26,14 +26,14 @@ class Speaker:
 
 
 class ClassicCalls:
-    """Belongs to the event loop."""
+    """Requests of members that speak the classic protocol. Used on the event loop only."""
 
     def __init__(self, coordinator: Coordinator, member_ids: MemberIds) -> None:
         self._coordinator = coordinator
         self._member_ids = member_ids
 
     async def join(self, name: str, wish: JoinWish, owner: str) -> ClassicJoined | str:
-        """The generation that took the member in; or the id with which its client shall join.
+        """Let a member join; return the generation that took it in, or the id with which its client shall join.
 
         Raises ``RequestRefused``, ``GroupFull``, ``BackOff``, ``OutcomeUnknown``.
         """
@@ -57,14 +57,14 @@ class ClassicCalls:
         protocol: tuple[str, str] | None,
         assignments: Mapping[str, bytes],
     ) -> bytes:
-        """The member's assignment. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
+        """Return the member's assignment. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
         group = await self._of(name, speaker)
         if isinstance(group, LiveGroup):
             return beside_others.sync(group, speaker.member_id, speaker.instance_id, generation, protocol)
         return await group.sync(speaker.member_id, speaker.instance_id, generation, protocol, assignments)
 
     async def heartbeat(self, name: str, speaker: Speaker, generation: int) -> None:
-        """The member is alive. Raises as ``sync``."""
+        """Take a member's heartbeat. Raises what ``sync`` raises."""
         group = await self._of(name, speaker)
         if isinstance(group, LiveGroup):
             await beside_others.heartbeat(group, speaker.member_id, speaker.instance_id, generation)
@@ -72,7 +72,7 @@ class ClassicCalls:
             group.heartbeat(speaker.member_id, speaker.instance_id, generation)
 
     async def check(self, name: str, speaker: Speaker, generation: int) -> None:
-        """Raise as ``sync`` where the member may not commit."""
+        """Raise what ``sync`` raises if the member may not commit."""
         group = await self._of(name, speaker)
         if isinstance(group, LiveGroup):
             beside_others.member_of(group, speaker.member_id, speaker.instance_id)
@@ -83,7 +83,7 @@ class ClassicCalls:
     async def leave(
         self, name: str, leaving: Sequence[tuple[str, str | None]], owner: str
     ) -> list[TidelogError | None]:
-        """Take members out, by id or by instance id alone; the refusal of each. ``NOBODY`` may take out each.
+        """Take members out, by id or by instance id alone; return the refusal of each. The owner ``NOBODY`` may take out all.
 
         Raises ``BackOff``, ``OutcomeUnknown``.
         """
@@ -112,7 +112,7 @@ class ClassicCalls:
 async def _removed(
     group: LiveGroup, leaving: Sequence[tuple[str, str | None]], owner: str
 ) -> list[TidelogError | None]:
-    """Take members out to which the gateway assigns partitions: an operator removes static ones so."""
+    """Take members out to which the gateway assigns partitions; an operator removes static ones this way."""
     found: list[MemberRow | TidelogError] = [_leaving(group, *one, owner) for one in leaving]
     leaves = [one.member_id for one in found if isinstance(one, MemberRow)]
     if leaves:
@@ -121,7 +121,7 @@ async def _removed(
 
 
 def _leaving(group: LiveGroup, member_id: str, instance_id: str | None, owner: str) -> MemberRow | TidelogError:
-    """The member that is named by id, by instance id, or by both."""
+    """Return the member that is named by id, by instance id, or by both; its refusal if there is none."""
     named = [one for one in group.row.members if instance_id is not None and one.instance_id == instance_id]
     if not member_id:
         is_own = named and not is_anothers(named[0].reader, owner)

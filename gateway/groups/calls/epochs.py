@@ -1,9 +1,11 @@
 """Kafka's consumer protocol (KIP-848) in the terms of Tidelog's groups: a member's epoch is the generation that it acknowledged.
 
-1. A member that loses partitions keeps its epoch, and is told what is left, until its client says that it reads no more than
-   that. Then it acknowledges the generation: only now the partitions go to others.
-2. What a client said last, and was told last, is memory. One that finds another coordinator is told everything again.
-3. So is an acknowledgement that frees no partition. The next coordinator takes it from the member (``LiveGroup.recall``).
+1. A member that loses partitions keeps its epoch, and is told which partitions are left, until its client says that it reads
+   no more than these. Then the member acknowledges the generation: only now the lost partitions go to others.
+2. What a client last said, and what it was last told, is kept in memory only. A client that finds another coordinator is told
+   everything again.
+3. An acknowledgement that frees no partition is kept in memory only, too. The next coordinator takes it from the member
+   (``LiveGroup.recall``).
 """
 
 from __future__ import annotations
@@ -24,26 +26,26 @@ from log_format.groups.row import MemberRow, Partitions, Reader
 
 LEAVES: Final = -1
 WILL_COME_BACK: Final = -2
-"""The epochs of a member that leaves; a static one may come back."""
+"""Epochs that a member sends when it leaves; a static one may come back."""
 ASSIGNORS: Final = {"uniform": "sticky", "range": "range"}
-"""Kafka's names, and those of Tidelog."""
+"""Tidelog's assignors by Kafka's names."""
 
 
 class FencedEpoch(RequestRefused):
-    """The member's epoch is not the one that it was given: it shall give up what it has, and join again."""
+    """The member's epoch is not the one that it was given: it shall give up its partitions, and join again."""
 
 
 class UnreleasedInstance(RequestRefused):
-    """Another member is this instance, and has not said that it goes."""
+    """Another member is this instance, and has not said that it leaves."""
 
 
 class UnknownAssignor(RequestRefused):
-    """The group's members are assigned partitions in another way."""
+    """The assignor is unknown, or not the one that the group's members use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beat:
-    """A member's heartbeat. None: as it said before."""
+    """A member's heartbeat. None in an optional field means: as in the previous heartbeat."""
 
     member_id: str
     epoch: int
@@ -52,7 +54,7 @@ class Beat:
     rebalance_timeout_ms: int | None
     topics: tuple[str, ...] | None
     pattern: str | None
-    """Empty: no pattern any more."""
+    """Pattern of topics; empty: no pattern any more."""
     assignor: str | None
     owned: Partitions | None
     reader: Reader | None
@@ -60,21 +62,21 @@ class Beat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beaten:
-    """Its answer. ``assigned`` None: as it was told before."""
+    """Answer to a heartbeat. ``assigned`` None: unchanged since the previous answer."""
 
     epoch: int
     assigned: Partitions | None
 
 
 class MemberEpochs:
-    """Belongs to the event loop."""
+    """Heartbeats of members that speak Kafka's consumer protocol. Used on the event loop only."""
 
     def __init__(self, coordinator: Coordinator, subscribed: SubscribedTopics) -> None:
         self._coordinator = coordinator
         self._subscribed = subscribed
 
     async def heartbeat(self, name: str, beat: Beat) -> Beaten:
-        """Join, go on, or leave.
+        """Take a heartbeat: the member joins, goes on, or leaves, by its epoch.
 
         Raises ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``, ``UNKNOWN_MEMBER``, ``FENCED_MEMBER``; ``FencedEpoch``,
         ``UnreleasedInstance``, ``UnknownAssignor``), ``BackOff``, ``OutcomeUnknown``.
@@ -97,7 +99,7 @@ class MemberEpochs:
         return await self._go_on(group, member, session, beat)
 
     async def check(self, name: str, member_id: str, epoch: int, reader: Reader | None) -> None:
-        """Raise ``RequestRefused`` unless it is a member's present epoch; ``BackOff``, ``OutcomeUnknown``."""
+        """Raise ``RequestRefused`` unless the epoch is a member's present one; ``BackOff``, ``OutcomeUnknown``."""
         group = await self._coordinator.claimed(name)
         if not isinstance(group, LiveGroup):
             raise unknown_member(name, member_id)
@@ -175,20 +177,21 @@ class MemberEpochs:
 
 
 async def caught_up(group: LiveGroup, member: MemberRow, session: Session) -> tuple[int, Partitions]:
-    """The member's epoch and what it may read, after the acknowledgement that its client gives by what it still reads. Raises as
-    ``LiveGroup.join``."""
+    """Return the member's epoch and the partitions that it may read, after the acknowledgement implied by what its client still
+    reads. Raises what ``LiveGroup.join`` raises."""
     lets_go = _has_let_go(group, member, session)
     await group.heartbeat(member.member_id, group.row.generation if lets_go else None)
     if session.acknowledged == group.row.generation:
         return session.acknowledged, group.holdings.readable(member.member_id)
-    # It holds something yet that it has lost, or others came in the moment in which it let go.
+    # The member still holds a partition that it has lost, or other events came in just when it let go.
     member = group.member(member.member_id)
     group.told(member.member_id, group.row.generation)
     return session.acknowledged, common(group.holdings.held(member.member_id), member.target)
 
 
 def _has_let_go(group: LiveGroup, member: MemberRow, session: Session) -> bool:
-    """Whether the client reads nothing that its member has lost: it was told so, and has said so since it was given more."""
+    """Return whether the client reads nothing that its member has lost: it was told so, and has reported since it was given
+    more."""
     held = group.holdings.held(member.member_id)
     lost = set(keys_of(held)) - set(keys_of(member.target))
     if not lost:
@@ -199,14 +202,15 @@ def _has_let_go(group: LiveGroup, member: MemberRow, session: Session) -> bool:
 
 
 def _tell(session: Session, assigned: Partitions) -> None:
-    """The client is told to read these. What it may begin to read it has to report."""
+    """Note that the client is told to read these partitions. It has to report again if it may begin to read some of them."""
     if session.owned is not None and not _within(assigned, session.owned):
         session.owned = None
     session.assigned = assigned
 
 
 def check_reader(group: Coordinated, member: MemberRow, reader: Reader | None) -> None:
-    """Clients choose their ids themselves, so an id is no proof. Raises ``RequestRefused`` (``UNKNOWN_MEMBER``)."""
+    """Raise ``RequestRefused`` (``UNKNOWN_MEMBER``) if the member is another principal's: clients choose their ids themselves, so
+    an id is no proof."""
     if not _is_of(member, reader):
         raise unknown_member(group.name, member.member_id)
 
@@ -216,7 +220,7 @@ def _is_of(member: MemberRow, reader: Reader | None) -> bool:
 
 
 def _assignor_of(group: Coordinated, wanted: str | None) -> str | None:
-    """Tidelog's assignor for the one wanted, or the group's. Raises ``UnknownAssignor``."""
+    """Return Tidelog's name of the wanted assignor, or the group's assignor if none is wanted. Raises ``UnknownAssignor``."""
     present = group.row.assignor if group.row.members and isinstance(group, LiveGroup) else None
     if wanted is None:
         return present

@@ -1,4 +1,4 @@
-"""One gateway's consumer groups, put together from their parts: what the routes call."""
+"""Consumer groups of one gateway, put together from their parts: what the routes call."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class GroupSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDescription:
-    """A group, its members in order of id, and what each may read."""
+    """A group, its members in order of id, and the partitions that each may read."""
 
     row: GroupRow | None
     state: str
@@ -83,7 +83,7 @@ class GroupDescription:
 
 
 class Groups:
-    """Belongs to the event loop. ``start`` once the gateway serves."""
+    """Consumer groups of one gateway. Used on the event loop only. Call ``start`` once the gateway serves."""
 
     def __init__(
         self,
@@ -128,11 +128,11 @@ class Groups:
         self.polling = Polling(self.coordinator, self.committed, fetching, topics, clock=clock)
 
     def start(self) -> None:
-        """Begin the work beside requests."""
+        """Start the background work."""
         self.upkeep.start()
 
     async def drain(self) -> None:
-        """End the polls; finish the commits asked for."""
+        """Stop the background work, end the polls and joins that wait, and wait for the commits under way."""
         self.lag_watch.stop()
         self.upkeep.stop()
         self.polling.end_waits()
@@ -140,8 +140,8 @@ class Groups:
         await self.table.drain()
 
     async def join(self, name: str, joining: Joining) -> tuple[LiveGroup, Joined]:
-        """A new member; for a static one its next instance. Raises ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``), ``BackOff``,
-        ``OutcomeUnknown``."""
+        """Let a new member join; a static one replaces its former instance. Raises ``RequestRefused``
+        (``INCONSISTENT_ASSIGNOR``), ``BackOff``, ``OutcomeUnknown``."""
         if joining.pattern is not None:
             await self._subscribed.check(joining.pattern)
         member = MemberRow(
@@ -164,7 +164,7 @@ class Groups:
         return await self.coordinator.unless_deleted(name, joined)
 
     async def leave(self, name: str, member_id: str) -> None:
-        """Take a member out. Raises ``RequestRefused`` (``UNKNOWN_MEMBER``, ``FENCED_MEMBER``), and as ``join``."""
+        """Take a member out. Raises ``RequestRefused`` (``UNKNOWN_MEMBER``, ``FENCED_MEMBER``), and what ``join`` raises."""
         group = await self.existing(name)
         if isinstance(group, ClassicGroup):
             for refusal in filter(None, await group.leave([(member_id, None)])):
@@ -174,15 +174,18 @@ class Groups:
         await group.leave([member_id])
 
     async def of_member(self, name: str, member_id: str) -> LiveGroup:
-        """An existing group that assigns partitions to its members, for one that does not speak Kafka's classic protocol. Raises
-        ``RequestRefused`` (``UNKNOWN_MEMBER``), and as ``existing``."""
+        """Return an existing group that assigns partitions to its members, for a member that does not speak Kafka's classic
+        protocol.
+
+        Raises ``RequestRefused`` (``UNKNOWN_MEMBER``), and what ``existing`` raises.
+        """
         group = await self.existing(name)
         if isinstance(group, ClassicGroup) or group.speaks_classic(member_id):
             raise unknown_member(name, member_id)
         return group
 
     def topics_of_member(self, name: str, member_id: str) -> list[str]:
-        """The topics of which a member here has, or had, partitions."""
+        """Return the topics of which a member known here has, or had, partitions."""
         known = self.coordinator.known(name)
         for member in () if known is None else known.row.members:
             if member.member_id == member_id:
@@ -190,19 +193,22 @@ class Groups:
         return []
 
     async def check_commit(self, name: str, speaker: Speaker, generation: int, reader: Reader | None) -> None:
-        """Raise ``RequestRefused`` where a member of either of Kafka's protocols may not commit; ``BackOff``."""
+        """Raise ``RequestRefused`` if a member that speaks one of Kafka's protocols may not commit; ``BackOff``."""
         if isinstance(await self.coordinator.claimed(name), ClassicGroup):
             await self.classic.check(name, speaker, generation)
         else:
             await self.epochs.check(name, speaker.member_id, generation, reader)
 
     async def erase(self, name: str, keys: Iterable[Key]) -> Group:
-        """Erase offsets of topics that no member subscribes to; returns the group. Raises ``RequestRefused``
-        (``GROUP_NOT_EMPTY``), ``BackOff``, ``OutcomeUnknown``."""
+        """Erase offsets of topics that no member subscribes to; return the group.
+
+        Raises ``RequestRefused`` (``GROUP_NOT_EMPTY``), ``BackOff``, ``OutcomeUnknown``.
+        """
         return await self.table.decide(EraseOffsets(group=name, keys=tuple(keys)))
 
     async def existing(self, name: str) -> Coordinated:
-        """An existing group. Raises ``RequestRefused`` (``UNKNOWN_GROUP``), and as ``Coordinator.claimed``."""
+        """Return an existing group, claimed by this coordinator. Raises ``RequestRefused`` (``UNKNOWN_GROUP``), and what
+        ``Coordinator.claimed`` raises."""
         live = self.coordinator.known(name)
         has_had_members = live is not None and live.row.generation > 0
         if not has_had_members and not (await self.table.fresh()).group(name).is_there:
@@ -210,7 +216,7 @@ class Groups:
         return await self.coordinator.claimed(name)
 
     async def describe(self, name: str) -> GroupDescription:
-        """Raises ``RequestRefused`` (``UNKNOWN_GROUP``), ``BackOff``, ``OutcomeUnknown``."""
+        """Return a group's description. Raises ``RequestRefused`` (``UNKNOWN_GROUP``), ``BackOff``, ``OutcomeUnknown``."""
         found = await self.committed.group(name)
         if found.row is None or not found.row.members:
             return GroupDescription(row=found.row, state="Empty", members=())
@@ -223,7 +229,8 @@ class Groups:
         return GroupDescription(row=found.row, state=state, members=[(one, one.target) for one in found.row.members])
 
     async def delete(self, name: str) -> None:
-        """Delete a group, with offsets. Raises ``RequestRefused`` (``UNKNOWN_GROUP``, ``GROUP_NOT_EMPTY``), and as ``join``."""
+        """Delete a group with its offsets. Raises ``RequestRefused`` (``UNKNOWN_GROUP``, ``GROUP_NOT_EMPTY``), and what ``join``
+        raises."""
         await self.coordinator.unless_deleted(name, lambda: self._deleted(name))
 
     async def _deleted(self, name: str) -> None:
@@ -235,8 +242,11 @@ class Groups:
     async def page(
         self, after: str, limit: int, shown: Callable[[str], bool] = lambda _name: True
     ) -> tuple[list[GroupSummary], bool]:
-        """At most ``limit`` groups after ``after`` that are ``shown``, in order of name, and whether there are more. Raises
-        ``BackOff``, and as ``shown``."""
+        """Return at most ``limit`` groups after the name ``after`` that are ``shown``, in order of name, and whether there are
+        more.
+
+        Raises ``BackOff``, and what ``shown`` raises.
+        """
         state = await self.table.fresh()
         names = sorted(name for name, group in state.groups.items() if name > after and group.is_there and shown(name))
         found = []
@@ -257,12 +267,12 @@ class Groups:
 
 
 def heartbeat_interval_ms(session_timeout_ms: int) -> int:
-    """How often a member should send a heartbeat: at least three times in its session."""
+    """Return the interval at which a member should send heartbeats: at least three in its session timeout."""
     return min(HEARTBEAT_MS_MAX, session_timeout_ms // 3)
 
 
 def _state_by_the_log(row: GroupRow | None) -> str:
-    """The state as far as the table shows it, which omits acknowledgements that free nothing."""
+    """Return the state as far as the table shows it; the table omits acknowledgements that free nothing."""
     if row is None or not row.members:
         return "Empty"
     holdings = Holdings(row)

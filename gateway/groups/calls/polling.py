@@ -1,9 +1,10 @@
-"""One call that joins, commits, acknowledges and reads, for clients that keep no state (docs/http-api.md section 7.7).
+"""The poll of groups: one call that joins, commits, acknowledges and reads, for clients without state (docs/http-api.md section
+7.7).
 
 1. The client's commit is applied before its acknowledgement, so that it counts for partitions that the member then loses.
 2. The offset at which a partition is first read is committed before the answer, so that a later poll never skips a record.
-3. A change of the group ends the waiting at once.
-4. A failure after a join, a commit or an acknowledgement that stands is reported in each partition. It never refuses the call.
+3. A change of the group ends the waiting immediately.
+4. A failure after a committed join, commit or acknowledgement is reported in each partition. It never refuses the call.
 """
 
 from __future__ import annotations
@@ -47,26 +48,26 @@ class PollWish:
     commit: Sequence[NextOffset]
     positions: Mapping[Key, int]
     topic_ids: Mapping[Key, str] = field(default_factory=dict)
-    """The topics that positions belong to, as far as the caller says so."""
+    """Ids of the topics that positions belong to, as far as the caller gives them."""
     auto_offset_reset: AutoReset
     limits: FetchLimits
     filter: RecordFilter | None = None
-    """Which records are wanted; None: all."""
+    """Filter of the wanted records; None: all."""
     unreadable: Callable[[Iterable[str]], Awaitable[Mapping[str, TidelogError]]] = _all_readable
-    """Those of these topics that the caller may not read now, with the error that their partitions have."""
+    """Function that returns those of the topics that the caller may not read now, each with the error for its partitions."""
     still_there: Callable[[], Awaitable[None]] = there
-    """See ``Committed.commit``."""
+    """Check that is made before the offsets are committed (``Committed.commit``)."""
     has_joined: bool = False
     """Whether the member joined by this very call."""
 
     def by(self, member_id: str) -> PollWish:
-        """The same poll for a member that has just joined."""
+        """Return the same poll for a member that has just joined."""
         return replace(self, member_id=member_id, has_joined=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Polled:
-    """A poll's result. ``parts``: as ``FetchAnswer.parts``, for ``keys``."""
+    """A poll's result. ``parts`` of the answer are the results of ``keys``."""
 
     member_id: str
     generation: int
@@ -84,24 +85,24 @@ class _Poll:
     session: Session
     wakeup: Wakeup
     known: int
-    """The generation that the client knows."""
+    """Generation that the client knows."""
     deadline_ms: int
     positions: dict[Key, int]
     topic_ids: dict[Key, str]
-    """The topics that positions belong to, as far as the caller told it or they were found here."""
+    """Ids of the topics that positions belong to, as far as the caller gave them or they were found here."""
     has_changed: bool
-    """Whether any change that it asked for stands."""
+    """Whether any change that the poll asked for is committed."""
     failed: dict[Key, TidelogError] = field(default_factory=dict)
     unlooked: set[Key] = field(default_factory=set)
-    """Those of the caller's whose topic was not looked at yet."""
+    """Keys of the caller's ``topic_ids`` whose topic was not looked at yet."""
     made_anew: set[Key] = field(default_factory=set)
-    """Partitions with a position in a topic that is no more: the present one is read from its start."""
+    """Partitions with a position in a topic that was deleted: the present topic of that name is read from its start."""
     is_fenced: bool = False
-    """The group refused to commit where it begins to read: another generation has begun."""
+    """Whether the group refused to commit the offsets where reading begins: another generation has begun."""
 
 
 class Polling:
-    """Belongs to the event loop."""
+    """Polls of group members. Used on the event loop only."""
 
     def __init__(
         self,
@@ -120,12 +121,13 @@ class Polling:
         self._clock = clock
 
     def end_waits(self) -> None:
-        """Answer at once from now on."""
+        """Answer all polls immediately from now on."""
         self._draining = True
         self._coordinator.wake_all()
 
     async def poll(self, group: LiveGroup, wish: PollWish, memory: Memory) -> Polled:
-        """Commit, acknowledge, read. Once the member has joined by this call, or its commit stands, nothing is refused any more.
+        """Commit, acknowledge, read. Once the member has joined by this call, or its commit succeeded, nothing is refused any
+        more.
 
         Raises ``RequestRefused`` (of members, of the commit), ``BackOff``, ``OutcomeUnknown``.
         """
@@ -174,7 +176,7 @@ class Polling:
         return heard
 
     async def _find_positions(self, poll: _Poll, heard: Heard) -> None:
-        """Find where to begin in partitions that the poll does not know yet, and commit that."""
+        """Find where reading begins in partitions without a position, and commit these offsets."""
         wish, group, positions = poll.wish, poll.group, poll.positions
         failed: dict[Key, TidelogError] = {}
         poll.failed, poll.is_fenced = failed, False
@@ -199,7 +201,7 @@ class Polling:
                 continue
             start, end = state.log_start(key[1]), state.high_watermark(key[1])
             row = committed.get(key)
-            # The topic may have been made anew since.
+            # A committed offset of an earlier topic of the name does not count.
             offset = None if row is None or row.topic_id != state.topic_id else row.offset
             poll.topic_ids[key] = state.topic_id or ""
             if offset is not None and start <= offset <= end:
@@ -222,7 +224,7 @@ class Polling:
                     del positions[one.key]
 
     async def _drop_of_others(self, poll: _Poll, heard: Heard) -> None:
-        """Forget positions in topics that were made anew since."""
+        """Drop positions in topics that were made anew since."""
         arrival_ms = self._clock.monotonic_ms()
         for key in keys_of(heard.readable) if poll.unlooked else ():
             if key not in poll.unlooked or key not in poll.positions:
@@ -231,13 +233,13 @@ class Polling:
             try:
                 state = (await self._topics.fresh(key[0], arrival_ms)).existing()
             except TidelogError:
-                continue  # the fetch tells
+                continue  # The fetch reports the error.
             if state.topic_id != poll.topic_ids[key]:
                 del poll.positions[key]
                 poll.made_anew.add(key)
 
     async def _fetch(self, poll: _Poll, heard: Heard, memory: Memory) -> tuple[list[Key], FetchAnswer] | None:
-        """The records there are, and their partitions; None when the group changed first."""
+        """Return the partitions and their records; None when the group changed first."""
         is_news = poll.failed or _is_rebalanced(poll, heard) or self._draining
         wait_ms = 0 if is_news else max(0, poll.deadline_ms - self._clock.monotonic_ms())
         keys = _rotated(sorted(key for key in keys_of(heard.readable) if key in poll.positions), poll.session)
@@ -256,17 +258,17 @@ class Polling:
         return None if answer is None else (keys, answer)
 
     async def _answer(self, poll: _Poll, heard: Heard, keys: list[Key], answer: FetchAnswer) -> Polled:
-        """The answer to a caller that is still a member. Raises as ``poll``."""
+        """Return the answer to a caller that is still a member. Raises what ``poll`` raises."""
         group, member_id = poll.group, poll.wish.member_id
         try:
             if not await self._coordinator.still(group):
                 raise CoordinatorFenced(group.name)
             failed = poll.failed | await _unreadable(poll.wish, keys)
             group.member(member_id)
-        except BaseException:  # even when the client went away meanwhile
+        except BaseException:  # Also when the client went away meanwhile.
             answer.reservation.release()
             raise
-        # Only now: the steps before may have taken long, and that is no fault of the member.
+        # Only now: the steps before may have taken long, and that is not the member's fault.
         group.told(member_id, heard.generation)
         keys, answer.parts = _in_order(keys, answer.parts, failed)
         return Polled(
@@ -280,7 +282,7 @@ class Polling:
     async def _fetched(
         self, wanted: Sequence[FetchFrom], limits: FetchLimits, memory: Memory, wakeup: Wakeup
     ) -> FetchAnswer | None:
-        """The records there are; None when the group changed first."""
+        """Return the records found; None when the group changed first."""
         if not wanted:
             changed = limits.wait_ms_max > 0 and await wakeup.wait(limits.wait_ms_max)
             return None if changed else FetchAnswer([], memory.reserve(0))
@@ -295,12 +297,12 @@ class Polling:
             if not fetch.done():
                 fetch.cancel()
                 await asyncio.wait((fetch,))
-            # The poll may have had its answer in that very moment.
+            # The fetch may have ended just before it was cancelled.
             is_taken = True
             return None if fetch.cancelled() else fetch.result()
         finally:
             change.cancel()
-            # The client may have gone in the moment in which it was answered: no other code gives the memory back.
+            # The client may have gone just when it was answered: no other code releases the memory.
             if not is_taken and not fetch.cancel() and not fetch.cancelled() and fetch.exception() is None:
                 fetch.result().reservation.release()
 
@@ -310,7 +312,7 @@ def _is_rebalanced(poll: _Poll, heard: Heard) -> bool:
 
 
 def _broken_off(poll: _Poll, problem: TidelogError, memory: Memory) -> Polled:
-    """The answer of a poll that has changed something and then failed: every partition has the problem.
+    """Return the answer of a poll that has changed something and then failed: every partition has the problem.
 
     The answer names no generation that is new to the member, so its last acknowledgement still holds.
     """
@@ -329,20 +331,20 @@ def _broken_off(poll: _Poll, problem: TidelogError, memory: Memory) -> Polled:
 def _in_order(
     keys: Sequence[Key], parts: Sequence[Fetched | TidelogError], failed: Mapping[Key, TidelogError]
 ) -> tuple[list[Key], list[Fetched | TidelogError]]:
-    """Results and errors, in order of topic and partition."""
+    """Return the keys and their results or errors, in order of topic and partition."""
     found: dict[Key, Fetched | TidelogError] = {**dict(zip(keys, parts, strict=True)), **failed}
     ordered = sorted(found)
     return ordered, [found[key] for key in ordered]
 
 
 async def _unreadable(wish: PollWish, keys: Sequence[Key]) -> dict[Key, TidelogError]:
-    """The partitions that the caller may not read, perhaps only since it waited."""
+    """Return the partitions that the caller may not read now, with their errors; rights may have changed while it waited."""
     topics = await wish.unreadable({topic for topic, _ in keys})
     return {key: topics[key[0]] for key in keys if key[0] in topics} if topics else {}
 
 
 def _rotated(keys: list[Key], session: Session) -> list[Key]:
-    """The partitions, rotated with each poll, since limits are totals."""
+    """Return the partitions, rotated with each poll, since limits are totals."""
     if not keys:
         return keys
     session.turn = (session.turn + 1) % len(keys)

@@ -1,9 +1,9 @@
-"""What the bytes of consumers say: topics that a member subscribes to, partitions that its leader assigned to it.
+"""Bytes of consumers: the topics that a member subscribes to, and the partitions that its leader assigned to it.
 
-While members assign partitions among themselves Tidelog only shows it (lag, descriptions): what it can't read, and names that
-no topic can have, count as nothing. Both begin alike in every version, big-endian: ``version int16``, then an array of topic
-names, or of a topic name and an array of partitions; user data follows. Behind that a subscription has the partitions that its
-member reads, from version 1 on.
+While members assign partitions among themselves, Tidelog only shows the contents (lag, descriptions): bytes that it can't
+read, and names that no topic can have, are ignored. Subscription and assignment begin alike in every version, big-endian:
+``version int16``, then an array of topic names, or of a topic name and an array of partitions; user data follows. After that a
+subscription has the partitions that its member reads, from version 1 on.
 
 Source: Kafka, ``ConsumerProtocolSubscription.json``, ``ConsumerProtocolAssignment.json``.
 """
@@ -24,7 +24,7 @@ _NO_USER_DATA: Final = _INT.pack(-1)
 
 
 def subscribed_topics(metadata: bytes) -> tuple[str, ...]:
-    """The topics in a member's metadata, in order of name."""
+    """Return the topics in a member's metadata, in order of name; none if the metadata can't be read."""
     try:
         reader = _Reader(metadata)
         return tuple(sorted({name for _ in range(reader.count()) if is_topic_name(name := reader.text())}))
@@ -33,7 +33,7 @@ def subscribed_topics(metadata: bytes) -> tuple[str, ...]:
 
 
 def assigned_partitions(assignment: bytes) -> Partitions:
-    """The partitions in a member's assignment."""
+    """Return the partitions in a member's assignment; none if the assignment can't be read."""
     try:
         return _Reader(assignment).partitions()
     except (struct.error, ValueError):
@@ -41,7 +41,7 @@ def assigned_partitions(assignment: bytes) -> Partitions:
 
 
 def owned_partitions(metadata: bytes) -> Partitions:
-    """The partitions that a member reads while it joins. By version 0 there are none: its clients give up all of them before.
+    """Return the partitions that a member reads while it joins; none in version 0, whose clients give up all of them before.
 
     Raises ``ValueError`` for bytes that are no subscription.
     """
@@ -58,7 +58,7 @@ def owned_partitions(metadata: bytes) -> Partitions:
 
 
 def has_user_data(assignment: bytes) -> bool:
-    """Whether an assignment says more than partitions, as that of Kafka Streams does, or can't be read."""
+    """Return whether an assignment says more than partitions, as that of Kafka Streams does, or can't be read."""
     if not assignment:
         return False
     try:
@@ -70,13 +70,13 @@ def has_user_data(assignment: bytes) -> bool:
 
 
 def subscription_of(topics: Iterable[str]) -> bytes:
-    """The metadata of a member that subscribes to these topics."""
+    """Return the metadata of a member that subscribes to these topics."""
     named = [_text(topic) for topic in topics]
     return b"".join((_SHORT.pack(0), _INT.pack(len(named)), *named, _NO_USER_DATA))
 
 
 def assignment_of(partitions: Partitions) -> bytes:
-    """The assignment with these partitions."""
+    """Return the bytes of an assignment with these partitions."""
     parts = [_SHORT.pack(0), _INT.pack(len(partitions))]
     for topic, numbers in partitions.items():
         parts += (_text(topic), struct.pack(f">i{len(numbers)}i", len(numbers), *numbers))
@@ -84,7 +84,7 @@ def assignment_of(partitions: Partitions) -> bytes:
 
 
 class _Reader:
-    """Raises ``struct.error`` or ``ValueError`` where the bytes are none of these."""
+    """Reader of a subscription or assignment. Raises ``struct.error`` or ``ValueError`` for other bytes."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -114,7 +114,7 @@ class _Reader:
         return self._data[start : self._at].decode()
 
     def data(self) -> bytes:
-        size = max(0, self.integer())  # -1 is none
+        size = max(0, self.integer())  # -1 means none.
         start = self._at
         self._at = start + size
         if self._at > len(self._data):

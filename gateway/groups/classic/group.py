@@ -2,14 +2,14 @@
 
 1. A generation is in the table before any member hears its assignment. So no commit of an older one succeeds after a member
    has begun to read under a newer one, whichever gateway judges it.
-2. The row is written once a generation, with the leader's assignment; without members, when the last has gone. A gateway that
-   takes over reads the members from it and goes on: no rebalance, unless the gateway assigned that generation. What was under
-   way begins anew, since clients join again.
-3. Of rebalances and sessions only deadlines are kept. ``end_sessions`` does what is due.
+2. The row is written once a generation, with the leader's assignment, and when the last member has gone. A gateway that takes
+   over reads the members from it and goes on, without a rebalance unless the gateway assigned that generation. A rebalance
+   under way begins anew, since clients join again.
+3. Of rebalances and sessions only deadlines are kept; ``end_sessions`` acts on those that have passed.
 
 Source: Kafka's classic group protocol, KIP-62, KIP-345 (static members), KIP-394 (a new member gets its id first), KIP-814.
 
-Belongs to the event loop.
+Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _log = logging.getLogger("gateway.groups")
 
 
 class ClassicGroup:
-    """A classic group that this gateway coordinates. ``is_lost``: it does so no more, or can't tell."""
+    """A classic group that this gateway coordinates. ``is_lost``: whether it does so no more, or can't tell."""
 
     def __init__(self, row: GroupRow, parts: ClassicParts) -> None:
         self.stored = StoredRow(row, parts.table)
@@ -46,7 +46,7 @@ class ClassicGroup:
         self.protocol_type, self.protocol, self.leader = known.protocol_type, known.protocol, known.leader
         self._parts = parts
         self._clock = parts.clock
-        # The coordinator before answers from memory as long as it may not know of this claim.
+        # The previous coordinator answers from memory as long as it may not know of this claim.
         seen_ms = self._clock.monotonic_ms() + parts.bounds.lease_ms
         members = (member_of(one, self.protocol_type, self.protocol or "", seen_ms) for one in row.members)
         self.members = Roster(row.group, members)
@@ -55,9 +55,9 @@ class ClassicGroup:
         self._phase_ends_ms: int | None = None
         self._begun_ms = 0
         self._is_initial = False
-        """The rebalance began with an empty group: further members are waited for."""
+        """Whether the rebalance began with an empty group: then further members are waited for."""
         self._is_behind = False
-        """The table does not say yet that the group is empty."""
+        """Whether the table does not say yet that the group is empty."""
         self._tasks: set[asyncio.Task[None]] = set()
         if row.members and row.classic is None:
             self._prepare()
@@ -69,28 +69,28 @@ class ClassicGroup:
 
     @property
     def is_idle(self) -> bool:
-        """Whether forgetting it loses nothing."""
+        """Whether dropping the group from memory loses nothing."""
         return self.stored.is_idle and not (self.members or self._promised or self._tasks or self._is_behind)
 
     @property
     def row(self) -> GroupRow:
-        """As the table has it."""
+        """Row as the table has it."""
         return self.stored.row
 
     @property
     def state(self) -> str:
-        """The contract's."""
+        """State in the words of the HTTP contract."""
         return self.phase.state
 
     @property
     def member_count(self) -> int:
-        """Members that have joined, or wait for the next generation."""
+        """Number of members that have joined, or wait for the next generation."""
         return len(self.members)
 
-    # What members ask
+    # Requests of members
 
     async def join(self, wish: JoinWish, new_id: str) -> ClassicJoined | None:
-        """The generation that took the member in; None: the client shall join again, with ``new_id``.
+        """Let a member join; return the generation that took it in, or None if its client shall join again, with ``new_id``.
 
         Raises ``RequestRefused``, ``GroupFull``, ``BackOff``, ``OutcomeUnknown``.
         """
@@ -126,7 +126,7 @@ class ClassicGroup:
         protocol: tuple[str, str] | None,
         assignments: Mapping[str, bytes],
     ) -> bytes:
-        """The member's assignment, once the leader's is in the table. ``assignments``: by member, from the leader.
+        """Return the member's assignment, once the leader's is in the table. ``assignments``: by member, from the leader.
 
         Raises ``RequestRefused`` (also ``Rebalancing``), ``BackOff``, ``OutcomeUnknown``.
         """
@@ -147,7 +147,7 @@ class ClassicGroup:
         return await asyncio.shield(waiting)
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
-        """The member is alive. Raises ``RequestRefused`` (also ``Rebalancing``), ``CoordinatorFenced``."""
+        """Take a member's heartbeat. Raises ``RequestRefused`` (also ``Rebalancing``), ``CoordinatorFenced``."""
         self.check_mine()
         self.member(member_id, instance_id)
         self._check_generation(generation)
@@ -155,7 +155,7 @@ class ClassicGroup:
             raise Rebalancing(self.name)
 
     async def leave(self, leaving: Sequence[tuple[str, str | None]]) -> list[TidelogError | None]:
-        """Take members out, by id or by instance id; the refusal of each. Raises ``BackOff``, ``OutcomeUnknown``."""
+        """Take members out, by id or by instance id; return the refusal of each. Raises ``BackOff``, ``OutcomeUnknown``."""
         self.check_mine()
         refusals: list[TidelogError | None] = []
         for member_id, instance_id in leaving:
@@ -172,26 +172,26 @@ class ClassicGroup:
         return refusals
 
     def member(self, member_id: str, instance_id: str | None = None) -> Member:
-        """A member, which is alive. Raises ``RequestRefused`` (``UNKNOWN_MEMBER``, ``FENCED_MEMBER``)."""
+        """Return a member, and note that it is alive. Raises ``RequestRefused`` (``UNKNOWN_MEMBER``, ``FENCED_MEMBER``)."""
         found = self.members.find(member_id, instance_id)
         found.seen_ms = max(found.seen_ms, self._clock.monotonic_ms())
         return found
 
     def check_commit(self, member_id: str, generation: int) -> None:
-        """Raise ``RequestRefused`` unless it is a member's, under the present generation."""
+        """Raise ``RequestRefused`` unless the commit is a member's, under the present generation."""
         self.member(member_id)
         self._check_generation(generation)
         if self.phase is Phase.COMPLETING:
             raise Rebalancing(self.name)
 
-    # What time brings
+    # Deadlines
 
     def has_ended_sessions(self, now_ms: int) -> bool:
-        """Whether ``end_sessions`` has something to do."""
+        """Return whether ``end_sessions`` has something to do."""
         return (first_ms := self._first_deadline_ms(now_ms)) is not None and first_ms <= now_ms
 
     async def end_sessions(self) -> list[str]:
-        """Do what is due; the members whose session ended. Raises ``BackOff``, ``OutcomeUnknown``."""
+        """Act on deadlines that have passed; return the members whose session ended. Raises ``BackOff``, ``OutcomeUnknown``."""
         now_ms = self._clock.monotonic_ms()
         self._promised.end(now_ms)
         over = [one for one in self.members if one.deadline_ms(now_ms) <= now_ms]
@@ -209,18 +209,18 @@ class ClassicGroup:
         return [member.member_id for member in over]
 
     def expect_end(self) -> None:
-        """Have it looked at when something is due."""
+        """Let the upkeep look at the group at its next deadline."""
         self._parts.deadlines.expect(self.name, self._first_deadline_ms(self._clock.monotonic_ms()))
 
     def stood_still(self, duration_ms: int) -> None:
-        """This process stood still for so long: so did sessions and rebalances."""
+        """Put off all deadlines by the time for which this process was suspended."""
         self.members.stood_still(duration_ms)
         self._promised.stood_still(duration_ms)
         if self._phase_ends_ms is not None:
             self._phase_ends_ms += duration_ms
 
     def wake_all(self) -> None:
-        """Once the group is lost, answer all that wait here."""
+        """Answer all calls that wait here with an error if the group is lost."""
         if self.is_lost:
             self.members.fail(CoordinatorFenced(self.name))
             self.members.release()
@@ -243,7 +243,7 @@ class ClassicGroup:
         self.phase, self._phase_ends_ms = Phase.PREPARING, self._begun_ms + self.members.rebalance_timeout_ms
 
     def _maybe_complete(self) -> None:
-        """Go on as soon as no member is missing."""
+        """Complete the rebalance as soon as no member is missing."""
         if self.phase is Phase.PREPARING:
             may_begin = not self._promised and not self._is_initial
             if not self.members or (may_begin and self.members.all_join):
@@ -251,7 +251,7 @@ class ClassicGroup:
         self._parts.deadlines.expect(self.name, self._begun_ms if self._is_behind else self._phase_ends_ms)
 
     def _complete(self) -> None:
-        """The next generation, of the members that have joined; a static one stays until its session ends."""
+        """Begin the next generation with the members that have joined; a static one stays until its session ends."""
         for member in self.members:
             if member.joining is None and member.wish.instance_id is None:
                 self._forget(member)
@@ -265,7 +265,7 @@ class ClassicGroup:
         self._phase_ends_ms = now_ms + self.members.rebalance_timeout_ms
         joined = [one.member_id for one in self.members if one.joining is not None]
         if not joined:
-            return  # static members only, which are waited for
+            return  # Only static members are left, which are waited for.
         if self.leader not in joined:
             self.leader = joined[0]
         self.generation += 1
@@ -327,8 +327,8 @@ class ClassicGroup:
         self._parts.deadlines.expect(self.name, until_ms)
 
     async def _replace(self, old: Member, wish: JoinWish, new_id: str) -> ClassicJoined:
-        """A static member comes back under a new id; the old one is fenced. It goes on with what it had unless the members would
-        now choose another protocol (KIP-345). Its metadata may differ: a sticky assignor's change with each start."""
+        """Replace a static member that comes back under a new id; fence the old id. It keeps its assignment unless the members
+        now choose another protocol (KIP-345). Its metadata may differ: a sticky assignor's change at each start."""
         former_leader = self.leader
         is_leader = old.member_id == former_leader
         old.fail(fenced_member(self.name, old.member_id))
@@ -361,7 +361,7 @@ class ClassicGroup:
         member.fail(unknown_member(self.name, member.member_id))
 
     def check_mine(self) -> None:
-        """Raise ``CoordinatorFenced`` where another took its place."""
+        """Raise ``CoordinatorFenced`` if another gateway coordinates the group."""
         if self.is_lost:
             raise CoordinatorFenced(self.name)
 
@@ -376,7 +376,7 @@ class ClassicGroup:
             await self._write(self.generation, Phase.EMPTY, {})
 
     async def _write(self, generation: int, phase: Phase, assignments: Mapping[str, bytes]) -> None:
-        """Write the members. Raises ``Rebalancing`` where generation or phase have changed; ``BackOff``, ``OutcomeUnknown``."""
+        """Write the members. Raises ``Rebalancing`` if generation or phase have changed; ``BackOff``, ``OutcomeUnknown``."""
 
         def next_row() -> GroupRow | None:
             self.check_mine()

@@ -1,8 +1,8 @@
-"""A classic group goes over to partitions that the gateway assigns, with all its members (KIP-848, online migration).
+"""Change of a classic group, with all its members, to partitions that the gateway assigns (KIP-848, online migration).
 
-1. What its members read is what the table says that they were assigned: they hold it until they join again without it.
+1. Its members are taken to read what the table says that they were assigned: they hold it until they join again without it.
 2. A member that was never assigned anything is left out. Its client is told to join again, which it can without loss.
-3. Nobody is disturbed unless the group goes over: see ``row_to_hand_over``.
+3. Nobody is disturbed if the group can't be changed: see ``row_to_hand_over``.
 
 The way back needs no code here: ``ClassicGroup`` takes a row that the gateway assigned, and has its members join again.
 
@@ -22,15 +22,17 @@ from gateway.groups.classic.refusal import Rebalancing, inconsistent
 from log_format.groups.row import GroupRow, MemberRow
 
 _PLAIN: Final = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
-"""Clients' own assignors. Members ignore what is beside the partitions; librdkafka's leader repeats their metadata there."""
+"""Assignors of plain clients. Members ignore an assignment's user data; librdkafka's leader repeats their metadata there."""
 _OTHERS: Final = (
     "its members assign partitions among themselves, by Kafka's classic protocol, and not as plain consumers do"
 )
 
 
 async def hand_over(group: ClassicGroup) -> GroupRow:
-    """End the group, and return the row with which another takes its place: it is not in the table yet. Members that wait are
-    told to join again. Raises as ``row_to_hand_over``, and ``CoordinatorFenced``."""
+    """End the classic group, and return the row with which another takes its place: it is not in the table yet.
+
+    Members that wait are told to join again. Raises what ``row_to_hand_over`` raises, and ``CoordinatorFenced``.
+    """
     await group.stored.settled()
     group.check_mine()
     row = row_to_hand_over(group)
@@ -40,10 +42,10 @@ async def hand_over(group: ClassicGroup) -> GroupRow:
 
 
 def row_to_hand_over(group: ClassicGroup) -> GroupRow:
-    """The group's row as if the gateway had assigned what its members have.
+    """Return the group's row as if the gateway had assigned what its members have.
 
-    Raises ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``) where they are no plain consumers: the gateway can't make what their
-    leader told them beside partitions.
+    Raises ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``) if its members are no plain consumers: the gateway can't make what
+    their leader told them in addition to partitions.
     """
     if group.members and group.protocol_type != PROTOCOL_TYPE:
         raise inconsistent(group.name, _OTHERS)
@@ -67,7 +69,7 @@ def row_to_hand_over(group: ClassicGroup) -> GroupRow:
 
 
 def _is_plain(member: Member, known: MemberRow | None, *, is_known: bool) -> bool:
-    """Whether the gateway understands all that it brought and was assigned."""
+    """Return whether the gateway understands all that the member brought and was assigned."""
     assignment = b"" if known is None or known.classic is None else known.classic.assignment
     try:
         owned_partitions(member.wish.protocols[0][1])

@@ -1,4 +1,4 @@
-"""A member of a classic group in its coordinator's memory, and what it asked for when it joined."""
+"""A member of a classic group in its coordinator's memory, and its request to join."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class JoinWish:
     rebalance_timeout_ms: int
     protocol_type: str
     protocols: tuple[tuple[str, bytes], ...]
-    """Names and metadata, the preferred one first."""
+    """Names of protocols with the member's metadata, the preferred one first."""
     reader: Reader | None = None
     requires_id: bool = False
     """Whether a new member gets its id first, and joins with it."""
     can_skip_assignment: bool = False
-    """Whether its client knows that a leader may be told not to assign."""
+    """Whether the client knows that a leader may be told not to assign."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,15 +54,15 @@ class ClassicJoined:
     skip_assignment: bool = False
 
     def that_stands(self, wish: JoinWish, former_leader: str) -> ClassicJoined:
-        """The same for a leader that is not to assign anew."""
+        """Return the answer to a leader that is not to assign anew, since its generation goes on."""
         if wish.can_skip_assignment:
             return replace(self, skip_assignment=True)
-        return replace(self, leader=former_leader, members=())  # it must not take itself for the leader
+        return replace(self, leader=former_leader, members=())  # Its client must not take itself for the leader.
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Member:
-    """Times are monotonic milliseconds."""
+    """A member of a classic group. Times are monotonic milliseconds."""
 
     member_id: str
     wish: JoinWish
@@ -71,11 +71,11 @@ class Member:
     former_ids: tuple[str, ...] = ()
     has_synced: bool = False
     release: Callable[[object], None] = lambda _: None
-    """Gives back the memory that is counted for it until the table has it."""
+    """Function that releases the memory counted for the member, which is called once the table has it."""
     joining: asyncio.Future[ClassicJoined] | None = None
-    """It waits for the next generation."""
+    """Future of a join that waits for the next generation."""
     syncing: asyncio.Future[bytes] | None = None
-    """It waits for the leader's assignment."""
+    """Future of a sync that waits for the leader's assignment."""
     metadata_by_protocol: Mapping[str, bytes] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -83,11 +83,11 @@ class Member:
 
     @property
     def memory_bytes(self) -> int:
-        """About what it takes, before it is assigned anything."""
+        """Approximate bytes of memory of the member before it is assigned anything."""
         return member_bytes(self.row(0, "", b"")) + sum(map(len, self.metadata_by_protocol.values()))
 
     def successor(self, member_id: str, wish: JoinWish, seen_ms: int) -> Member:
-        """The static member's next instance, with what this one had."""
+        """Return the static member's next instance, with this one's assignment."""
         return Member(
             member_id=member_id,
             wish=wish,
@@ -99,25 +99,26 @@ class Member:
         )
 
     def update(self, wish: JoinWish) -> None:
-        """It joins again."""
+        """Take over a repeated join's wish."""
         self.wish = wish
         self.metadata_by_protocol = dict(wish.protocols)
 
     def await_join(self, superseded: TidelogError) -> asyncio.Future[ClassicJoined]:
-        """Settled with the next generation. A call that waits already is ``superseded``: its client has gone on."""
+        """Return a future that is settled with the next generation. A join that waits already fails with ``superseded``: its
+        client has gone on."""
         self.fail_join(superseded)
         self.joining = asyncio.get_running_loop().create_future()
         return self.joining
 
     def await_sync(self, superseded: TidelogError) -> asyncio.Future[bytes]:
-        """Settled with its assignment."""
+        """Return a future that is settled with the assignment. A sync that waits already fails with ``superseded``."""
         self.fail_sync(superseded)
         self.has_synced = True
         self.syncing = asyncio.get_running_loop().create_future()
         return self.syncing
 
     def begin(self, joined: ClassicJoined, now_ms: int) -> None:
-        """The next generation begins: answer the waiting call."""
+        """Answer the waiting join with the next generation."""
         self.has_synced, self.assignment = False, b""
         self.seen_ms = max(self.seen_ms, now_ms)
         if self.joining is not None:
@@ -125,7 +126,7 @@ class Member:
             self.joining = None
 
     def synced(self, assignment: bytes, now_ms: int) -> None:
-        """The table has its assignment: answer the waiting call."""
+        """Answer the waiting sync with the assignment, which is in the table."""
         self.assignment = assignment
         self.seen_ms = max(self.seen_ms, now_ms)
         if self.syncing is not None:
@@ -133,29 +134,29 @@ class Member:
             self.syncing = None
 
     def fail_join(self, error: TidelogError) -> None:
-        """Answer the waiting call with an error."""
+        """Answer the waiting join with an error."""
         if self.joining is not None:
             settle(self.joining, error)
             self.joining = None
 
     def fail_sync(self, error: TidelogError) -> None:
-        """Answer the waiting call with an error."""
+        """Answer the waiting sync with an error."""
         if self.syncing is not None:
             settle(self.syncing, error)
             self.syncing = None
 
     def fail(self, error: TidelogError) -> None:
-        """Answer what waits with an error."""
+        """Answer the waiting calls with an error."""
         self.fail_join(error)
         self.fail_sync(error)
 
     def deadline_ms(self, now_ms: int) -> int:
-        """When its session ends. One that waits here is alive."""
+        """Return when the member's session ends. A member with a waiting call is alive."""
         waits = self.joining is not None or self.syncing is not None
         return (now_ms if waits else self.seen_ms) + self.wish.session_timeout_ms
 
     def row(self, generation: int, protocol: str, assignment: bytes) -> MemberRow:
-        """As the table has it."""
+        """Return the member's row for the table."""
         wish = self.wish
         metadata = self.metadata_by_protocol.get(protocol, b"")
         is_consumer = wish.protocol_type == PROTOCOL_TYPE
@@ -177,7 +178,7 @@ class Member:
 
 
 def member_of(row: MemberRow, protocol_type: str, protocol: str, seen_ms: int) -> Member:
-    """The member in a row of the table, which another gateway may have written."""
+    """Return the member of a row of the table, which another gateway may have written."""
     classic = row.classic or ClassicMember(client_host="", metadata=b"", assignment=b"")
     metadata = subscription_of(row.topics) if classic.protocols else classic.metadata
     wish = JoinWish(
@@ -202,7 +203,7 @@ def member_of(row: MemberRow, protocol_type: str, protocol: str, seen_ms: int) -
 
 
 def assigned_by_gateway(member_id: str, wish: JoinWish) -> MemberRow:
-    """The member's row in a group to whose members the gateway assigns partitions, before it has any."""
+    """Return the member's row in a group to whose members the gateway assigns partitions, before it has any."""
     host, names = wish.client_host, tuple(name for name, _ in wish.protocols)
     row = Member(member_id=member_id, wish=wish, seen_ms=0).row(-1, names[0], b"")
     return msgspec.structs.replace(
@@ -211,7 +212,7 @@ def assigned_by_gateway(member_id: str, wish: JoinWish) -> MemberRow:
 
 
 def chosen_protocol(members: Sequence[Member]) -> str:
-    """The protocol that all members know and most prefer; of several the one that the first member prefers."""
+    """Return the protocol that all members know and most prefer; of several the one that the first member prefers."""
     known = [name for name, _ in members[0].wish.protocols if all(name in one.metadata_by_protocol for one in members)]
     votes = dict.fromkeys(known, 0)
     for member in members:

@@ -1,4 +1,4 @@
-"""Where a classic group is in its rebalance."""
+"""Phase of a classic group's rebalance."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Phase(StrEnum):
-    """Kafka's names."""
+    """Phase of a rebalance, with Kafka's names."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -15,5 +15,5 @@ class Phase(StrEnum):
 
     @property
     def state(self) -> str:
-        """The word of Tidelog's API."""
+        """State in the words of Tidelog's API."""
         return self.value if self in (Phase.EMPTY, Phase.STABLE) else "Reconciling"

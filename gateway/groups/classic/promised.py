@@ -1,4 +1,4 @@
-"""Ids given to clients that have not joined with them yet (KIP-394). Until then a rebalance waits for them."""
+"""Ids given to clients that have not joined with them yet (KIP-394). A rebalance waits for them until then."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 class Promised:
-    """Times are monotonic milliseconds."""
+    """Promised member ids. Times are monotonic milliseconds."""
 
     def __init__(self) -> None:
         self._until_ms: dict[str, int] = {}
@@ -16,21 +16,21 @@ class Promised:
 
     @property
     def ends_ms(self) -> Iterable[int]:
-        """Until when each may be used."""
+        """Times until which the ids may be used."""
         return self._until_ms.values()
 
     def promise(self, member_id: str, until_ms: int) -> None:
-        """A client may join with this id."""
+        """Let a client join with this id until the time."""
         self._until_ms[member_id] = until_ms
 
     def take(self, member_id: str) -> bool:
-        """Whether it was promised. It is no more."""
+        """Drop an id; return whether it was promised."""
         return self._until_ms.pop(member_id, None) is not None
 
     def end(self, now_ms: int) -> None:
-        """Forget those whose time is over."""
+        """Drop the ids whose time is over."""
         self._until_ms = {name: until_ms for name, until_ms in self._until_ms.items() if until_ms > now_ms}
 
     def stood_still(self, duration_ms: int) -> None:
-        """This process stood still for so long."""
+        """Extend all ids by the time for which this process was suspended."""
         self._until_ms = {name: until_ms + duration_ms for name, until_ms in self._until_ms.items()}

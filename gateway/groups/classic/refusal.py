@@ -13,12 +13,12 @@ class Rebalancing(RequestRefused):
 
 
 class GroupFull(BackOff):
-    """The group has as many members as it may."""
+    """The group has the maximum number of members."""
 
     def __init__(self, group: str, members_max: int) -> None:
         super().__init__(f"Group {group!r} has {members_max} members already.", code=ErrorCode.OVERLOADED)
 
 
 def inconsistent(group: str, what: str) -> RequestRefused:
-    """The refusal of a member that does not speak as the group's members do."""
+    """Return the refusal of a member whose protocols do not fit the group's members."""
     return RequestRefused(f"Group {group!r}: {what}.", code=ErrorCode.INCONSISTENT_ASSIGNOR)

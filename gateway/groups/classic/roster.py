@@ -1,4 +1,4 @@
-"""The members of one classic group: found by id and instance, what protocols they know, and as rows of the table."""
+"""Members of one classic group: found by id and instance, with the protocols that they know, and as rows of the table."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from log_format.groups.row import MemberRow, is_anothers
 
 
 class Roster:
-    """In the order of joining, which is also that of ids. ``group`` names it in refusals."""
+    """Members in the order of joining, which is also that of the rows. ``group`` names the group in refusals."""
 
     def __init__(self, group: str, members: Iterable[Member]) -> None:
         self._group = group
         self._by_id: dict[str, Member] = {}
         self._by_instance: dict[str, str] = {}
         self._support: Counter[str] = Counter()
-        """How many members know each protocol."""
+        """Number of members that know each protocol."""
         for member in members:
             self.add(member)
 
@@ -38,20 +38,20 @@ class Roster:
 
     @property
     def all_join(self) -> bool:
-        """Whether each waits for the next generation."""
+        """Whether every member waits for the next generation."""
         return all(one.joining is not None for one in self._by_id.values())
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest that any member asked for."""
+        """Longest rebalance timeout that any member asked for."""
         return max((one.wish.rebalance_timeout_ms for one in self._by_id.values()), default=0)
 
     def of_instance(self, instance_id: str | None) -> Member | None:
-        """The member that is this instance now."""
+        """Return the member that is this instance now, None if there is none."""
         return self._by_id.get(self._by_instance.get(instance_id or "", ""))
 
     def find(self, member_id: str, instance_id: str | None) -> Member:
-        """Raises ``RequestRefused`` (``UNKNOWN_MEMBER``, ``FENCED_MEMBER``)."""
+        """Return the member. Raises ``RequestRefused`` (``UNKNOWN_MEMBER``, ``FENCED_MEMBER``)."""
         if instance_id is not None:
             present = self.of_instance(instance_id)
             if present is not None and present.member_id != member_id:
@@ -64,37 +64,37 @@ class Roster:
         return found
 
     def add(self, member: Member) -> None:
-        """Take it in."""
+        """Add a member."""
         self._by_id[member.member_id] = member
         self._list(member)
 
     def remove(self, member: Member) -> None:
-        """Take it out."""
+        """Remove a member."""
         del self._by_id[member.member_id]
         self._unlist(member)
 
     def update(self, member: Member, wish: JoinWish) -> None:
-        """It joins again."""
+        """Take over a repeated join's wish."""
         self._unlist(member)
         member.update(wish)
         self._list(member)
 
     def replace(self, old: Member, new: Member) -> None:
-        """Put the new one where the old one was."""
+        """Put the new member in the old one's place."""
         self._unlist(old)
         members = [new if one is old else one for one in self._by_id.values()]
         self._by_id = {one.member_id: one for one in members}
         self._list(new)
 
     def check_instance(self, wish: JoinWish) -> None:
-        """Raise ``RequestRefused`` (``FENCED_MEMBER``) where the member would replace another principal's."""
+        """Raise ``RequestRefused`` (``FENCED_MEMBER``) if the member would replace another principal's."""
         known = self.of_instance(wish.instance_id)
         owner = NOBODY if wish.reader is None else wish.reader.principal
         if known is not None and is_anothers(known.wish.reader, owner):
             raise anothers_instance(self._group, wish.instance_id)
 
     def check_protocols(self, wish: JoinWish, protocol_type: str) -> None:
-        """Raise ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``) where the others do not speak as the member would."""
+        """Raise ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``) if the member has no protocol in common with all others."""
         if not wish.protocol_type or not wish.protocols:
             raise inconsistent(self._group, "a member must name its protocols")
         if sum(len(metadata) for _, metadata in wish.protocols) > CLASSIC_GROUP_BYTES_MAX:
@@ -109,7 +109,7 @@ class Roster:
             raise inconsistent(self._group, "its members know none of these protocols")
 
     def joined(self, member: Member, generation: int, protocol_type: str, protocol: str, leader: str) -> ClassicJoined:
-        """What a member hears of a generation. Only the leader hears of the others."""
+        """Return what a member is told of a generation. Only the leader is told of the others."""
         listed = self if member.member_id == leader else ()
         return ClassicJoined(
             member_id=member.member_id,
@@ -121,27 +121,27 @@ class Roster:
         )
 
     def stood_still(self, duration_ms: int) -> None:
-        """This process stood still for so long: the sessions did, too."""
+        """Extend all sessions by the time for which this process was suspended."""
         for member in self._by_id.values():
             member.seen_ms += duration_ms
 
     def fail(self, error: TidelogError) -> None:
-        """Answer all that wait with an error."""
+        """Answer all waiting calls with an error."""
         for member in self._by_id.values():
             member.fail(error)
 
     def fail_syncs(self, error: TidelogError) -> None:
-        """Answer those that wait for an assignment with an error."""
+        """Answer all waiting syncs with an error."""
         for member in self._by_id.values():
             member.fail_sync(error)
 
     def release(self) -> None:
-        """Give back the memory that is counted for members, since a row of the table counts it."""
+        """Release the memory that is counted for members, since a row of the table counts it."""
         for member in self._by_id.values():
             member.release(None)
 
     def rows(self, generation: int, protocol: str, assignments: Mapping[str, bytes]) -> tuple[MemberRow, ...]:
-        """As the table has them. Raises ``BackOff`` (``OVERLOADED``) where they are too large."""
+        """Return the members' rows for the table. Raises ``BackOff`` (``OVERLOADED``) if they are too large."""
         rows = tuple(one.row(generation, protocol, assignments.get(one.member_id, b"")) for one in self._by_id.values())
         opaque = [row.classic for row in rows if row.classic is not None]
         if sum(len(one.metadata) + len(one.assignment) for one in opaque) > CLASSIC_GROUP_BYTES_MAX:

@@ -20,7 +20,7 @@ from log_format.groups.row import ClassicProtocol, GroupRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicParts:
-    """What coordinating a classic group needs."""
+    """Parts needed to coordinate a classic group."""
 
     table: GroupsTable
     deadlines: Deadlines
@@ -30,13 +30,13 @@ class ClassicParts:
 
 
 def agreed_on(row: GroupRow) -> ClassicProtocol:
-    """What its members agreed on; nothing yet where the gateway assigned partitions to them."""
+    """Return what the group's members agreed on; nothing yet if the gateway assigned partitions to them."""
     kind = PROTOCOL_TYPE if row.members else ""
     return row.classic or ClassicProtocol(protocol_type=kind, protocol=None, leader=None)
 
 
 class StoredRow:
-    """Belongs to the event loop."""
+    """A group's row and the writes of it. Used on the event loop only."""
 
     def __init__(self, row: GroupRow, table: GroupsTable) -> None:
         self.row = row
@@ -54,8 +54,10 @@ class StoredRow:
             pass
 
     async def write(self, next_row: Callable[[], GroupRow | None]) -> None:
-        """Write what ``next_row`` gives once earlier writes have ended; None: nothing. Raises as it does, ``CoordinatorFenced``,
-        ``BackOff``, ``OutcomeUnknown``."""
+        """Write the row that ``next_row`` returns once earlier writes have ended; None: write nothing.
+
+        Raises what ``next_row`` raises, ``CoordinatorFenced``, ``BackOff``, ``OutcomeUnknown``.
+        """
         async with self._writing:
             row = next_row()
             if row is None:

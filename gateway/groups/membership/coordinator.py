@@ -1,11 +1,11 @@
 """The groups that this gateway coordinates: claimed by a row in the table, kept in memory until another gateway claims them.
 
-1. A claim raises the group's epoch, so the coordinator before can write nothing about the group any more.
-2. A coordinator answers from memory only if it saw the table's head within ``lease_ms``. A gateway that claims a group adds that
-   time to its members' sessions, so that two coordinators never both decide about one member.
-3. Of which kind a group is its members decide: see ``Coordinated``.
+1. A claim raises the group's epoch, so the previous coordinator can write nothing about the group any more.
+2. A coordinator answers from memory only if it saw the table's head within ``lease_ms``. A gateway that claims a group adds
+   that time to its members' sessions, so that two coordinators never both decide about one member.
+3. A group's members decide of which kind it is: see ``Coordinated``.
 
-Belongs to the event loop.
+Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ T = TypeVar("T")
 GroupT = TypeVar("GroupT", bound="LiveGroup | ClassicGroup")
 
 Coordinated = LiveGroup | ClassicGroup
-"""A group to whose members the gateway assigns partitions, those of Kafka's classic protocol among them; or one of the latter
-alone, who assign partitions among themselves. It becomes the other kind with its members (KIP-848, online migration)."""
+"""A group of either kind. In a ``LiveGroup`` the gateway assigns partitions to the members, which may include members of Kafka's
+classic protocol. In a ``ClassicGroup`` all members speak that protocol, and assign partitions among themselves. A group
+becomes the other kind when its members change (KIP-848, online migration)."""
 
 
 class Coordinator:
-    """``coordinator_id``: names this process."""
+    """Claims, and the groups claimed. ``coordinator_id``: id of this process."""
 
     def __init__(self, parts: GroupParts, *, coordinator_id: str) -> None:
         self._parts = parts
@@ -54,7 +55,7 @@ class Coordinator:
         )
 
     def wake_all(self) -> None:
-        """Let every poll look again."""
+        """Wake every waiting poll."""
         for group in self._groups.values():
             group.wake_all()
 
@@ -62,7 +63,7 @@ class Coordinator:
         return iter(list(self._groups.values()))
 
     async def some(self) -> bool:
-        """Return when this gateway has a group in memory: whether it had none."""
+        """Wait until this gateway has a group in memory; return whether it had to wait."""
         had_none = not self._groups
         while not self._groups:
             self._taken.clear()
@@ -70,20 +71,19 @@ class Coordinator:
         return had_none
 
     def coordinated(self, name: str) -> Coordinated | None:
-        """The group if this gateway has it in memory, lost ones included."""
+        """Return the group if this gateway has it in memory, lost ones included."""
         return self._groups.get(name)
 
     def known(self, name: str) -> Coordinated | None:
-        """The group if it is coordinated here, as far as memory tells."""
+        """Return the group if it is coordinated here, as far as memory tells."""
         group = self._groups.get(name)
         return None if group is None or group.is_lost else group
 
     async def live(self, name: str, asked: Asked | None = None) -> LiveGroup:
-        """The group for a member that joins as ``asked``, and to which the gateway is to assign partitions. What can't be done
-        changes nothing: classic members are not disturbed.
+        """Return the group for a member that joins as ``asked``, and to which the gateway is to assign partitions.
 
-        Raises ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``) where its classic members are no plain consumers, as the join would,
-        and as ``claimed``.
+        A refusal changes nothing: classic members are not disturbed. Raises ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``) if
+        its classic members are no plain consumers, what the join would raise, and what ``claimed`` raises.
         """
         group = await self.claimed(name)
         if isinstance(group, LiveGroup):
@@ -96,14 +96,14 @@ class Coordinator:
         return self._in_place_of(group, LiveGroup(row, self._parts))
 
     async def for_classic(self, name: str) -> Coordinated:
-        """The group for a classic member. Raises as ``claimed``."""
+        """Return the group for a classic member. Raises what ``claimed`` raises."""
         group = await self.claimed(name)
         if isinstance(group, LiveGroup) and group.is_idle:
             return self._in_place_of(group, ClassicGroup(group.row, self._classic_parts))
         return group
 
     async def claimed(self, name: str) -> Coordinated:
-        """The group, claimed if need be. Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``."""
+        """Return the group, claimed if need be. Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``."""
         state = await self._table.recent(self._parts.bounds.lease_ms)
         group = self._groups.get(name)
         if group is not None and not group.is_lost and state.group(name).epoch == group.row.epoch:
@@ -119,17 +119,18 @@ class Coordinator:
         return self._of_its_kind(self.known(name) or claimed)
 
     async def still(self, group: Coordinated) -> bool:
-        """Whether the group is coordinated here, as of at most ``lease_ms`` ago. Raises ``BackOff``."""
+        """Return whether the group is coordinated here, as of at most ``lease_ms`` ago. Raises ``BackOff``."""
         state = await self._table.recent(self._parts.bounds.lease_ms)
         return not group.is_lost and state.group(group.name).epoch == group.row.epoch
 
     async def is_anothers(self, name: str) -> bool:
-        """Whether another gateway made the group's last claim. Raises ``BackOff``."""
+        """Return whether another gateway made the group's last claim. Raises ``BackOff``."""
         row = (await self._table.fresh()).group(name).row
         return row is not None and row.coordinator != self._coordinator_id
 
     async def unless_deleted(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
-        """Do it, and again where the group was deleted in that very moment. A group that another gateway took raises."""
+        """Do the work, and repeat it if the group was deleted meanwhile. Raises ``CoordinatorFenced`` if another gateway took the
+        group, and ``BackOff`` after ``DELETED_TIMES_MAX`` tries."""
         for _ in range(DELETED_TIMES_MAX):
             try:
                 return await work()
@@ -139,19 +140,19 @@ class Coordinator:
         raise BackOff(f"Group {name!r} is deleted and made anew again and again.")
 
     async def delete(self, name: str) -> None:
-        """Delete a group without members. Raises ``RequestRefused`` (``GROUP_NOT_EMPTY``), and as ``live``."""
+        """Delete a group without members. Raises ``RequestRefused`` (``GROUP_NOT_EMPTY``), and what ``live`` raises."""
         group = await self.claimed(name)
         await self._table.decide(Delete(group=name, epoch=group.row.epoch))
         self._groups.pop(name, None)
 
     def end_joins(self) -> None:
-        """Answer all that wait for a rebalance: another gateway coordinates these groups from now on."""
+        """Answer all calls that wait for a rebalance: another gateway coordinates these groups from now on."""
         for group in self:
             if isinstance(group, ClassicGroup):
                 self.forget(group)
 
     def forget(self, group: Coordinated) -> None:
-        """Coordinate it no more, as far as memory tells."""
+        """Drop the group from memory, and answer the calls that wait for it."""
         if self._groups.get(group.name) is group:
             del self._groups[group.name]
             self._parts.deadlines.forget(group.name)
@@ -159,8 +160,11 @@ class Coordinator:
         group.wake_all()
 
     def _of_its_kind(self, group: Coordinated) -> Coordinated:
-        """A group whose last member by another protocol has gone is a classic one, once the rest reads what it was assigned:
-        cooperative assignors leave out what a member has by an older generation. Its members are told to join again."""
+        """Return the group, as a classic one if its last member by another protocol has gone and the rest reads what it was
+        assigned.
+
+        Cooperative assignors leave out what a member has by an older generation. The members are told to join again.
+        """
         if isinstance(group, LiveGroup) and group.row.is_classic and group.is_quiet and group.state == "Stable":
             return self._in_place_of(group, ClassicGroup(group.row, self._classic_parts))
         return group
@@ -192,4 +196,4 @@ class Coordinator:
     def _claimed(self, name: str, done: asyncio.Task[Coordinated]) -> None:
         del self._claims[name]
         if not done.cancelled():
-            done.exception()  # mark it as retrieved: its callers may have gone
+            done.exception()  # Marked as retrieved: its callers may have gone.

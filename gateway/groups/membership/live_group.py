@@ -1,10 +1,10 @@
 """One group in its coordinator's memory: sessions, and the row that the table holds.
 
 1. The row changes only by commits to the table, one after another. Events during a commit share the next one.
-2. Sessions are in memory: when one ended, when a member learned of a generation. A new coordinator starts them anew.
+2. Sessions are in memory: when each ends, when a member learned of a generation. A new coordinator starts them anew.
 3. A partition is free for its new member once the row says so, never before.
 
-Belongs to the event loop.
+Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _log = logging.getLogger("gateway.groups")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """A member as in the row that took it in, and what it may read by that row."""
+    """A member as in the row that took it in, and the partitions that it may read by that row."""
 
     member: MemberRow
     readable: Partitions
@@ -65,7 +65,7 @@ class Heard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupParts:
-    """What coordinating a group needs."""
+    """Parts needed to coordinate a group."""
 
     table: GroupsTable
     subscribed: SubscribedTopics
@@ -77,7 +77,10 @@ class GroupParts:
 
 
 class LiveGroup:
-    """A group that this gateway coordinates. ``is_lost``: it does so no more, or can't tell; the group must be claimed anew."""
+    """A group that this gateway coordinates.
+
+    ``is_lost``: whether it does so no more, or can't tell; then the group must be claimed anew.
+    """
 
     def __init__(self, row: GroupRow, parts: GroupParts) -> None:
         self.row = row
@@ -95,12 +98,12 @@ class LiveGroup:
 
     @property
     def name(self) -> str:
-        """The group's events."""
+        """The group's name."""
         return self.row.group
 
     @property
     def is_idle(self) -> bool:
-        """Whether forgetting it loses nothing."""
+        """Whether dropping the group from memory loses nothing."""
         return not self.sessions and self.is_quiet
 
     @property
@@ -110,12 +113,12 @@ class LiveGroup:
 
     @property
     def member_count(self) -> int:
-        """Members that are in its row."""
+        """Number of members in the row."""
         return len(self.sessions)
 
     @property
     def state(self) -> str:
-        """The contract's."""
+        """State in the words of the HTTP contract."""
         if not self.row.members:
             return "Empty"
         settled = all(
@@ -126,7 +129,7 @@ class LiveGroup:
         return "Stable" if settled else "Reconciling"
 
     def member(self, member_id: str) -> MemberRow:
-        """Raises ``RequestRefused`` (``UNKNOWN_MEMBER``, ``FENCED_MEMBER``)."""
+        """Return a member's row. Raises ``RequestRefused`` (``UNKNOWN_MEMBER``, ``FENCED_MEMBER``)."""
         for row in self.row.members:
             if row.member_id == member_id:
                 if self.sessions[member_id].is_ended:
@@ -137,11 +140,11 @@ class LiveGroup:
         raise unknown_member(self.name, member_id)
 
     def speaks_classic(self, member_id: str) -> bool:
-        """Whether it is a member by Kafka's classic protocol."""
+        """Return whether this is a member that speaks Kafka's classic protocol."""
         return any(one.member_id == member_id and one.classic is not None for one in self.row.members)
 
     async def join(self, member: MemberRow, assignor: str) -> Joined:
-        """The member at the generation that took it in; one whose id is known begins anew.
+        """Let a member join; return it at the generation that took it in. A member whose id is known begins anew.
 
         Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``.
         """
@@ -155,7 +158,7 @@ class LiveGroup:
             raise anothers_instance(self.name, member.instance_id)
         is_back = member.member_id in self.sessions
         if is_back:
-            # Its client says that it reads nothing any more.
+            # By joining, its client says that it reads nothing any more.
             self.sessions[member.member_id] = session_of(member, self._clock.monotonic_ms())
         asked = Asked(join=member, assignor=assignor, leaves=frozenset({member.member_id} if is_back else ()))
         refusal = other_assignor(self.row, asked, assignor_of(self.row, ()))
@@ -166,28 +169,28 @@ class LiveGroup:
             if taken_in.member_id == member.member_id:
                 stands()
                 return Joined(member=taken_in, readable=Holdings(row).readable(member.member_id))
-        # The static member's next instance came in the same moment.
+        # The static member's next instance joined in the same commit.
         raise fenced_member(self.name, member.member_id)
 
     async def leave(self, member_ids: Iterable[str]) -> None:
-        """Take these members out. Raises as ``join``."""
+        """Take these members out. Raises what ``join`` raises."""
         await self._next(Asked(leaves=frozenset(member_ids)))
         stands()
 
     async def subscribe(self, member_id: str, topics: tuple[str, ...], pattern: str | None) -> None:
-        """The member wants other topics. Raises as ``join``."""
+        """Change a member's subscription. Raises what ``join`` raises."""
         await self._next(Asked(subscribed={member_id: (topics, pattern)}))
 
     async def topics_changed(self) -> None:
-        """Assign anew if topics or partitions have changed. Raises as ``join``."""
+        """Assign anew if topics or partitions have changed. Raises what ``join`` raises."""
         await self._next(Asked())
 
     def is_behind(self, seen: SeenTopics) -> bool:
-        """Whether its members' topics or partitions have changed since they were assigned."""
+        """Return whether the members' topics or partitions have changed since they were assigned."""
         return self._subscriptions is None or seen.differ(self.row.members, self._subscriptions)
 
     async def heartbeat(self, member_id: str, generation: int | None) -> Heard:
-        """Acknowledge ``generation`` (None: nothing); returns what holds then. Raises as ``join``."""
+        """Acknowledge ``generation`` (None: nothing); return what holds then. Raises what ``join`` raises."""
         member = self.member(member_id)
         session = self.sessions[member_id]
         session.seen_ms = max(session.seen_ms, self._clock.monotonic_ms())
@@ -200,25 +203,26 @@ class LiveGroup:
             if row is not None:
                 return self._heard(row, member, has_changed=True)
         elif generation is not None and generation > session.acknowledged:
-            # It let go of what that generation took from it, and learns only now of a newer one.
+            # The member let go of what that generation took from it, and learns only now of a newer one.
             session.acknowledged, session.learned_ms = generation, None
         return self._heard(self.row, member, has_changed=session.acknowledged != before)
 
     def recall(self, member_id: str, generation: int) -> None:
-        """The member says which generation it acknowledged last. That of an earlier coordinator's memory counts from now on."""
+        """Take the member's word for the generation that it acknowledged last, if an earlier coordinator may have taken that
+        acknowledgement."""
         session = self.sessions[member_id]
         if self._may_recall(member_id, generation):
             session.acknowledged = generation
         session.is_inherited &= generation != session.acknowledged
 
     def told(self, member_id: str, generation: int) -> None:
-        """The member is about to hear of the generation. From now on it has a session's time to acknowledge it."""
+        """Note that the member is about to hear of the generation. From now on it has a session's time to acknowledge it."""
         session = self.sessions.get(member_id)
         if session is not None and session.acknowledged < generation:
             self.called(session)
 
     def called(self, session: Session) -> None:
-        """A member is told to come with an acknowledgement, or to join again."""
+        """Note that a member is told to acknowledge, or to join again."""
         if session.learned_ms is None:
             session.learned_ms = self._clock.monotonic_ms()
 
@@ -233,7 +237,7 @@ class LiveGroup:
 
     @contextmanager
     def polling(self, member_id: str, wakeup: Wakeup) -> Iterator[Session]:
-        """Inside the block the member is alive, and each change of the group sets ``wakeup``."""
+        """Keep the member alive while the context lasts, and set ``wakeup`` at each change of the group."""
         session = self.sessions[member_id]
         session.seen_ms = max(session.seen_ms, self._clock.monotonic_ms())
         session.polls += 1
@@ -249,12 +253,12 @@ class LiveGroup:
                 del self._polls[member_id]
 
     def has_ended_sessions(self, now_ms: int) -> bool:
-        """Whether ``end_sessions`` has something to do."""
+        """Return whether ``end_sessions`` has something to do."""
         return any(session.deadline_ms(now_ms) <= now_ms for session in self.sessions.values())
 
     async def end_sessions(self) -> list[str]:
-        """Mark members whose session ended, so that they are told, and take out those whose session is over by their own clock.
-        Raises as ``join``."""
+        """Mark members whose session ended, so that they are told; take out those whose session is over by their own clock, too.
+        Return the members taken out. Raises what ``join`` raises."""
         now_ms = self._clock.monotonic_ms()
         for session in self.sessions.values():
             session.is_ended = session.is_ended or session.deadline_ms(now_ms) <= now_ms
@@ -265,26 +269,26 @@ class LiveGroup:
         return over
 
     def expect_end(self) -> None:
-        """Have the sessions looked at when the first may end, whether or not its member's calls go on."""
+        """Let the upkeep look at the sessions when the first may end, whether or not its member's calls go on."""
         now_ms = self._clock.monotonic_ms()
         first_ms = min((session.deadline_ms(now_ms) for session in self.sessions.values()), default=None)
         self._parts.deadlines.expect(self.name, first_ms)
 
     def stood_still(self, duration_ms: int) -> None:
-        """This process stood still for so long: the sessions did, too."""
+        """Extend all sessions by the time for which this process was suspended."""
         for session in self.sessions.values():
             session.seen_ms += duration_ms
             if session.learned_ms is not None:
                 session.learned_ms += duration_ms
 
     def wake_all(self) -> None:
-        """Let each waiting poll look at the group again."""
+        """Wake every waiting poll."""
         for waiting in self._polls.values():
             for wakeup in waiting:
                 wakeup.set()
 
     def _may_recall(self, member_id: str, generation: int) -> bool:
-        """Whether an earlier coordinator may have taken the acknowledgement. One that frees partitions is in the row."""
+        """Return whether an earlier coordinator may have taken the acknowledgement. One that frees partitions is in the row."""
         session = self.sessions[member_id]
         if not session.is_inherited or not session.acknowledged < generation <= self.row.generation:
             return False
@@ -300,7 +304,7 @@ class LiveGroup:
         )
 
     async def _acknowledge(self, member_id: str, session: Session, generation: int) -> GroupRow | None:
-        """The row that says so; None where it says so already, or need not."""
+        """Return the row with the acknowledgement; None if the row has it already, or need not have it."""
         if session.acknowledged == generation:
             return None
         member = self.member(member_id)
@@ -316,9 +320,9 @@ class LiveGroup:
     # The one way to a new row
 
     async def _next(self, asked: Asked) -> GroupRow:
-        """The row with what was asked, once it is in the table. The change goes on when the caller is cancelled."""
+        """Return the row with the change, once it is in the table. The change goes on when the caller is cancelled."""
         if self.is_lost:
-            # Perhaps its place was taken under the same epoch, when it was idle.
+            # Another group may have taken its place under the same epoch, while it was idle.
             raise CoordinatorFenced(self.name)
         pending = self._changes.submit(asked)
         try:
@@ -330,7 +334,7 @@ class LiveGroup:
         return await asyncio.shield(pending.settled)
 
     async def _take_in(self, group: Group[Asked, GroupRow]) -> None:
-        """Make the next row of all that was asked meanwhile, and commit it."""
+        """Make the next row of all changes in the group commit, and commit it."""
         try:
             next_row = await self._parts.regrouping.next_row(self.row, group.items, self._acknowledged())
             row = await self._write(next_row.row) if next_row.row != self.row else self.row
@@ -346,7 +350,7 @@ class LiveGroup:
         return {name: session.acknowledged for name, session in self.sessions.items()}
 
     async def _write(self, row: GroupRow) -> GroupRow:
-        """The row as committed; from then on it is the group's."""
+        """Commit the row and use it from then on; return it as committed."""
         written = (await self._parts.table.decide(Regroup(row=row))).row
         assert written is not None
         if written.generation != self.row.generation:
@@ -371,5 +375,5 @@ class LiveGroup:
 
 
 def _has_lost(member: MemberRow) -> bool:
-    """Whether it may still hold partitions that its generation gives to others."""
+    """Return whether the member may still hold partitions that its generation gives to others."""
     return any(set(numbers) - set(member.target.get(topic, ())) for topic, numbers in member.held.items())

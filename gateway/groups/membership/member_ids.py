@@ -1,7 +1,7 @@
 """Ids of members: in order of joining, and with a proof of the group and the owner that joined.
 
-An id without a proof is of a member that joined without an owner (authentication was off), or whose client chose it (KIP-1082).
-Whose it is says the member's row.
+An id without a proof belongs to a member that joined without an owner (authentication was off), or whose client chose it
+(KIP-1082). The member's row says whose it is.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from log_format.ids import NewId
 
 
 class MemberIds:
-    """Belongs to the event loop."""
+    """Issuer of member ids. Used on the event loop only."""
 
     def __init__(self, ids: ProducerIds, table: GroupsTable, *, clock: Clock, new_id: NewId) -> None:
         self._ids = ids
@@ -27,7 +27,8 @@ class MemberIds:
         self._new_id = new_id
 
     async def issue(self, group: str, owner: str) -> str:
-        """A new id. Members keep their order, and so their partitions, when another joins. Raises ``BackOff``."""
+        """Return a new id. Ids grow with time, so members keep their order and partitions when another joins. Raises
+        ``BackOff``."""
         text = f"m{self._clock.now_ms():014d}-{self._new_id()}"
         return f"{text}_{await self._proof(group, text, owner)}" if owner != NOBODY else text
 

@@ -1,4 +1,4 @@
-"""Makes a group's next row of what was asked: joins, leaves, acknowledgements, and what each member gets.
+"""A group's next row, made of the changes asked for: joins, leaves, acknowledgements, and what each member gets.
 
 A row that may not grow takes in no member and no topic, but releases members that leave.
 """
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What one call asks of the next row. An empty one asks to assign anew if topics or partitions have changed."""
+    """Changes that one call asks for. An empty one asks to assign anew if topics or partitions have changed."""
 
     join: MemberRow | None = None
     assignor: str = ""
@@ -35,8 +35,8 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextRow:
-    """A group's next row, and what its members subscribe to. ``refusals``: one for each call, None where the row has what it
-    asked."""
+    """A group's next row, and its members' subscriptions. ``refusals``: one for each call, None if the row has what it asked
+    for."""
 
     row: GroupRow
     subscriptions: Subscriptions
@@ -44,7 +44,7 @@ class NextRow:
 
 
 class Regrouping:
-    """Belongs to the event loop. ``budget``: of what all groups' rows may take in memory."""
+    """Maker of groups' next rows. ``budget``: memory of all groups' rows. Used on the event loop only."""
 
     def __init__(
         self, subscribed: SubscribedTopics, budget: StateBudget, *, partitions_max: int = GROUP_PARTITIONS_MAX
@@ -54,7 +54,7 @@ class Regrouping:
         self._partitions_max = partitions_max
 
     async def next_row(self, row: GroupRow, asked: Sequence[Asked], acknowledged: Mapping[str, int]) -> NextRow:
-        """The row after ``row``; ``acknowledged``: the newest generation of each member. Raises ``BackOff``."""
+        """Return the row after ``row``. ``acknowledged``: newest generation of each member. Raises ``BackOff``."""
         assignor = assignor_of(row, asked)
         refusals: list[TidelogError | None] = [other_assignor(row, one, assignor) for one in asked]
         taken = [one for one, refusal in zip(asked, refusals, strict=True) if refusal is None]
@@ -67,7 +67,7 @@ class Regrouping:
     async def _that_fits(
         self, row: GroupRow, asked: Sequence[Asked], acknowledged: Mapping[str, int], assignor: str
     ) -> tuple[GroupRow, Subscriptions, TidelogError | None]:
-        """The next row, and the refusal of joins where there is no room for them."""
+        """Return the next row, and the refusal of joins if there is no room for them."""
         happened = Happened(
             joins=[one.join for one in asked if one.join is not None],
             leaves={name for one in asked for name in one.leaves},
@@ -102,14 +102,14 @@ class Regrouping:
 
 
 def assignor_of(row: GroupRow, asked: Sequence[Asked]) -> str:
-    """The members' assignor; in an empty group the first join's; empty without one."""
+    """Return the members' assignor; in an empty group the first join's; empty if nobody joins."""
     if row.members and row.assignor:
         return row.assignor
     return next((one.assignor for one in asked if one.join is not None), "")
 
 
 def other_assignor(row: GroupRow, asked: Asked, assignor: str) -> RequestRefused | None:
-    """The refusal of a join that asks for another assignor than the group's."""
+    """Return the refusal of a join that asks for another assignor than the group's; None if it doesn't."""
     if asked.join is None or assignor in ("", asked.assignor):
         return None
     return RequestRefused(
@@ -119,5 +119,5 @@ def other_assignor(row: GroupRow, asked: Asked, assignor: str) -> RequestRefused
 
 
 async def _by_size(size: int, work: Callable[[], T]) -> T:
-    """The result of pure work; much work is done in a thread, so that the loop goes on."""
+    """Return the result of pure work; much work is done in a thread, so that the event loop goes on."""
     return work() if size < LARGE_GROUP_PARTITIONS else await asyncio.to_thread(work)

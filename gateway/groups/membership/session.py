@@ -1,4 +1,4 @@
-"""What a coordinator knows of a member besides its row: when it heard of it, and what it told it."""
+"""A coordinator's memory of a member besides its row: when it last heard of the member, and what it told it."""
 
 from __future__ import annotations
 
@@ -9,34 +9,35 @@ from log_format.groups.row import MemberRow, Partitions
 
 @dataclass(slots=True)
 class Session:
-    """A member besides its row; times are monotonic milliseconds."""
+    """A member's state besides its row; times are monotonic milliseconds."""
 
     seen_ms: int
     timeout_ms: int
     acknowledged: int
     learned_ms: int | None = None
-    """Since when the member knows of a generation that it has not acknowledged."""
+    """Time since which the member knows of a generation that it has not acknowledged; None if it knows of none."""
     polls: int = 0
-    """Waiting polls: a member that waits is alive."""
+    """Number of waiting polls: a member that waits is alive."""
     turn: int = 0
-    """Where the member's next poll begins, so that no partition is always the last."""
+    """Position at which the member's next poll begins, so that no partition is always the last."""
     acknowledge_ms: int | None = None
-    """How long it may take to acknowledge a generation that it knows of; None: as long as its session."""
+    """Time that the member may take to acknowledge a generation that it knows of; None: as long as its session."""
     is_released: bool = False
-    """A static member that said that it will come back: its next instance may take its place."""
+    """Whether this static member said that it will come back: then its next instance may take its place."""
     owned: Partitions | None = None
-    """What a client of Kafka's consumer protocol (KIP-848) says that it reads; None: it has not, since it was given more."""
+    """Partitions that a client of Kafka's consumer protocol (KIP-848) says that it reads; None: it has not said so since it was
+    given more."""
     assigned: Partitions | None = None
-    """What such a client was last told to read."""
+    """Partitions that such a client was last told to read."""
     is_inherited: bool = False
-    """An earlier coordinator took the member in, and this one has not heard what it acknowledged there. That may be newer than
-    what the row has, since an acknowledgement is written only where the member lost partitions."""
+    """Whether an earlier coordinator took the member in, and this one has not heard what the member acknowledged there. That may
+    be newer than the row, since an acknowledgement is written only if the member lost partitions."""
     is_ended: bool = False
-    """The member is out, and is told so. Its partitions are free only once its session is over by its own clock, too. The answer
-    that told it of a generation may have been lost, and the next answer may have told it that all is well."""
+    """Whether the member is out, and is told so. Its partitions are free only once its session is over by its own clock, too: the
+    answer that told it of a generation may have been lost, and the next answer may have told it that all is well."""
 
     def deadline_ms(self, now_ms: int) -> int:
-        """When to look at the session again, unless something happens before."""
+        """Return when to look at the session again, unless something happens before."""
         if self.is_ended:
             return self.over_ms
         seen_ms = now_ms if self.polls else self.seen_ms
@@ -47,17 +48,17 @@ class Session:
 
     @property
     def over_ms(self) -> int:
-        """From then on the member can't believe any more to be one."""
+        """Time from which on the member must know that its session is over."""
         return self.seen_ms + self.timeout_ms
 
 
 def inherited(member: MemberRow, seen_ms: int) -> Session:
-    """The session of a member that the group's new coordinator finds in the row."""
+    """Return the session of a member that the group's new coordinator finds in the row."""
     session = session_of(member, seen_ms)
     session.is_inherited = True
     return session
 
 
 def session_of(member: MemberRow, seen_ms: int) -> Session:
-    """The session of a member that a row of the table has, or will have."""
+    """Return the session of a member that a row of the table has, or will have."""
     return Session(seen_ms, member.session_timeout_ms, member.acknowledged, acknowledge_ms=member.rebalance_timeout_ms)

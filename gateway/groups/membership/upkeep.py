@@ -1,8 +1,8 @@
-"""A coordinator's work beside requests: end sessions, look for new topics, adopt groups, forget unused ones.
+"""A coordinator's background work: ends sessions, looks for new topics, adopts groups, drops unused ones.
 
 A session runs only while this process does.
 
-Belongs to the event loop.
+Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _log = logging.getLogger("gateway.groups")
 
 
 class Upkeep:
-    """``start`` once the gateway serves."""
+    """Background work for groups. Call ``start`` once the gateway serves."""
 
     def __init__(self, coordinator: Coordinator, parts: GroupParts, *, ownership: Ownership) -> None:
         self._coordinator = coordinator
@@ -41,7 +41,7 @@ class Upkeep:
         self._works = Works("groups", _log, pause_after_defect_ms=parts.bounds.pause_after_defect_ms)
 
     def start(self) -> None:
-        """Begin the work."""
+        """Start the work."""
         bounds = self._bounds
         for work, pause_ms, what in (
             (self._watch_topics, bounds.topics_watched_ms, "the watch for topics of groups"),
@@ -54,7 +54,7 @@ class Upkeep:
         self._works.go_round(self._tick, "the end of sessions")
 
     def stop(self) -> None:
-        """End the work."""
+        """Stop the work."""
         self._works.stop()
 
     async def _tick(self) -> None:
@@ -76,7 +76,8 @@ class Upkeep:
     async def _end_sessions(self, group: Coordinated) -> None:
         try:
             if not await self._coordinator.still(group):
-                # Another gateway has its members by now, or will: taking them from there would start their sessions anew.
+                # Another gateway coordinates the members by now, or will: taking the group from there would start their sessions
+                # anew.
                 self._coordinator.forget(group)
                 return
             ended = await group.end_sessions()
@@ -94,7 +95,7 @@ class Upkeep:
         live = [group for group in self._coordinator if isinstance(group, LiveGroup)]
         groups = [group for group in live if group.sessions and not group.is_lost]
         seen = await self._parts.subscribed.look(group.row.members for group in groups)
-        # A group that took in members meanwhile may seem unused: it looks once more, and writes nothing.
+        # A group that took in members meanwhile may seem behind: it looks once more, and writes nothing.
         behind = [group for group in groups if group.is_behind(seen)]
         await _each(behind, LiveGroup.topics_changed)
 
@@ -137,7 +138,7 @@ class Upkeep:
 
 
 async def _each(items: Iterable[ItemT], work: Callable[[ItemT], Awaitable[object]]) -> None:
-    """Do it for all groups, so many side by side that they share commits; failures are left for the next time."""
+    """Do the work for all groups, many in parallel so that they share commits; failures are left for the next time."""
 
     async def one(item: ItemT) -> None:
         try:

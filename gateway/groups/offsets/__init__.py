@@ -1,1 +1,1 @@
-"""Committed offsets: committed under the rules of groups, read, reset, and how far behind the log's end they are."""
+"""Committed offsets: committed under the rules of groups, read, reset, and their lag behind the log's end."""

@@ -1,7 +1,7 @@
 """Committed offsets: committed under the rules of groups, read from the log's newest state.
 
-An offset counts only for the topic incarnation that it was committed for (``incarnations``). Offsets of a Kafka client's open
-transaction are pending: a member that is to begin at them waits, and what is only shown are those before them.
+An offset counts only for the topic incarnation that it was committed for (``incarnations``). Offsets in a Kafka client's open
+transaction are pending: a member that is to begin at them waits; a caller that only shows offsets gets the earlier ones.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from log_format.groups.state import Group, GroupsState
 from log_format.topic.state import TopicState
 
 Topics = Mapping[str, OpenTopic | TidelogError]
-"""Topics that were looked at, or why they could not be."""
+"""Topics that were looked at, or the errors of those that could not be."""
 
 
 async def there() -> None:
-    """A gateway's own commit has no sender that could go."""
+    """Check nothing: a gateway's own commit has no sender that could go."""
 
 
 class NextOffset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,16 +44,16 @@ class NextOffset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     metadata: str | None = None
     leader_epoch: int = NO_EPOCH
     topic_id: str | None = None
-    """The incarnation that it is for; None: the one of the moment."""
+    """Id of the incarnation that the offset is for; None: the present one."""
 
     @property
     def key(self) -> Key:
-        """The partition."""
+        """Topic and partition."""
         return (self.topic, self.partition)
 
 
 class Committed:
-    """Belongs to the event loop."""
+    """Committed offsets of all groups. Used on the event loop only."""
 
     def __init__(
         self,
@@ -71,8 +71,10 @@ class Committed:
         self._metrics = metrics
 
     async def group(self, name: str) -> Group:
-        """The group as the log has it now; only Kafka clients' open transactions are pending. Raises ``RequestRefused``
-        (``UNKNOWN_GROUP``), ``BackOff``."""
+        """Return the group as the log has it now; only Kafka clients' open transactions are pending in it.
+
+        Raises ``RequestRefused`` (``UNKNOWN_GROUP``), ``BackOff``.
+        """
         group = (await self._settled(name, waits_for_clients=False)).group(name)
         if not group.is_there:
             raise unknown_group(name)
@@ -90,10 +92,10 @@ class Committed:
         epoch: int | None = None,
         still_there: Callable[[], Awaitable[None]] = there,
     ) -> Group:
-        """Commit all of them or none; returns the group with them. As in Kafka, an offset may lie beyond the end of the log. One
-        that is for a former incarnation is not kept: it would not count.
+        """Commit all of the offsets or none; return the group with them. As in Kafka, an offset may lie beyond the end of the
+        log. An offset for a former incarnation is dropped: it would not count.
 
-        ``epoch``: see ``decision``. ``still_there`` raises where the sender has gone: it may have committed more elsewhere.
+        ``epoch``: see ``decision``. ``still_there`` raises if the sender has gone: it may have committed more elsewhere.
 
         Raises ``RequestRefused`` (``STALE_GENERATION``, ``UNKNOWN_MEMBER``, ``FENCED_MEMBER``, ``UNKNOWN_TOPIC``,
         ``UNKNOWN_PARTITION``), ``BackOff``, ``OutcomeUnknown``.
@@ -102,7 +104,7 @@ class Committed:
             name, offsets, member_id, generation, instead_of=instead_of, transaction_id=transaction_id, epoch=epoch
         )
         await still_there()
-        # The caller asks for the transaction's decision.
+        # With a transaction, the change that the caller asks for is the transaction's decision, not this commit.
         with nullcontext() if transaction_id is None else unasked():
             return await self.decide(decision)
 
@@ -118,11 +120,12 @@ class Committed:
         epoch: int | None = None,
         topics: Topics | None = None,
     ) -> CommitOffsets:
-        """What ``commit`` decides. Raises as it does.
+        """Return the decision that ``commit`` makes. Raises what ``commit`` raises.
 
-        ``epoch``: in which the request came, if this gateway coordinated the group then. Without it a group is claimed here, and
-        whoever has the decision made looks behind this whether its sender is there. ``topics``: those of ``offsets``, if they
-        were looked at for it.
+        Args:
+            epoch: group's epoch when the request came, if this gateway coordinated it then. None: the group is claimed here,
+                and the caller checks after this call whether the sender is still there.
+            topics: the topics of ``offsets``, if they were looked at for this request.
         """
         coordinated = transaction_id is None and (member_id is not None or not offsets)
         if epoch is None and coordinated:
@@ -138,17 +141,18 @@ class Committed:
         )
 
     async def decide(self, decision: CommitOffsets) -> Group:
-        """Commit what was judged by what is known here. Decisions stand in the order in which they come. Raises as ``commit``."""
+        """Commit a decision that was judged by what is known here. Decisions are committed in the order in which they come.
+        Raises what ``commit`` raises."""
         group = await self._table.decide(decision)
         self._metrics.committed_offsets.inc(len(decision.offsets))
         return group
 
     async def now(self, name: str) -> Group:
-        """The group as the log has it now; a missing group has no offsets. Raises ``BackOff``."""
+        """Return the group as the log has it now; a missing group has no offsets. Raises ``BackOff``."""
         return (await self._table.fresh()).group(name)
 
     def as_known(self, name: str) -> Group:
-        """The group as the log was when it was last looked at."""
+        """Return the group as the log was when it was last looked at."""
         return self._table.state.group(name)
 
     async def put(
@@ -162,9 +166,9 @@ class Committed:
         epoch: int | None,
         still_there: Callable[[], Awaitable[None]],
     ) -> list[OffsetRow]:
-        """Commit all of them or none; returns all offsets of the group, as ``offsets`` does. Raises as ``commit``.
+        """Commit all of the offsets or none; return all offsets of the group, as ``offsets`` does. Raises what ``commit`` raises.
 
-        ``known``: the group as it was of late; it says which topics are looked at. The others: see ``commit``.
+        ``known``: the group as it was of late; it says which topics are looked at. Other arguments: see ``commit``.
         """
         topics = await self._incarnations.looked({topic for topic, _ in known.offsets} | {one.topic for one in offsets})
         decision = await self.decision(name, offsets, member_id, generation, epoch=epoch, topics=topics)
@@ -180,7 +184,7 @@ class Committed:
         generation: int | None,
         topics: Topics | None = None,
     ) -> tuple[OffsetRow, ...]:
-        """The offsets to commit, judged by what is known here. Raises as ``commit``."""
+        """Return the rows to commit, judged by what is known here. Raises what ``commit`` raises."""
         if member_id is not None and generation is not None:
             group = self._coordinator.known(name)
             if group is not None:
@@ -206,19 +210,22 @@ class Committed:
         return tuple(rows)
 
     async def offsets(self, name: str) -> list[OffsetRow]:
-        """The group's committed offsets, in order of topic and partition. Raises as ``group``."""
+        """Return the group's committed offsets, in order of topic and partition. Raises what ``group`` raises."""
         return list((await self._incarnations.valid(await self.group(name))).values())
 
     async def rows_of(self, name: str, keys: set[Key] | None) -> tuple[dict[Key, OffsetRow], frozenset[Key]]:
-        """The group's committed offsets, in order, and for which partitions a Kafka client's open transaction has others;
-        ``keys``: only of these. A missing group has none. Raises as ``group``."""
+        """Return the group's committed offsets, in order, and the partitions for which a Kafka client's open transaction has
+        others.
+
+        ``keys``: only these partitions. A missing group has no offsets. Raises what ``group`` raises.
+        """
         group = (await self._settled(name, waits_for_clients=False)).group(name)
         waiting = frozenset(row.key for pending in group.pending.values() for row in pending.offsets)
         return await self._incarnations.valid(group, keys), waiting
 
     async def of_partitions(self, name: str, keys: Iterable[Key]) -> dict[Key, OffsetRow]:
-        """What is committed for those of these partitions that have an offset, nothing pending; a missing group has none. Raises
-        ``BackOff``."""
+        """Return the committed offsets of those of these partitions that have one, once nothing is pending; a missing group has
+        none. Raises ``BackOff``."""
         group = (await self._settled(name, waits_for_clients=True)).group(name)
         rows = await self._incarnations.valid(group, set(keys))
         return {key: row for key, row in rows.items() if row.offset is not None}
@@ -232,12 +239,12 @@ class Committed:
 
 
 def unknown_group(name: str) -> RequestRefused:
-    """The error for a group that was never made."""
+    """Return the error for a group that was never created."""
     return RequestRefused(f"There is no consumer group {name[:255]!r}.", code=ErrorCode.UNKNOWN_GROUP)
 
 
 def offsets_after(group: Group, ids: Mapping[str, str | None], committed: Iterable[OffsetRow]) -> list[OffsetRow]:
-    """The offsets of a group that has just committed some, less those of topics known to be re-created."""
+    """Return the offsets of a group that has just committed some, without those of topics known to be re-created."""
     known = {**ids, **{row.topic: row.topic_id for row in committed}}
     return [row for _, row in sorted(group.offsets.items()) if known.get(row.topic, row.topic_id) == row.topic_id]
 

@@ -1,4 +1,4 @@
-"""How far behind a group is, partition by partition, for its description."""
+"""Lag of a group, partition by partition, for its description."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from log_format.topic.state import TopicState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLag:
-    """How far behind a group is; None where nothing is committed."""
+    """A group's lag in a partition, in records and in milliseconds; None if nothing is committed."""
 
     topic: str
     partition: int
@@ -32,7 +32,7 @@ class PartitionLag:
 
 
 class Lag:
-    """Belongs to the event loop."""
+    """Lag of groups. Used on the event loop only."""
 
     def __init__(
         self,
@@ -50,8 +50,10 @@ class Lag:
         self._clock = clock
 
     async def of_group(self, name: str, shown: Callable[[str], bool] = lambda _topic: True) -> list[PartitionLag]:
-        """Lag of every partition of topics that the group subscribes to or has offsets for, as far as ``shown``. Raises as
-        ``Committed.group``, and as ``shown``."""
+        """Return the lag of every partition of topics that the group subscribes to or has offsets for, as far as ``shown``.
+
+        Raises what ``Committed.group`` and ``shown`` raise.
+        """
         group = await self._committed.group(name)
         valid = await self._incarnations.valid(group)
         names = {topic for topic, _ in valid}
@@ -97,7 +99,8 @@ class Lag:
 
 
 async def written_ms(reading: Reading, topic: OpenTopic, state: TopicState, partition: int, offset: int) -> int | None:
-    """The timestamp of the first record from ``offset`` on, in milliseconds; None without one. Raises as ``Reading.read``."""
+    """Return the timestamp of the first record from ``offset`` on, in milliseconds; None if there is none. Raises what
+    ``Reading.read`` raises."""
     records = await reading.read(topic, state, partition, offset, ReadLimits(records_max=1, bytes_max=1))
     if not records.record_count:
         return None

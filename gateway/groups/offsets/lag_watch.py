@@ -1,14 +1,14 @@
-"""How far behind consumer groups are, as metrics: computed for a scrape, and not otherwise.
+"""Lag of consumer groups as metrics: computed only when they are scraped.
 
-1. A group's owner reports it, with or without members: a group whose consumers all died is behind, too. While gateways come and
-   go two may report one group, so take the maximum.
+1. A group's owner reports it, with or without members: a group whose consumers all died is behind, too. While gateways come
+   and go two may report one group, so take the maximum.
 2. It is cheap. At most once in ``LAG_LOOK_MS`` it looks at the head of the table and of each topic with committed offsets,
-   however many groups read it; heads seen just now are not asked for. The age takes one read for each group and topic, of the
-   partition whose unread records seem oldest, ``lag_reads_max`` at a time. A group that stands still takes none.
-3. The ``lag_series_max`` groups and topics furthest behind have series. Those left out, or that could not be looked at, are
-   counted; old values are never reported as new.
+   however many groups read it; heads seen recently are not asked for. The age takes one read for each group and topic, of the
+   partition whose unread records seem oldest, ``lag_reads_max`` a look. A group whose position has not changed takes none.
+3. The ``lag_series_max`` groups and topics with the largest lag have series. Those left out, or that could not be looked at,
+   are counted; old values are never reported as new.
 
-Belongs to the event loop. Source: names and meanings are those of Kafka's lag exporters (records, seconds).
+Used on the event loop only. Source: names and meanings are those of Kafka's lag exporters (records, seconds).
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ Place = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLag:
-    """How far a group is behind in a topic: records after its committed offsets, and the age of the oldest of them.
+    """A group's lag in a topic: number of records after its committed offsets, and the age of the oldest of them.
 
-    ``age_seconds``: 0 where nothing is unread; None where unknown.
+    ``age_seconds``: 0 if nothing is unread; None if unknown.
     """
 
     group: str
@@ -66,7 +66,8 @@ class GroupLag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Behind:
-    """A group in a topic. ``oldest``: where its oldest unread record seems to be; None where all are read."""
+    """A group's lag in a topic. ``oldest``: partition and offset where its oldest unread record seems to be; None if all are
+    read."""
 
     group: str
     topic: OpenTopic
@@ -76,7 +77,7 @@ class _Behind:
 
 
 class LagWatch(Collector):
-    """Registered in the gateway's registry; ``look`` before each scrape."""
+    """Collector of lag, registered in the gateway's registry. Call ``look`` before each scrape."""
 
     def __init__(
         self,
@@ -98,13 +99,13 @@ class LagWatch(Collector):
         self._found: Sequence[GroupLag] = ()
         self._left_out = 0
         self._written: dict[Place, int] = {}
-        """When the record at a place was written, for the places of the last look."""
+        """Timestamp of the record at each place of the last look."""
         self._looking: asyncio.Task[None] | None = None
         self._looked_ms = 0
         registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        """The result of the last look."""
+        """Yield the metrics of the last look."""
         records = GaugeMetricFamily(
             "tidelog_group_lag_records", "Records after a group's committed offsets of a topic.", labels=_LABELS
         )
@@ -134,7 +135,7 @@ class LagWatch(Collector):
         await asyncio.wait((self._looking,), timeout=LAG_WAIT_MS / 1000)
 
     def stop(self) -> None:
-        """End a look that is under way."""
+        """Cancel the look under way."""
         if self._looking is not None:
             self._looking.cancel()
 
@@ -172,7 +173,8 @@ class LagWatch(Collector):
         ]
 
     async def _offsets_by_topic(self) -> dict[str, list[tuple[str, list[OffsetRow]]]]:
-        """Committed offsets of the groups that this gateway reports, by topic and then by group. Raises ``BackOff``."""
+        """Return the committed offsets of the groups that this gateway reports, by topic and then by group. Raises
+        ``BackOff``."""
         state = await self._table.recent(self._bounds.lag_fresh_ms)
         wanted: dict[str, list[tuple[str, list[OffsetRow]]]] = {}
         for number, (name, group) in enumerate(state.groups.items()):
@@ -188,7 +190,7 @@ class LagWatch(Collector):
         return wanted
 
     async def _ages(self, shown: Sequence[_Behind]) -> list[float | None]:
-        """The age of each, in seconds. A timestamp read before is remembered while its record is the oldest."""
+        """Return the age of each oldest unread record, in seconds. A timestamp is remembered while its record is the oldest."""
         written = {place: self._written[place] for one in shown if (place := _place(one)) in self._written}
         unknown = {place: one for one in shown if (place := _place(one)) is not None and place not in written}
         asked = list(unknown.items())[: self._bounds.lag_reads_max]
@@ -220,7 +222,7 @@ def _place(one: _Behind) -> Place | None:
 
 
 def _behind(group: str, topic: OpenTopic, rows: Sequence[OffsetRow]) -> _Behind | None:
-    """How far the group is behind; None when it has no offset for this incarnation of the topic."""
+    """Return the group's lag; None when it has no offset for this incarnation of the topic."""
     state = topic.state
     record_count, counted = 0, 0
     oldest: tuple[int, int] | None = None

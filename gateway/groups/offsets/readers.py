@@ -1,6 +1,6 @@
-"""Which groups read which topics, and how far each is behind: for a list of topics, by what was known a moment ago.
+"""Groups that read each topic, and their lag: for a list of topics, from recently known states.
 
-It looks at the head of the groups' table and of each topic listed, unless that was done just now. It reads no record.
+A request looks at the head of the groups' table and of each topic listed, unless that was done recently. It reads no record.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from log_format.groups.state import Group
 from log_format.topic.state import TopicState
 
 GROUPS_OF_TOPIC_MAX: Final = 100
-"""Listed for one topic, those furthest behind; the others are counted."""
+"""Number of groups listed for one topic, those with the largest lag; the others are counted."""
 Shown = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOfTopic:
-    """``member_count``: members that subscribe to the topic. ``lag`` None: nothing is committed for it."""
+    """A group that reads a topic. ``member_count``: members that subscribe to it. ``lag`` None: nothing is committed for it."""
 
     group: str
     member_count: int
@@ -37,7 +37,7 @@ class GroupOfTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReaders:
-    """``groups``: those furthest behind first; ``group_count``: all of them."""
+    """Groups that read a topic, those with the largest lag first; ``group_count``: number of all of them."""
 
     topic: str
     groups: list[GroupOfTopic]
@@ -46,14 +46,14 @@ class TopicReaders:
 
 @dataclass(slots=True)
 class _Reader:
-    """A group of a topic: what it has committed there, and how many of its members want the topic."""
+    """A group's committed offsets in a topic, and the number of its members that subscribe to the topic."""
 
     rows: list[OffsetRow] = field(default_factory=list)
     member_count: int = 0
 
 
 class Readers:
-    """Belongs to the event loop."""
+    """Lists of the groups that read topics. Used on the event loop only."""
 
     def __init__(self, table: GroupsTable, topics: TopicRegistry, *, clock: Clock, bounds: GroupBounds) -> None:
         self._table = table
@@ -64,9 +64,10 @@ class Readers:
     async def page(
         self, after: str, limit: int, *, topic_shown: Shown, group_shown: Shown
     ) -> tuple[list[TopicReaders], str | None]:
-        """At most ``limit`` topics after ``after`` that groups read, in order of name, and the name after which the list goes on.
+        """Return at most ``limit`` topics after ``after`` that groups read, in order of name, and the name after which the next
+        page begins.
 
-        Raises ``BackOff``, and as ``topic_shown`` and ``group_shown``.
+        Raises ``BackOff``, and what ``topic_shown`` and ``group_shown`` raise.
         """
         state = await self._table.recent(self._bounds.lag_fresh_ms)
         wanted: dict[str, dict[str, _Reader]] = {}
@@ -82,7 +83,7 @@ class Readers:
             try:
                 topic = await self._topics.fresh(name, seen_ms)
             except CorruptData:
-                return None  # as the list of topics leaves it out
+                return None  # The list of topics leaves it out, too.
             return _readers(topic.state, wanted[name])
 
         looked = await side_by_side(look, names[:limit], at_once=LOOKS_AT_ONCE)
@@ -91,7 +92,7 @@ class Readers:
 
 
 def _sort(wanted: dict[str, dict[str, _Reader]], name: str, group: Group, after: str) -> None:
-    """Enter a group under each of its topics."""
+    """Enter a group under each of its topics that come after ``after``."""
     for row in group.offsets.values():
         if row.topic > after:
             wanted.setdefault(row.topic, {}).setdefault(name, _Reader()).rows.append(row)
@@ -102,7 +103,7 @@ def _sort(wanted: dict[str, dict[str, _Reader]], name: str, group: Group, after:
 
 
 def _readers(state: TopicState, groups: dict[str, _Reader]) -> TopicReaders | None:
-    """None for a topic that does not exist, or that they read in an earlier life."""
+    """Return the groups that read the topic; None if it does not exist, or if they only read a deleted topic of that name."""
     if not state.exists:
         return None
     found = []

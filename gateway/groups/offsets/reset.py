@@ -1,4 +1,4 @@
-"""Moves offsets of a group without members to where its operator wants them."""
+"""Reset of the offsets of a group without members."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from log_format.groups.state import Group
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetTo:
-    """The target: exactly one is given."""
+    """Target of a reset: exactly one field is given."""
 
     word: Literal["earliest", "latest"] | None = None
     timestamp_ms: int | None = None
@@ -30,7 +30,7 @@ class ResetTo:
 
 
 class Reset:
-    """Belongs to the event loop."""
+    """Resets of groups' offsets. Used on the event loop only."""
 
     def __init__(self, committed: Committed, incarnations: Incarnations, reading: Reading) -> None:
         self._committed = committed
@@ -47,12 +47,16 @@ class Reset:
         *,
         preview: bool = False,
     ) -> list[OffsetRow]:
-        """Move offsets of a group without members, clamped to the log; returns all offsets of the group.
+        """Move offsets of a group without members, clamped to the log; return all offsets of the group.
 
-        ``preview``: nothing is committed; those that would move are committed at 0.
+        Args:
+            group: the group as ``Committed.group`` returned it.
+            topics: topics of which all partitions are moved.
+            partitions: further partitions to move.
+            preview: whether nothing is committed; offsets that would move then have commit time 0.
 
-        ``group``: as ``Committed.group`` has it. Raises ``RequestRefused`` (``GROUP_NOT_EMPTY``, ``UNKNOWN_TOPIC``,
-        ``UNKNOWN_PARTITION``, ``NO_COMMITTED_OFFSET`` for a shift), ``BackOff``, ``OutcomeUnknown``.
+        Raises ``RequestRefused`` (``GROUP_NOT_EMPTY``, ``UNKNOWN_TOPIC``, ``UNKNOWN_PARTITION``, ``NO_COMMITTED_OFFSET`` for a
+        shift), ``BackOff``, ``OutcomeUnknown``.
         """
         if group.row is not None and group.row.members:
             raise not_empty(name)

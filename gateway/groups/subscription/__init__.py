@@ -1,1 +1,1 @@
-"""Which topics members subscribe to, by name or by pattern, as they are now."""
+"""Topics that members subscribe to, by name or by pattern, as they are now."""
