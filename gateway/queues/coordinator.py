@@ -1,10 +1,11 @@
 """The queues that this gateway coordinates: claimed by a row in the table, kept in memory until another gateway claims them.
 
-1. A claim raises the queue's epoch, so the coordinator before can settle nothing any more.
-2. A coordinator gives and renews locks only if it saw the table's head within ``head_ms``. A gateway that claims a queue waits so
-   long, and then the longest lock that the former one may have given, before it delivers what may be leased.
+1. A claim raises the queue's epoch, so the previous coordinator can settle nothing any more.
+2. A coordinator gives and renews locks only if it saw the table's head within ``head_ms``. A gateway that claims a queue waits
+   for that time, and then for the longest lock that the previous coordinator may have given, before it delivers records that
+   may be leased.
 
-Belongs to the event loop.
+Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _log = logging.getLogger("gateway.queues")
 
 
 class Coordinator:
-    """``coordinator_id``: names this process."""
+    """Claims, and the queues claimed. ``coordinator_id``: id of this process."""
 
     def __init__(self, parts: QueueParts, *, coordinator_id: str) -> None:
         self._parts = parts
@@ -40,18 +41,19 @@ class Coordinator:
         return iter(list(self._queues.values()))
 
     async def some(self) -> None:
-        """Return when this gateway has a queue in memory."""
+        """Wait until this gateway has a queue in memory."""
         while not self._queues:
             self._taken.clear()
             await self._taken.wait()
 
     def known(self, name: str) -> LiveQueue | None:
-        """The queue if it is coordinated here, as far as memory tells."""
+        """Return the queue if it is coordinated here, as far as memory tells."""
         queue = self._queues.get(name)
         return queue if queue is not None and queue.is_current else None
 
     async def live(self, name: str) -> LiveQueue:
-        """The queue, claimed if need be. Raises ``RequestRefused`` (``UNKNOWN_QUEUE``), ``BackOff``, ``OutcomeUnknown``."""
+        """Return the queue, claimed if need be. Raises ``RequestRefused`` (``UNKNOWN_QUEUE``), ``BackOff``,
+        ``OutcomeUnknown``."""
         state = await self._table.recent(self._parts.bounds.head_ms)
         if name not in state.queues and name not in (await self._table.fresh()).queues:
             raise unknown_queue(name)
@@ -67,18 +69,18 @@ class Coordinator:
         return queue
 
     async def still(self, queue: LiveQueue) -> bool:
-        """Whether it is coordinated here, as of at most ``head_ms`` ago. Raises ``BackOff``."""
+        """Return whether the queue is coordinated here, as of at most ``head_ms`` ago. Raises ``BackOff``."""
         await self._table.recent(self._parts.bounds.head_ms)
         return queue.is_current
 
     def forget(self, queue: LiveQueue) -> None:
-        """Coordinate it no more, as far as memory tells."""
+        """Drop the queue from memory."""
         if self._queues.get(queue.name) is queue:
             del self._queues[queue.name]
         queue.forget()
 
     def let_go(self, queue: LiveQueue) -> None:
-        """Coordinate it no more, where no record of it is locked. Raises ``BackOff``."""
+        """Drop the queue from memory if none of its records is locked. Raises ``BackOff``."""
         is_quiet = queue.quiet_until_ms <= self._parts.clock.monotonic_ms()
         is_free = not queue.leases and queue.moving is None and not any(one.held for one in queue.shares.values())
         if not (is_quiet and is_free and queue.is_current):
@@ -86,7 +88,7 @@ class Coordinator:
         self.forget(queue)
 
     async def leave(self) -> None:
-        """Give no more leases, and say of each queue how long the present ones are live. Raises nothing."""
+        """Give no more leases, and write for each queue how long the present leases are live. Raises nothing."""
 
         async def say(left: AllowLocks) -> None:
             try:
@@ -121,4 +123,4 @@ class Coordinator:
     def _claimed(self, name: str, done: asyncio.Task[LiveQueue]) -> None:
         del self._claims[name]
         if not done.cancelled():
-            done.exception()  # mark it as retrieved: its callers may have gone
+            done.exception()  # Marked as retrieved: its callers may have gone.

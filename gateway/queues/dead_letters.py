@@ -1,8 +1,9 @@
-"""Puts dead records into the dead letter topic, and brings transactions of queues that were left behind to their end.
+"""Moves of dead records into the dead letter topic, and conclusion of queues' transactions that were left behind.
 
-A dead record is stored as such before it is moved. The transaction that produces it settles it, so a crash repeats nothing.
+A dead record is stored as such before it is moved. The transaction that produces the dead letter also settles the record, so a
+crash repeats nothing.
 
-Belongs to the event loop.
+Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _log = logging.getLogger("gateway.queues")
 
 
 class DeadLetters:
-    """``publishing`` makes the transactions."""
+    """Mover of dead records. ``publishing`` makes the transactions."""
 
     def __init__(
         self,
@@ -58,7 +59,8 @@ class DeadLetters:
         self._clock = parts.clock
 
     async def resolve(self, queue: LiveQueue) -> bool:
-        """Conclude what waits for transactions that have ended; whether nothing of this gateway's own making waits any more.
+        """Conclude settlements that wait for transactions which have ended; return whether none of the gateway's own making
+        waits.
 
         Raises ``TidelogError``.
         """
@@ -71,12 +73,12 @@ class DeadLetters:
         return is_clear
 
     async def proofs(self, queue: LiveQueue, letters: TopicState) -> LetterProofs:
-        """Of the queue's letters in this topic. Raises ``BackOff``."""
+        """Return the proofs of the queue's letters in this topic. Raises ``BackOff``."""
         assert letters.topic_id is not None
         return LetterProofs(await self._producer_ids.key_for(PURPOSE), queue.queue_id, letters.topic_id)
 
     async def move(self, queue: LiveQueue) -> bool:
-        """Move some dead records, those of one partition; False: there are none that can be moved. Raises ``TidelogError``."""
+        """Move some dead records of one partition; return False if there are none that can be moved. Raises ``TidelogError``."""
         if not await self.resolve(queue):
             return False
         for key, settled in queue.queue.partitions.items():
@@ -113,7 +115,7 @@ class DeadLetters:
             try:
                 records = await self._reading.read(source, state, key[1], first, limits)
             except (OffsetOutOfRange, UnknownTopic):
-                return True  # deleted in this moment: looked at again
+                return True  # The records were just deleted: the next call looks again.
             read_to = min(records.next_offset, run.last + 1)
             if read_to == first:
                 break
@@ -146,7 +148,8 @@ class DeadLetters:
 
 
 def routed(records: pa.Table, state: TopicState, turn: int) -> StagedRecords:
-    """Records (``BATCH_SCHEMA``) for a topic: their partitions by key, else in turn."""
+    """Return the records (``BATCH_SCHEMA``) routed for a topic: to partitions by key, without a key to partition ``turn`` modulo
+    their number."""
     assert state.topic_id is not None
     chosen = partition_for_keys(records.column("key"), state.partition_count)
     partitions = np.where(chosen < 0, np.int32(turn % state.partition_count), chosen).astype(np.int32)
@@ -156,7 +159,7 @@ def routed(records: pa.Table, state: TopicState, turn: int) -> StagedRecords:
 
 
 def with_headers(records: pa.Table, headers: Sequence[Headers], now_ms: int) -> pa.Table:
-    """The records with other headers and the present time, as ``BATCH_SCHEMA`` has them."""
+    """Return the records with other headers and the present time, as a table of ``BATCH_SCHEMA``."""
     columns = {
         "timestamp": pa.array(np.full(records.num_rows, now_ms * 1000, np.int64)).view(TIMESTAMP),
         "key": records.column("key"),
@@ -171,7 +174,8 @@ def _listed(headers: Sequence[Headers]) -> pa.Array:
 
 
 def _proved(letters: StagedRecords, proofs: LetterProofs, state: TopicState) -> StagedRecords:
-    """The letters, each with its proof. ``state``: of their topic, and it has all that the queue has put there before."""
+    """Return the letters, each with its proof. ``state``: state of their topic with all letters that the queue has put there
+    before."""
     records = letters.records
     numbers = {partition: state.high_watermark(partition) for partition in range(state.partition_count)}
     headers: list[Headers] = []
@@ -190,7 +194,7 @@ def _proved(letters: StagedRecords, proofs: LetterProofs, state: TopicState) -> 
 
 
 def headers_of(records: pa.Table) -> list[list[tuple[str, bytes | None]]]:
-    """The headers of each record."""
+    """Return the headers of each record."""
     return [
         [(header["key"], header["value"]) for header in headers or ()]
         for headers in records.column("headers").to_pylist()

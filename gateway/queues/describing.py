@@ -1,6 +1,6 @@
-"""How far a queue has settled its partitions: for a description, and for the metrics.
+"""State of a queue's partitions: for a description, and for the metrics.
 
-Belongs to the event loop.
+Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _READ_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionDescription:
-    """``blocked_ms``: how long the first unsettled record has held back the start offset, with settled ones behind it."""
+    """State of one partition. ``blocked_ms``: time for which the first unsettled record has held back the start offset while
+    later records are settled."""
 
     topic: str
     partition: int
@@ -43,7 +44,7 @@ class PartitionDescription:
 
 
 class Describing(Collector):
-    """Registered in the gateway's registry; a scrape asks for nothing from the store."""
+    """Descriptions of queues. Registered in the gateway's registry; a scrape asks for nothing from the store."""
 
     def __init__(
         self,
@@ -60,7 +61,7 @@ class Describing(Collector):
         registry.register(self)
 
     async def partitions(self, queue: LiveQueue, shown: Callable[[str], bool]) -> list[PartitionDescription]:
-        """All partitions of the topics that exist and are to be ``shown``, in order. Raises ``BackOff``, ``CorruptData``."""
+        """Return all partitions of the topics that exist and are ``shown``, in order. Raises ``BackOff``, ``CorruptData``."""
         arrival_ms = self._clock.monotonic_ms()
         found: list[PartitionDescription] = []
         for name in filter(shown, queue.settings.topics):
@@ -89,7 +90,7 @@ class Describing(Collector):
         )
 
     async def _passing(self, topic: OpenTopic, share: Share, end: int, wanted: RecordFilter) -> int:
-        """Unsettled records that pass the filter; beyond some look the rest counts as passing."""
+        """Return the number of unsettled records that pass the filter; the records beyond a bounded look count as passing."""
         start, runs, offset, passing, looked_bytes = share.start, share.runs, share.start, 0, 0
         while offset < end and offset - start < LAG_RECORDS_MAX and looked_bytes < LOOKED_AT_BYTES_MAX:
             limits = ReadLimits(records_max=end - offset, bytes_max=_READ_BYTES)
@@ -109,7 +110,7 @@ class Describing(Collector):
         return passing + max(0, rest)
 
     def collect(self) -> Iterator[Metric]:
-        """Of the queues coordinated here, as far as their topics are known."""
+        """Yield the metrics of the queues coordinated here, as far as their topics are known."""
         families = {
             "in_flight": "Records of a queue that are locked.",
             "delayed": "Records of a queue that wait for their time.",

@@ -1,6 +1,6 @@
 """Records that a queue drops: its settings have no dead letter topic, so nobody gets them again.
 
-Told in the log, counted by a metric, shown in the queue's description, and in the audit trail.
+They are logged, counted by a metric, shown in the queue's description, and entered in the audit trail.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from log_format.clock import Clock
 
 _log = logging.getLogger("gateway.queues")
 LINES_MAX: Final = 20
-"""Of one commit, so that a flood of failures does not fill the log or the audit trail; the metric counts them all."""
+"""Number of ranges logged for one commit, so that a flood of failures does not fill the log or the audit trail; the metric counts
+them all."""
 SHOWN_MAX: Final = 20
-"""The newest ranges that a description shows."""
+"""Number of ranges that a description shows, the newest ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """Offsets ``first`` to ``last``, delivered so often; ``records`` of them are records."""
+    """Dropped offsets ``first`` to ``last``, delivered ``deliveries`` times; ``records`` of these offsets have a record."""
 
     topic: str
     partition: int
@@ -36,12 +37,12 @@ class Dropped:
 
 
 Tell = Callable[[str, Dropped], None]
-"""Called with the queue's name and each range that is dropped."""
+"""Function that is called with the queue's name and each range that is dropped."""
 
 
 @dataclass(slots=True)
 class DropReports:
-    """Whom a gateway's queues tell of what they drop."""
+    """Receivers of a gateway's reports of dropped records."""
 
     metrics: QueueMetrics
     clock: Clock
@@ -50,21 +51,21 @@ class DropReports:
 
 @dataclass(slots=True)
 class Drops:
-    """What one queue has dropped since ``since_ms``, when this gateway began to coordinate it."""
+    """Records that one queue has dropped since ``since_ms``, when this gateway began to coordinate it."""
 
     queue: str
     reports: DropReports
     since_ms: int = field(init=False)
     records: int = 0
     newest: deque[tuple[int, Dropped]] = field(default_factory=lambda: deque(maxlen=SHOWN_MAX))
-    """When, and what; oldest first."""
+    """Times and ranges of the newest drops, oldest first."""
 
     def __post_init__(self) -> None:
-        """Begin now."""
+        """Set ``since_ms`` to the present time."""
         self.since_ms = self.reports.clock.now_ms()
 
     def tell(self, dropped: Iterable[Dropped]) -> None:
-        """Say which records are gone, once that is in the store."""
+        """Report ranges that were dropped, once that is in the store."""
         some, now_ms = list(dropped), self.reports.clock.now_ms()
         for one in some[:LINES_MAX]:
             _log.warning(
@@ -81,7 +82,7 @@ class Drops:
 
 
 def audit_event(queue: str, dropped: Dropped, now_ms: int) -> AuditEvent:
-    """A queue without a dead letter topic gave records up: the event of the audit trail."""
+    """Return the event of the audit trail for records that a queue without a dead letter topic dropped."""
     return AuditEvent(
         time=now_ms,
         kind="dropped",

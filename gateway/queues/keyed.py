@@ -1,7 +1,7 @@
-"""What a queue ordered by key may deliver: of each key only the first unsettled record, and that only if it is available.
+"""Delivery of a queue ordered by key: of each key only the first unsettled record, and that only if it is available.
 
-A record that is held or delayed holds back all later ones of its key. Null keys are free. The keys of the records from the start
-offset on are kept as numbers (hashes of 64 bits), so that each is read once.
+A record that is held or delayed holds back all later ones of its key. Null keys are free. The keys of the records from the
+start offset on are kept as numbers (hashes of 64 bits), so that each is read once.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from log_format.queues.runs import RELEASED
 
 NO_KEY: Final = 0
 NO_RECORD: Final = -1
-"""An offset without a record. Python's hashes are never -1."""
+"""Number for an offset without a record. Python's hashes are never -1."""
 _READ_RECORDS: Final = 1_000
 _READ_BYTES: Final = 1024 * 1024
 _FREE, _BLOCKED, _SETTLED = 0, 1, 2
 
 
 class Keyed:
-    """Belongs to the event loop."""
+    """Acquisition of records from queues ordered by key. Used on the event loop only."""
 
     def __init__(self, reading: Reading, clock: Clock) -> None:
         self._reading = reading
         self._clock = clock
 
     async def acquire(self, at: At, count_max: int, ahead: int) -> list[Held]:
-        """Hold up to so many records, each the first of its key, at most ``ahead`` behind the start offset.
+        """Hold up to ``count_max`` records, each the first of its key, less than ``ahead`` offsets after the start offset.
 
-        Raises as ``Reading.read``.
+        Raises what ``Reading.read`` raises.
         """
         share = at.share
         end = min(at.end, share.start + ahead)
@@ -53,14 +53,14 @@ class Keyed:
         return [share.hold(Held(first, last, count)) for first, last, count in spans]
 
     async def _learn(self, at: At, end: int) -> bool:
-        """Whether more keys are known now."""
+        """Read further keys, up to ``end``; return whether more keys are known now."""
         share = at.share
         known_to = share.keys_from + len(share.keys)
         offset = max(known_to, share.start)
         limits = ReadLimits(records_max=min(_READ_RECORDS, end - offset), bytes_max=_READ_BYTES)
         found = await self._reading.read(at.topic, at.state, share.partition, offset, limits)
         if share.keys_from + len(share.keys) != known_to:
-            return True  # another caller was faster
+            return True  # Another caller has read these keys.
         keys = np.full(max(0, min(found.next_offset, end) - offset), NO_RECORD, np.int64)
         for table in found.tables:
             offsets = table.column("offset").to_numpy()
@@ -74,7 +74,7 @@ class Keyed:
 
 
 def key_numbers(keys: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """A number for each key; ``NO_KEY`` for null."""
+    """Return a number for each key; ``NO_KEY`` for null."""
     numbers = [_numbers(chunk) for chunk in keys.chunks]
     return np.concatenate(numbers) if numbers else np.zeros(0, np.int64)
 
@@ -87,7 +87,7 @@ def _numbers(keys: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _deliverable(share: Share, now_ms: int, count_max: int) -> list[tuple[int, int, int]]:
-    """Ranges of one delivery count: first, last, count."""
+    """Return deliverable ranges, each of one delivery count, as (first, last, count)."""
     if share.keys_from < share.start:
         share.keys = share.keys[share.start - share.keys_from :]
         share.keys_from = share.start

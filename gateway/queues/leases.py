@@ -1,6 +1,6 @@
-"""The leases of one queue: given, found again for a settlement, renewed, ended.
+"""Leases of one queue: given, found again for a settlement, renewed, ended.
 
-A part of a lease has its own lock, since a caller may renew some records only. Belongs to the event loop.
+Each part of a lease has its own lock, since a caller may renew some records only. Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from log_format.queues.runs import SETTLED as RUN_SETTLED
 
 
 class Leases:
-    """``expect`` is told when to call ``ended`` next (monotonic); ``counted`` how many leases more or fewer there are."""
+    """Live leases of one queue.
+
+    ``expect``: told when to call ``ended`` next (monotonic). ``counted``: told by how much the number of leases changes.
+    """
 
     def __init__(
         self,
@@ -39,23 +42,23 @@ class Leases:
         self._number = count(1)
         self._order = count()
         self._ends: list[tuple[int, int, Lease]] = []
-        """When a lease has to be looked at, for the locks of its parts."""
+        """Heap of the times at which a lease has to be checked for ended locks."""
 
     def __len__(self) -> int:
         return len(self._leases)
 
     @property
     def parts(self) -> Iterable[Held]:
-        """Of all leases."""
+        """Parts of all leases."""
         return (held for lease in self._leases.values() for held in lease.parts)
 
     @property
     def next_end_ms(self) -> int | None:
-        """When to look again."""
+        """Monotonic time of the next check for ended locks; None if there is none."""
         return self._ends[0][0] if self._ends else None
 
     def give(self, share: Share, parts: Sequence[Held], lock_ms: int) -> Lease:
-        """A lease of these held ranges, from now on."""
+        """Return a new lease of these held ranges, which begins now."""
         lease = Lease(f"{self._epoch}-{next(self._number)}", share, dict.fromkeys(parts))
         ordered = sorted(parts, key=lambda held: held.first)
         for held in ordered:
@@ -72,7 +75,7 @@ class Leases:
         return lease
 
     def lock(self, lease: Lease, parts: Iterable[Held], lock_ms: int) -> None:
-        """Lock parts of a lease for so long from now on, also where they were locked for longer."""
+        """Lock parts of a lease for ``lock_ms`` from now on, also if they were locked for longer."""
         # One more, since the promised time is rounded down to a millisecond.
         deadline_ms = self._clock.monotonic_ms() + lock_ms + 1
         for held in parts:
@@ -80,9 +83,10 @@ class Leases:
         self._expect_end(lease, deadline_ms)
 
     def find(self, settlement: Settlement, transaction_id: str) -> tuple[Lease, list[Held]] | None:
-        """The lease and its parts that the settlement is about, cut out; none, where they were settled so before.
+        """Return the lease and its parts that the settlement is about, cut to size; no parts if they were settled the same way
+        before.
 
-        None: the lease is over.
+        Return None if the lease is over.
         """
         lease = self._leases.get(settlement.lease)
         if lease is None or lease.share.topic != settlement.topic or lease.share.partition != settlement.partition:
@@ -100,7 +104,7 @@ class Leases:
         return lease, [lease.share.part(part, max(begin, part.first), min(end, part.last)) for part in found]
 
     def is_busy(self, settlement: Settlement) -> bool:
-        """Whether another settlement of these records is under way, or the end of their lock."""
+        """Return whether another settlement of these records is under way, or the end of their lock."""
         lease = self._leases.get(settlement.lease)
         return lease is not None and any(
             part.state == BUSY and part.first <= settlement.last and settlement.first <= part.last
@@ -108,20 +112,20 @@ class Leases:
         )
 
     def was_settled(self, settlement: Settlement, transaction_id: str) -> bool:
-        """Whether exactly this was settled under a lease that is over now."""
+        """Return whether exactly this was settled under a lease that is over now."""
         if settlement.lease in self._leases:
             return False
         return self._remembered.has(self._queue, settlement, transaction_id)
 
     def go_on(self, parts: Iterable[Held]) -> None:
-        """What was to become of these parts did not: they are leased as before, or their locks have ended meanwhile."""
+        """Mark parts as leased again after a change of them failed; their locks may have ended meanwhile."""
         for part in parts:
             part.state = LEASED
             assert part.lease is not None
             self._expect_end(part.lease, part.deadline_ms)
 
     def ended(self) -> list[Held]:
-        """Parts whose locks have ended; they are busy from now on."""
+        """Return the parts whose locks have ended; they are busy from now on."""
         now_ms, ended = self._clock.monotonic_ms(), list[Held]()
         while self._ends and self._ends[0][0] <= now_ms:
             _, _, lease = heapq.heappop(self._ends)
@@ -132,7 +136,7 @@ class Leases:
         return ended
 
     def forget_empty(self, leases: Iterable[Lease]) -> None:
-        """Keep no more of those without parts than how they were settled."""
+        """Drop the leases without parts; remember how they were settled."""
         for lease in leases:
             if not lease.parts and self._leases.pop(lease.lease_id, None) is not None:
                 self._counted(-1)
@@ -140,7 +144,7 @@ class Leases:
                     self._remembered.keep(self._queue, lease)
 
     def clear(self) -> None:
-        """All are over."""
+        """Drop all leases."""
         self._counted(-len(self._leases))
         self._leases.clear()
         self._ends.clear()

@@ -1,11 +1,12 @@
-"""The proof that a queue put a record into its dead letter topic: a header that gateways can make, and nobody else.
+"""Proof that a queue put a record into its dead letter topic: a header that gateways can make, and nobody else.
 
-1. The last header of a letter, ``tidelog-dlq-proof``, is ``<number>.<proof>``. The proof is of the queue's incarnation, the
-   partition, the number, and all that the letter is besides. So no other record has it: no changed one, none elsewhere.
-2. The number grows from letter to letter of a partition: it is the partition's end as the queue saw it, plus the letter's place
-   among those put with it. A copy lies behind what it copies, so its number is not due any more.
+1. The last header of a letter, ``tidelog-dlq-proof``, is ``<number>.<proof>``. The proof covers the queue's incarnation, the
+   topic's, the partition, the number, and the letter's key, value and other headers. So no other record has it: no changed
+   one, none elsewhere.
+2. The number grows from letter to letter of a partition: it is the partition's end as the queue saw it, plus the letter's
+   place among those put with it. A copy lies behind the letter that it copies, so its number is too low.
 
-Pure. It needs nothing but the cluster's key, so it holds for as long as the letter does: merges, journals, backups.
+Pure. Only the cluster's key is needed, so a proof holds for as long as the letter does: through merges, journals, backups.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ Headers = Sequence[tuple[str, bytes | None]]
 PREFIX: Final = "tidelog-dlq-"
 PROOF_HEADER: Final = f"{PREFIX}proof"
 PURPOSE: Final = b"tidelog dead letters"
-"""Of the key that follows from the cluster's."""
+"""Purpose for which a key is derived from the cluster's."""
 _PROOF: Final = re.compile(rf"(0|[1-9][0-9]{{0,18}})\.([0-9a-f]{{{DIGITS}}})".encode())
 
 
 @dataclass(frozen=True, slots=True)
 class LetterProofs:
-    """Of one queue's letters in one incarnation of a topic."""
+    """Proofs of one queue's letters in one incarnation of a topic."""
 
     key: bytes
     queue_id: str
@@ -38,11 +39,11 @@ class LetterProofs:
     def header(
         self, partition: int, number: int, key: bytes | None, value: bytes | None, headers: Headers
     ) -> tuple[str, bytes]:
-        """The header to add to a letter with these others."""
+        """Return the header to add to a letter with these other headers."""
         return PROOF_HEADER, f"{number}.{proof(self._text(partition, number, key, value, headers), self.key)}".encode()
 
     def number(self, partition: int, key: bytes | None, value: bytes | None, headers: Headers) -> int | None:
-        """The number of a letter that the queue has put there; None: it has not."""
+        """Return the number of a letter that the queue has put there; None if the queue has not put it there."""
         name, said = headers[-1] if headers else ("", None)
         found = _PROOF.fullmatch(said or b"") if name == PROOF_HEADER else None
         if found is None:

@@ -1,11 +1,11 @@
-"""A queue that this gateway coordinates: its leases, and what its callers settle.
+"""A queue that this gateway coordinates: its leases, and the settlements of its callers.
 
-1. A settlement is checked and held at once, written with the next commit, and only then answered. While it is under way nothing
-   else touches its records.
-2. A lock that has ended is a release, written as any other. Until that is in the store the record is not delivered.
-3. A caller that goes away leaves its settlement to go on.
+1. A settlement is checked and its records held immediately; it is written with the next commit, and only then answered. While
+   it is under way nothing else touches its records.
+2. The end of a lock is a release, written like any other. Until the release is in the store the record is not delivered.
+3. A caller that goes away does not stop its settlement.
 
-Belongs to the event loop.
+Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _log = logging.getLogger("gateway.queues")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueParts:
-    """What the queues of a gateway share."""
+    """Parts that all queues of a gateway share."""
 
     table: QueuesTable
     clock: Clock
@@ -53,7 +53,7 @@ class QueueParts:
 
 
 class LiveQueue:
-    """``row``: as this gateway claimed it."""
+    """A queue coordinated by this gateway. ``row``: row with which this gateway claimed it."""
 
     def __init__(self, row: QueueRow, parts: QueueParts) -> None:
         self.name = row.queue
@@ -61,10 +61,10 @@ class LiveQueue:
         self.queue_id = row.queue_id
         self.is_lost = False
         self.used_ms = parts.clock.monotonic_ms()
-        """When it was called last."""
+        """Monotonic time of the last call."""
         self.drops = Drops(row.queue, parts.reports)
         self.turn = 0
-        """Where the next answer begins, so that no partition is always the last."""
+        """Position at which the next answer begins, so that no partition is always the last."""
         self.waiters: dict[Wakeup, None] = {}
         self.leases = Leases(
             self.name,
@@ -75,39 +75,39 @@ class LiveQueue:
             counted=parts.table.count_leases,
         )
         self.topics_version = 0
-        """Raised when its topics or their partitions have changed."""
+        """Number that is raised when the queue's topics or their partitions have changed."""
         self.promise = LockPromise(row, parts.table)
         self.moving: asyncio.Task[None] | None = None
-        """Dead letters on their way."""
+        """Task that moves dead letters; None if none is under way."""
         self.redriving = asyncio.Lock()
         claimed_ms = parts.clock.monotonic_ms()
         self.blind_until_ms = claimed_ms + (parts.bounds.head_ms if row.inherited_ms else 0)
-        """Until then the former coordinator may still give leases."""
+        """Time until which the previous coordinator may still give leases."""
         self.quiet_until_ms = self.blind_until_ms + row.inherited_ms
-        """Until then its leases may be live."""
+        """Time until the previous coordinator's last lease has expired."""
         self._parts = parts
         self._table = parts.table
         self._clock = parts.clock
         self._partitions = Partitions(row.queue, parts.clock)
         self._ended: list[Held] = []
-        """Locks that have ended and are to be written."""
+        """Parts whose locks have ended and are to be written."""
         self._flush_due_ms: int | None = None
         self._under_way: set[asyncio.Task[None]] = set()
 
-    # What is known
+    # State
     @property
     def queue(self) -> Queue:
-        """As the table has it."""
+        """State of the queue in the table."""
         return self._table.state.queue(self.name)
 
     @property
     def is_current(self) -> bool:
-        """Whether this gateway coordinates it, as far as the table is known here."""
+        """Whether this gateway coordinates the queue, as far as the table is known here."""
         return not self.is_lost and self.queue.epoch == self.epoch
 
     @property
     def settings(self) -> QueueSettings:
-        """The settings. Raises ``RequestRefused`` (``UNKNOWN_QUEUE``) once it is deleted."""
+        """The queue's settings. Raises ``RequestRefused`` (``UNKNOWN_QUEUE``) once it is deleted."""
         row = self.queue.row
         if row is None:
             raise unknown_queue(self.name)
@@ -115,7 +115,7 @@ class LiveQueue:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing would be lost with this object."""
+        """Whether dropping this object loses nothing."""
         return (
             not self.leases
             and not self.waiters
@@ -125,41 +125,41 @@ class LiveQueue:
         )
 
     def share(self, topic: str, key: Key, log_start: int) -> Share:
-        """A partition, as it is now."""
+        """Return a partition, as it is now."""
         return self._partitions.share(topic, key, log_start)
 
     @property
     def shares(self) -> dict[Key, Share]:
-        """The partitions that were asked for."""
+        """Partitions that were asked for."""
         return self._partitions.shares
 
     def follow(self) -> None:
-        """Take up what the table has now: what waits for transactions, and what other gateways concluded."""
+        """Take up what the table has now: settlements that wait for transactions, and those that other gateways concluded."""
         if self.is_current and self._partitions.follow(self.queue):
             self._expect_due()
             self.wake_all()
 
     def wake_all(self) -> None:
-        """Let waiting callers look again."""
+        """Wake all waiting callers."""
         for wakeup in self.waiters:
             wakeup.set()
 
     # Leases
 
     async def relax(self) -> None:
-        """Say that no lock is longer than the settings have it, once that is so. Raises as ``LockPromise.allow``."""
+        """Write that no lock is longer than the settings allow, once that is so. Raises what ``LockPromise.allow`` raises."""
         if self._clock.monotonic_ms() >= self.quiet_until_ms:
             await self.promise.relax(self.leases.parts)
 
     def leave_ms(self) -> int:
-        """How long leases are still live; after this call none is given any more."""
+        """Give no more leases, and return for how long, in milliseconds, the present ones are still live."""
         self.is_lost = True
         now_ms = self._clock.monotonic_ms()
         deadlines = [held.deadline_ms for held in self.leases.parts]
         return max(0, self.quiet_until_ms - now_ms, *(deadline_ms - now_ms for deadline_ms in deadlines))
 
     def forget(self) -> None:
-        """This gateway does not coordinate it any more."""
+        """Drop the leases: this gateway does not coordinate the queue any more."""
         self.is_lost = True
         self.leases.clear()
         self.shares.clear()
@@ -169,7 +169,7 @@ class LiveQueue:
     # Settling
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Result]:
-        """What became of each. Raises ``BackOff`` (nothing happened), ``OutcomeUnknown``, ``RequestRefused``."""
+        """Settle; return the result of each. Raises ``BackOff`` (nothing happened), ``OutcomeUnknown``, ``RequestRefused``."""
         await self._ready(settlements)
         results, checked = self._checked(settlements, "")
         if checked:
@@ -184,7 +184,7 @@ class LiveQueue:
         pending_id: str,
         stage: Callable[[], Awaitable[None]],
     ) -> list[Result]:
-        """The same in a transaction: they are held until it ends. ``stage`` goes before the commit. Raises as ``settle``."""
+        """Settle in a transaction: records are held until it ends; ``stage`` goes before the commit. Raises as ``settle``."""
         await self._ready(settlements)
         results, checked = self._checked(settlements, transaction_id)
         if checked:
@@ -201,9 +201,9 @@ class LiveQueue:
         return results
 
     async def _ready(self, settlements: Sequence[Settlement]) -> None:
-        """Return when these can be judged."""
+        """Wait until these settlements can be judged."""
         if self._under_way and any(map(self.leases.is_busy, settlements)):
-            await asyncio.wait(set(self._under_way))  # perhaps the first try of a repeat
+            await asyncio.wait(set(self._under_way))  # The one under way may be the first try of a repeated settlement.
         renewed_ms = [one.lock_ms or self.settings.lock_ms for one in settlements if one.action == "renew"]
         if renewed_ms:
             await self.promise.allow(max(renewed_ms))
@@ -237,7 +237,7 @@ class LiveQueue:
         return results, checked
 
     async def _carried(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do it to its end, whether or not the caller stays."""
+        """Do the work to its end, whether or not the caller stays."""
         task = asyncio.ensure_future(work())
         self._keep(task)
         await asyncio.shield(task)
@@ -287,9 +287,9 @@ class LiveQueue:
         self.follow()
 
     def _undone(self, held: Sequence[Held], problem: TidelogError) -> None:
-        """Nothing was written: the leases go on, or have ended meanwhile."""
+        """Go on with the leases after a failed write, or drop the queue if the outcome is unknown."""
         if isinstance(problem, OutcomeUnknown | CoordinatorFenced) or not self.is_current:
-            # What the table has is found out by claiming the queue anew.
+            # Claiming the queue anew shows what the table has.
             self.forget()
         else:
             self.leases.go_on(held)
@@ -316,7 +316,7 @@ class LiveQueue:
     # Writing
 
     async def write(self, runs: Mapping[Share, Sequence[Run]], forgotten: Sequence[str] = ()) -> None:
-        """Settle ranges, with all that is decided and unwritten. Raises ``BackOff``, ``OutcomeUnknown``, ``RequestRefused``."""
+        """Write settled ranges, with all noted ones. Raises ``BackOff``, ``OutcomeUnknown``, ``RequestRefused``."""
         noted = self._partitions.take_unwritten()
         self._flush_due_ms = None
         changes: list[PartitionChange] = [share.change(some) for share, some in noted.items()]
@@ -336,14 +336,14 @@ class LiveQueue:
         self.follow()
 
     def expect_flush(self, within_ms: int) -> None:
-        """Write what is unwritten within this time."""
+        """Let noted ranges be written within this time."""
         due_ms = self._clock.monotonic_ms() + within_ms
         if self._flush_due_ms is None or due_ms < self._flush_due_ms:
             self._flush_due_ms = due_ms
             self._parts.deadlines.expect(self.name, due_ms)
 
     def tick(self) -> None:
-        """End locks, wake callers for records whose time has come, write what is due."""
+        """End locks, wake callers for records whose time has come, and write noted ranges that are due."""
         if not self.is_current:
             return
         self.follow()

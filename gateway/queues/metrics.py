@@ -1,4 +1,4 @@
-"""The metrics of queues in a gateway. No label names a queue; ``watch`` names those that are coordinated here."""
+"""Metrics of queues in a gateway. No label names a queue; ``describing`` has series of queues that are coordinated here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of records by the queue's settings: released, dead, expired. Pure."""
+"""Outcomes of records by the queue's settings: released, dead, expired. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def released(
     delay_ms: int | None = None,
     reason: str | None = None,
 ) -> Run:
-    """Records that were delivered so often and not accepted. ``delay_ms`` None: as the settings have it."""
+    """Return the run of records that were delivered ``deliveries`` times and not accepted. ``delay_ms`` None: the settings'
+    pause."""
     if deliveries >= settings.max_deliveries:
         return dead(settings, span, deliveries, reason or MAX_DELIVERIES)
     if delay_ms is None:
@@ -35,14 +36,14 @@ def released(
 
 
 def dead(settings: QueueSettings, span: tuple[int, int], deliveries: int, reason: str) -> Run:
-    """Records that are delivered no more."""
+    """Return the run of records that are delivered no more."""
     if settings.dead_letter_topic is None:
         return Run(*span, SETTLED)
     return Run(*span, DEAD, deliveries, 0, reason)
 
 
 def gone(settings: QueueSettings, span: tuple[int, int], deliveries: int) -> Run:
-    """Records that have expired."""
+    """Return the run of records that have expired."""
     if settings.expired == "drop":
         return Run(*span, SETTLED)
     return dead(settings, span, deliveries, EXPIRED)
@@ -50,14 +51,14 @@ def gone(settings: QueueSettings, span: tuple[int, int], deliveries: int) -> Run
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A settlement whose lease holds, with what it holds."""
+    """A settlement with a live lease, and the parts that the lease holds."""
 
     settlement: Settlement
     parts: Sequence[Held]
 
 
 def runs_of(checked: Iterable[Checked], settings: QueueSettings, now_ms: int) -> dict[Share, tuple[Run, ...]]:
-    """What the settlements make of their records."""
+    """Return the runs that the settlements make of their records."""
     runs: dict[Share, list[Run]] = {}
     for one in checked:
         for part in one.parts:
@@ -67,7 +68,7 @@ def runs_of(checked: Iterable[Checked], settings: QueueSettings, now_ms: int) ->
 
 
 def runs_of_ended(parts: Iterable[Held], settings: QueueSettings, now_ms: int) -> dict[Share, tuple[Run, ...]]:
-    """What becomes of records whose locks have ended."""
+    """Return the runs of records whose locks have ended."""
     runs: dict[Share, list[Run]] = {}
     for part in parts:
         assert part.lease is not None
@@ -76,7 +77,7 @@ def runs_of_ended(parts: Iterable[Held], settings: QueueSettings, now_ms: int) -
 
 
 def dropped_by(checked: Iterable[Checked], settings: QueueSettings) -> list[Dropped]:
-    """The records that the settlements drop, though nobody accepted them."""
+    """Return the records that the settlements drop, though nobody accepted them."""
     return [
         _lost(part, one.settlement.reason or (REJECTED if one.settlement.action == "reject" else MAX_DELIVERIES))
         for one in checked
@@ -86,7 +87,7 @@ def dropped_by(checked: Iterable[Checked], settings: QueueSettings) -> list[Drop
 
 
 def dropped_at_end(parts: Iterable[Held], settings: QueueSettings) -> list[Dropped]:
-    """The records that are dropped since their locks have ended."""
+    """Return the records that are dropped because their locks have ended."""
     return [_lost(part, MAX_DELIVERIES) for part in parts if _ended(part, settings, 0).state == SETTLED]
 
 
@@ -108,12 +109,13 @@ def _ended(part: Held, settings: QueueSettings, now_ms: int) -> Run:
 
 
 def taken_back(part: Held, now_ms: int, delay_ms: int) -> Run:
-    """Records with which nobody began: they were not delivered, so they come again without the queue's pauses."""
+    """Return the run of records that nobody began to process: they don't count as delivered, so they come again without
+    pauses."""
     return Run(part.first, part.last, RELEASED, part.count, now_ms + delay_ms if delay_ms else 0)
 
 
 def dropped_of(share: Share, held: Held, deliveries: int, reason: str) -> Dropped:
-    """What is told of a range that is dropped."""
+    """Return the report of a range that is dropped."""
     return Dropped(share.topic, share.partition, held.first, held.last, deliveries, reason, records=held.counted())
 
 
@@ -123,7 +125,7 @@ def _lost(part: Held, reason: str) -> Dropped:
 
 
 def given_back(checked: Iterable[Checked], settings: QueueSettings) -> dict[Share, tuple[Run, ...]]:
-    """What becomes of the same records when their transaction is aborted: they are released at once."""
+    """Return the runs of the same records if their transaction is aborted: they are released immediately."""
     runs: dict[Share, list[Run]] = {}
     for part in (part for one in checked for part in one.parts):
         assert part.lease is not None

@@ -1,6 +1,6 @@
-"""A queue's partitions as its coordinator has them, and what of them waits for transactions.
+"""A queue's partitions as its coordinator has them, and their records that wait for transactions.
 
-Belongs to the event loop.
+Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from log_format.queues.state import NO_QUEUE, Queue
 
 
 class Partitions:
-    """Each is made when it is first asked for."""
+    """Partitions of one queue, each created on first use."""
 
     def __init__(self, queue: str, clock: Clock) -> None:
         self.shares: dict[Key, Share] = {}
@@ -28,11 +28,11 @@ class Partitions:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing would be lost with this object."""
+        """Whether dropping this object loses nothing."""
         return not self._pending and not self.preparing and all(share.is_idle for share in self.shares.values())
 
     def share(self, topic: str, key: Key, log_start: int) -> Share:
-        """A partition, as it is now."""
+        """Return a partition, as it is now."""
         share = self.shares.get(key)
         if share is None:
             share = self.shares[key] = Share(self._queue, topic, key, self._seen.partitions.get(key))
@@ -41,7 +41,7 @@ class Partitions:
         return share
 
     def follow(self, queue: Queue) -> bool:
-        """Take up what the table has now; whether that is news."""
+        """Take up what the table has now; return whether anything has changed."""
         if queue is self._seen:
             return False
         self._seen = queue
@@ -56,21 +56,21 @@ class Partitions:
         return True
 
     def wait_for(self, pending_id: str, held: Sequence[Held]) -> None:
-        """These ranges of leases wait for a transaction now."""
+        """Let these ranges of leases wait for a transaction."""
         kept = self._pending[pending_id] = []
         for part in held:
             assert part.lease is not None
             part.state, part.pending_id = PENDING, pending_id
             part.lease.parts.pop(part, None)
             kept.append((part.lease.share, part))
-        self._seen = NO_QUEUE  # it may be concluded already
+        self._seen = NO_QUEUE  # Makes the next ``follow`` compare again: the transaction may be concluded already.
 
     def take_unwritten(self) -> dict[Share, Sequence[Run]]:
-        """What is decided and not written yet."""
+        """Return the runs that are decided and not written yet."""
         return {share: share.unwritten for share in self.shares.values() if share.unwritten}
 
     def next_due_ms(self, now_ms: int) -> int | None:
-        """When the time of the next delayed record comes."""
+        """Return when the next delayed record is due; None if there is none."""
         dues = (share.next_due_ms(now_ms) for share in self.shares.values())
         return min((due for due in dues if due is not None), default=None)
 

@@ -1,6 +1,6 @@
-"""How long locks may be: what the table says ahead of them, so that a successor knows how long to wait.
+"""Longest lock that a queue's coordinator may give, written to the table first, so that a successor knows how long to wait.
 
-Belongs to the event loop.
+Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from log_format.queues.row import QueueRow
 
 
 class LockPromise:
-    """``row``: as this gateway claimed the queue."""
+    """Promise of one queue's longest lock. ``row``: row with which this gateway claimed the queue."""
 
     def __init__(self, row: QueueRow, table: QueuesTable) -> None:
         self._queue = row.queue
@@ -25,7 +25,7 @@ class LockPromise:
         self._raising = 0
 
     async def allow(self, lock_ms: int) -> None:
-        """Return when the table says that locks may be so long. Raises ``CoordinatorFenced``, ``BackOff``, ``OutcomeUnknown``."""
+        """Wait until the table allows locks of ``lock_ms``. Raises ``CoordinatorFenced``, ``BackOff``, ``OutcomeUnknown``."""
         if lock_ms <= self._allowed_ms:
             return
         self._raising += 1
@@ -37,11 +37,12 @@ class LockPromise:
         self._allowed_ms = max(self._allowed_ms, lock_ms)
 
     async def relax(self, live: Iterable[Held]) -> None:
-        """Say that no lock is longer than the settings have it, once that is so of all ``live`` ones. Raises as ``allow``."""
+        """Write that no lock is longer than the settings allow, once that holds for all ``live`` ones. Raises what ``allow``
+        raises."""
         row = self._table.state.queue(self._queue).row
         if row is None or self._raising or row.lock_ms_max <= row.settings.lock_ms:
             return
         lock_ms = row.settings.lock_ms
         if all(held.lock_ms <= lock_ms for held in live):
-            self._allowed_ms = lock_ms  # before the commit: no longer lock is given meanwhile
+            self._allowed_ms = lock_ms  # Set before the commit, so that no longer lock is given meanwhile.
             await self._table.decide(AllowLocks(queue=self._queue, epoch=self._epoch, lock_ms_max=lock_ms))

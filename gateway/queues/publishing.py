@@ -1,8 +1,9 @@
-"""Records that a queue produces, in one transaction with what that changes in the queue: each once, whatever crashes.
+"""Records that a queue produces, in one transaction with the changes of the queue: each once, whatever crashes.
 
 1. The records and a note of the pending change are staged. The change is made pending in ``system/queues``. One row of
    ``system/transactions`` decides both.
-2. After the decision any gateway finishes it: the records are appended once, then the pending change becomes the queue's.
+2. After the decision any gateway finishes the transaction: the records are appended once, then the pending change is applied
+   to the queue.
 3. Without a decision the pending change is dropped, by this gateway or by the queue's next coordinator.
 """
 
@@ -29,7 +30,7 @@ from log_format.transactions.staged_settlements import StagedSettlements
 
 @dataclass(frozen=True, slots=True)
 class Publishing:
-    """Belongs to the event loop."""
+    """Transactions of queues. Used on the event loop only."""
 
     finishing: Finishing
     producer_ids: ProducerIds
@@ -61,7 +62,7 @@ class Publishing:
                 CommitAtOnce(transaction_id=transaction_id, staged=staged.names, stamp=None)
             )
         except OutcomeUnknown:
-            raise  # it may be decided: the pending change shows it to the coordinator
+            raise  # The transaction may be decided: the pending change shows it to the coordinator.
         except TidelogError:
             await self._dropped(transaction_id)
             raise
@@ -89,12 +90,12 @@ class Publishing:
         try:
             await self.finishing.queues.conclude(transaction_id, {})
         except TidelogError:
-            return  # the coordinator resolves what is pending
+            return  # The coordinator resolves the pending change.
         await self.finishing.staging.clean(transaction_id)
 
     async def resolve(self, pending: PendingSettlement) -> bool:
-        """Whether what is pending is concluded now: its transaction has ended. One of this gateway's own making that stays
-        undecided is given up. Raises ``BackOff``, ``OutcomeUnknown``."""
+        """Conclude a pending change if its transaction has ended; return whether it is concluded. A transaction of the gateway's
+        own making that stays undecided is aborted. Raises ``BackOff``, ``OutcomeUnknown``."""
         transaction_id = pending.transaction_id
         row = await self.finishing.transactions.newest(transaction_id)
         if row is None:
@@ -107,6 +108,6 @@ class Publishing:
             row = await self.finishing.transactions.decide(DecideAbort(transaction_id=transaction_id, reason="expired"))
         with unasked():
             row = await self.finishing.finisher.finished(row)
-        # The finish of a committed one has concluded what belongs to it.
+        # Finishing a committed transaction has concluded its changes; this drops the others.
         await self.finishing.queues.conclude(transaction_id, {})
         return row.has_ended

@@ -55,7 +55,7 @@ class QueueDescription:
 
 @dataclass(frozen=True, slots=True)
 class QueueSources:
-    """Where queues read from, and where their callers wait."""
+    """Topics and readers that queues read from, and the places where their callers wait."""
 
     topics: TopicRegistry
     locating: Locating
@@ -65,7 +65,7 @@ class QueueSources:
 
 
 class Queues:
-    """Belongs to the event loop. ``start`` once the gateway serves."""
+    """Queues of one gateway. Used on the event loop only. Call ``start`` once the gateway serves."""
 
     def __init__(
         self,
@@ -107,17 +107,17 @@ class Queues:
         self.upkeep = Upkeep(self.coordinator, parts, dead_letters, Watch(parts, topics, reading), ownership=ownership)
 
     def start(self) -> None:
-        """Begin the work beside requests."""
+        """Start the background work."""
         self.upkeep.start()
 
     async def drain(self) -> None:
-        """Give no more leases; finish the settlements asked for."""
+        """Give no more leases, and wait for the settlements under way."""
         self.upkeep.stop()
         await self.coordinator.leave()
         await self.table.drain()
 
     async def put(self, name: str, settings: QueueSettings, *, has_start: bool) -> tuple[QueueSettings, bool]:
-        """Make a queue, or replace its settings: these, and whether it is new.
+        """Create a queue, or replace its settings; return the settings, and whether the queue is new.
 
         Raises ``RequestRefused`` (``UNKNOWN_TOPIC``, ``QUEUE_ALREADY_EXISTS``), ``BackOff``, ``OutcomeUnknown``.
         """
@@ -151,7 +151,7 @@ class Queues:
         return put.row.settings, put.row.queue_id == queue_id
 
     async def subscribe(self, name: str, topics: Sequence[str]) -> QueueSettings:
-        """Have the queue read these topics, too; one that is not there is made with the defaults. Its settings then.
+        """Let the queue read these topics, too; return its settings. A queue that doesn't exist is created with the defaults.
 
         Raises ``RequestRefused`` (``UNKNOWN_TOPIC``, ``INVALID_REQUEST``), ``BackOff``, ``OutcomeUnknown``.
         """
@@ -171,7 +171,7 @@ class Queues:
         return subscribed.row.settings
 
     async def alter(self, name: str, changes: Mapping[str, object]) -> None:
-        """Change these fields of a queue's settings; one that is not there is made, and reads nothing yet.
+        """Change these fields of a queue's settings. A queue that doesn't exist is created, and reads no topic yet.
 
         Raises ``RequestRefused`` (``QUEUE_ALREADY_EXISTS`` for another start), ``BackOff``, ``OutcomeUnknown``.
         """
@@ -182,7 +182,7 @@ class Queues:
     async def move_starts(
         self, name: str, starts: Mapping[str, Mapping[int, int]], dropped: frozenset[str] = frozenset()
     ) -> None:
-        """Go on at these offsets, by topic and partition, whatever is settled; read the ``dropped`` topics no more.
+        """Set the start offsets, by topic and partition, whatever is settled; stop reading the ``dropped`` topics.
 
         Raises ``RequestRefused`` (``UNKNOWN_QUEUE``, ``UNKNOWN_TOPIC``), ``BackOff`` (also while records are locked),
         ``OutcomeUnknown``.
@@ -205,7 +205,7 @@ class Queues:
         await self.table.decide(MoveStarts(queue=name, epoch=queue.epoch, starts=tuple(changes), dropped=dropped))
 
     async def settings(self, name: str) -> QueueSettings:
-        """As of a moment ago. Raises ``RequestRefused`` (``UNKNOWN_QUEUE``), ``BackOff``."""
+        """Return the settings, which may be ``head_ms`` old. Raises ``RequestRefused`` (``UNKNOWN_QUEUE``), ``BackOff``."""
         row = (await self.table.recent(self._bounds.head_ms)).queue(name).row or (await self.table.fresh()).queue(
             name
         ).row
@@ -216,7 +216,7 @@ class Queues:
     async def page(
         self, after: str, limit: int, shown: Callable[[str], bool]
     ) -> tuple[list[tuple[str, QueueSettings]], bool]:
-        """At most ``limit`` of the queues to be ``shown`` after ``after``, in order of name, and whether there are more.
+        """Return at most ``limit`` of the queues to be ``shown`` after ``after``, in order of name, and whether there are more.
 
         Raises ``BackOff``.
         """
@@ -226,7 +226,7 @@ class Queues:
         return [(name, row.settings) for name, row in rows if row is not None], len(names) > limit
 
     async def describe(self, name: str, shown: Callable[[str], bool]) -> QueueDescription:
-        """A queue with its partitions of the topics to be ``shown``.
+        """Return a queue's description, with its partitions of the topics to be ``shown``.
 
         Raises ``RequestRefused`` (``UNKNOWN_QUEUE``), ``BackOff``, ``OutcomeUnknown``.
         """
@@ -243,21 +243,22 @@ class Queues:
             self.coordinator.forget(live)
 
     async def receive(self, name: str, wish: ReceiveWish, memory: Memory) -> Received:
-        """Records, locked; see ``Receiving.receive``."""
+        """Lock records and return them (``Receiving.receive``)."""
         return await self._receiving.receive(name, wish, memory)
 
     async def settle(self, name: str, settlements: Sequence[Settlement]) -> list[Result]:
-        """What became of each settlement. Raises as ``LiveQueue.settle``."""
+        """Settle; return the result of each settlement. Raises what ``LiveQueue.settle`` raises."""
         queue = await self.coordinator.live(name)
         return await queue.settle(settlements)
 
     async def redrive(self, name: str, wanted: RedriveWish) -> int:
-        """How many dead letters were produced again. Raises as ``Redriving.redrive``."""
+        """Produce dead letters again; return how many. Raises what ``Redriving.redrive`` raises."""
         queue = await self.coordinator.live(name)
         return await self._redriving.redrive(queue, wanted)
 
     async def _row(self, name: str) -> QueueRow | None:
-        """The queue's as it is now. None: it may be made. Raises ``BackOff``, also where there are as many as may be."""
+        """Return the queue's row as it is now; None if the queue may be created. Raises ``BackOff``, also if there are
+        ``QUEUES_MAX`` queues."""
         state = await self.table.fresh()
         row = state.queue(name).row
         if row is None and len(state.queues) >= QUEUES_MAX:
@@ -272,7 +273,7 @@ class Queues:
         return topic
 
     async def _starts(self, queue: str, topic: OpenTopic, start: str | int) -> list[PartitionChange]:
-        """Where the queue begins in each partition, where that is not the start."""
+        """Return where the queue begins in each partition, except those where it begins at offset 0."""
         state = topic.state
         assert state.topic_id is not None
         if start == EARLIEST:
@@ -300,7 +301,7 @@ class Queues:
 
 
 def default_settings(topics: Iterable[str]) -> QueueSettings:
-    """Of a queue whose caller says no more than its topics."""
+    """Return the settings of a queue whose caller gives its topics only."""
     return QueueSettings(
         topics=tuple(topics),
         lock_ms=limits.LOCK_MS_DEFAULT,

@@ -1,4 +1,4 @@
-"""What a receive asks for, what it has in hand while it takes records, and its answer."""
+"""A receive: its request, its state while it takes records, and its answer."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from log_format.topic.state import TopicState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiveWish:
-    """How much, how long to wait for it, and how long to lock it. ``lock_ms`` None: as the queue has it. ``only``: topics and
-    partitions; None: all of the queue."""
+    """A request to receive: how many records, how long to wait for them, and how long to lock them.
+
+    ``lock_ms`` None: the queue's. ``only``: topics and partitions; None: all of the queue.
+    """
 
     records_max: int
     bytes_max: int
@@ -29,10 +31,10 @@ class ReceiveWish:
     lock_ms: int | None
     only: frozenset[tuple[str, int]] | None = None
     begun_max: int | None = None
-    """So many records of the answer are begun at once; the others count once the caller says so. None: all."""
+    """Number of the answer's records that are begun immediately; the others count once the caller says so. None: all."""
 
     def wants(self, topic: str, partition: int) -> bool:
-        """Whether records of the partition are wanted."""
+        """Return whether records of the partition are wanted."""
         return self.only is None or (topic, partition) in self.only
 
 
@@ -45,7 +47,7 @@ class Delivered:
     held: Held
     share: Share
     offsets: npt.NDArray[np.int64] | None
-    """Where the range spans others; None: every offset is a record."""
+    """Offsets of the records, if the range has other offsets too; None: every offset is a record."""
 
 
 @dataclass(slots=True)
@@ -61,7 +63,7 @@ class Received:
 
 @dataclass(slots=True)
 class Take:
-    """One try: what is in hand, and what may still be taken."""
+    """One try to take records: what it has taken, and what it may still take."""
 
     queue: LiveQueue
     settings: QueueSettings
@@ -79,11 +81,11 @@ class Take:
 
     @property
     def has_room(self) -> bool:
-        """Whether more may be taken."""
+        """Whether more records may be taken."""
         return not self.is_full and self.records_left > 0 and self.looked_at_bytes < LOOKED_AT_BYTES_MAX
 
     def drop(self) -> None:
-        """Let everything go."""
+        """Let go of all records taken, and release their memory."""
         for one in self.delivered:
             one.share.let_go(one.held)
         self.delivered.clear()

@@ -1,11 +1,13 @@
-"""Gives records out: takes what is available, reads it, and locks it for the caller.
+"""Receiving from queues: takes available records, reads them, and locks them for the caller.
 
-1. Ranges are held before they are read, so callers side by side get different records. What was not read is let go.
-2. A lock begins when the records are in hand, and only while this gateway is known to coordinate the queue.
-3. A waiting caller holds no records. It is woken by a commit in one of the topics, by a release, by the end of a lock or a delay.
-4. What is known of the topics and of the queue is enough to answer; without anything to deliver their heads are looked at first.
+1. Ranges are held before they are read, so concurrent callers get different records. Offsets that were not read are let go.
+2. A lock begins when the records are in memory, and only while this gateway is known to coordinate the queue.
+3. A waiting caller holds no records. It is woken by a commit in one of the topics, by a release, by the end of a lock or a
+   delay.
+4. The known states of the topics and of the queue are enough to answer; if they have nothing to deliver, their heads are
+   looked at first.
 
-Belongs to the event loop.
+Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -42,11 +44,11 @@ from log_format.queues.changes import CoordinatorFenced
 from log_format.records.size import record_bytes
 
 _FLUSH_MS = 500
-"""Until records that were left out are written, unless a settlement takes them along."""
+"""Time until records that were left out are written, unless a settlement's commit includes them."""
 
 
 class Receiving:
-    """``topics`` and ``reading`` are the gateway's own."""
+    """Receives from all queues. ``topics`` and ``reading`` are the gateway's own."""
 
     def __init__(
         self,
@@ -68,7 +70,8 @@ class Receiving:
         self._draining = draining
 
     async def receive(self, name: str, wish: ReceiveWish, memory: Memory) -> Received:
-        """Records, perhaps none. Raises ``RequestRefused`` (``UNKNOWN_QUEUE``), ``BackOff``, ``OutcomeUnknown``."""
+        """Lock records and return them, perhaps none. Raises ``RequestRefused`` (``UNKNOWN_QUEUE``), ``BackOff``,
+        ``OutcomeUnknown``."""
         deadline_ms = self._clock.monotonic_ms() + wish.wait_ms_max
         queue = await self._coordinator.live(name)
         if not self._parts.table.has_room(LEASE_BYTES):
@@ -78,7 +81,7 @@ class Receiving:
         if found.record_count:
             return found
         found.reservation.release()
-        # Another gateway may have ended a transaction that holds records. A caller that waits is woken for it.
+        # Another gateway may have ended a transaction that holds records. A waiting caller is woken for that.
         table = self._parts.table
         await (table.fresh() if wish.wait_ms_max == 0 else table.recent(self._parts.bounds.head_ms))
         queue = await self._coordinator.live(name)
@@ -118,7 +121,7 @@ class Receiving:
             topic.poll_while_waited_for()
 
     async def _open(self, names: Sequence[str], arrival_ms: int | None) -> list[OpenTopic]:
-        """The topics that exist; looked at after ``arrival_ms``, where given."""
+        """Return the topics that exist; looked at after ``arrival_ms``, if given."""
         now_ms = self._clock.monotonic_ms()
         looks = [
             self._topics.loaded(name, now_ms) if arrival_ms is None else self._topics.fresh(name, arrival_ms)
@@ -155,12 +158,12 @@ class Receiving:
             if wish.begun_max is not None:
                 _note_unbegun(take.delivered, wish.begun_max)
             return received
-        except BaseException:  # even when the client went away meanwhile
+        except BaseException:  # Also when the client went away meanwhile.
             take.drop()
             raise
 
     def _answer(self, take: Take, lock_ms: int) -> Received:
-        """From here on the records are locked; nothing waits."""
+        """Lock the records, and return the answer; nothing waits here."""
         queue = take.queue
         by_share: dict[Share, list[Delivered]] = {}
         for one in take.delivered:
@@ -207,7 +210,7 @@ class Receiving:
             try:
                 await self._take_partition(take, At(topic, state, share, end))
             except (OffsetOutOfRange, UnknownTopic):
-                continue  # deleted meanwhile
+                continue  # The records were deleted meanwhile.
             except TidelogError:
                 if not take.delivered:
                     raise
@@ -232,7 +235,7 @@ class Receiving:
                 await self._read_all(take, at, some)
 
     def _end(self, take: Take, share: Share, some: Sequence[Held]) -> None:
-        """Deliver no more what was delivered as often as the settings allow now."""
+        """Decide as dead, or drop, the records that were delivered as often as the settings now allow; let the others go."""
         late = [held for held in some if held.count >= take.settings.max_deliveries]
         for held in some:
             share.let_go(held)
@@ -254,7 +257,7 @@ class Receiving:
                     at.share.let_go(held)
 
     async def _read(self, take: Take, at: At, held: Held) -> None:
-        """Read a held range; let go what is not delivered."""
+        """Read a held range; let go of the records that are not delivered."""
         share = at.share
         records = await self._records(take, at, held)
         read_to = min(records.next_offset, held.last + 1)
@@ -307,7 +310,7 @@ def _deliver(take: Take, at: At, held: Held, table: pa.Table) -> None:
 
 
 def _deliver_some(take: Take, at: At, held: Held, kept: Selected) -> None:
-    """Deliver what passes. What has expired is decided now; what does not pass counts as settled."""
+    """Deliver the records that pass. Those that have expired are decided now; those that don't pass count as settled."""
     share, rest, pieces = at.share, held, list[Held]()
     late = [gone(take.settings, (offset, offset), held.count) for offset in kept.expired]
     end = held.last
@@ -335,7 +338,7 @@ def _deliver_some(take: Take, at: At, held: Held, kept: Selected) -> None:
 
 
 def _note_unbegun(delivered: Sequence[Delivered], begun_max: int) -> None:
-    """Of what the answer has, in its order, only the first records are begun."""
+    """Mark all records of the answer after the first ``begun_max``, in its order, as not begun."""
     left = begun_max
     for one in delivered:
         count = one.records.num_rows
@@ -352,7 +355,7 @@ def _offsets(one: Delivered) -> npt.NDArray[np.int64]:
 
 
 def _up_to(records: Records, last: int) -> pa.Table | None:
-    """The records up to an offset; None: there are none."""
+    """Return the records up to offset ``last``; None if there are none."""
     if not records.record_count:
         return None
     table = records.tables[0] if len(records.tables) == 1 else pa.concat_tables(records.tables)

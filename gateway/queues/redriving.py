@@ -1,11 +1,12 @@
-"""Produces dead letters again: what the queue has put into its dead letter topic, each once.
+"""Redrive: produces the letters that the queue has put into its dead letter topic again, each once.
 
-How far a partition of that topic is redriven is a position in ``system/queues``. It moves by the transaction that produces.
+The progress of a redrive in a partition is a position in ``system/queues``. It moves by the transaction that produces the
+records.
 
-1. Others may write into that topic, too. What the queue put there is known by a proof, and by nothing else that the record says.
-   What says that it is of this queue and has no proof ends the redrive, unless the caller wants otherwise.
-2. Each target is judged as if the caller had named it: its Write is needed, a reserved name is no target, and without
-   ``to_topic`` the target is one of the queue's topics.
+1. Others may write into the dead letter topic, too. A letter of the queue is known by its proof, and by nothing else that the
+   record says. A record that claims to be of this queue without a proof ends the redrive, unless the caller wants otherwise.
+2. Each target is judged as if the caller had named it: the caller must have the Write right, a reserved name is no target, and
+   without ``to_topic`` the target is one of the queue's topics.
 """
 
 from __future__ import annotations
@@ -38,26 +39,26 @@ STOP: Final = "stop"
 SKIP: Final = "skip"
 PRODUCE: Final = "produce"
 UNPROVED: Final = (STOP, SKIP, PRODUCE)
-"""What becomes of a letter that says that the queue put it there, and has no proof of it."""
+"""What to do with a record that claims to be the queue's letter and has no proof."""
 
 _log = logging.getLogger("gateway.queues")
 
 
 @dataclass(frozen=True, slots=True)
 class RedriveWish:
-    """What a caller wants."""
+    """A caller's request to redrive."""
 
     to_topic: str | None
-    """Without it each letter goes to its own topic."""
+    """Target topic; None: each letter goes to its own topic."""
     records_max: int | None
     unproved: str
     require_write: Callable[[str], None]
-    """Raises ``Unauthorized`` for a topic that the caller may not write."""
+    """Function that raises ``Unauthorized`` for a topic that the caller may not write."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Dead letters of one partition, up to a position, and what becomes of them."""
+    """Dead letters of one partition that one transaction produces, and the position after it."""
 
     position: RedrivePosition
     records: pa.Table
@@ -66,7 +67,7 @@ class _Piece:
 
 @dataclass(frozen=True, slots=True)
 class Redriving:
-    """Belongs to the event loop."""
+    """Redrives of queues. Used on the event loop only."""
 
     parts: QueueParts
     publishing: Publishing
@@ -75,7 +76,7 @@ class Redriving:
     reading: Reading
 
     async def redrive(self, queue: LiveQueue, wanted: RedriveWish) -> int:
-        """How many records were produced. Once some were, a failure only ends it.
+        """Produce dead letters again; return how many. Once some were produced, a failure only ends the redrive.
 
         Raises ``RequestRefused`` (``NO_DEAD_LETTER_TOPIC``, ``UNKNOWN_TOPIC``, a letter or a target that may not be one), what
         ``require_write`` raises, ``BackOff``, ``OutcomeUnknown``.
@@ -127,7 +128,7 @@ class Redriving:
         return topic
 
     async def _next(self, judging: _Judging, letters: OpenTopic, partition: int) -> _Piece | None:
-        """What one transaction produces; None at the end of the partition."""
+        """Return what the next transaction produces; None at the end of the partition."""
         state = letters.state
         assert state.topic_id is not None
         begin = RedrivePosition(state.topic_id, partition, 0)
@@ -159,7 +160,7 @@ class Redriving:
 
 @dataclass(frozen=True, slots=True)
 class _Judging:
-    """Which records of a dead letter topic are redriven."""
+    """Choice of a dead letter topic's records that are redriven."""
 
     queue: LiveQueue
     wanted: RedriveWish
@@ -167,8 +168,11 @@ class _Judging:
     records_max: int
 
     def piece(self, table: pa.Table, position: RedrivePosition, next_offset: int) -> _Piece:
-        """What is redriven of the records of one partition from ``position`` to ``next_offset``: all, or so many, or those before
-        one that ends it. Raises ``RequestRefused`` where that is the first one."""
+        """Return the piece to redrive of the records of one partition from ``position`` to ``next_offset``.
+
+        The piece has all letters, at most ``records_max``, or those before a record that ends the redrive. Raises
+        ``RequestRefused`` if that record is the first one.
+        """
         of_queue = RecordFilter(headers=(HeaderCondition(QUEUE_HEADER, self.queue.name.encode()),))
         mine = table.take(pa.array(np.flatnonzero(of_queue.mask(table))))
         offsets, keys, values = (mine.column(name).to_pylist() for name in ("offset", "key", "value"))
@@ -204,7 +208,7 @@ class _Judging:
         return _Piece(moved, mine.take(pa.array(taken, pa.int64())), bool(skipped))
 
     def _problem(self, is_proved: bool, headers: Headers, place: str) -> RequestRefused | None:
-        """Why the record there ends the redrive."""
+        """Return why the record at ``place`` ends the redrive; None if it does not."""
         name = self.queue.name
         if not is_proved and self.wanted.unproved == STOP:
             return RequestRefused(

@@ -1,4 +1,4 @@
-"""Settlements of leases that are over, so that a repeat is answered as the first try was. Bounded; the oldest are forgotten."""
+"""Settlements of leases that are over, so that a repeat is answered like the first try. Bounded; the oldest are dropped."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from gateway.queues.share import Lease, uncovered
 
 
 class Remembered:
-    """At most ``count_max`` leases, of all queues."""
+    """Settlements of at most ``count_max`` leases, of all queues."""
 
     def __init__(self, count_max: int) -> None:
         self._count_max = count_max
         self._leases: OrderedDict[tuple[str, str], tuple[str, int, list[tuple[int, int, str]]]] = OrderedDict()
 
     def keep(self, queue: str, lease: Lease) -> None:
-        """A lease that has ended."""
+        """Remember how a lease that is over was settled."""
         share = lease.share
         ended = lease.ended + [(first, last, "") for first, last in lease.free]
         self._leases[queue, lease.lease_id] = (share.topic, share.partition, ended)
@@ -24,7 +24,7 @@ class Remembered:
             self._leases.popitem(last=False)
 
     def has(self, queue: str, settlement: Settlement, transaction_id: str) -> bool:
-        """Whether exactly this was settled under its lease."""
+        """Return whether exactly this was settled under its lease."""
         known = self._leases.get((queue, settlement.lease))
         if known is None or known[:2] != (settlement.topic, settlement.partition):
             return False

@@ -1,4 +1,4 @@
-"""Which of the records that were read a queue delivers: those that have not expired and pass its filter."""
+"""Selection of the records read that a queue delivers: those that have not expired and pass its filter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from log_format.records.filter import RecordFilter
 
 
 def filter_of(settings: QueueSettings) -> RecordFilter | None:
-    """The queue's filter; None: every record passes."""
+    """Return the queue's filter; None: every record passes."""
     wanted = settings.filter
     if wanted is None:
         return None
@@ -25,7 +25,7 @@ def filter_of(settings: QueueSettings) -> RecordFilter | None:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """``records`` are delivered; ``expired``: offsets of those whose time is over. ``is_whole``: nothing was left out."""
+    """Records to deliver. ``expired``: offsets of expired records. ``is_whole``: whether no record was left out."""
 
     records: pa.Table
     expired: tuple[int, ...]
@@ -33,7 +33,7 @@ class Selected:
 
 
 def selected(records: pa.Table, wanted: RecordFilter | None, now_ms: int) -> Selected:
-    """What of ``records`` (``RECORD_SCHEMA``) is delivered."""
+    """Return which of ``records`` (``RECORD_SCHEMA``) are delivered."""
     late = expired(records.column("headers"), now_ms)
     has_late = bool(late.any())
     if wanted is None and not has_late:
@@ -48,5 +48,5 @@ def selected(records: pa.Table, wanted: RecordFilter | None, now_ms: int) -> Sel
 
 
 def left_out(held: Held) -> Run:
-    """A held range none of whose records is delivered."""
+    """Return the run of a held range none of whose records is delivered."""
     return Run(held.first, held.last, RUN_SETTLED)

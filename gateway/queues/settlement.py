@@ -1,4 +1,4 @@
-"""What a caller asks to become of records, and the answer."""
+"""A caller's settlement of records, and the answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """Offsets ``first`` to ``last`` of a lease. ``action``: ``accept``, ``release``, ``reject``, ``renew``."""
+    """A settlement of offsets ``first`` to ``last`` of a lease. ``action``: ``accept``, ``release``, ``reject``, ``renew``."""
 
     topic: str
     partition: int
@@ -19,12 +19,13 @@ class Settlement:
     lock_ms: int | None = None
     reason: str | None = None
     begun: bool = True
-    """False: nobody began with what is released, so the delivery does not count. With ``renew``: it counts from now on."""
+    """Whether processing has begun. False with ``release``: the delivery does not count. True with ``renew``: it counts from now
+    on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Not settled: the lease is over. ``locked_until_ms``: after a ``renew``."""
+    """Result of a settlement; it is not settled if the lease is over. ``locked_until_ms``: only after a ``renew``."""
 
     is_settled: bool
     locked_until_ms: int | None = None
@@ -35,5 +36,5 @@ SETTLED = Result(True)
 
 
 def how(settlement: Settlement, transaction_id: str) -> str:
-    """How a range is settled: a repeat has the same."""
+    """Return how a range is settled: the same text for a repeat."""
     return f"{settlement.action} {transaction_id}"

@@ -1,9 +1,10 @@
-"""One partition of a queue as its coordinator has it: what is settled in the store, and what is held in memory.
+"""One partition of a queue as its coordinator has it: the settlements in the store, and the ranges held in memory.
 
 1. An offset is held at most once: by a lease, by a settlement under way, or by a transaction. Nothing held is available.
-2. Of what is not held, the runs say what is available: released records whose time has come, and all that no run covers.
-3. Ranges are objects, records are not. A part of a lease may span offsets without a record to deliver; ``Lease.offsets`` then has
-   those with one.
+2. Of the offsets that are not held, the runs say which are available: released records that are due, and all offsets that no
+   run covers.
+3. Ranges are objects, records are not. A part of a lease may have offsets without a record to deliver; ``Lease.offsets`` then
+   lists those with one.
 
 No I/O and no clock. Source: ``SharePartition`` of Kafka (KIP-932).
 """
@@ -24,9 +25,9 @@ from log_format.queues.state import Settled
 _END = 2**63 - 1
 LEASED = "leased"
 BUSY = "busy"
-"""A settlement, the end of its lock, or a read is under way."""
+"""State of a range while a settlement of it, the end of its lock, or a read is under way."""
 PENDING = "pending"
-"""It waits for a transaction."""
+"""State of a range that waits for a transaction."""
 
 
 @dataclass(slots=True, eq=False)
@@ -37,14 +38,15 @@ class Lease:
     share: Share
     parts: dict[Held, None] = field(default_factory=dict)
     ended: list[tuple[int, int, str]] = field(default_factory=list)
-    """What was settled under it: first and last offset, and how."""
+    """Settled ranges of the lease: first and last offset, and how they were settled."""
     free: list[tuple[int, int]] = field(default_factory=list)
-    """Ranges between its parts that were settled before it began."""
+    """Ranges between the lease's parts that were settled before it began."""
     offsets: npt.NDArray[np.int64] | None = None
-    """Of its records, where its parts span others; None: every offset is one."""
+    """Offsets of the lease's records, if its parts have other offsets too; None: every offset is a record."""
 
     def whole(self, first: int, last: int) -> tuple[int, int]:
-        """The range with the offsets behind it that have no record of the lease: they go with the record before them."""
+        """Return the range extended by the adjacent offsets without a record of the lease: they go with the record before
+        them."""
         if self.offsets is None:
             return first, last
         at_first = int(np.searchsorted(self.offsets, first))
@@ -67,10 +69,10 @@ class Held:
     lock_ms: int = 0
     record_count: int = 0
     is_begun: bool = True
-    """Whether the end of its lock counts as a delivery."""
+    """Whether the end of the range's lock counts as a delivery."""
 
     def counted(self) -> int:
-        """How many records it holds."""
+        """Return the number of records in the range."""
         offsets = None if self.lease is None else self.lease.offsets
         if offsets is None:
             return self.last - self.first + 1
@@ -78,48 +80,48 @@ class Held:
 
 
 class Share:
-    """Belongs to the event loop."""
+    """One partition of a queue in memory. Used on the event loop only."""
 
     def __init__(self, queue: str, topic: str, key: Key, stored: Settled | None) -> None:
         self.queue = queue
         self.topic = topic
         self.key = key
         self.barrier: int | None = None
-        """Offsets below it may be leased by the former coordinator; None: none is, or it is not known yet."""
+        """Offset below which records may be leased by the previous coordinator; None: none is, or it is not known yet."""
         self.scanned_to = 0
-        """Records before it were looked at for their expiry."""
+        """Offset before which records were checked for expiry."""
         self.unwritten: tuple[Run, ...] = ()
-        """What is decided and goes into the table with the next commit: records left out, expired ones."""
+        """Runs that are decided and that the next commit writes: records left out, expired ones."""
         self.in_flight = 0
-        """Records that are held."""
+        """Number of records that are held."""
         self.keys: npt.NDArray[np.int64] = np.zeros(0, np.int64)
-        """With ``order`` ``key``: what stands for the key of each record from ``keys_from`` on (``keyed``)."""
+        """Numbers for the keys of the records from ``keys_from`` on, if ``order`` is ``key`` (``keyed``)."""
         self.keys_from = 0
         self.moved_ms = 0
-        """When the start offset moved last (monotonic)."""
+        """Monotonic time when the start offset last moved."""
         self._stored = stored or Settled(topic)
         self.start, self.runs = self._stored.start_offset, self._stored.runs
         self._firsts: list[int] = []
         self._held: list[Held] = []
         self._hint = self.start
-        """Nothing before it is available."""
+        """Offset before which nothing is available."""
 
     @property
     def partition(self) -> int:
-        """Its number."""
+        """Number of the partition."""
         return self.key[1]
 
     @property
     def held(self) -> Sequence[Held]:
-        """By offset."""
+        """Held ranges in order of offset."""
         return self._held
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing would be lost with this object."""
+        """Whether dropping this object loses nothing."""
         return not self._held and not self.unwritten
 
-    # What is settled
+    # Settled ranges
 
     def follow(self, stored: Settled | None, log_start: int, now_ms: int) -> None:
         """Take up what the store has now, and where the log begins. ``now_ms``: monotonic."""
@@ -133,12 +135,12 @@ class Share:
             self.moved_ms = now_ms
 
     def note(self, runs: Iterable[Run]) -> None:
-        """Decide these (disjoint) ranges; the next commit has them."""
+        """Decide these (disjoint) runs; the next commit writes them."""
         _, self.unwritten = overlaid(-1, self.unwritten, sorted(runs, key=lambda run: run.first))
         self._view()
 
     def written(self, runs: Sequence[Run]) -> None:
-        """These of ``unwritten`` are in the store."""
+        """Remove these runs from ``unwritten``, since they are in the store."""
         if runs is self.unwritten or runs == self.unwritten:
             self.unwritten = ()
         else:
@@ -146,7 +148,7 @@ class Share:
             self.unwritten = tuple(stay)
 
     def change(self, runs: Sequence[Run]) -> PartitionChange:
-        """For the table."""
+        """Return the runs as a change for the table."""
         return PartitionChange(
             queue=self.queue, topic=self.topic, topic_id=self.key[0], partition=self.partition, runs=tuple(runs)
         )
@@ -158,25 +160,26 @@ class Share:
         self._hint = self.start
 
     def _begin_at(self, log_start: int) -> None:
-        """Count as settled what the log has no more, with the settled ranges that follow."""
+        """Count offsets before the log start as settled, with the settled ranges that follow."""
         if self.start < log_start:
             self.start, self.runs = advanced(log_start, self.runs)
 
     def guard(self, end: int | None) -> None:
-        """Give nothing below ``end``, once it is given for the first time; None: everything may be given."""
+        """Give no record below ``end``; the first ``end`` stays. None: all may be given."""
         if end is None:
             self.barrier = None
         elif self.barrier is None:
             self.barrier = end
 
     def look_again(self) -> None:
-        """Something may be available anywhere."""
+        """Search for available records from the start again."""
         self._hint = self.start
 
-    # What is available
+    # Available ranges
 
     def acquire(self, *, now_ms: int, end: int, count_max: int) -> Held | None:
-        """Hold the first available offsets, at most so many, of one delivery count; None: there are none before ``end``."""
+        """Hold the first available offsets, at most ``count_max``, of one delivery count; return None if none before ``end`` is
+        available."""
         span = self.available(now_ms=now_ms, end=end)
         if span is None or count_max <= 0:
             return None
@@ -184,7 +187,7 @@ class Share:
         return self.hold(Held(first, min(last, first + count_max - 1), count))
 
     def available(self, *, now_ms: int, end: int) -> tuple[int, int, int] | None:
-        """The first available offsets and how often they were delivered. ``now_ms``: since the epoch."""
+        """Return the first available offsets and their number of deliveries. ``now_ms``: since the epoch."""
         offset = max(self._hint, self.start, self.barrier or 0)
         is_hint = not self.barrier
         at_held = max(0, bisect_right(self._firsts, offset) - 1)
@@ -208,39 +211,39 @@ class Share:
                 self._hint = offset if is_hint else self._hint
                 return offset, min(last, run.last), run.count
             if run.state == RELEASED and is_hint:
-                self._hint, is_hint = offset, False  # its time will come
+                self._hint, is_hint = offset, False  # The delayed record stays the hint, since it will be due.
             offset = run.last + 1
         if is_hint:
             self._hint = min(offset, end)
         return None
 
     def run_at(self, offset: int) -> Run | None:
-        """The run that covers the offset."""
+        """Return the run that covers the offset, None if there is none."""
         at = bisect_right(self.runs, offset, key=lambda run: run.first) - 1
         return self.runs[at] if at >= 0 and self.runs[at].last >= offset else None
 
     def holder(self, offset: int) -> Held | None:
-        """What holds the offset."""
+        """Return the held range with the offset, None if there is none."""
         at = bisect_right(self._firsts, offset) - 1
         return self._held[at] if at >= 0 and self._held[at].last >= offset else None
 
     def delayed(self, now_ms: int) -> int:
-        """Records whose time has not come."""
+        """Return the number of delayed records that are not due."""
         return sum(run.last - run.first + 1 for run in self.runs if run.state == RELEASED and run.due_ms > now_ms)
 
     def next_due_ms(self, now_ms: int) -> int | None:
-        """When the time of the next delayed record comes."""
+        """Return when the next delayed record is due; None if there is none."""
         return min((run.due_ms for run in self.runs if run.state == RELEASED and run.due_ms > now_ms), default=None)
 
     def unsettled(self, end: int) -> int:
-        """Offsets before ``end`` that are not settled."""
+        """Return the number of offsets before ``end`` that are not settled."""
         done = sum(min(run.last + 1, end) - run.first for run in self.runs if run.state == SETTLED and run.first < end)
         return max(0, end - self.start - done)
 
-    # What is held
+    # Held ranges
 
     def hold(self, held: Held) -> Held:
-        """Take a range that nothing holds."""
+        """Hold a range of which nothing is held."""
         at = bisect_left(self._firsts, held.first)
         assert at == len(self._held) or held.last < self._held[at].first, "a held range is held again"
         assert at == 0 or self._held[at - 1].last < held.first, "a held range is held again"
@@ -251,12 +254,12 @@ class Share:
         return held
 
     def count(self, held: Held, records: int) -> None:
-        """A held range has so many records."""
+        """Set the number of records of a held range."""
         self.in_flight += records - held.record_count
         held.record_count = records
 
     def let_go(self, held: Held) -> None:
-        """Hold a range no longer; the runs say what it is now."""
+        """Stop holding a range; the runs say whether it is available."""
         at = bisect_left(self._firsts, held.first)
         assert self._held[at] is held
         del self._firsts[at], self._held[at]
@@ -267,7 +270,7 @@ class Share:
         self.scanned_to = min(self.scanned_to, held.first)
 
     def part(self, held: Held, first: int, last: int) -> Held:
-        """The part ``first`` to ``last`` of a held range as a range of its own; the rest stays held as it was."""
+        """Return the part ``first`` to ``last`` of a held range as a range of its own; the rest stays held as it was."""
         if first > held.first:
             rest = self._cut(held, first)
             held = rest
@@ -276,7 +279,7 @@ class Share:
         return held
 
     def _cut(self, held: Held, at_offset: int) -> Held:
-        """Cut a range in two; returns the second."""
+        """Cut a range in two; return the second."""
         rest = Held(
             at_offset, held.last, held.count, held.state, held.lease, held.pending_id, held.deadline_ms, held.lock_ms
         )
@@ -288,7 +291,7 @@ class Share:
         return self.hold(rest)
 
     def of_lease(self, lease: Lease, first: int, last: int) -> list[Held] | None:
-        """The parts of the lease from ``first`` to ``last`` that are not settled; None where anything there is held otherwise."""
+        """Return the unsettled parts of the lease from ``first`` to ``last``; None if anything there is held otherwise."""
         at = max(0, bisect_right(self._firsts, first) - 1)
         found = []
         for held in self._held[at:]:
@@ -297,7 +300,7 @@ class Share:
             if held.last < first:
                 continue
             if held.lease is lease and held.state == PENDING:
-                continue  # settled in a transaction
+                continue  # This part is settled in a transaction.
             if held.lease is not lease or held.state != LEASED:
                 return None
             found.append(held)
@@ -305,7 +308,7 @@ class Share:
 
 
 def uncovered(first: int, last: int, ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """What of ``first`` to ``last`` none of ``ranges`` covers."""
+    """Return the pieces of ``first`` to ``last`` that none of ``ranges`` covers."""
     left = []
     for begin, end in sorted(ranges):
         if begin > first:

@@ -1,9 +1,9 @@
-"""RE2's syntax of patterns, which Kafka's clients send, in Python's, which the table stores.
+"""Translation of patterns in RE2's syntax, which Kafka's clients send, into Python's, which the table stores.
 
 1. What RE2 refuses is refused: looking around, references, possessive repeats, unknown escapes.
-2. Topics' names are ASCII. So a class of Unicode stands for its ASCII characters.
-3. A flag counts until its group ends, in the alternatives that follow, too. Python knows it only for a group of its own,
-   ``(?i:…)``, so each alternative has one.
+2. Topics' names are ASCII. So a class of Unicode becomes its ASCII characters.
+3. In RE2 a flag holds until its group ends, in the alternatives that follow, too. Python has flags only for a group of their
+   own, ``(?i:…)``, so each alternative gets one.
 
 Source: RE2's "Syntax", as RE2J reads it.
 """
@@ -39,7 +39,7 @@ _POSIX: Final = MappingProxyType(
     }
 )
 _NOTHING, _ANYTHING = r"\x00", r"[\s\S]"
-"""No name has the first."""
+"""Classes that match no character of any name, and any character."""
 _REPEAT: Final = re.compile(r"(?:[*+?]|\{(\d+)(?:,(\d*))?\})\??")
 _GROUP: Final = re.compile(r"\((?:\?(?:P?<([A-Za-z_]\w*)>|([imsU]*(?:-[imsU]+)?):))?", re.ASCII)
 _FLAGS: Final = re.compile(r"\(\?([imsU]*(?:-[imsU]+)?)\)")
@@ -51,14 +51,14 @@ _QUOTED: Final = re.compile(r"\\Q(.*?)(?:\\E|\Z)", re.DOTALL)
 
 
 def in_python(pattern: str) -> str:
-    """The pattern in Python's syntax. Raises ``ValueError`` saying what RE2 does not take."""
+    """Return the pattern in Python's syntax. Raises ``ValueError`` saying what RE2 does not take."""
     found, at = [], 0
     flags: list[list[str]] = [[]]
-    """What begins the groups for the flags that count, by the group of the pattern that they are in."""
+    """By open group of the pattern: beginnings of the Python groups for the flags that hold in it."""
     while at < len(pattern):
         if one := _FLAGS.match(pattern, at):
             at = one.end()
-            if repeat := _REPEAT.match(pattern, at):  # of what comes before the flag
+            if repeat := _REPEAT.match(pattern, at):  # A repeat after a flag repeats what comes before the flag.
                 piece, at = _repeat(pattern, repeat)
                 found.append(piece)
             flags[-1].append(_flagged(one[1]))
@@ -79,7 +79,7 @@ def in_python(pattern: str) -> str:
 
 
 def _piece(pattern: str, at: int) -> tuple[str, int]:
-    """What comes next, and where it ends."""
+    """Return the next piece in Python's syntax, and where it ends."""
     first = pattern[at]
     if first == "[":
         return _class(pattern, at)
@@ -111,8 +111,9 @@ def _group(pattern: str, at: int) -> tuple[str, int]:
 
 
 def _flagged(flags: str) -> str:
-    """What begins a group in which these flags count."""
-    on, _, off = flags.replace("U", "").partition("-")  # which match comes first means nothing to a whole match
+    """Return the beginning of a group in which these flags hold."""
+    # RE2's flag U (which match comes first) means nothing to a match of the whole name.
+    on, _, off = flags.replace("U", "").partition("-")
     kept = "".join(sorted({*on} - {*off})) + (f"-{off}" if off else "")
     return f"(?{kept}:"
 
@@ -127,7 +128,7 @@ def _repeat(pattern: str, found: re.Match[str]) -> tuple[str, int]:
 
 
 def _class(pattern: str, start: int) -> tuple[str, int]:
-    """Of characters, in brackets."""
+    """Return a class of characters in brackets, and where it ends."""
     at = start + 1
     is_negated = pattern.startswith("^", at)
     at += is_negated
@@ -149,7 +150,7 @@ def _class(pattern: str, start: int) -> tuple[str, int]:
 
 
 def _member(pattern: str, at: int) -> tuple[str, int]:
-    """The characters of a class's next member."""
+    """Return the characters of a class's next member, and where it ends."""
     if named := _POSIX_CLASS.match(pattern, at):
         if named[2] not in _POSIX:
             raise ValueError(f"is no regular expression: {named[0]} is no class of characters")
@@ -164,7 +165,7 @@ def _member(pattern: str, at: int) -> tuple[str, int]:
 
 
 def _escaped(pattern: str, at: int) -> tuple[str, int]:
-    """The characters that an escape stands for, in a class or outside."""
+    """Return the characters that an escape means, in a class or outside, and where it ends."""
     if found := _PROPERTY.match(pattern, at + 1):
         kind, negation, name, letter = found.groups()
         members = _of_property(name or letter)
@@ -184,7 +185,7 @@ def _escaped(pattern: str, at: int) -> tuple[str, int]:
 
 @lru_cache(maxsize=256)
 def _of_property(name: str) -> frozenset[str]:
-    """The ASCII characters of a general category or a script. Raises ``ValueError`` where there is none of that name."""
+    """Return the ASCII characters of a general category or a script. Raises ``ValueError`` if there is none of that name."""
     if name == "Any":
         return frozenset(_POSIX["ascii"])
     try:

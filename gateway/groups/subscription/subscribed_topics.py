@@ -1,4 +1,4 @@
-"""What members subscribe to: topics by name, existing or not, or a pattern that the whole name must match.
+"""Topics that members subscribe to: by name, existing or not, or by a pattern that the whole name must match.
 
 A pattern sees only topics that the member's caller may read, and follows its rights with each look.
 """
@@ -32,13 +32,13 @@ class SeenTopics:
     """The existing topics among those that some members ask for."""
 
     counts: Mapping[str, int]
-    """How many partitions each has."""
+    """Number of partitions of each topic."""
     matches: Mapping[str, Sequence[str]]
-    """The names that match each pattern."""
+    """Names that match each pattern."""
     rights: Rights
 
     def subscriptions(self, members: Iterable[MemberRow]) -> Subscriptions:
-        """The topics that these members subscribe to."""
+        """Return the topics that these members subscribe to."""
         topics = {
             one.member_id: frozenset(name for name in self._wanted(one) if name in self.counts) for one in members
         }
@@ -46,7 +46,7 @@ class SeenTopics:
         return Subscriptions(topics=topics, counts={name: self.counts[name] for name in sorted(used)})
 
     def differ(self, members: Iterable[MemberRow], known: Subscriptions) -> bool:
-        """Whether these members' topics or partitions have changed. Cheap: it is asked of all groups again and again."""
+        """Return whether these members' topics or partitions have changed. Cheap: it is called for all groups again and again."""
         if any(self.counts.get(name) != count for name, count in known.counts.items()):
             return True
         if self.rights.enforced:
@@ -55,7 +55,7 @@ class SeenTopics:
         return any(name in self.counts and name not in known.counts for one in members for name in self._wanted(one))
 
     def _wanted(self, member: MemberRow) -> Iterable[str]:
-        """Raises ``BackOff`` where it is not known what the member's caller may read."""
+        """Return the names that a member asks for. Raises ``BackOff`` if it is not known what the member's caller may read."""
         if member.pattern is None:
             return member.topics
         names = self.matches.get(member.pattern, ())
@@ -71,7 +71,7 @@ class SeenTopics:
 
 
 class SubscribedTopics:
-    """Belongs to the event loop."""
+    """Finder of the topics that members subscribe to. Used on the event loop only."""
 
     def __init__(
         self, topics: TopicRegistry, administration: Administration, *, rights: Rights, clock: Clock, pool: Pool
@@ -83,7 +83,7 @@ class SubscribedTopics:
         self._pool = pool
         self._names: Sequence[str] = ()
         self._matches: OrderedDict[str, Sequence[str]] = OrderedDict()
-        """The matches of patterns among ``_names``, least recently used first."""
+        """Matches of patterns among ``_names``, least recently used first."""
         self._matches_size = 0
 
     async def check(self, pattern: str) -> None:
@@ -94,11 +94,11 @@ class SubscribedTopics:
             raise refused(f"topic_pattern {problem}.", [("/topic_pattern", str(problem))]) from None
 
     async def resolve(self, members: Sequence[MemberRow]) -> Subscriptions:
-        """The topics that these members subscribe to, as of now. Raises ``BackOff``."""
+        """Return the topics that these members subscribe to, as of now. Raises ``BackOff``."""
         return (await self.look([members])).subscriptions(members)
 
     async def look(self, groups: Iterable[Sequence[MemberRow]]) -> SeenTopics:
-        """The topics that members of these groups ask for, each looked at once. Raises ``BackOff``."""
+        """Return the topics that members of these groups ask for, each looked at once. Raises ``BackOff``."""
         arrival_ms = self._clock.monotonic_ms()
         patterns: set[str] = set()
         wanted: set[str] = set()
@@ -132,7 +132,8 @@ class SubscribedTopics:
         return counts
 
     async def _matching(self, pattern: str, names: Sequence[str]) -> Sequence[str]:
-        """The names that the pattern matches. Remembered while the names are the same: groups are looked at again and again."""
+        """Return the names that the pattern matches. They are remembered while the names are the same: groups are looked at again
+        and again."""
         known = self._matches.get(pattern)
         if known is not None:
             self._matches.move_to_end(pattern)

@@ -1,7 +1,7 @@
 """Patterns of topic names, as clients send and the table stores them: in Python's syntax, with bounded cost.
 
-1. A pattern is checked before it is compiled: Python's own parser, which only parses, says whether it is one. ``re.compile`` may
-   take a second for a few wide case-insensitive ranges, and its patterns match without a time limit.
+1. A pattern is checked before it is compiled: Python's own parser, which only parses, says whether it is valid. ``re.compile``
+   may take a second for a few wide case-insensitive ranges, and its patterns match without a time limit.
 2. A repeat inside a repeat costs several times as much time and memory to compile. Beyond ``PATTERN_COST_MAX`` a pattern is
    refused, so that compiling takes at most some 20 ms, in a thread.
 3. All names together are matched within ``PATTERN_MS_MAX``, in a thread that lets the others run.
@@ -22,13 +22,14 @@ from gateway.groups.bounds import PATTERN_MS_MAX
 from log_format.clock import Clock
 
 PATTERN_COST_MAX: Final = 20_000
-"""The bound, in elements of the pattern; those inside a repeat count ``_REPEAT_COST`` times."""
+"""Maximum cost of a pattern, in its elements; those inside a repeat count ``_REPEAT_COST`` times."""
 _REPEAT_COST: Final = 4
 _parser: Final[Any] = importlib.import_module("re._parser")
 
 
 def compiled(pattern: str) -> regex.Pattern[str]:
-    """The pattern, to be matched with a time limit. Blocks some milliseconds. Raises ``ValueError`` saying what is wrong."""
+    """Return the pattern, to be matched with a time limit. Blocks some milliseconds. Raises ``ValueError`` saying what is
+    wrong."""
     try:
         if _cost(_parser.parse(pattern)) > PATTERN_COST_MAX:
             raise ValueError("is too costly: it has repeats inside repeats inside repeats")
@@ -40,7 +41,7 @@ def compiled(pattern: str) -> regex.Pattern[str]:
 
 
 def matching(pattern: str, names: Sequence[str], clock: Clock) -> list[str] | None:
-    """The names that the pattern matches as a whole; None: matching takes too long. Raises as ``compiled``."""
+    """Return the names that the pattern matches as a whole; None if matching takes too long. Raises what ``compiled`` raises."""
     matcher = compiled(pattern)
     deadline_ms = clock.monotonic_ms() + PATTERN_MS_MAX
 
@@ -55,7 +56,8 @@ def matching(pattern: str, names: Sequence[str], clock: Clock) -> list[str] | No
 
 
 def _cost(parsed: Any) -> int:
-    """The cost of a parse tree, or of a part of it. Raises ``ValueError`` where Python's compiler would refuse it."""
+    """Return the cost of a parse tree, or of a part of it. Raises ``ValueError`` if Python's compiler would refuse the
+    pattern."""
     if isinstance(parsed, _parser.SubPattern):
         return sum(_cost_of(kind, value) for kind, value in parsed)
     if isinstance(parsed, list | tuple):
