@@ -75,10 +75,7 @@ class TopicParts:
 
 
 class OpenTopic(OpenTable[TopicState]):
-    """A topic as open in this gateway. Used on the event loop only.
-
-    Thousands are open, so parts that a quiet topic may never need are created on first use.
-    """
+    """A topic as open in this gateway. Thousands are, so parts that a quiet topic may never need are created on first use."""
 
     __slots__ = (
         "_parts",
@@ -179,11 +176,7 @@ class OpenTopic(OpenTable[TopicState]):
             return view.state if view.state.next_offsets.sum() >= own.next_offsets.sum() else own
 
     def _viewed(self, at: JournalState | None = None) -> TopicState:
-        """Return the state of the table with its journal's on top. ``at``: the journal's state before the newest look at the
-        table.
-
-        Raises ``AheadOfTable``.
-        """
+        """Return the newest state. ``at``: the journal's before the newest look at the table. Raises ``AheadOfTable``."""
         own, journal = self.log.state, self.journal
         if journal is None:
             return own
@@ -202,8 +195,7 @@ class OpenTopic(OpenTable[TopicState]):
         return await self.fresh(since_ms)
 
     async def fresh(self, arrival_ms: int | None = None) -> TopicState:
-        """Return a fresh state (``OpenTable.fresh``). If the topic is open at its journal as known, only the journal is looked
-        at.
+        """Return a fresh state. If the topic is open at its journal as known, only the journal is looked at.
 
         What retention and rewrites do to the table meanwhile is seen within ``own_look_ms``.
         """
@@ -271,8 +263,7 @@ class OpenTopic(OpenTable[TopicState]):
             self.waiters.wake((known.next_offsets != before.next_offsets).nonzero()[0].tolist())
 
     def existing_own(self) -> TopicState:
-        """Return the table's state alone, for settings and partitions, which a journal does not change. Raises
-        ``UnknownTopic``."""
+        """Return the table's own state, which has all settings and partitions. Raises ``UnknownTopic``."""
         state = self.log.state
         if not state.exists:
             raise UnknownTopic(self.name)
@@ -385,8 +376,7 @@ class OpenTopic(OpenTable[TopicState]):
                     self.waiters.wake_all()
                     return
         finally:
-            # Not in a callback: a reader that comes before the callback runs would wait without a look.
-            self._polling = None
+            self._polling = None  # Not in a callback: a reader that comes before it runs would wait without a look.
 
     def _attach(self) -> None:
         """Let the journal say that the topic is open there. Until it does, each look also reads the topic's own table."""
