@@ -1,6 +1,6 @@
-"""ACLs in Kafka's numbers.
+"""Translation between Tidelog's ACLs and the numbers of Kafka's protocol.
 
-What Tidelog has no word for is refused with words, never widened: an ACL that a client adds means to both the same.
+An ACL that Tidelog cannot express exactly is refused with a message, never widened.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from log_format.access.acls import CLUSTER, EVERY, Acl, Operation, Pattern, Perm
 from log_format.errors import ErrorCode, RequestRefused
 
 ANY: Final = 1
-"""In a filter: all, of types, operations, permissions and patterns."""
+"""Value in a filter that matches every type, operation, permission or pattern."""
 MATCH: Final = 2
-"""In a filter, of patterns: each that reaches the resource."""
+"""Pattern value in a filter that matches every ACL that applies to the resource."""
 LITERAL: Final = 3
 CLUSTER_NAME: Final = "kafka-cluster"
 EVERY_USER: Final = f"{USER}{EVERY}"
@@ -46,7 +46,7 @@ K = TypeVar("K", bound=str)
 
 
 class KafkaAcl(NamedTuple):
-    """An ACL as a request names it, or a filter: then texts may be None."""
+    """An ACL, or a filter over ACLs, as a request encodes it. Texts are None only in filters."""
 
     resource_type: int
     resource: str | None
@@ -58,7 +58,7 @@ class KafkaAcl(NamedTuple):
 
 
 def parsed_acl(given: KafkaAcl) -> Acl:
-    """Ours. Raises ``RequestRefused`` for one that has no match."""
+    """Return the ACL in Tidelog's terms. Raise ``RequestRefused`` if Tidelog cannot express it."""
     if given.host != EVERY:
         raise _refused(f"ACLs hold for every host: host must be {EVERY}")
     if given.operation in _WORDLESS:
@@ -80,7 +80,7 @@ def parsed_acl(given: KafkaAcl) -> Acl:
 
 
 def told_acl(acl: Acl) -> KafkaAcl:
-    """As Kafka has it."""
+    """Return the ACL as Kafka encodes it."""
     return KafkaAcl(
         RESOURCE_TYPES[acl.resource_type],
         CLUSTER_NAME if acl.resource_type == "cluster" else acl.resource,
@@ -93,12 +93,12 @@ def told_acl(acl: Acl) -> KafkaAcl:
 
 
 def own_principal(principal: str) -> str:
-    """``User:*`` is each caller."""
+    """Return Tidelog's name of the principal: ``User:*`` becomes the principal that means every caller."""
     return EVERY if principal == EVERY_USER else principal
 
 
 def is_asked(acl: Acl, asked: KafkaAcl) -> bool:
-    """Whether the filter names the ACL: by all members that it has."""
+    """Return whether the ACL matches every field of the filter."""
     own = told_acl(acl)
     return (
         _is(asked.resource_type, own.resource_type)

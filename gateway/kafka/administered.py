@@ -1,4 +1,4 @@
-"""Administration by Kafka's calls: judged by the same rights as HTTP's, recorded in the same trail."""
+"""Administrative changes by Kafka requests: authorized by the same rights, and audited in the same trail, as HTTP's."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from log_format.access.acls import Operation, ResourceType
 from log_format.errors import TidelogError
 
 AT_ONCE: Final = LIST_LOADS_AT_ONCE
-"""Resources of one request that are changed at the same time."""
+"""Number of resources of one request that are changed concurrently."""
 T = TypeVar("T")
 R = TypeVar("R")
 _log = logging.getLogger("gateway.kafka")
 
 
 class Right(NamedTuple):
-    """What a change needs."""
+    """The permission that a change needs."""
 
     operation: Operation
     resource_type: ResourceType
@@ -32,7 +32,21 @@ class Right(NamedTuple):
 
 
 async def administered(call: KafkaCall, right: Right, change: Callable[[], Awaitable[T]]) -> T:
-    """What the change gives. Raises ``Unauthorized``, as the change, and ``BackOff`` where it can't be recorded and must be."""
+    """Authorize and make a change, and record it in the audit trail.
+
+    Args:
+        call: The request.
+        right: The permission that the change needs.
+        change: Makes the change.
+
+    Returns:
+        The result of ``change``.
+
+    Raises:
+        Unauthorized: The caller lacks the right.
+        BackOff: Auditing is required and the event could not be recorded; nothing was changed.
+        TidelogError: As ``change`` raises it.
+    """
     call.require(*right)
     recording = call.gateway.recording
     if recording is None:
@@ -51,7 +65,7 @@ async def administered(call: KafkaCall, right: Right, change: Callable[[], Await
 
 
 def told_error(call: KafkaCall, error: BaseException) -> dict[str, Any]:
-    """Kafka's code, and our words."""
+    """Return the answer fields of an error: Kafka's code and Tidelog's message."""
     if not isinstance(error, TidelogError):
         _log.error("%s failed", call.name, exc_info=error)
     known = as_tidelog_error(error)
@@ -64,12 +78,21 @@ NO_ERROR: Final[dict[str, Any]] = {"error_code": KafkaError.none, "error_message
 async def each(
     call: KafkaCall, wanted: Sequence[R], done: Callable[[R], Awaitable[dict[str, Any]]]
 ) -> list[dict[str, Any]]:
-    """What ``done`` gives for each, a few at a time; an error becomes its code and words."""
+    """Apply ``done`` to each item, at most ``AT_ONCE`` concurrently.
+
+    Args:
+        call: The request, named in the log when ``done`` fails unexpectedly.
+        wanted: The items.
+        done: Returns the answer fields of one item.
+
+    Returns:
+        The answer fields of each item, in the order of ``wanted``. An exception becomes its error code and message.
+    """
 
     async def one(item: R) -> dict[str, Any]:
         try:
             return NO_ERROR | await done(item)
-        except Exception as error:  # noqa: BLE001 - of one among several: the others go on
+        except Exception as error:  # noqa: BLE001 - one item's failure must not stop the others
             return told_error(call, error)
 
     answers: list[dict[str, Any]] = []

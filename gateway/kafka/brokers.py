@@ -1,8 +1,8 @@
-"""The gateways as Kafka's clients see them: brokers with a node id, a host and a port.
+"""The gateways as Kafka clients see them: brokers with a node id, a host and a port.
 
-1. A node id follows from the gateway's id, so that every gateway tells the same.
-2. A gateway whose heartbeat has no Kafka address is no broker.
-3. A gateway that drains tells of the others only, if there are any.
+1. A node id is derived from the gateway's id, so every gateway computes the same one.
+2. A gateway whose heartbeat has no Kafka address is not listed as a broker.
+3. A gateway that drains lists only the other brokers, unless there are none.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _NODE_ID_MAX: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Advertised:
-    """Where clients reach a gateway's Kafka listener."""
+    """The address at which clients reach a gateway's Kafka listener."""
 
     host: str
     port: int
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Of ``host:port``; an IPv6 address in brackets."""
+        """Parse ``host:port``; an IPv6 address is in brackets."""
         host, _, port = text.rpartition(":")
         return cls(host.strip("[]"), int(port))
 
@@ -38,7 +38,7 @@ class Advertised:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """One of them."""
+    """A gateway that has a Kafka listener."""
 
     node_id: int
     gateway_id: str
@@ -48,12 +48,19 @@ class Broker:
 
 @lru_cache(maxsize=1024)
 def node_id(gateway_id: str) -> int:
-    """A positive int32. That two of some hundred gateways have the same is unlikely, and costs only detours."""
+    """Return the gateway's node id, a positive int32. Two of a few hundred gateways are unlikely to share one; a collision
+    only costs clients detours."""
     return int.from_bytes(hashlib.sha256(gateway_id.encode()).digest()[:8], "big") % _NODE_ID_MAX + 1
 
 
 def brokers_of(heartbeats: Iterable[Heartbeat], own_id: str, *, drains: bool = False) -> list[Broker]:
-    """By node id, each once; with ``drains`` without this gateway, if others are left."""
+    """Return the gateways with a Kafka address as brokers, sorted by node id.
+
+    Args:
+        heartbeats: Of the live gateways.
+        own_id: This gateway's id.
+        drains: Whether this gateway drains: it is then left out, unless it is the only broker.
+    """
     found = {
         node_id(one.id): Broker(node_id(one.id), one.id, Advertised.of(one.kafka), one.zone)
         for one in heartbeats
@@ -65,7 +72,8 @@ def brokers_of(heartbeats: Iterable[Heartbeat], own_id: str, *, drains: bool = F
 
 
 def of_zones(topic: str, brokers: Sequence[Broker]) -> Mapping[str, int]:
-    """The node id of the broker that consumers of each zone read the topic from; empty where all are of one zone."""
+    """Return, for each zone, the node id of the broker from which consumers of the zone read the topic; empty if all brokers
+    that name a zone are in one zone."""
     by_zone: dict[str, dict[str, int]] = {}
     for one in brokers:
         if one.zone is not None:

@@ -1,4 +1,4 @@
-"""One request of a connection, and what its handler has: the gateway's parts, its caller, and the answer's class."""
+"""One request of a connection and what its handler works with: the gateway's parts, the caller, and the answer's type."""
 
 from __future__ import annotations
 
@@ -38,29 +38,29 @@ from log_format.groups.row import Reader
 
 
 class Refused(Exception):
-    """The connection is closed. The text is for the log."""
+    """Raised to close the connection. The text is for the log."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Session:
-    """What is known of a connection's client. ``caller`` None: the client has yet to prove its identity, and may only do that."""
+    """State of a connection's client. While ``caller`` is None the client has not authenticated, and may only do so."""
 
     address: str
     caller: Caller | None
     still_there: Callable[[], Awaitable[None]]
-    """Raises where the client has gone: it may be asking elsewhere."""
+    """Raises if the client has disconnected: it may already be asking elsewhere."""
     software: str = ""
-    """What the client's library calls itself (KIP-511); empty where it does not say."""
+    """Name of the client's library (KIP-511); empty if the client does not send one."""
     counted: CountedConnection = field(default_factory=CountedConnection)
-    """For the quota of connections."""
+    """The connection as the quota of connections counts it."""
     rates: Rates = field(default_factory=lambda: Rates(None))
     login: Login = field(default_factory=Login)
     shares: ShareSessions
     state: dict[str, Any] = field(default_factory=dict)
-    """Of calls that take several requests."""
+    """State of exchanges that take several requests."""
 
     def enter(self, caller: Caller) -> None:
-        """The client has proved its identity. Raises ``Refused`` where it has too many connections."""
+        """Set the authenticated caller. Raise ``Refused`` if the caller has too many connections."""
         if self.rates.quotas is not None:
             try:
                 self.counted.used_by(caller.principal, self.rates.quotas)
@@ -71,29 +71,30 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """An answer's body whose bytes were made already, in parts."""
+    """An answer body that is already encoded, in parts."""
 
     parts: tuple[bytes | memoryview, ...]
 
 
 Answer = Any
-"""An entity of ``call.answer``, ``Encoded``, or None: the client wants no answer."""
+"""Answer of a handler: an entity from ``call.answer``, ``Encoded``, or None if the client wants no answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """An answer to come. The connection's next request begins meanwhile; answers go out in the order of requests."""
+    """An answer that is not ready yet. The connection's next request begins meanwhile; answers still go out in the order of
+    requests."""
 
     answer: Awaitable[Answer]
 
 
 Handler = Callable[["KafkaCall", Any], Awaitable[Answer | Later]]
-"""Gets kio's entity of the request's version. What it raises as ``TidelogError`` must be in its answer: only ``refused`` of its
-``Served`` makes an answer of an error."""
+"""Function that serves a request, given kio's entity in the request's version. It has to turn each ``TidelogError`` into an
+answer: an exception that it raises closes the connection."""
 
 
 def later(handle: Callable[[KafkaCall, Any], Awaitable[Answer]]) -> Handler:
-    """The handler whose answers come later."""
+    """Wrap a handler so that it returns ``Later`` immediately."""
 
     @wraps(handle)
     async def begin(call: KafkaCall, request: Any) -> Answer | Later:
@@ -103,8 +104,8 @@ def later(handle: Callable[[KafkaCall, Any], Awaitable[Answer]]) -> Handler:
 
 
 class Served(NamedTuple):
-    """The versions of a key that are served, and by what. ``listed_from``: the least version that ApiVersions tells, where a
-    client needs it to be less."""
+    """The versions of an API key that are served, and their handler. ``listed_from``: smallest version that ApiVersions lists,
+    for a client that needs it to be smaller than ``least``."""
 
     least: int
     most: int
@@ -113,12 +114,12 @@ class Served(NamedTuple):
 
 
 Calls = Mapping[int, Served]
-"""By API key."""
+"""Served requests by API key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
-    """What a listener remembers for all its connections."""
+    """State that a listener shares among all its connections."""
 
     known_topics: KnownTopics
     encoded_topics: EncodedTopics
@@ -126,12 +127,12 @@ class Remembered:
     fetch_sessions: FetchSessions
     shares: Shares
     prepared: set[tuple[int, int]] = field(default_factory=set)
-    """Keys and versions whose schemas are imported."""
+    """API keys and versions whose schemas are already imported."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class KafkaCall:
-    """Belongs to the event loop."""
+    """One request in progress. Used on the event loop only."""
 
     head: Head
     client_id: str | None
@@ -141,83 +142,84 @@ class KafkaCall:
     calls: Calls
     remembered: Remembered
     arrived_at_ms: int
-    """Time of day."""
+    """Time of day at which the request arrived."""
     revision: int
-    """Of the rights by which the request was let in."""
+    """Revision of the rights by which the request was admitted."""
     frame: Reservation
-    """The memory of the request's frame; released once the answer is sent."""
+    """Memory of the request's frame; released once the answer is sent."""
     held: list[Reservation] = field(default_factory=list)
-    """Released once the answer is sent."""
+    """Other reservations that are released once the answer is sent."""
     denied: set[tuple[str, ...]] = field(default_factory=set)
-    """Rights that were missing, as far as the audit trail was told."""
+    """Missing rights that were already noted in the audit trail for this request."""
 
     @property
     def known_topics(self) -> KnownTopics:
-        """The listener's."""
+        """The listener's cache of topics by id."""
         return self.remembered.known_topics
 
     @property
     def shares(self) -> Shares:
-        """Share groups, their members and queues."""
+        """Share groups with their members and queues."""
         return self.remembered.shares
 
     @property
     def name(self) -> str:
-        """Of the request, as in Kafka's documents."""
+        """Name of the request in Kafka's documents."""
         return api_key_map[self.head.key].title().replace("_", "")
 
     @property
     def version(self) -> int:
-        """Of the request."""
+        """API version of the request."""
         return self.head.version
 
     @property
     def engine(self) -> LogEngine:
-        """The gateway's."""
+        """The gateway's log engine."""
         return self.gateway.engine
 
     @property
     def caller(self) -> Caller:
-        """The caller that the client has proved to be."""
+        """The authenticated caller."""
         assert self.session.caller is not None
         return self.session.caller
 
     @property
     def owner(self) -> str:
-        """The owner of the ids that the call gets."""
+        """Owner of the ids that the request creates."""
         return self.caller.principal if self.gateway.rights.enforced else NOBODY
 
     @property
     def reader(self) -> Reader | None:
-        """Whose members are the caller's; None: rights are not enforced."""
+        """Caller as the owner of group members; None if rights are not enforced."""
         return Reader(self.caller.principal, self.caller.groups) if self.gateway.rights.enforced else None
 
     @property
     def answer_memory(self) -> Memory:
-        """For what the answer holds."""
+        """Memory from which the answer's data is reserved."""
         enforced = self.gateway.rights.enforced
         return self.gateway.answer_memory.of(self.caller.principal if enforced else self.session.address)
 
     def records_memory(self, size_bytes: int) -> Reservation:
-        """Of the frame's memory, for records that go on to a commit, which releases it. Raises ``BackOff`` (``OVERLOADED``)."""
+        """Split a reservation for records off the frame's memory; the commit releases it. Raise ``BackOff`` (``OVERLOADED``)."""
         return self.frame.split(size_bytes)
 
     @property
     def pause_ms(self) -> int:
-        """The caller's debt, for which the connection is mute after the answer."""
+        """Milliseconds of the caller's quota debt: the connection is muted for so long after the answer."""
         caller = self.session.caller
         return 0 if caller is None else self.session.rates.pause_ms(caller.principal)
 
     def spend(self, quota: str, amount: int) -> None:
-        """The request used so much of its caller's quota."""
+        """Charge an amount to the caller's quota."""
         self.session.rates.spend(self.caller.principal, quota, amount)
 
     def allows(self, operation: Operation, resource_type: ResourceType, resource: str) -> bool:
-        """Whether the caller may. Raises ``BackOff`` where that is not known."""
+        """Return whether the caller has the right. Raise ``BackOff`` if the rights are not known."""
         return self.gateway.rights.allows(self.caller, operation, resource_type, resource)
 
     def require(self, operation: Operation, resource_type: ResourceType, resource: str) -> None:
-        """Raise ``Unauthorized`` unless the caller may, and have it in the audit trail; ``BackOff`` where that is not known."""
+        """Raise ``Unauthorized``, and note the denial in the audit trail, unless the caller has the right. Raise ``BackOff``
+        if the rights are not known."""
         try:
             self.gateway.rights.require(self.caller, operation, resource_type, resource)
         except Unauthorized:
@@ -225,8 +227,19 @@ class KafkaCall:
             raise
 
     async def unreadable(self, topics: Collection[str], group: str | None = None) -> Mapping[str, TidelogError]:
-        """Those of these topics whose records a request that has waited may not bring any more, each with the reason, which is in
-        the audit trail. ``group``: by which it reads. Raises ``BackOff``; ``Refused`` where the credential has ended."""
+        """Check the caller's rights again after a wait; note each denial in the audit trail.
+
+        Args:
+            topics: Topics whose records the answer would contain.
+            group: Group on whose behalf the request reads, if any.
+
+        Returns:
+            The topics that the caller may no longer read, each with the reason.
+
+        Raises:
+            BackOff: The rights are not known.
+            Refused: The credential has ended.
+        """
         gateway = self.gateway
         standing = Standing(self.caller, gateway.rights, gateway.authentication, gateway.clock)
         await gateway.rights.renew()
@@ -254,7 +267,7 @@ class KafkaCall:
         resource_type: str | None = None,
         resource: str | None = None,
     ) -> AuditEvent:
-        """What the call did, for the audit trail."""
+        """Return an audit event for the call."""
         caller = self.session.caller
         return AuditEvent(
             time=self.gateway.clock.now_ms(),
@@ -270,9 +283,9 @@ class KafkaCall:
         )
 
     def answer(self, **values: Any) -> Any:
-        """The answer's entity in the request's version: values by the newest version's names, nested ones as mappings. What the
-        version lacks is left out (``gateway.kafka.wire.made``). Where ``throttle_time`` is not given it is the caller's
-        debt, for which the connection is then mute."""
+        """Return the answer's entity in the request's version. ``values`` use the newest version's names, with nested entities
+        as mappings; a field that the version lacks is left out (``gateway.kafka.wire.made``). ``throttle_time`` defaults to
+        the caller's quota debt, for which the connection is then muted."""
         answer_type = response_type(self.head.key, self.head.version)
         if "throttle_time" in answer_type.__dataclass_fields__:
             values.setdefault("throttle_time", self.pause_ms)
@@ -280,15 +293,15 @@ class KafkaCall:
 
 
 async def let_others_in(number: int) -> None:
-    """Give others the event loop after each ``STEP`` of the many parts of a request."""
+    """Yield to the event loop after every ``STEP`` parts of a request that has many."""
     if number % STEP == 0:
         await asyncio.sleep(0)
 
 
 STEP: Final = 100
 METHOD: Final = "KAFKA"
-"""Of events in the audit trail, beside HTTP's methods."""
+"""Method of Kafka's requests in the audit trail, where HTTP requests have theirs."""
 DENIALS_MAX: Final = 20
-"""Told of one request: it may name ten thousand partitions."""
+"""Most denials that one request adds to the audit trail: it may name ten thousand partitions."""
 UNAUTHENTICATED_KEYS: Final = frozenset({17, 18, 36})
-"""SaslHandshake, ApiVersions, SaslAuthenticate: served before the client has proved its identity."""
+"""Requests served before the client has authenticated: SaslHandshake, ApiVersions, SaslAuthenticate."""

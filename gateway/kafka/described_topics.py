@@ -1,8 +1,8 @@
-"""Topics as Metadata and DescribeTopicPartitions tell of them: ids, partitions, and which broker leads.
+"""Topics as Metadata and DescribeTopicPartitions describe them: ids, partitions, and each partition's leader.
 
-The leader is the gateway that commits there most cheaply: the topic's or partition's owner, or the owner of its journal, so that
-one Produce carries all topics of a journal. Where the owner has no listener for Kafka's clients, it is the gateway that is asked.
-Any other serves the partition as well.
+The leader is the gateway that commits there most cheaply: the owner of the topic or partition, or the owner of its journal, so
+that one Produce carries all topics of a journal. If the owner has no Kafka listener, the leader is the gateway that is asked. Any
+other gateway serves the partition as well.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ KEPT_BYTES_MAX: Final = 8 * 1024 * 1024
 
 
 class Described(NamedTuple):
-    """What is told of a topic; equal ones are the same bytes. ``leaders`` has one entry where all partitions have the same."""
+    """A topic's description; equal descriptions have the same encoding. ``leaders`` has one entry if all partitions have the
+    same one."""
 
     name: str
     topic_id: uuid.UUID
@@ -32,14 +33,14 @@ class Described(NamedTuple):
     leaders: tuple[int, ...]
     operations: int
     near: tuple[int, ...] = ()
-    """One broker of each zone, that its consumers may read from (KIP-392)."""
+    """For each zone, one broker that the zone's consumers may read from (KIP-392)."""
 
     def leader(self, partition: int) -> int:
-        """The node id of the partition's leader."""
+        """Return the node id of the partition's leader."""
         return self.leaders[partition if len(self.leaders) > 1 else 0]
 
     def replicas(self, partition: int) -> tuple[int, ...]:
-        """The leader, and others that consumers may read from."""
+        """Return the leader, and the other brokers that consumers may read from."""
         leader = self.leader(partition)
         return (leader, *(one for one in self.near if one != leader))
 
@@ -54,7 +55,7 @@ class Leaders:
         self._here = here if here in self._nodes.values() else brokers[0].node_id
 
     def of(self, state: TopicState) -> tuple[int, ...]:
-        """See ``Described``."""
+        """Return the topic's ``Described.leaders``."""
         if self._ownership.mode == "off" or len(self._nodes) < 2:
             return (self._here,)
         if state.attachment is not None:
@@ -68,7 +69,7 @@ class Leaders:
         )
 
     def near(self, topic: str) -> tuple[int, ...]:
-        """See ``Described``."""
+        """Return the topic's ``Described.near``."""
         return tuple(sorted(of_zones(topic, self._brokers).values()))
 
     def _node(self, owner: Peer | None) -> int:
@@ -76,7 +77,7 @@ class Leaders:
 
 
 class EncodedTopics:
-    """Topics' parts of answers, made once for each version: kio takes 50 ms for a thousand topics."""
+    """Cache of topics' encoded entries, for each version: kio takes 50 ms for a thousand topics."""
 
     def __init__(self, bytes_max: int = KEPT_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
@@ -84,7 +85,7 @@ class EncodedTopics:
         self._kept: OrderedDict[tuple[int, Described], bytes] = OrderedDict()
 
     def encoded(self, version: int, topic: Described, encode: Callable[[], bytes]) -> bytes:
-        """The topic's bytes in this version."""
+        """Return the topic's encoded entry in this version, from the cache or by ``encode``."""
         key = (version, topic)
         known = self._kept.get(key)
         if known is not None:
@@ -104,7 +105,7 @@ def _size(topic: Described, made: bytes) -> int:
 
 
 def partitions_of(topic: Described, first: int = 0, last: int | None = None) -> list[dict[str, Any]]:
-    """Partitions ``[first, last)`` by the names of kio."""
+    """Return the partitions ``[first, last)`` as answer fields, by kio's names."""
     return [
         {
             "error_code": KafkaError.none,

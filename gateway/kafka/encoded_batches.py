@@ -1,5 +1,5 @@
-"""Record batches that were encoded for one consumer, for the others that read the same at the tail. Bounded; the least recently
-used one leaves first."""
+"""Cache of record batches that were encoded for one consumer, for other consumers that read the same records at the tail.
+Bounded; the least recently used batch is evicted first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Parts = Sequence[bytes | memoryview]
 
 
 class Place(NamedTuple):
-    """Which records, how they are compressed, and of which type their times are: such a batch never changes."""
+    """Key of a batch: its records, their compression, and their type of timestamps. A batch with the same key never changes."""
 
     topic_id: str
     partition: int
@@ -25,7 +25,7 @@ class Place(NamedTuple):
 
 
 class EncodedBatches:
-    """Belongs to the event loop."""
+    """The cache. Used on the event loop only."""
 
     def __init__(self, bytes_max: int = BYTES_MAX) -> None:
         self._bytes_max = bytes_max
@@ -33,14 +33,14 @@ class EncodedBatches:
         self._kept: OrderedDict[Place, Parts] = OrderedDict()
 
     def find(self, place: Place) -> Parts | None:
-        """The batch, if it is here."""
+        """Return the batch, or None if it is not cached."""
         found = self._kept.get(place)
         if found is not None:
             self._kept.move_to_end(place)
         return found
 
     def add(self, place: Place, batch: Parts) -> None:
-        """Keep a batch; one that takes more than a quarter of the room is not kept."""
+        """Cache a batch; one larger than a quarter of the cache is not kept."""
         if place in self._kept or _size(batch) > self._bytes_max // 4:
             return
         self._kept[place] = batch

@@ -1,7 +1,7 @@
-"""Tidelog's errors as Kafka's codes: one table.
+"""Table of Tidelog's errors and Kafka's codes.
 
-A code that Kafka's clients retry stands for every error that is retryable. What may have happened is ``REQUEST_TIMED_OUT``: an
-idempotent producer sends it again, others tell their caller.
+A retryable error has a code that Kafka's clients retry. An unknown outcome is ``REQUEST_TIMED_OUT``: an idempotent producer sends
+again, other clients report it to their caller.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ COORDINATOR: Final[Mapping[ErrorCode, KafkaError]] = MappingProxyType(
         ErrorCode.OUTCOME_UNKNOWN: KafkaError.coordinator_not_available,
     }
 )
-"""What differs for calls to a coordinator of groups or transactions: pass it as ``special``."""
+"""Codes that differ for requests to a coordinator of groups or transactions: pass this table as ``special``."""
 
 _UNAUTHORIZED: Final[Mapping[str, KafkaError]] = MappingProxyType(
     {
@@ -88,7 +88,7 @@ _UNAUTHORIZED: Final[Mapping[str, KafkaError]] = MappingProxyType(
 
 
 def kafka_error(error: BaseException, special: Mapping[ErrorCode, KafkaError] = MappingProxyType({})) -> KafkaError:
-    """Kafka's code. ``special`` comes first. An unforeseen error is ``UNKNOWN_SERVER_ERROR``; the caller logs it."""
+    """Return Kafka's code. ``special`` has precedence. An unexpected error is ``UNKNOWN_SERVER_ERROR``; the caller logs it."""
     known: TidelogError = as_tidelog_error(error)
     if known.code in special:
         return special[known.code]

@@ -1,12 +1,12 @@
-"""Fetch sessions: a client names its partitions once, then only those that change; it is told only of those with news.
+"""Fetch sessions: a client names its partitions once, later only changes; an answer has only partitions with news.
 
-1. A request with session epoch 0 begins a session, -1 is outside any, and the others follow each other by one.
-2. A session is of one principal, and outlives its connection. It is forgotten once it was not used for ``IDLE_MS``, and others
-   need its room. Its client then gets ``FETCH_SESSION_ID_NOT_FOUND``, and begins another one.
-3. Without room for another session the client gets none (id 0), and names all its partitions in each request.
-4. What has just given records goes behind the others, so that no partition is left out for ever.
+1. A request with session epoch 0 begins a session, one with -1 has no session, and the epochs of later requests increase by one.
+2. A session belongs to one principal, and outlives its connection. Once it was idle for ``IDLE_MS``, it is dropped when other
+   sessions need its room. Its client then gets ``FETCH_SESSION_ID_NOT_FOUND``, and begins another one.
+3. If there is no room for another session, the client gets none (id 0), and names all its partitions in each request.
+4. A partition that has just returned records moves behind the others, so that no partition starves.
 
-Source: KIP-227. Belongs to the event loop.
+Source: KIP-227. Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 from log_format.clock import Clock
 
 PARTITIONS_MAX: Final = 20_000
-"""Of all sessions of a listener, some 400 bytes each."""
+"""Most partitions in all sessions of a listener, at some 400 bytes each."""
 SESSIONS_MAX: Final = 1_000
 IDLE_MS: Final = 120_000
 OUTSIDE: Final = -1
@@ -31,40 +31,41 @@ _EPOCH_MAX: Final = 2**31 - 1
 
 TopicKey = str | uuid.UUID | None
 Key = tuple[TopicKey, int]
-"""A topic's name, or its id where the request's version has that; and a partition."""
+"""A topic's name, or its id in versions of the request that have it; and a partition."""
 
 
 @dataclass(slots=True, eq=False)
 class Asked:
-    """A partition as a client asks for it, and what it was told last."""
+    """A partition as a client asks for it, and what the client was told last."""
 
     topic: TopicKey
     partition: int
     offset: int
     bytes_max: int
     told: tuple[int, int] | None = None
-    """High watermark and log start; None: nothing, or an error."""
+    """High watermark and log start of the last answer; None if there was none, or an error."""
 
     @property
     def key(self) -> Key:
-        """By which a session has it."""
+        """Key of the partition in a session."""
         return self.topic, self.partition
 
 
 @dataclass(slots=True, eq=False)
 class FetchSession:
-    """``id`` 0: of one request only. ``is_incremental``: only what has news is told."""
+    """A client's fetch session. ``id`` 0: it serves one request only. ``is_incremental``: answers have only partitions with
+    news."""
 
     id: int = 0
     principal: str = ""
     asked: OrderedDict[Key, Asked] = field(default_factory=OrderedDict)
     epoch: int = 1
-    """Of the next request."""
+    """Session epoch that the next request has to name."""
     used_ms: int = 0
     is_incremental: bool = False
 
     def ask(self, some: Iterable[Asked]) -> None:
-        """Add partitions, or change how they are asked for."""
+        """Add partitions, or change the offset and the limit of known ones."""
         for one in some:
             known = self.asked.get(one.key)
             if known is None:
@@ -73,7 +74,7 @@ class FetchSession:
                 known.offset, known.bytes_max = one.offset, one.bytes_max
 
     def has_news(self, one: Asked, told: tuple[int, int] | None, *, has_records: bool) -> bool:
-        """Whether the client has to be told; then it counts as told."""
+        """Return whether the client has to be told of the partition, and record ``told`` as its last answer."""
         if has_records and one.key in self.asked:
             self.asked.move_to_end(one.key)
         is_new = has_records or told is None or told != one.told
@@ -82,7 +83,7 @@ class FetchSession:
 
 
 class FetchSessions:
-    """Those of a listener. ``new_id`` gives a positive int32."""
+    """The sessions of a listener. ``new_id`` returns a positive int32."""
 
     def __init__(
         self,
@@ -97,22 +98,33 @@ class FetchSessions:
         self._partitions_max = partitions_max
         self._sessions_max = sessions_max
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
-        """The least recently used one first."""
+        """Sessions by id, least recently used first."""
 
     @property
     def count(self) -> int:
-        """Of sessions."""
+        """Number of sessions."""
         return len(self._sessions)
 
     @property
     def partition_count(self) -> int:
-        """Of all sessions together."""
+        """Number of partitions in all sessions."""
         return sum(len(session.asked) for session in self._sessions.values())
 
     def session(
         self, principal: str, session_id: int, epoch: int, asked: Sequence[Asked], forgotten: Sequence[Key]
     ) -> FetchSession | KafkaError:
-        """The session of a request, with what it asks for now."""
+        """Return the session of a request, updated by it.
+
+        Args:
+            principal: Of the caller.
+            session_id: As the request names it.
+            epoch: ``BEGIN``, ``OUTSIDE``, or the epoch that the session expects.
+            asked: Partitions that are added or changed.
+            forgotten: Partitions that are removed from the session.
+
+        Returns:
+            The session, or Kafka's error code.
+        """
         if epoch in (OUTSIDE, BEGIN):
             self._end(principal, session_id)
             session = FetchSession(principal=principal)
@@ -149,7 +161,7 @@ class FetchSessions:
             session.id = 0
 
     def _has_room(self) -> bool:
-        """Whether what is kept is within the bounds, once sessions that are not used any more are gone."""
+        """Drop idle sessions as far as necessary, and return whether the remaining ones are within the bounds."""
         excess = self.partition_count - self._partitions_max
         for session in list(self._sessions.values()):
             if excess <= 0 and len(self._sessions) <= self._sessions_max:

@@ -1,9 +1,9 @@
-"""A share group's settings by Kafka's names: those of its queue.
+"""A share group's settings by Kafka's names: they are the settings of its queue.
 
-1. A name that a queue has no setting for is told with the value that holds here, and taken with it only.
-2. ``share.isolation.level`` is taken with any value: records that are visible are committed.
-3. Of groups of consumers whose partitions the gateway assigns session and heartbeat are told as they hold here. Settings of
-   Streams are not known.
+1. A name that a queue has no setting for is shown with the value that holds here, and no other value is accepted.
+2. ``share.isolation.level`` is accepted with any value: visible records are always committed.
+3. The session timeout and heartbeat interval of consumer groups whose partitions the gateway assigns are shown as they hold here.
+   Settings of Kafka Streams are unknown.
 
 docs/kafka.md has the table.
 """
@@ -28,7 +28,7 @@ CONSUMER_HEARTBEAT_MS: Final = "consumer.heartbeat.interval.ms"
 
 
 class _Number(NamedTuple):
-    """``field`` of ``QueueSettings``, and its range."""
+    """A number among the settings: its ``field`` of ``QueueSettings``, and its range."""
 
     field: str
     least: int
@@ -58,7 +58,7 @@ _ISOLATION: Final = "share.isolation.level"
 
 
 def told(settings: QueueSettings | None) -> list[Told]:
-    """All settings in order of name. None: the group has none yet."""
+    """Return all settings, sorted by name. None: the group has no settings yet."""
     found = [Told(name, value, kind, value) for name, (kind, value) in _FIXED.items()]
     found.append(Told(_ISOLATION, "read_committed", STRING, "read_committed"))
     for name, one in _NUMBERS.items():
@@ -71,7 +71,7 @@ def told(settings: QueueSettings | None) -> list[Told]:
 
 
 def changes_of(given: Mapping[str, str | None]) -> dict[str, object]:
-    """What a Kafka client sets, by the fields of ``QueueSettings``; None restores the default.
+    """Translate settings of a Kafka client into changes of ``QueueSettings`` fields; None restores the default.
 
     Raises ``RequestRefused`` (``INVALID_CONFIG``).
     """

@@ -1,8 +1,8 @@
-"""Topics by their ids: Kafka's newer requests name no topic by its name.
+"""Topics by id: Kafka's newer requests name topics by id only.
 
-Ids are learned from what this gateway tells clients. What another gateway told it learns by a look, at once: at topics whose
-names are new here, then at all. Anybody may ask for ids that no topic has, so such looks are ``LOOKS_MAX`` and one more every
-``LOOK_MS``; of one id that was looked for in vain, one every ``LOOK_MS``.
+Ids are learned from this gateway's own answers. An id that another gateway's answer had is looked up immediately: first among
+topics whose names are new here, then among all. Anybody may ask for ids that no topic has, so look-ups are limited to
+``LOOKS_MAX`` and one more every ``LOOK_MS``; for an id that was not found, to one every ``LOOK_MS``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from log_format.errors import BackOff, CorruptData
 from log_format.topic.state import TopicState
 
 KNOWN_MAX: Final = 100_000
-"""Some 300 bytes each."""
+"""Most topics known, at some 300 bytes each."""
 LOOK_MS: Final = 5_000
 LOOKS_MAX: Final = 10
 _MISSED_MAX: Final = 10_000
@@ -30,25 +30,25 @@ _PAGE: Final = 1_000
 
 
 class KnownTopics:
-    """Belongs to the event loop."""
+    """Cache of topic names by id. Used on the event loop only."""
 
     def __init__(self, engine: LogEngine) -> None:
         self._engine = engine
         self._names: OrderedDict[uuid.UUID, str] = OrderedDict()
         self._looks = Bucket(LOOKS_MAX, LOOKS_MAX * LOOK_MS, now_ms=engine.clock.monotonic_ms())
         self._missed: OrderedDict[uuid.UUID, int] = OrderedDict()
-        """When ids were looked for in vain."""
+        """Times (monotonic, ms) of look-ups that did not find the id."""
         self._look = asyncio.Lock()
 
     def learn(self, topic_id: uuid.UUID, name: str) -> None:
-        """The topic has this id."""
+        """Remember the topic's id."""
         if self._names.get(topic_id) != name:
             self._names[topic_id] = name
             if len(self._names) > KNOWN_MAX:
                 self._names.popitem(last=False)
 
     def told(self, state: TopicState) -> uuid.UUID | None:
-        """The topic's id as a client is told it: the client may use it at once."""
+        """Return the topic's id for an answer, and remember it: the client may use it immediately."""
         if state.topic_id is None:
             return None
         topic_id = uuid.UUID(state.topic_id)
@@ -56,28 +56,29 @@ class KnownTopics:
         return topic_id
 
     def is_of(self, topic_id: uuid.UUID | None, state: TopicState) -> bool:
-        """Whether the id, if one was given, is the topic's: it may have been re-created under its name. Else it is forgotten."""
+        """Return whether the id, if given, is the topic's, which may have been re-created under its name. If not, forget the
+        id."""
         if topic_id is None or (state.topic_id is not None and topic_id == uuid.UUID(state.topic_id)):
             return True
         self._names.pop(topic_id, None)
         return False
 
     async def name(self, topic_id: uuid.UUID | None) -> str | None:
-        """The topic's name; None where no topic is known to have the id, or that can't be looked up now: clients then ask for
-        metadata, and again."""
+        """Return the topic's name; None if no topic is known to have the id, or it can't be looked up now: clients then
+        refresh their metadata and retry."""
         try:
             return await self.looked_up(topic_id)
         except BackOff:
             return None
 
     async def looked_up(self, topic_id: uuid.UUID | None) -> str | None:
-        """The topic's name; None where no topic is known to have the id. Raises as ``Administration.page``."""
+        """Return the topic's name; None if no topic is known to have the id. Raise as ``Administration.page`` does."""
         if topic_id is None:
             return None
         known = self._names.get(topic_id)
         if known is not None or not self._may_look(topic_id):
             return known
-        async with self._look:  # who waited may have been answered by the look before
+        async with self._look:  # while this waited, another look-up may have found the id
             if topic_id not in self._names and self._may_look(topic_id):
                 self._looks.spend(1, self._engine.clock.monotonic_ms())
                 await self._look_for(topic_id)
@@ -89,8 +90,8 @@ class KnownTopics:
         return not self._looks.wait_ms(now_ms) and (missed_ms is None or now_ms - missed_ms >= LOOK_MS)
 
     async def current(self, topic_id: uuid.UUID | None, is_allowed: Callable[[str], bool]) -> str | None:
-        """The name of the topic that has the id now, by a look at it: it may have been deleted, and made anew under its name.
-        What the caller has no right to costs the store no look.
+        """Return the name of the topic that has the id now, read from the store: the topic may have been deleted and re-created
+        under its name. A topic that the caller has no right to is not read.
 
         Raises as ``Administration.page``.
         """

@@ -1,7 +1,7 @@
-"""What a connection knows of its client's credential: how it was proved, and whether it still holds.
+"""The state of a connection's authentication, and whether its caller's credential is still valid.
 
-A request that comes after the credential has ended, was revoked, or can't be judged closes the connection, as a broker does: the
-client proves itself anew with the next one.
+A request that comes after the credential has expired, was revoked, or can't be judged closes the connection, as a broker does:
+the client authenticates again on its next connection.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from gateway.kafka.sasl import Mechanism
 from log_format.errors import BackOff
 
 SASL_KEYS: Final = frozenset({17, 36})
-"""SaslHandshake and SaslAuthenticate: taken also once the credential has ended (KIP-368)."""
+"""SaslHandshake and SaslAuthenticate: accepted also after the credential has expired (KIP-368)."""
 
 
 @dataclass(slots=True)
 class Login:
-    """``mechanism``: of the credential that comes next."""
+    """State of a connection's authentication. ``mechanism``: the mechanism of the credential that the client sends next."""
 
     mechanism: Mechanism | None = None
     failures: int = 0
 
 
 def holds(caller: Caller, authentication: Authentication | None) -> bool:
-    """Whether the caller would be let in now."""
+    """Return whether the caller's credential would be accepted now."""
     if authentication is None:
         return True
     try:

@@ -1,4 +1,5 @@
-"""Looks at the topics that a request names: by the caller's rights first, so that a name costs the store nothing without them."""
+"""Look-ups of the topics that a request names; rights are checked first, so that a caller without them causes no reads of the
+store."""
 
 from __future__ import annotations
 
@@ -12,7 +13,16 @@ from log_format.errors import TidelogError
 
 
 async def looked_at(call: KafkaCall, names: Iterable[str], arrival_ms: int) -> Topics:
-    """Look once after ``arrival_ms`` (monotonic) at each topic that the caller may describe; else the reason is its value."""
+    """Look up topics, each once.
+
+    Args:
+        call: The request.
+        names: Topics.
+        arrival_ms: Monotonic time; the topics' states are read after it.
+
+    Returns:
+        Each topic that the caller may describe; for the others the error.
+    """
     found: dict[str, OpenTopic | TidelogError] = {}
     wanted = []
     for number, name in enumerate(dict.fromkeys(names), 1):

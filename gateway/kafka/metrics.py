@@ -1,4 +1,4 @@
-"""Prometheus metrics of the Kafka listener. Labels are the names of API keys; what is not served is ``other``."""
+"""Prometheus metrics of the Kafka listener. Labels are the names of API keys; an unserved key is ``other``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OTHER: Final = "other"
 
 
 class ApiMetrics(NamedTuple):
-    """Of one API key."""
+    """Metrics of one API key."""
 
     requests: Counter
     seconds: Histogram
@@ -22,7 +22,7 @@ class ApiMetrics(NamedTuple):
 
 
 class KafkaMetrics:
-    """``api`` is the request's name, as ``produce``."""
+    """Metrics of the listener. The label ``api`` is the request's name, such as ``produce``."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.requests = Counter("tidelog_kafka_requests", "Requests answered.", ("api",), registry=registry)
@@ -45,7 +45,7 @@ class KafkaMetrics:
         self._of: dict[int, ApiMetrics] = {}
 
     def of(self, key: int) -> ApiMetrics:
-        """Those of a served API key, which are looked up by name once."""
+        """Return the metrics of a served API key, which are looked up by name only once."""
         found = self._of.get(key)
         if found is None:
             name = api_name(key, served=True)
@@ -59,5 +59,5 @@ class KafkaMetrics:
 
 
 def api_name(key: int, served: bool) -> str:
-    """The label of an API key."""
+    """Return the label of an API key."""
     return api_key_map.get(key, OTHER) if served else OTHER

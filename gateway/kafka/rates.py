@@ -1,7 +1,7 @@
-"""Quotas of a connection: what a request used is counted, and the connection is not read on while its caller is in debt.
+"""Quotas of a connection: usage is counted, and the connection is muted while its caller is in debt.
 
-A broker does the same (KIP-219): the answer tells the time, and the channel is mute for it. Only rates
-that this connection uses hold it up: a consumer's heartbeats do not wait for a producer of the same principal.
+A broker does the same (KIP-219): the answer names the time for which the channel is muted. Only quotas that this connection has
+used mute it: a consumer's heartbeats are not delayed by a producer of the same principal.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from gateway.quotas.limits import REQUESTS
 from gateway.quotas.quotas import Quotas
 
 PAUSE_MS_MAX: Final = 30_000
-"""A longer debt is waited for in parts: by then clients take a connection for dead."""
+"""Longest pause at once: after a longer one, clients consider a connection dead. The rest of a debt is waited for later."""
 
 
 @dataclass(slots=True)
 class Rates:
-    """Those that a connection has used. ``quotas`` None: there are none."""
+    """The quotas that a connection has used. ``quotas`` None: there are no quotas."""
 
     quotas: Quotas | None
     _used: set[str] = field(default_factory=lambda: {REQUESTS})
 
     def spend(self, principal: str, quota: str, amount: int) -> None:
-        """A request used so much."""
+        """Charge an amount to the principal's quota."""
         if self.quotas is not None and amount:
             self._used.add(quota)
             self.quotas.spend(principal, quota, amount)
 
     def pause_ms(self, principal: str) -> int:
-        """How long the connection has to be mute; 0: not at all."""
+        """Return for how long the connection has to be muted; 0: not at all."""
         quotas = self.quotas
         if quotas is None:
             return 0

@@ -1,7 +1,7 @@
-"""What clients send to prove their identity: SASL PLAIN (RFC 4616) and OAUTHBEARER (RFC 7628).
+"""The messages by which clients authenticate: SASL PLAIN (RFC 4616) and OAUTHBEARER (RFC 7628).
 
-Both bring one credential: a token, or a JWT of the issuer. PLAIN has it as the password, under any user name: the credential
-names the principal. Parsing is strict, bounded by what ``SaslAuthenticate`` may bring, and tells nothing of what was wrong.
+Both carry one credential: a token, or a JWT of the issuer. PLAIN has it as the password, under any user name: the credential
+itself names the principal. Parsing is strict, bounded by the size of ``SaslAuthenticate``, and does not reveal what was wrong.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ Mechanism = Literal["PLAIN", "OAUTHBEARER"]
 MECHANISMS: Final[tuple[Mechanism, ...]] = ("PLAIN", "OAUTHBEARER")
 _USER_BYTES_MAX: Final = 1024
 MESSAGE_BYTES_MAX: Final = CREDENTIAL_BYTES_MAX + 4 * _USER_BYTES_MAX
-"""A credential, names, and what OAUTHBEARER's extensions take."""
+"""Size of a credential, names, and OAUTHBEARER's extensions."""
 _BEARER: Final = b"auth=bearer "
 
 
 def credential_of(mechanism: Mechanism, message: bytes) -> bytes:
-    """The credential that the client's one message brings. Raises ``Unauthenticated``."""
+    """Return the credential in the client's message. Raise ``Unauthenticated``."""
     if len(message) > MESSAGE_BYTES_MAX:
         raise Unauthenticated
     return _plain(message) if mechanism == "PLAIN" else _bearer(message)

@@ -1,10 +1,10 @@
-"""Topic settings by Kafka's names: what is ours, what means nothing here, and what is refused.
+"""Topic settings by Kafka's names: which are Tidelog's, which have no meaning here, and which are refused.
 
-1. A name that means the same has one value, seen through both doors.
-2. A setting that Kafka does not have, or means otherwise, is ``tidelog.<name>``: ``flush.ms`` is how often Kafka's broker calls
-   fsync, ``tidelog.flush.ms`` how long a gateway gathers records.
-3. A name of Kafka's without a meaning here is told with Kafka's default, and taken with it. Other values are refused, except
-   where clients send them by themselves and no promise is broken: these are taken and not kept.
+1. A setting with the same meaning in Kafka and Tidelog has one name and one value in both APIs.
+2. A setting that Kafka does not have, or defines otherwise, is ``tidelog.<name>``: ``flush.ms`` is how often Kafka's broker calls
+   fsync, ``tidelog.flush.ms`` how long a gateway collects records.
+3. A Kafka setting without a meaning here is shown with Kafka's default, and only that value is accepted. Where clients set it by
+   themselves and no promise is broken, any value is accepted, but not stored.
 
 docs/kafka.md has the table.
 """
@@ -20,7 +20,7 @@ from log_format.errors import ErrorCode, RequestRefused
 from log_format.topic.config import PROPERTY_PREFIX, SETTINGS, ConfigValue, IntegerSetting, TopicConfig
 
 BOOLEAN, STRING, INT, LONG, DOUBLE, LIST = 1, 2, 3, 5, 6, 7
-"""Kafka's numbers of a setting's type."""
+"""Kafka's numbers of the types of settings."""
 
 _SAME: Final[Mapping[str, int]] = MappingProxyType(
     {
@@ -36,15 +36,15 @@ _SAME: Final[Mapping[str, int]] = MappingProxyType(
         "retention.ms": LONG,
     }
 )
-"""Settings that mean the same, with their type."""
+"""Settings with the same meaning in Kafka and Tidelog, with their type."""
 _PRODUCER: Final = "producer"
-"""Kafka's default of ``compression.type``: as the producer sent it. Here: the default of the stored files."""
+"""Kafka's default of ``compression.type``: as the producer sent it. Tidelog's default is that of the stored files."""
 _LONG_MAX: Final = str(2**63 - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """A name of Kafka's without a meaning here. ``is_ignored``: any value is taken, and not kept."""
+    """A Kafka setting without a meaning here. ``is_ignored``: any value is accepted, but not stored."""
 
     type: int
     default: str
@@ -82,7 +82,7 @@ FOREIGN: Final[Mapping[str, Foreign]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A setting as a Kafka client sees it. ``is_set``: a user set it, so that it is not the default."""
+    """A setting as a Kafka client sees it. ``is_set``: a user set it, so it is not the default."""
 
     name: str
     value: str
@@ -92,13 +92,14 @@ class Told:
 
 
 def told(config: TopicConfig) -> Iterator[Told]:
-    """All settings of a topic by Kafka's names, and by ours with ``tidelog.``, in order of name."""
+    """Yield all settings of a topic, sorted by name: by Kafka's names, and Tidelog's own with the prefix ``tidelog.``."""
     everything = [*_ours(config), *(Told(name, one.default, one.type, one.default) for name, one in FOREIGN.items())]
     yield from sorted(everything, key=lambda one: one.name)
 
 
 def own_names(given: Mapping[str, str | None]) -> dict[str, object]:
-    """What a Kafka client sets, by our names; None restores the default. Raises ``RequestRefused`` (``INVALID_CONFIG``)."""
+    """Translate settings of a Kafka client into Tidelog's names; None restores the default. Raise ``RequestRefused``
+    (``INVALID_CONFIG``)."""
     named: dict[str, object] = {}
     for name, value in given.items():
         foreign = FOREIGN.get(name)
@@ -111,7 +112,7 @@ def own_names(given: Mapping[str, str | None]) -> dict[str, object]:
 
 
 def own_name(name: str) -> str:
-    """Our name of a setting. Raises ``RequestRefused`` (``INVALID_CONFIG``) where there is none."""
+    """Return Tidelog's name of a setting. Raise ``RequestRefused`` (``INVALID_CONFIG``) if there is none."""
     if name in _SAME:
         return name
     own = name.removeprefix(PROPERTY_PREFIX)
@@ -122,7 +123,7 @@ def own_name(name: str) -> str:
 
 
 def is_list(name: str) -> bool:
-    """Whether values may be appended and subtracted."""
+    """Return whether values may be appended to the setting and subtracted from it."""
     return _SAME.get(name) == LIST or (name in FOREIGN and FOREIGN[name].type == LIST)
 
 
@@ -144,7 +145,7 @@ def _equal(value: str, default: str) -> bool:
 
 
 def refused(name: str, what: str) -> RequestRefused:
-    """The refusal of a setting (``INVALID_CONFIG``)."""
+    """Return the refusal of a setting (``INVALID_CONFIG``)."""
     return RequestRefused(
         f"{name[:80]} {what}.",
         code=ErrorCode.INVALID_CONFIG,

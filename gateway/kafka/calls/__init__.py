@@ -1,4 +1,4 @@
-"""What each request of Kafka's protocol does: a module for each family. ``table`` has all that are served, with their versions.
+"""What each request of Kafka's protocol does: a module for each family. ``table`` lists all that are served, with their versions.
 
-A module here knows the engine's parts and ``gateway.kafka.call``, never ``routes``.
+A module here imports the engine's parts and ``gateway.kafka.call``, never ``routes``.
 """

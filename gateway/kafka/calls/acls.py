@@ -15,12 +15,12 @@ from log_format.access.changes import AddAcls, DeleteAcls
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 
 ACLS_TOLD_MAX: Final = 10_000
-"""In one answer, which can't be continued."""
+"""Most ACLs in one answer, which has no continuation."""
 _RIGHT: Final = Right("Alter", "cluster", CLUSTER)
 
 
 async def describe_acls(call: KafkaCall, request: Any) -> Answer:
-    """Tell the ACLs that the filter names."""
+    """Answer with the ACLs that match the filter."""
     try:
         _check(call)
         acls = (await call.engine.access_table.fresh()).acls
@@ -33,7 +33,7 @@ async def describe_acls(call: KafkaCall, request: Any) -> Answer:
 
 
 async def create_acls(call: KafkaCall, request: Any) -> Answer:
-    """Add ACLs: those that can be, in one decision."""
+    """Add the valid ACLs in one decision."""
     answers: list[dict[str, Any]] = []
     good: list[Acl] = []
     for one in request.creations:
@@ -52,7 +52,7 @@ async def create_acls(call: KafkaCall, request: Any) -> Answer:
 
 
 async def delete_acls(call: KafkaCall, request: Any) -> Answer:
-    """Delete the ACLs that each filter names."""
+    """Delete the ACLs that match each filter."""
 
     async def deleted(one: Any) -> dict[str, Any]:
         asked = _filter(one)
@@ -70,7 +70,7 @@ async def delete_acls(call: KafkaCall, request: Any) -> Answer:
 
 
 def _check(call: KafkaCall) -> None:
-    """Raises ``Unauthorized``; ``RequestRefused`` (``AUTH_DISABLED``)."""
+    """Raise ``Unauthorized`` without Alter on the cluster; ``RequestRefused`` (``AUTH_DISABLED``) if rights are not enforced."""
     if not call.gateway.rights.enforced:
         said = "The gateway runs with auth=off: there are no ACLs, and every client may do everything."
         raise RequestRefused(said, code=ErrorCode.AUTH_DISABLED)

@@ -1,10 +1,11 @@
-"""SaslHandshake, SaslAuthenticate: a connection's client proves its identity, and again before its credential ends (KIP-368).
+"""SaslHandshake, SaslAuthenticate: a client authenticates its connection, and again before its credential expires (KIP-368).
 
-1. Whatever is wrong with a credential gets the same answer, after a pause. Each is in the audit trail as a failed login.
-2. What can't be known now (the access table, the issuer's keys) closes the connection: clients come again, where an error would
-   end them.
-3. A session lasts as long as its credential. A client that does not prove itself again in time is cut off with its next request.
-4. A connection belongs to one user: a client that proves to be another loses it.
+1. Every fault of a credential gets the same answer, after a pause. Each is in the audit trail as a failed login.
+2. If a credential cannot be judged now (the access table or the issuer's keys are unavailable), the connection is closed: clients
+   reconnect, whereas an error would make them give up.
+3. A session lasts as long as its credential. A client that does not authenticate again in time is disconnected at its next
+   request.
+4. A connection belongs to one user: it is refused when its client authenticates as another user.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from gateway.kafka.sasl import MECHANISMS, Mechanism, credential_of
 from log_format.errors import BackOff
 
 FAILED_PAUSE_MS: Final = 100
-"""Before a failed login is answered, as a broker's ``connection.failed.authentication.delay.ms``."""
+"""Pause before a failed login is answered, like a broker's ``connection.failed.authentication.delay.ms``."""
 FAILURES_MAX: Final = 3
-"""Of one connection."""
+"""Failed logins after which a connection is closed."""
 _NEEDED: Final = "A valid credential is needed: PLAIN with a token as password, or OAUTHBEARER with a JWT."
 
 
 async def sasl_handshake(call: KafkaCall, request: Any) -> Answer:
-    """The client names the mechanism of its next message."""
+    """Remember the mechanism of the client's next SaslAuthenticate."""
     login = call.session.login
     login.mechanism = None
     if call.gateway.authentication is None:
@@ -40,7 +41,8 @@ async def sasl_handshake(call: KafkaCall, request: Any) -> Answer:
 
 
 async def sasl_authenticate(call: KafkaCall, request: Any) -> Answer:
-    """The client brings its credential. Raises ``Refused``."""
+    """Authenticate the client by its credential. Raise ``Refused`` if the credential cannot be judged now, or after too many
+    failures."""
     session, authentication = call.session, call.gateway.authentication
     mechanism, session.login.mechanism = session.login.mechanism, None
     if authentication is None or mechanism is None:
@@ -80,7 +82,7 @@ def _failed(call: KafkaCall, code: KafkaError, said: str) -> Answer:
 
 
 def _lifetime_ms(call: KafkaCall, caller: Caller) -> int:
-    """0: it does not end by itself."""
+    """Return how long the session lasts; 0 if the credential does not expire."""
     if caller.expires_at_ms is None:
         return 0
     return max(1, caller.expires_at_ms - call.gateway.clock.now_ms())

@@ -1,7 +1,7 @@
-"""Topics that come into being by being asked for: where the gateway's ``auto_create_topics`` and the request allow it.
+"""Automatic creation of topics that clients ask for, where the gateway's ``auto_create_topics`` and the request allow it.
 
-Kafka's producers ask for the metadata of a topic before they send to it, and again once they are told that it is unknown. So
-Produce itself creates none, as with a broker.
+Kafka's producers ask for a topic's metadata before they send to it, and again once they are told that it is unknown. So Produce
+itself creates no topic, as with a broker.
 
 Source: Kafka's ``auto.create.topics.enable``, KIP-361.
 """
@@ -18,7 +18,8 @@ from log_format.errors import ErrorCode, TidelogError
 
 
 async def with_created(call: KafkaCall, looked: Topics) -> Topics:
-    """``looked``, whose missing topics are created now; or why one can't be."""
+    """Create the missing topics of ``looked``, and return ``looked`` with each of them, or with the reason why it can't be
+    created."""
 
     async def one(name: str) -> OpenTopic | TidelogError:
         try:
@@ -32,7 +33,7 @@ async def with_created(call: KafkaCall, looked: Topics) -> Topics:
 
 
 async def _created(call: KafkaCall, name: str) -> None:
-    """The topic is there. Raises as creating it."""
+    """Create the topic unless it exists. Raise as ``create_topic`` does."""
     call.require("Describe", "topic", name)
     count, config = call.gateway.settings.auto_create_topics, call.engine.administration.parse_config({})
     try:

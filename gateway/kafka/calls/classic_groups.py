@@ -1,4 +1,4 @@
-"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup: members that assign partitions among themselves.
+"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup: groups whose members assign partitions among themselves.
 
 Source: KIP-62, KIP-345, KIP-394, KIP-559 (protocol in answers), KIP-800 (reasons, which are ignored), KIP-814.
 """
@@ -28,16 +28,16 @@ PROTOCOLS_MAX: Final = 100
 
 
 class InvalidSession(RequestRefused):
-    """The session time-out is out of its range."""
+    """The session timeout is out of range."""
 
 
 @later
 async def join_group(call: KafkaCall, request: Any) -> Answer:
-    """Join, and wait for the members of the next generation."""
+    """Join the group, and wait for the other members of the next generation."""
     try:
         check_group(call, request.group_id, "Read")
         wish = _wish(call, request)
-        # The group counts the memory of members that wait; they may wait for minutes.
+        # The group reserves memory for members that wait, possibly for minutes: the frame's memory is not needed.
         call.frame.release()
         joined = await call.engine.groups.classic.join(request.group_id, wish, call.owner)
     except TidelogError as error:
@@ -64,7 +64,7 @@ def _wish(call: KafkaCall, request: Any) -> JoinWish:
     session_ms = milliseconds(request.session_timeout)
     if not SESSION_TIMEOUT_MS_MIN <= session_ms <= SESSION_TIMEOUT_MS_MAX:
         raise InvalidSession(f"A session takes {SESSION_TIMEOUT_MS_MIN} to {SESSION_TIMEOUT_MS_MAX} ms.")
-    # The first version has one time-out for both.
+    # The first version has one timeout for both.
     rebalance_ms = milliseconds(getattr(request, "rebalance_timeout", request.session_timeout))
     instance_id = getattr(request, "group_instance_id", None)
     names = [one.name for one in request.protocols]
@@ -89,7 +89,7 @@ def _wish(call: KafkaCall, request: Any) -> JoinWish:
 
 
 def client_name(call: KafkaCall) -> str | None:
-    """What the client calls itself, as far as it is shown."""
+    """Return the client's id if it can be shown."""
     return call.client_id if call.client_id and is_name(call.client_id) else None
 
 
@@ -100,7 +100,7 @@ def _not_joined(call: KafkaCall, code: KafkaError, member_id: str) -> Answer:
 
 @later
 async def sync_group(call: KafkaCall, request: Any) -> Answer:
-    """Get what the leader assigned; the leader brings it."""
+    """Store the leader's assignment, and answer each member with its own part."""
     protocol_type, protocol = getattr(request, "protocol_type", None), getattr(request, "protocol_name", None)
     expected = None if protocol_type is None or protocol is None else (protocol_type, protocol)
     try:
@@ -120,7 +120,7 @@ async def sync_group(call: KafkaCall, request: Any) -> Answer:
 
 
 async def heartbeat(call: KafkaCall, request: Any) -> Answer:
-    """A member is alive."""
+    """Renew a member's session."""
     try:
         check_group(call, request.group_id, "Read")
         await call.engine.groups.classic.heartbeat(request.group_id, _speaker(call, request), request.generation_id)
@@ -131,7 +131,7 @@ async def heartbeat(call: KafkaCall, request: Any) -> Answer:
 
 @later
 async def leave_group(call: KafkaCall, request: Any) -> Answer:
-    """Take members out; an operator names static ones by their instance ids alone."""
+    """Remove members from the group. An operator may name static members by their instance ids alone."""
     members = getattr(request, "members", None)
     leaving = (
         [(request.member_id, None)] if members is None else [(one.member_id, one.group_instance_id) for one in members]
@@ -154,7 +154,8 @@ async def leave_group(call: KafkaCall, request: Any) -> Answer:
 async def _left(
     call: KafkaCall, group: str, leaving: Sequence[tuple[str, str | None]]
 ) -> Sequence[TidelogError | None]:
-    """The refusal of each. Who may alter the cluster takes out others' members, too, and that is recorded."""
+    """Return each member's refusal, or None. A caller that may alter the cluster also removes others' members, which is
+    audited."""
     leave = call.engine.groups.classic.leave
     refusals = await leave(group, leaving, call.owner)
     unknown = [at for at, refusal in enumerate(refusals) if refusal and refusal.code is ErrorCode.UNKNOWN_MEMBER]

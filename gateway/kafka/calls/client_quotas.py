@@ -1,7 +1,7 @@
 """DescribeClientQuotas, AlterClientQuotas: the byte rates of users, as in ``/v1/access/quotas``. Each needs Alter on the cluster.
 
-Kafka's quotas are a broker's, these hold for all gateways together. Of Kafka's entities there are users and the default user; its
-other rates have no counterpart, and ours that Kafka has not are neither told nor changed.
+Kafka's quotas apply to each broker, Tidelog's to all gateways together. Of Kafka's entities only users and the default user are
+supported. Kafka's other rates have no counterpart here; quotas that Kafka does not have are neither listed nor changed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from log_format.errors import ErrorCode, RequestRefused, TidelogError
 RATES: Final[Mapping[str, str]] = MappingProxyType(
     {"producer_byte_rate": "produce_bytes_per_s", "consumer_byte_rate": "fetch_bytes_per_s"}
 )
-"""Our names by Kafka's."""
+"""Tidelog's names of quotas by Kafka's names."""
 QUOTA_MAX: Final = 10**12
 ENTRIES_TOLD_MAX: Final = 10_000
 _DEFAULT, _ANY = 1, 2
@@ -32,10 +32,10 @@ _OFF: Final = "The gateway runs with auth=off: there are no quotas."
 
 
 async def describe_client_quotas(call: KafkaCall, request: Any) -> Answer:
-    """Tell the users' quotas that the filter names."""
+    """Answer with the user quotas that match the filter."""
     try:
         if not call.gateway.rights.enforced:
-            return call.answer(entries=(), **NO_ERROR)  # as a broker without any
+            return call.answer(entries=(), **NO_ERROR)  # as a broker that has no quotas
         _check(call)
         rows = (await call.engine.access_table.fresh()).quotas
         entries = [_told(row) for row in _asked(rows, request.components)]
@@ -47,7 +47,7 @@ async def describe_client_quotas(call: KafkaCall, request: Any) -> Answer:
 
 
 async def alter_client_quotas(call: KafkaCall, request: Any) -> Answer:
-    """Set and remove rates of users; those that are not named stay."""
+    """Set and remove rates of users; rates that the request does not name are kept."""
 
     async def altered(entry: Any) -> dict[str, Any]:
         _check(call)
@@ -70,12 +70,12 @@ async def alter_client_quotas(call: KafkaCall, request: Any) -> Answer:
 
 
 async def describe_user_scram_credentials(call: KafkaCall, _request: Any) -> Answer:
-    """There are none: ``kafka-configs --entity-type users`` asks."""
+    """Answer that there are no SCRAM credentials: ``kafka-configs --entity-type users`` asks for them."""
     return call.answer(results=(), **NO_ERROR)
 
 
 def _check(call: KafkaCall) -> None:
-    """Raises ``Unauthorized``; ``RequestRefused`` (``AUTH_DISABLED``)."""
+    """Raise ``Unauthorized`` without Alter on the cluster; ``RequestRefused`` (``AUTH_DISABLED``) if rights are not enforced."""
     if not call.gateway.rights.enforced:
         raise RequestRefused(_OFF, code=ErrorCode.AUTH_DISABLED)
     call.require(*_RIGHT)

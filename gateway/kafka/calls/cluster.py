@@ -1,7 +1,7 @@
-"""DescribeCluster, DescribeLogDirs, ElectLeaders, ListPartitionReassignments: what tools ask of a cluster of brokers.
+"""DescribeCluster, DescribeLogDirs, ElectLeaders, ListPartitionReassignments: what tools ask a cluster of brokers.
 
-Gateways lead nothing and keep nothing, so no election is needed and nothing is ever reassigned. One log directory is told, the
-store, with what each partition takes there.
+Gateways lead no partitions and store none, so no election is needed and nothing is ever reassigned. The only log directory is the
+store; it lists the bytes that each partition takes there.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.topic.state import TopicState
 
 PARTITIONS_TOLD_MAX: Final = 100_000
-"""In one answer, which can't be continued."""
+"""Most partitions in one answer, which has no continuation."""
 _TOPICS_AT_ONCE: Final = 500
 _BROKERS: Final = 1
-"""Endpoint type: the other is controllers, which there are none of."""
+"""Endpoint type of brokers. The other type is controllers, which Tidelog does not have."""
 _UNKNOWN_BYTES: Final = -1
 
 
 async def describe_cluster(call: KafkaCall, request: Any) -> Answer:
-    """Tell the gateways. It needs no right, as over HTTP."""
+    """Answer with the gateways as brokers. No right is needed, as over HTTP."""
     asks_for_brokers = getattr(request, "endpoint_type", _BROKERS) == _BROKERS
     brokers = brokers_here(call)
     error = NO_ERROR
@@ -54,7 +54,7 @@ async def describe_cluster(call: KafkaCall, request: Any) -> Answer:
 
 
 async def describe_log_dirs(call: KafkaCall, request: Any) -> Answer:
-    """Tell what partitions take in the store."""
+    """Answer with the bytes that partitions take in the store."""
     try:
         call.require("Describe", "cluster", CLUSTER)
         topics = await _sized(call, request.topics)
@@ -71,7 +71,7 @@ async def describe_log_dirs(call: KafkaCall, request: Any) -> Answer:
 
 
 async def elect_leaders(call: KafkaCall, request: Any) -> Answer:
-    """No election is ever needed."""
+    """Answer that no election is needed."""
     try:
         call.require("Alter", "cluster", CLUSTER)
     except TidelogError as problem:
@@ -88,12 +88,13 @@ async def elect_leaders(call: KafkaCall, request: Any) -> Answer:
 
 
 async def list_partition_reassignments(call: KafkaCall, _request: Any) -> Answer:
-    """There are none."""
+    """Answer that no partition is being reassigned."""
     return call.answer(topics=(), **NO_ERROR)
 
 
 async def _sized(call: KafkaCall, wanted: Any) -> list[dict[str, Any]]:
-    """Of the topics that are named and that the caller may see; None: all of these."""
+    """Return the partition sizes of the topics that are wanted and that the caller may describe; None: of all that the caller
+    may."""
     if wanted is not None:
         named = {one.topic: frozenset(one.partitions) for one in wanted}
 

@@ -1,6 +1,6 @@
-"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs: settings of topics and share groups, and what a broker says of itself.
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs: settings of topics and share groups; read-only settings of a broker.
 
-A broker's settings are told as far as tools ask for them, and never altered: a gateway reads its own at start.
+Only the broker settings that tools ask for are listed. They cannot be altered: a gateway reads its settings at start.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from log_format.queues.row import QueueSettings
 from log_format.topic.config import SETTINGS, ConfigValue
 
 TOPIC, BROKER, GROUP = 2, 4, 32
-"""Kafka's numbers of resources that have settings."""
+"""Kafka's numbers of the resource types that have settings."""
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 _DYNAMIC_TOPIC, _STATIC_BROKER, _DEFAULT, _DYNAMIC_GROUP = 1, 4, 5, 8
-"""Where a value is from."""
+"""Kafka's numbers of where a value comes from."""
 _SET_BY_CALL: Final = {TOPIC: _DYNAMIC_TOPIC, GROUP: _DYNAMIC_GROUP}
 
 
 class _Resource(NamedTuple):
-    """What a request wants of one resource; ``wanted`` is the request's entity."""
+    """A resource that a request names; ``wanted`` is the request's entity."""
 
     type: int
     name: str
@@ -39,7 +39,7 @@ class _Resource(NamedTuple):
 
 
 async def describe_configs(call: KafkaCall, request: Any) -> Answer:
-    """Tell settings of topics and of a broker, all or those that are named."""
+    """Answer with settings of topics, share groups and this broker: all of them, or those that are named."""
 
     async def described(resource: _Resource) -> dict[str, Any]:
         keys = resource.wanted.configuration_keys
@@ -71,7 +71,7 @@ async def describe_configs(call: KafkaCall, request: Any) -> Answer:
 
 
 async def alter_configs(call: KafkaCall, request: Any) -> Answer:
-    """Replace all settings of topics: those that are not named get their defaults."""
+    """Replace all settings of topics and share groups: settings that are not named get their defaults."""
 
     async def altered(resource: _Resource) -> dict[str, Any]:
         _check(call, resource)
@@ -87,7 +87,7 @@ async def alter_configs(call: KafkaCall, request: Any) -> Answer:
 
 
 async def incremental_alter_configs(call: KafkaCall, request: Any) -> Answer:
-    """Set, restore, append and subtract settings of topics."""
+    """Set, reset, append to and subtract from settings of topics; set and reset those of share groups."""
 
     async def altered(resource: _Resource) -> dict[str, Any]:
         _check(call, resource)
@@ -105,7 +105,7 @@ async def incremental_alter_configs(call: KafkaCall, request: Any) -> Answer:
 
 
 def _check(call: KafkaCall, resource: _Resource) -> None:
-    """Raises ``Unauthorized``, ``RequestRefused`` for what has no settings."""
+    """Raise ``Unauthorized`` without the right to alter; ``RequestRefused`` for a resource whose settings cannot be altered."""
     if resource.type not in _SET_BY_CALL:
         raise _no_settings(resource.type)
     if resource.type == GROUP and not is_name(resource.name):
@@ -150,7 +150,7 @@ async def _group(call: KafkaCall, name: str) -> QueueSettings | None:
 
 
 async def _changed(call: KafkaCall, resource: _Resource, change: Any) -> str | None:
-    """The new value; None: the default. Raises ``RequestRefused``."""
+    """Return the setting's new value; None for the default. Raise ``RequestRefused``."""
     if change.config_operation == DELETE:
         return None
     if change.config_operation == SET and change.value is not None:
@@ -170,7 +170,7 @@ async def _changed(call: KafkaCall, resource: _Resource, change: Any) -> str | N
 
 
 def _broker_settings(call: KafkaCall) -> list[Told]:
-    """What tools ask a broker for. The store keeps records safe, so every count of replicas is 1."""
+    """Return the settings that tools ask a broker for. The store replicates records, so every replica count is 1."""
     settings = call.gateway.settings
     told = {
         "auto.create.topics.enable": (BOOLEAN, "true" if settings.auto_create_topics else "false"),

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat and ConsumerGroupDescribe: members to which the gateway assigns partitions, over HTTP as over Kafka.
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe: groups whose partitions the gateway assigns, over HTTP as over Kafka.
 
 Source: KIP-848, KIP-1082 (from version 1 on clients choose their ids).
 """
@@ -38,12 +38,12 @@ _NAMES: Final = {ours: theirs for theirs, ours in ASSIGNORS.items()} | {
 
 
 class InvalidPattern(RequestRefused):
-    """The regular expression is none, or costs too much."""
+    """The subscription's regular expression is invalid, or too expensive to match."""
 
 
 @later
 async def heartbeat(call: KafkaCall, request: Any) -> Answer:
-    """Join, go on, or leave."""
+    """Join the group, renew the member's session, or leave."""
     group, ids = request.group_id, TopicIds(call)
     try:
         check_group(call, group, "Read")
@@ -75,7 +75,7 @@ async def _heartbeat(call: KafkaCall, group: str, beat: Beat) -> Any:
 
 
 async def _beat(call: KafkaCall, request: Any, ids: TopicIds) -> Beat:
-    """Raises ``RequestRefused``, ``Unauthorized``, ``BackOff``."""
+    """Check the request and return its heartbeat. Raise ``RequestRefused``, ``Unauthorized``, ``BackOff``."""
     group, member_id = request.group_id, request.member_id
     if not member_id and call.version == 0 and request.member_epoch == 0:
         member_id = await call.engine.groups.member_ids.issue(group, call.owner)
@@ -116,7 +116,8 @@ def _in_python(pattern: str) -> str:
 
 
 async def _owned(call: KafkaCall, group: str, member_id: str, owned: Iterable[Any], ids: TopicIds) -> Partitions:
-    """By name, of topics that the member was given. It can read no others, and no member owns those of a deleted topic."""
+    """Return the owned partitions by topic name. Topics that the member was never assigned, and deleted ones, are left out:
+    the member cannot read the former, and no member owns partitions of the latter."""
     names = await ids.names(call.engine.groups.topics_of_member(group, member_id))
     found = {names.get(one.topic_id): tuple(sorted(set(one.partitions))) for one in owned}
     return {name: numbers for name, numbers in found.items() if name is not None}
@@ -124,7 +125,8 @@ async def _owned(call: KafkaCall, group: str, member_id: str, owned: Iterable[An
 
 @later
 async def describe(call: KafkaCall, request: Any) -> Answer:
-    """Groups and their members, with what each may read and is to read, of topics that the caller may describe."""
+    """Answer with groups and their members, each with its current and target assignment, of topics that the caller may
+    describe."""
     return call.answer(groups=await descriptions(call, request, request.group_ids, _one))
 
 

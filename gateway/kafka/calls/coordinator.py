@@ -1,10 +1,10 @@
-"""FindCoordinator, and what every call to a group's coordinator checks first.
+"""FindCoordinator, and the checks that every request to a group's coordinator begins with.
 
-1. The coordinator is the gateway that owns the group, for HTTP and Kafka alike. Another one answers NOT_COORDINATOR: it does not
-   pass the request on, so that a client speaks with the gateway that has its session.
-2. An owner without a Kafka listener can't be asked. Then any gateway that is asked claims the group.
+1. The coordinator is the gateway that owns the group, for HTTP and Kafka alike. Any other gateway answers NOT_COORDINATOR instead
+   of forwarding the request, so that a client talks to the gateway that has its session.
+2. Clients cannot ask an owner without a Kafka listener. In that case any gateway that is asked claims the group.
 
-Source: KIP-699 (several keys at once).
+Source: KIP-699 (several keys in one request).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from log_format.groups.changes import CoordinatorFenced
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 NAME_BYTES_MAX: Final = 255
 NAMES_AT_ONCE: Final = 1_000
-"""Groups or transactional ids of one request."""
+"""Groups or transactional ids of one request that are looked up concurrently."""
 NO_OPERATIONS: Final = -(2**31)
-"""The answer to what a caller may do with a group, where that was not asked."""
+"""Value of a group's authorized operations if the request did not ask for them."""
 _GROUP_OPERATIONS: Final[tuple[tuple[int, Operation], ...]] = (
     (3, "Read"),
     (6, "Delete"),
@@ -40,7 +40,7 @@ _GROUP_OPERATIONS: Final[tuple[tuple[int, Operation], ...]] = (
     (10, "Describe"),
     (11, "Alter"),
 )
-"""Kafka's bits of operations on a group, by the right that allows each here."""
+"""Kafka's bits of operations on a group, each with the Tidelog right that allows it."""
 T = TypeVar("T")
 _KEY_TYPES: Final = {GROUP: "group", TRANSACTION: "transactional_id"}
 
@@ -50,7 +50,7 @@ class NotCoordinator(BackOff):
 
 
 class InvalidGroup(RequestRefused):
-    """No group may have this name."""
+    """The group's name is invalid."""
 
 
 _CODES: Final[Mapping[type[TidelogError], KafkaError]] = MappingProxyType(
@@ -68,13 +68,14 @@ _CODES: Final[Mapping[type[TidelogError], KafkaError]] = MappingProxyType(
 
 
 def group_error(error: TidelogError, special: Mapping[ErrorCode, KafkaError] = MappingProxyType({})) -> KafkaError:
-    """Kafka's code in the answer of a group's coordinator. ``special`` comes first, but for errors that have their own class."""
+    """Return Kafka's code for a group coordinator's error. ``special`` has precedence, except over errors that have a class of
+    their own in ``_CODES``."""
     return _CODES.get(type(error)) or kafka_error(error, {**COORDINATOR, **special})
 
 
 def check_group(call: KafkaCall, group: str, operation: Operation) -> None:
-    """Raise unless the caller may do so and this gateway coordinates the group: ``InvalidGroup``, ``Unauthorized``,
-    ``NotCoordinator``."""
+    """Raise ``InvalidGroup`` for an invalid name, ``Unauthorized`` if the caller lacks the right, ``NotCoordinator`` if this
+    gateway does not coordinate the group or drains."""
     if not is_name(group):
         raise InvalidGroup("A group's name has 1 to 255 bytes and no control characters.")
     call.require(operation, "group", group)
@@ -83,18 +84,18 @@ def check_group(call: KafkaCall, group: str, operation: Operation) -> None:
 
 
 async def of_each(names: Sequence[T], told: Callable[[T], Awaitable[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """What is told of each, in order. Many are asked for at a time: they share their looks at the store, so that a request that
-    names very many costs few."""
+    """Apply ``told`` to each name, up to ``NAMES_AT_ONCE`` concurrently, and return the results in order. Concurrent look-ups
+    share reads of the store, so a request with very many names costs few reads."""
     return await side_by_side(told, names, at_once=NAMES_AT_ONCE)
 
 
 def is_name(text: str) -> bool:
-    """Whether groups, and what clients name themselves, may be called so."""
+    """Return whether the text is allowed as a group's name or as a name that clients give themselves."""
     return 0 < len(text.encode(errors="surrogatepass")) <= NAME_BYTES_MAX and text.isprintable()
 
 
 def coordinates(call: KafkaCall, group: str) -> bool:
-    """Whether Kafka's clients are to find this gateway for the group."""
+    """Return whether Kafka clients should use this gateway as the group's coordinator."""
     ownership = call.engine.groups.ownership
     if ownership.coordinates(group):
         return True
@@ -103,7 +104,7 @@ def coordinates(call: KafkaCall, group: str) -> bool:
 
 
 def told_nothing(name: str, error: TidelogError | None = None) -> dict[str, Any]:
-    """The description of a consumer or share group that isn't there, or can't be described."""
+    """Return the description of a consumer or share group that does not exist or cannot be described."""
     if isinstance(error, InvalidGroup):
         code = KafkaError.group_id_not_found
     else:
@@ -127,7 +128,17 @@ async def descriptions(
     names: Sequence[str],
     described: Callable[[KafkaCall, str], Awaitable[dict[str, Any]]],
 ) -> list[dict[str, Any]]:
-    """The description of each group, with what the caller may do with it where the request asks that."""
+    """Describe each group, with the caller's authorized operations if the request asks for them.
+
+    Args:
+        call: The request's call.
+        request: The describe request.
+        names: Names of the groups.
+        described: Describes one group.
+
+    Returns:
+        The descriptions, in the order of ``names``.
+    """
     groups = await of_each(names, partial(described, call))
     for one in groups if getattr(request, "include_authorized_operations", False) else ():
         if one["error_code"] is KafkaError.none:
@@ -138,12 +149,12 @@ async def descriptions(
 
 
 def milliseconds(duration: timedelta) -> int:
-    """As an integer."""
+    """Return the duration in whole milliseconds."""
     return duration // timedelta(milliseconds=1)
 
 
 async def find_coordinator(call: KafkaCall, request: Any) -> Answer:
-    """The broker to ask about each group or transactional id."""
+    """Answer with the broker that coordinates each group or transactional id."""
     keys = getattr(request, "coordinator_keys", None)
     kind = getattr(request, "key_type", GROUP)
     if keys is None:

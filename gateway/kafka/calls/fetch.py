@@ -1,11 +1,12 @@
-"""Fetch: records of several partitions as record batches, waiting for them as asked.
+"""Fetch: read several partitions as record batches, and wait for records as the request asks.
 
-1. A client with a session names its partitions once (``fetch_sessions``); others name all of them in each request.
-2. Records that are visible are committed, so the last stable offset is the high watermark, and both isolation levels are one.
-3. The batches of a partition reach up to where to go on: behind what was compacted (``fetched_batches``).
-4. A client of another zone is told of a broker in its own, and reads there (KIP-392).
-5. A client that has lost the right to a topic while its request waited gets none of the topic's records.
-6. A partition gives at most its ``partition_max_bytes``, all together ``max_bytes``; the first record comes whatever its size.
+1. A client with a fetch session names its partitions once (``fetch_sessions``); other clients name all of them in each request.
+2. Visible records are always committed, so the last stable offset is the high watermark, and both isolation levels are the same.
+3. A partition's last batch ends at the offset where the client goes on, also behind compacted records (``fetched_batches``).
+4. A client in another zone is referred to a broker in its own zone, and reads there (KIP-392).
+5. A client that lost the right to a topic while its request waited gets none of the topic's records.
+6. A partition returns at most its ``partition_max_bytes``, the answer at most ``max_bytes``; the first record is returned
+   whatever its size.
 
 Source: KIP-98, KIP-227, KIP-392, KIP-516.
 """
@@ -33,11 +34,11 @@ from log_format.errors import OffsetOutOfRange, TidelogError
 RECORDS_MAX: Final = 1_000_000
 WAIT_MS_MAX: Final = 60_000
 BYTES_MAX: Final = 8 * 1024 * 1024
-"""Of one answer, whatever the client allows: the next one is made while the client takes this one in."""
+"""Most bytes of one answer, whatever the client allows: the next answer is made while the client processes this one."""
 
 
 class Elsewhere(NamedTuple):
-    """The client is to read the topic from another broker, of its own zone."""
+    """Referral of the client to a broker in the client's zone."""
 
     topic: str
     node_id: int
@@ -48,7 +49,7 @@ _Outcome = Fetched | TidelogError | KafkaError | Elsewhere
 
 
 async def fetch(call: KafkaCall, request: Any) -> Answer | Later:
-    """Find the session and the topics; then read, and wait, beside the connection's later requests."""
+    """Find the session and the topics; then read, and wait, concurrently with the connection's later requests."""
     session = await _session(call, request)
     if isinstance(session, KafkaError):
         return call.answer(error_code=session, session_id=0, responses=())
@@ -87,14 +88,14 @@ def _topic_key(call: KafkaCall, topic: Any) -> TopicKey:
 
 
 def _other_zone(call: KafkaCall, request: Any) -> str | None:
-    """The zone of a client that is not in this gateway's."""
+    """Return the client's zone if it is not this gateway's."""
     zone: str = getattr(request, "rack_id", "")
     own = call.gateway.settings.zone
     return zone if zone and own is not None and zone != own else None
 
 
 async def _wanted(call: KafkaCall, asked: Sequence[Asked], other_zone: str | None) -> list[_Wanted]:
-    """What is read of each partition, or why nothing is."""
+    """Return what to read of each partition, or why nothing is read."""
     topics: dict[TopicKey, str | KafkaError | Elsewhere] = {}
     brokers = [] if other_zone is None else brokers_here(call)
     wanted: list[_Wanted] = []
@@ -119,7 +120,7 @@ async def _wanted(call: KafkaCall, asked: Sequence[Asked], other_zone: str | Non
 
 
 async def _name(call: KafkaCall, key: TopicKey) -> str | KafkaError:
-    """The name of a topic that the caller may read."""
+    """Return the name of a topic that the caller may read, or the error."""
     name = key if isinstance(key, str) else await call.known_topics.name(key)
     if name is None:
         return KafkaError.unknown_topic_id
@@ -157,7 +158,7 @@ async def _fetched(
 
 
 def _of_asked(call: KafkaCall, key: TopicKey, outcome: _Outcome) -> _Outcome:
-    """The result, where it is of the topic with the asked id."""
+    """Return the outcome; ``unknown_topic_id`` if it was read from a topic other than the one with the requested id."""
     if not isinstance(key, uuid.UUID) or not isinstance(outcome, Fetched):
         return outcome
     topic = call.engine.topics.known(outcome.topic)
@@ -173,7 +174,7 @@ async def _answer(
     outcomes: Sequence[_Outcome],
     batches: Sequence[Parts],
 ) -> Answer:
-    """All partitions, or in a session those with news."""
+    """Encode all partitions; in a session only those that have news."""
     by_topic: dict[TopicKey, list[Answered]] = {}
     for number, (one, outcome, batch) in enumerate(zip(asked, outcomes, batches, strict=True), 1):
         answered = _elsewhere(call, one, outcome) if isinstance(outcome, Elsewhere) else _answered(one, outcome, batch)

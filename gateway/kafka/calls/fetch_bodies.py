@@ -1,7 +1,7 @@
-"""The bytes of a fetch's answer, written by hand: an answer may have thousands of partitions, and kio takes 50 us for each.
+"""The bytes of a fetch's answer, encoded by hand: an answer may have thousands of partitions, and kio takes 50 us for each.
 
-What is the same in all partitions (no aborted transactions, no other replica to read from, no tagged fields) is taken from kio's
-encoding of one. Source: Kafka's ``FetchResponse.json``.
+The bytes that are the same in all partitions (no aborted transactions, no preferred replica, no tagged fields) are cut out of
+kio's encoding of one partition. Source: Kafka's ``FetchResponse.json``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FETCH: Final = 1
 TOPIC_ID_VERSION_MIN: Final = 13
 FLEXIBLE_VERSION_MIN: Final = 12
 _JOINED_BYTES_MAX: Final = 4 * 1024
-"""Smaller parts of an answer are joined; larger ones are sent as they are."""
+"""Size up to which parts of an answer are joined; larger ones are sent as they are."""
 _WITHOUT_LOG_START: Final = struct.Struct(">ihqq")
 _NODE: Final = struct.Struct(">i")
 _HEAD: Final = struct.Struct(">ihqqq")
@@ -41,11 +41,11 @@ class Answered(NamedTuple):
     log_start: int
     batches: Parts = ()
     read_from: int = -1
-    """The node id of another broker that the client is to read from."""
+    """Node id of another broker from which the client should read; -1 if there is none."""
 
 
 def body(call: KafkaCall, session_id: int, topics: Sequence[tuple[TopicKey, Sequence[Answered]]]) -> Parts:
-    """The whole answer, in parts."""
+    """Encode the whole answer, in parts."""
     version = call.version
     pieces: list[bytes | memoryview] = []
     for topic, partitions in topics:
@@ -69,7 +69,7 @@ def _topic(version: int, topic: TopicKey) -> bytes:
 
 
 def _partition(version: int, one: Answered) -> bytes:
-    """All up to the records."""
+    """Encode a partition up to its records."""
     stable = -1 if one.error is not KafkaError.none else one.high_watermark
     fields = (one.partition, one.error.value, one.high_watermark, stable)
     head = _WITHOUT_LOG_START.pack(*fields) if version < 5 else _HEAD.pack(*fields, one.log_start)
@@ -81,13 +81,13 @@ def _partition(version: int, one: Answered) -> bytes:
 
 
 def _end(version: int) -> bytes:
-    """No tagged fields."""
+    """Encode an empty list of tagged fields."""
     return b"\0" if version >= FLEXIBLE_VERSION_MIN else b""
 
 
 @cache
 def _middle(version: int) -> bytes:
-    """Between the log start and the records."""
+    """Return the bytes between the log start and the records."""
     values = {"partition_index": 0, "error_code": KafkaError.none, "high_watermark": 0, "aborted_transactions": None}
     topic = {"topic": "", "topic_id": None, "partitions": [values | {"records": b"", "preferred_read_replica": -1}]}
     whole = {"throttle_time": 0, "error_code": KafkaError.none, "session_id": 0, "responses": [topic]}

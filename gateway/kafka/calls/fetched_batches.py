@@ -1,9 +1,9 @@
-"""The record batches of a fetch: as their producers sent them where these bytes are at hand, else encoded.
+"""The record batches of a fetch: in their producers' bytes where the gateway still has them, else encoded anew.
 
-1. Which records are answered is the engine's decision. A producer's batch only stands for the same records.
-2. A batch that reaches beyond them is left for the next fetch, unless it is the first one, as with a broker.
-3. No record before the asked offset comes: of a batch that has some the others are encoded. A broker sends the whole batch, and
-   programs that take batches as they come would see a record twice.
+1. The engine decides which records are answered. A producer's batch is used only in place of the same records.
+2. A batch that reaches beyond these records is left for the next fetch, unless it is the first one, as with a broker.
+3. No record before the requested offset is sent: if that offset lies inside a producer's batch, the batch's other records are
+   encoded anew. A broker sends the whole batch, and programs that use batches as they are would see a record twice.
 4. Where records were compacted, producers' bytes are not used.
 5. Batches are encoded without compression, unless the topic's ``compression.type`` was set.
 """
@@ -27,16 +27,16 @@ from gateway.kafka.wire.encoding import encoded
 from log_format.errors import TidelogError
 
 INLINE_BYTES_MAX: Final = 64 * 1024
-"""Records of more bytes are encoded in a thread."""
+"""Size above which records are encoded in a thread."""
 RECORD_HEAD_BYTES: Final = 7
-"""A record's lengths, attributes, deltas and count of headers have so many bytes at least."""
+"""Least bytes of an encoded record besides its data: its lengths, attributes, deltas and count of headers."""
 ZSTD_VERSION_MIN: Final = 10
-"""Of Fetch (KIP-110)."""
+"""First version of Fetch in which clients understand Zstandard (KIP-110)."""
 
 
 @dataclass(slots=True, eq=False)
 class _Encoding:
-    """Records to be encoded: what comes of them is in ``batch``."""
+    """Records to be encoded. ``batch`` receives the result."""
 
     place: Place
     tables: Sequence[pa.Table]
@@ -46,12 +46,12 @@ class _Encoding:
 
     @property
     def least_bytes(self) -> int:
-        """Of a batch that is not compressed."""
+        """Least bytes of the batch without compression."""
         count: int = sum(table.num_rows for table in self.tables)
         return HEAD.size + self.size_bytes + RECORD_HEAD_BYTES * count
 
     def encode(self) -> None:
-        """In a thread if there is much."""
+        """Encode the records into ``batch``; called in a thread if they are large."""
         place = self.place
         self.batch = encoded(
             self.tables, place.offset, place.next_offset, codec=place.codec, log_append_time=place.log_append_time
@@ -60,17 +60,17 @@ class _Encoding:
 
 @dataclass(slots=True, eq=False)
 class _Planned:
-    """Of one partition: its batches in order."""
+    """The batches of one partition, in order."""
 
     pieces: list[Original | _Encoding] = field(default_factory=list)
 
     @property
     def sent_bytes(self) -> int:
-        """As ``sent_bytes``."""
+        """Bytes of the batches, estimated as in the function ``sent_bytes``."""
         return sum(one.least_bytes if isinstance(one, _Encoding) else len(one.data) for one in self.pieces)
 
     def batches(self) -> Parts:
-        """Once all is encoded."""
+        """Return the bytes of all batches; call it once all are encoded."""
         found: list[bytes | memoryview] = []
         for piece in self.pieces:
             if isinstance(piece, _Encoding):
@@ -81,8 +81,8 @@ class _Planned:
 
 
 def sent_bytes(call: KafkaCall, asked: Sequence[FetchFrom], parts: Sequence[Fetched | TidelogError]) -> int:
-    """About how many bytes the batches of these partitions have. A producer's batch counts as it is; one that is encoded anew
-    counts without compression, and at most as it is then."""
+    """Estimate how many bytes the batches of these partitions have. A producer's batch counts with its own size; one that is
+    encoded anew counts with the least size that it has without compression."""
     return sum(
         _plan(call, one, part).sent_bytes
         for one, part in zip(asked, parts, strict=True)
@@ -93,7 +93,7 @@ def sent_bytes(call: KafkaCall, asked: Sequence[FetchFrom], parts: Sequence[Fetc
 async def batches_of(
     call: KafkaCall, asked: Sequence[FetchFrom], parts: Sequence[Fetched | TidelogError]
 ) -> list[Parts]:
-    """Of each partition."""
+    """Return the encoded batches of each partition."""
     planned = [
         _plan(call, one, part) if isinstance(part, Fetched) else _Planned()
         for one, part in zip(asked, parts, strict=True)
@@ -163,7 +163,7 @@ def _rows(tables: Sequence[pa.Table], first: int, count: int) -> Sequence[pa.Tab
 
 
 def _codec(call: KafkaCall, topic: str) -> int:
-    """As the topic's setting says, if a user set it."""
+    """Return the codec that a user set for the topic; no compression otherwise, or if the client does not know the codec."""
     known = call.engine.topics.known(topic)
     chosen = None if known is None else known.state.config.overrides.get("compression.type")
     codec = CODEC_NAMES.get(str(chosen), NONE)
@@ -171,7 +171,7 @@ def _codec(call: KafkaCall, topic: str) -> int:
 
 
 def has_append_time(call: KafkaCall, topic: str) -> bool:
-    """Whether the gateway sets the times of the topic's records."""
+    """Return whether the gateway sets the timestamps of the topic's records."""
     known = call.engine.topics.known(topic)
     return known is not None and known.state.config.choice("message.timestamp.type") == "LogAppendTime"
 

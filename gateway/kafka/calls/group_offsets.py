@@ -1,9 +1,10 @@
-"""OffsetCommit, OffsetFetch, OffsetDelete: how far groups have read, for their members and for consumers without membership.
+"""OffsetCommit, OffsetFetch, OffsetDelete: committed offsets of groups, for their members and for consumers without membership.
 
-1. Commits of one connection are decided in the order in which they came; a fetch sees those before it.
-2. A commit is all or nothing over the partitions that exist and may be read; the others have their own error.
-3. While a transaction has offsets of a partition, a fetch with ``require_stable`` is to come again; others get those before.
-4. Offsets below 0 and leader epochs are kept as they came and told again. Timestamps and retention are ignored: offsets stay for
+1. Commits of one connection are decided in the order of their arrival; a fetch sees the commits that came before it.
+2. A commit is all or nothing over the partitions that exist and may be read; each of the other partitions has its own error.
+3. While a transaction holds pending offsets of a partition, a fetch with ``require_stable`` is told to retry; other fetches get
+   the offsets from before the transaction.
+4. Offsets below 0 and leader epochs are stored and returned unchanged. Timestamps and retention are ignored: offsets are kept for
    7 days.
 
 Source: KIP-211, KIP-447 (require_stable), KIP-496 (OffsetDelete), KIP-709 (several groups), KIP-848 (member epochs).
@@ -36,16 +37,16 @@ from log_format.groups.changes import CommitOffsets
 from log_format.groups.row import NO_EPOCH, OffsetRow
 
 EPOCH_VERSION: Final = 9
-"""From which on a stale epoch has an error of its own."""
+"""First version of OffsetCommit in which a stale epoch has its own error code."""
 SEVERAL_VERSION: Final = 8
 GROUP_ERROR_VERSION: Final = 2
 ROW_BYTES: Final = 512
-"""About what a committed offset takes in an answer, beside its metadata."""
+"""Estimated memory of a committed offset in an answer, without its metadata."""
 _LAST: Final = "the connection's last commit of offsets"
 
 
 class _Asked(NamedTuple):
-    """A partition of a request. ``topic`` None: no topic has the id. ``topic_id`` None: it is named by its name."""
+    """A partition of a request. ``topic`` None: no topic has the id. ``topic_id`` None: the request names the topic by name."""
 
     topic: str | None
     entry: Any
@@ -67,7 +68,7 @@ async def offset_commit(call: KafkaCall, request: Any) -> Answer | Later:
     try:
         codes = await _refused(call, asked)
         wanted = [one for one in asked if id(one.entry) not in codes]
-        if not wanted:  # a claim of the group would be a change already
+        if not wanted:  # claiming the group would already be a change
             return _commit_answer(call, request, codes)
         decision = await _decision(call, request, wanted, epoch)
         decision = _of_those_meant(decision, asked, codes)
@@ -76,7 +77,7 @@ async def offset_commit(call: KafkaCall, request: Any) -> Answer | Later:
         return _commit_answer(call, request, {id(one.entry): codes.get(id(one.entry), code) for one in asked})
     if not decision.offsets:
         return _commit_answer(call, request, codes)
-    await call.session.still_there()  # else it may have committed more elsewhere
+    await call.session.still_there()  # otherwise the client may have committed later offsets elsewhere
     deciding = asyncio.ensure_future(_committed(call, request, asked, decision, codes))
     call.session.state[_LAST] = deciding
     return Later(deciding)
@@ -94,7 +95,8 @@ async def _committed(
 
 
 async def _decision(call: KafkaCall, request: Any, asked: Sequence[_Asked], epoch: int | None) -> CommitOffsets:
-    """``epoch``: in which the request came, if this gateway coordinated the group then."""
+    """Return the decision to commit. ``epoch``: the group's epoch when the request arrived, if this gateway coordinated the
+    group then."""
     group, member_id = request.group_id, request.member_id or None
     generation = getattr(request, "generation_id_or_member_epoch", -1)
     if generation < 0:
@@ -124,7 +126,7 @@ async def _decision(call: KafkaCall, request: Any, asked: Sequence[_Asked], epoc
 
 
 def _of_those_meant(decision: CommitOffsets, asked: Sequence[_Asked], codes: dict[int, KafkaError]) -> CommitOffsets:
-    """Without offsets of topics that were made anew since they were looked at by their ids; ``codes`` says so."""
+    """Return the decision without topics that were recreated after they were looked up by id; add their errors to ``codes``."""
     ids = {row.topic: UUID(row.topic_id) for row in decision.offsets}
     anew = {one.topic for one in asked if one.topic in ids and one.topic_id not in (None, ids[one.topic])}
     for one in asked:
@@ -134,7 +136,7 @@ def _of_those_meant(decision: CommitOffsets, asked: Sequence[_Asked], codes: dic
 
 
 async def _refused(call: KafkaCall, asked: Sequence[_Asked]) -> dict[int, KafkaError]:
-    """What is wrong with partitions by themselves, by the identity of their entries. Raises ``BackOff``."""
+    """Return the errors of single partitions, keyed by the ``id()`` of their entries. Raise ``BackOff``."""
     found: dict[int, KafkaError] = {}
     counts: dict[str, int | KafkaError] = {}
     for topic, entry, _ in asked:
@@ -194,7 +196,7 @@ def _commit_answer(call: KafkaCall, request: Any, codes: Mapping[int, KafkaError
 
 
 async def offset_fetch(call: KafkaCall, request: Any) -> Answer | Later:
-    """Committed offsets of partitions, or all of a group."""
+    """Return committed offsets of the named partitions, or all of a group."""
     return Later(_fetched(call, request, call.session.state.get(_LAST)))
 
 
@@ -214,13 +216,14 @@ async def _fetched(call: KafkaCall, request: Any, last: asyncio.Future[Answer] |
 
 
 class _Known(NamedTuple):
-    """A group's offsets. ``unstable``: partitions for which the caller is to ask again."""
+    """A group's committed offsets. ``unstable``: partitions that a transaction has pending offsets of; the client has to
+    retry."""
 
     rows: Mapping[Key, OffsetRow]
     unstable: frozenset[Key]
 
     def offset(self, key: Key) -> dict[str, Any]:
-        """What is told of the partition."""
+        """Return the partition's entry in the answer."""
         if key in self.unstable:
             return _nothing(key[1], KafkaError.unstable_offset_commit)
         row = self.rows.get(key)
@@ -246,7 +249,7 @@ async def _of_group(call: KafkaCall, asked: Any, *, is_stable: bool) -> dict[str
 
 
 async def _known(call: KafkaCall, group: str, asked: Any, *, is_stable: bool) -> _Known:
-    """The group's offsets of what is asked for; their memory is the answer's."""
+    """Look up the requested offsets of the group, and reserve their memory for the answer."""
     keys: set[Key] | None = None
     if asked.topics is not None:
         names = [await _name(call, topic, "Describe") for topic in asked.topics]
@@ -322,7 +325,7 @@ def _nothing(partition: int, code: KafkaError) -> dict[str, Any]:
 
 @later
 async def offset_delete(call: KafkaCall, request: Any) -> Answer:
-    """Erase offsets of topics that no member subscribes to."""
+    """Delete offsets of topics that no member subscribes to."""
     codes: dict[str, KafkaError] = {}
     groups, name = call.engine.groups, request.group_id
     try:
@@ -363,7 +366,7 @@ async def offset_delete(call: KafkaCall, request: Any) -> Answer:
 
 
 def _denial(call: KafkaCall, operation: Operation, topic: str) -> KafkaError:
-    """Why the caller may not; it is in the audit trail."""
+    """Return the error if the caller lacks the right, which is then noted in the audit trail; else ``none``."""
     try:
         call.require(operation, "topic", topic)
     except TidelogError as error:

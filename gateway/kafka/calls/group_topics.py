@@ -1,4 +1,4 @@
-"""Topics as groups have them, by name, and as clients name them, by id."""
+"""Translation between topic names, which groups store, and topic ids, which clients use."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from log_format.groups.row import Partitions
 
 
 def described_topics(call: KafkaCall, topics: Iterable[str]) -> list[str]:
-    """Those that the caller may describe. Raises ``BackOff`` where that is not known."""
+    """Return the topics that the caller may describe. Raise ``BackOff`` if the rights are not known."""
     return [topic for topic in topics if call.allows("Describe", "topic", topic)]
 
 
 def described_of(call: KafkaCall, partitions: Partitions) -> Partitions:
-    """The same of partitions by topic."""
+    """Return the partitions of the topics that the caller may describe. Raise as ``described_topics`` does."""
     return {topic: partitions[topic] for topic in described_topics(call, partitions)}
 
 
 class TopicIds:
-    """For one call."""
+    """Ids of topics, looked up once for each request."""
 
     def __init__(self, call: KafkaCall) -> None:
         self._call = call
         self._ids: dict[str, UUID | None] = {}
 
     async def names(self, topics: Iterable[str]) -> Mapping[UUID, str]:
-        """The names of existing topics by id. Raises ``BackOff``, ``CorruptData``."""
+        """Return the names of existing topics by id: of ``topics`` and of all topics looked up before. Raise ``BackOff``,
+        ``CorruptData``."""
         missing = [(topic, 0) for topic in topics if topic not in self._ids]
         if missing:
             for topic, topic_id in (await self._call.engine.groups.incarnations.ids(missing)).items():
@@ -38,12 +39,13 @@ class TopicIds:
         return {topic_id: topic for topic, topic_id in self._ids.items() if topic_id is not None}
 
     async def by_id(self, partitions: Partitions) -> list[dict[str, Any]]:
-        """Partitions as answers have them; those of deleted topics are nowhere. Raises as ``names``."""
+        """Return partitions by topic id, as answers encode them. Deleted topics are left out. Raise as ``names`` does."""
         found = await self.by_id_and_name(partitions)
         return [{"topic_id": one["topic_id"], "partitions": one["partitions"]} for one in found]
 
     async def by_id_and_name(self, partitions: Partitions) -> list[dict[str, Any]]:
-        """The same, with the names of topics. Raises as ``names``."""
+        """Return partitions by topic id and name, as answers encode them. Deleted topics are left out. Raise as ``names``
+        does."""
         await self.names(partitions)
         return [
             {"topic_id": topic_id, "topic_name": topic, "partitions": numbers}

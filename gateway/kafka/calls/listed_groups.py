@@ -1,8 +1,8 @@
-"""ListGroups, DescribeGroups, DeleteGroups: groups of every kind, those of HTTP included.
+"""ListGroups, DescribeGroups, DeleteGroups: groups of every kind, including those used over HTTP.
 
-1. A gateway lists the groups and queues that it coordinates: clients ask every broker, and put the answers together.
-2. A queue is listed as a share group (``share_groups``), and deleted where no group of consumers has its name.
-3. DescribeGroups also describes groups whose partitions the gateway assigns, as consumers of the classic protocol would be.
+1. A gateway lists the groups and queues that it coordinates: clients ask every broker and merge the answers.
+2. A queue is listed as a share group (``share_groups``), and is deleted by its name if no consumer group has the same name.
+3. DescribeGroups also describes groups whose partitions the gateway assigns, as if their members used the classic protocol.
 
 Source: KIP-518, KIP-848 (types), KIP-1043 (an unknown group is an error from version 6 of DescribeGroups on).
 """
@@ -36,14 +36,14 @@ UNKNOWN_VERSION: Final = 6
 PAGE: Final = 1_000
 LISTED_BYTES: Final = 512
 SHARE: Final = "share"
-"""Kafka's type of groups, and protocol type."""
+"""Kafka's group type and protocol type of share groups."""
 _STATES: Final = {"Reconciling": "PreparingRebalance"}
-"""Kafka's word for a classic group where it differs from Tidelog's."""
+"""Kafka's words for states of a classic group, where they differ from Tidelog's."""
 
 
 @later
 async def list_groups(call: KafkaCall, request: Any) -> Answer:
-    """The groups that this gateway coordinates and the caller may see."""
+    """Answer with the groups that this gateway coordinates and the caller may describe."""
     states = {one.lower() for one in getattr(request, "states_filter", ())}
     types = {one.lower() for one in getattr(request, "types_filter", ())}
     found: list[dict[str, Any]] = []
@@ -77,7 +77,7 @@ def _is_wanted(entry: dict[str, Any], states: set[str], types: set[str]) -> bool
 
 
 async def _share_groups(call: KafkaCall) -> list[dict[str, Any]]:
-    """Every queue is one. Raises ``BackOff``."""
+    """Return every queue as a share group. Raise ``BackOff``."""
     found: list[dict[str, Any]] = []
     after, more = "", True
     room = call.answer_memory.reserve()
@@ -103,19 +103,19 @@ async def _share_groups(call: KafkaCall) -> list[dict[str, Any]]:
 
 
 def is_classic(row: GroupRow | None) -> bool:
-    """Whether clients take it for a classic group: one with offsets only is, as in Kafka."""
+    """Return whether clients see a classic group. A group with offsets only is one, as in Kafka."""
     return row is None or row.generation == 0 or row.is_classic
 
 
 def protocol_type_of(row: GroupRow | None) -> str:
-    """Empty of a group with offsets only."""
+    """Return the group's protocol type; empty for a group with offsets only."""
     if row is None or row.generation == 0:
         return ""
     return PROTOCOL_TYPE if row.classic is None else row.classic.protocol_type
 
 
 def _state(call: KafkaCall, name: str, row: GroupRow | None, state: str) -> str:
-    """Kafka's word."""
+    """Return Kafka's word for the group's state."""
     known = call.engine.groups.coordinator.known(name)
     if isinstance(known, ClassicGroup) and row is not None and known.row.epoch == row.epoch:
         return str(known.phase)
@@ -124,7 +124,7 @@ def _state(call: KafkaCall, name: str, row: GroupRow | None, state: str) -> str:
 
 @later
 async def describe_groups(call: KafkaCall, request: Any) -> Answer:
-    """Groups and their members."""
+    """Answer with groups and their members."""
     return call.answer(groups=await descriptions(call, request, request.groups, _one))
 
 
@@ -184,7 +184,7 @@ def _nothing(name: str) -> dict[str, Any]:
 
 @later
 async def delete_groups(call: KafkaCall, request: Any) -> Answer:
-    """Delete groups without members, offsets included."""
+    """Delete groups that have no members, with their offsets."""
     return call.answer(results=await of_each(request.groups_names, partial(_deleted, call)))
 
 
@@ -199,7 +199,8 @@ async def _deleted(call: KafkaCall, name: str) -> dict[str, Any]:
 
 
 async def _delete(call: KafkaCall, name: str) -> None:
-    """A group of consumers, or else a share group. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
+    """Delete the consumer group, or the share group if there is no consumer group. Raise ``RequestRefused``, ``BackOff``,
+    ``OutcomeUnknown``."""
     try:
         await call.engine.groups.delete(name)
     except RequestRefused as refusal:

@@ -1,8 +1,8 @@
-"""Metadata and DescribeTopicPartitions: brokers, topics, partitions, and which broker to ask for each.
+"""Metadata and DescribeTopicPartitions: brokers, topics, partitions, and each partition's leader.
 
-1. A missing topic is created by asking for it where the gateway's ``auto_create_topics`` and the request allow it.
-2. What is told of a topic is at most ``AGE_MS`` old. A topic that does not seem to exist is looked up each time.
-3. Large answers are made in steps, between which others get the event loop; each topic's bytes are kept.
+1. A missing topic that a request names is created, if the gateway's ``auto_create_topics`` and the request allow it.
+2. Information about a topic is at most ``AGE_MS`` old. A topic that seems not to exist is looked up each time.
+3. Large answers are encoded in steps, between which the event loop is yielded; each topic's encoded bytes are cached.
 
 Source: KIP-4, KIP-430 (operations), KIP-516 (topic ids), KIP-966 (DescribeTopicPartitions).
 """
@@ -32,14 +32,14 @@ from log_format.topic.config import check_topic_name
 from log_format.topic.state import TopicState
 
 CLUSTER_ID: Final = "tidelog"
-"""Until the gateway has read the store's."""
+"""Cluster id that is answered until the gateway has read the store's."""
 PAGE: Final = 1_000
 AGE_MS: Final = 3_000
 STEP_PARTITIONS: Final = 500
-"""Described at once."""
+"""Number of partitions that are encoded before the event loop is yielded."""
 MEMORY_WAIT_MS: Final = 10_000
 PARTITIONS_MAX: Final = 2_000
-"""Of one answer of DescribeTopicPartitions, as a broker's ``max.request.partition.size.limit``."""
+"""Most partitions in one answer of DescribeTopicPartitions, like a broker's ``max.request.partition.size.limit``."""
 _OPERATIONS: Final[dict[int, tuple[Operation, ...]]] = {
     3: ("Read",),
     4: ("Write",),
@@ -50,30 +50,30 @@ _OPERATIONS: Final[dict[int, tuple[Operation, ...]]] = {
     10: ("Describe",),
     11: ("Alter",),
 }
-"""Kafka's codes of operations on a topic, by the right that allows each here."""
+"""Kafka's codes of operations on a topic, each with the Tidelog rights that allow it."""
 _CLUSTER_OPERATIONS: Final[tuple[tuple[int, Operation], ...]] = ((7, "Alter"), (8, "Describe"), (10, "Describe"))
-"""Kafka's bits of operations that a caller may have on the cluster: Alter, Describe, DescribeConfigs."""
+"""Kafka's bits of operations on the cluster, each with the Tidelog right that allows it: Alter, Describe, DescribeConfigs."""
 _ALL_CLUSTER_OPERATIONS: Final = sum(1 << bit for bit in (5, 7, 8, 9, 10, 11, 12))
-"""What a broker without an authorizer tells."""
+"""Operations that a broker without an authorizer reports."""
 _NOT_ASKED: Final = -(2**31)
 _BEHIND: Final = {8: 4, 9: 4, 10: 4, 13: 2}
-"""Bytes of plain fields behind the topics, by version."""
+"""Bytes of plain fields after the topics, by version."""
 _Told = Described | dict[str, Any]
-"""A topic, or what is said instead of it."""
+"""A described topic, or the answer fields of an error in its place."""
 
 
 async def metadata(call: KafkaCall, request: Any) -> Answer:
-    """The named topics, or all that the caller may see."""
+    """Answer with the named topics, or all topics that the caller may describe."""
     wants_operations = getattr(request, "include_topic_authorized_operations", False)
     leaders = Leaders(call.engine.groups.ownership, brokers := brokers_here(call), _here(call))
     if request.topics is None or (call.version == 0 and not request.topics):
         try:
             states = await _all(call)
-        except BackOff as problem:  # the answer has no place for it
+        except BackOff as problem:  # the answer has no field for the error
             raise Refused(f"topics can't be listed: {problem.detail}") from problem
         told: list[_Told] = [_described(call, state, leaders, operations=wants_operations) for state in states]
     else:
-        # Java sends an empty name with an id, where others send none: the id counts.
+        # Java sends an empty name with an id, where other clients send none: the id is used.
         ids = [getattr(one, "topic_id", None) for one in request.topics]
         names = [
             (topic_id, one.name if topic_id is None else None)
@@ -97,7 +97,7 @@ async def metadata(call: KafkaCall, request: Any) -> Answer:
 
 
 def brokers_here(call: KafkaCall) -> list[Broker]:
-    """The gateways that clients are told of, at least one."""
+    """Return the gateways that clients are told of, at least one."""
     gateway = call.gateway
     own_id = gateway.settings.gateway_id
     found = brokers_of(gateway.membership.heartbeats(), own_id, drains=call.engine.draining)
@@ -105,13 +105,13 @@ def brokers_here(call: KafkaCall) -> list[Broker]:
 
 
 def cluster_id(call: KafkaCall) -> str:
-    """The store's."""
+    """Return the store's cluster id."""
     keys = call.gateway.peers.keys
     return CLUSTER_ID if keys is None else keys.cluster_id
 
 
 def cluster_operations(call: KafkaCall, request: Any) -> int:
-    """What the caller may do with the cluster, where the request asks."""
+    """Return the bits of what the caller may do with the cluster, if the request asks for them."""
     if not getattr(request, "include_cluster_authorized_operations", False):
         return _NOT_ASKED
     if not call.gateway.rights.enforced:
@@ -201,7 +201,7 @@ def _operations(call: KafkaCall, topic: str) -> int:
 
 
 async def _encoded(call: KafkaCall, told: Sequence[_Told]) -> list[bytes]:
-    """Each topic's bytes; their memory is the answer's."""
+    """Return each topic's bytes, and reserve their memory for the answer."""
     made, left = [], STEP_PARTITIONS
     for topic in told:
         if isinstance(topic, Described):
@@ -237,7 +237,8 @@ def _topic_bytes(call: KafkaCall, topic: _Told) -> bytes:
 
 
 async def describe_topic_partitions(call: KafkaCall, request: Any) -> Answer:
-    """Topics by name, up to so many partitions; the cursor says where to go on."""
+    """Answer with topics by name, up to a number of partitions. The cursor of the answer says where the next request
+    continues."""
     leaders = Leaders(call.engine.groups.ownership, brokers_here(call), _here(call))
     cursor = request.cursor
     names = sorted({one.name for one in request.topics}) or [state.topic for state in await _all(call)]

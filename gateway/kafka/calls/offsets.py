@@ -1,7 +1,7 @@
-"""ListOffsets: where a partition begins and ends, and the first record from a time on. OffsetForLeaderEpoch.
+"""ListOffsets: the first and the end offset of a partition, and the first offset at or after a time. OffsetForLeaderEpoch.
 
-There are no leaders whose logs could differ: the only epoch is 0 and ends at the high watermark. Source: KIP-79,
-KIP-101, KIP-734.
+No leaders exist whose logs could differ: the only epoch is 0, and it ends at the high watermark. Source: KIP-79, KIP-101,
+KIP-734.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NONE: Final = -1
 
 @later
 async def list_offsets(call: KafkaCall, request: Any) -> Answer:
-    """An offset for each partition and time."""
+    """Answer with an offset for each partition and time."""
     topics = await _looked_at(call, [topic.name for topic in request.topics])
     found, number = [], 0
     for topic in request.topics:
@@ -45,7 +45,7 @@ async def list_offsets(call: KafkaCall, request: Any) -> Answer:
 
 
 async def _looked_at(call: KafkaCall, names: list[str]) -> Topics:
-    """The topics by name, each looked at once since the call came."""
+    """Return the topics by name; the state of each is read after the request arrived."""
     return await looked_at(call, names, call.engine.clock.monotonic_ms())
 
 
@@ -58,12 +58,12 @@ async def _offset(call: KafkaCall, name: str, topic: OpenTopic | TidelogError, a
         offset, timestamp = await _found(call, topic, asked.partition_index, asked.timestamp)
     except TidelogError as error:
         return found | {"error_code": kafka_error(error), "leader_epoch": -1}
-    # A broker knows no epoch of a record that there is not.
+    # A broker does not report an epoch where it found no record.
     return found | {"offset": offset, "timestamp": timestamp, "leader_epoch": LEADER_EPOCH if offset >= 0 else NONE}
 
 
 async def _found(call: KafkaCall, topic: OpenTopic, partition: int, timestamp: int) -> tuple[int, int]:
-    """The offset and the record's time, -1 where that was not asked for or there is none."""
+    """Return the offset and the record's timestamp; -1 for one that was not asked for or does not exist."""
     state = topic.existing_with(partition)
     log_start, high_watermark = state.log_start(partition), state.high_watermark(partition)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
@@ -80,7 +80,7 @@ async def _found(call: KafkaCall, topic: OpenTopic, partition: int, timestamp: i
 
 
 def _largest_timestamp(state: TopicState, partition: int) -> int:
-    """Of the partition's runs; -1 without any. Each of 48 questions costs a binary search."""
+    """Return the largest timestamp of the partition's runs; -1 if there are none. It takes 48 binary searches."""
     low, high, log_start = NONE, TIMESTAMP_MS_MAX, state.log_start(partition)
     while low < high:
         middle = (low + high + 1) // 2
@@ -92,7 +92,7 @@ def _largest_timestamp(state: TopicState, partition: int) -> int:
 
 
 async def _record(call: KafkaCall, topic: OpenTopic, state: TopicState, partition: int, offset: int) -> tuple[int, int]:
-    """The first record from an offset on: its offset and its time."""
+    """Return the offset and the timestamp of the first record at or after the offset."""
     limits = ReadLimits(records_max=1, bytes_max=1)
     with await reserve_for_store(call.answer_memory, 0, is_small=True):
         records = await call.engine.reading.read(topic, state, partition, offset, limits)
@@ -104,7 +104,7 @@ async def _record(call: KafkaCall, topic: OpenTopic, state: TopicState, partitio
 
 
 async def offset_for_leader_epoch(call: KafkaCall, request: Any) -> Answer:
-    """The end of the only epoch; none of an epoch to come."""
+    """Answer with the end of epoch 0; -1 for any other epoch."""
     topics = await _looked_at(call, [topic.topic for topic in request.topics])
     found, number = [], 0
     for topic in request.topics:

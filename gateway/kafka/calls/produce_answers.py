@@ -1,4 +1,5 @@
-"""Answers to Produce. That of one partition with which all is well, as most are, kio writes once; then only numbers change."""
+"""Answers to Produce. kio encodes the answer of one partition without an error, the usual one, once; later only numbers
+change."""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ from gateway.kafka.wire.messages import encoded_body, response_type
 
 PRODUCE: Final = 0
 TEMPLATES_MAX: Final = 4_096
-"""Some hundred bytes each."""
+"""Most cached templates, of some hundred bytes each."""
 _INT64: Final = struct.Struct(">q")
 _BASE_OFFSET: Final = 0x1F2E3D4C5B6A7988
 _LOG_START: Final = 0x1817161514131211
-"""They stand where the numbers go. Behind the first an answer has no byte that a client chose."""
+"""Placeholders of the numbers in a template. After the first, an answer has no byte that a client chose."""
 
 
 def partition_answer(part: Answered) -> dict[str, Any]:
@@ -46,7 +47,7 @@ def lone_answer(version: int, part: Answered) -> Encoded:
 
 @lru_cache(TEMPLATES_MAX)
 def _template(version: int, place: Place) -> tuple[bytes, int, int]:
-    """The body, where its first offset is, and where its log start; -1: older versions have none."""
+    """Return the body, the index of its base offset, and that of its log start (-1 for older versions, which have none)."""
     answered = Answered(place, base_offset=_BASE_OFFSET, log_start=_LOG_START)
     partitions = [partition_answer(answered)]
     responses = [{"name": place.topic, "topic_id": place.topic_id, "partition_responses": partitions}]

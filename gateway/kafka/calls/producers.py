@@ -1,4 +1,4 @@
-"""DescribeProducers: Kafka clients' producers that a partition remembers. Those of transactions are not among them.
+"""DescribeProducers: Kafka clients' idempotent producers that a partition remembers. Producers of transactions are not included.
 
 Source: KIP-664.
 """
@@ -20,7 +20,7 @@ _NONE: Final = -1
 
 
 async def describe_producers(call: KafkaCall, request: Any) -> Answer:
-    """Of each partition that the caller may read."""
+    """Answer with the producers of each partition that the caller may read."""
     topics = []
     for topic in request.topics:
         state, error = None, KafkaError.none

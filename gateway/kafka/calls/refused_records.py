@@ -1,4 +1,4 @@
-"""Which records of a batch a topic's settings refuse, and in what words (KIP-467): a producer then knows its faulty records.
+"""Which records of a batch a topic's settings refuse, and with which message (KIP-467): a producer learns which are at fault.
 
 Source: Kafka's ``LogValidator``.
 """
@@ -18,11 +18,11 @@ from log_format.records.times import times_ms
 from log_format.topic.config import TimeRange, TopicConfig
 
 TOLD_MAX: Final = 1_000
-"""Of one batch. A client takes records that are not named for innocent ones of a refused batch, and tells them so."""
+"""Most records of a batch that are named. Clients report the others as records that failed only because of their batch."""
 
 
 class RefusedRecords(NamedTuple):
-    """Why the batch is refused; ``records`` by their place in it."""
+    """Why a batch is refused; ``records``: messages by the record's index in the batch."""
 
     error: KafkaError
     message: str
@@ -32,7 +32,17 @@ class RefusedRecords(NamedTuple):
 def refused_records(
     records: pa.Table | SingleRecord, config: TopicConfig, largest_bytes: int, now_ms: int
 ) -> RefusedRecords | None:
-    """What the topic's settings say to the records. None: they are taken."""
+    """Check the records against the topic's settings.
+
+    Args:
+        records: Of one batch.
+        config: The topic's settings.
+        largest_bytes: Size of the largest record.
+        now_ms: Time of day, also the timestamp of records without one.
+
+    Returns:
+        Why the batch is refused; None if it is accepted.
+    """
     limit = config.integer("max.message.bytes")
     if largest_bytes > limit:
         return RefusedRecords(KafkaError.message_too_large, f"A record is larger than max.message.bytes, {limit}.")

@@ -1,7 +1,7 @@
-"""What clients say of records that they acquired, with ShareFetch or ShareAcknowledge: accepted, released, rejected, renewed.
+"""How clients settle acquired records, with ShareFetch or ShareAcknowledge: accepted, released, rejected, renewed.
 
-1. A partition's acknowledgements are refused as a whole where they are malformed, or name an offset that the session does not
-   have. Of a partition whose locks have ended in part, the rest is settled, and the answer says ``INVALID_RECORD_STATE``.
+1. A partition's acknowledgements are refused as a whole if they are malformed, or name an offset that the session does not have.
+   If only some locks of a partition have expired, the other records are settled, and the answer is ``INVALID_RECORD_STATE``.
 2. A gap (an offset without a record) is accepted.
 
 Source: KIP-932; KIP-1222 (renewal).
@@ -24,13 +24,13 @@ from log_format.errors import TidelogError
 
 RENEW: Final = 4
 _ACTIONS: Final = ("accept", "accept", "release", "reject", "renew")
-"""By Kafka's numbers; 0 is a gap."""
+"""Actions by Kafka's numbers; 0 is a gap."""
 Acknowledged = Mapping[Partition, Sequence[Any]]
-"""The request's batches of each partition."""
+"""The request's acknowledgement batches by partition."""
 
 
 class InvalidAcknowledgements(Exception):
-    """A client's fault: the batches say nothing that can be done."""
+    """The client's batches are malformed."""
 
 
 class _Wish(NamedTuple):
@@ -41,7 +41,7 @@ class _Wish(NamedTuple):
 
 
 def acknowledged_of(topics: Iterable[Any]) -> dict[Partition, Sequence[Any]]:
-    """What a request acknowledges."""
+    """Return the acknowledgement batches of a request by partition."""
     return {
         (topic.topic_id, one.partition_index): one.acknowledgement_batches
         for topic in topics
@@ -51,12 +51,12 @@ def acknowledged_of(topics: Iterable[Any]) -> dict[Partition, Sequence[Any]]:
 
 
 def renews(acknowledged: Acknowledged) -> bool:
-    """Whether any record's lock is to be renewed."""
+    """Return whether any record's lock is to be renewed."""
     return any(RENEW in batch.acknowledge_types for batches in acknowledged.values() for batch in batches)
 
 
 async def settled(call: KafkaCall, session: ShareSession, acknowledged: Acknowledged) -> dict[Partition, KafkaError]:
-    """What became of each partition's acknowledgements."""
+    """Settle the acknowledgements, and return the resulting code of each partition."""
     codes: dict[Partition, KafkaError] = {}
     wishes: list[_Wish] = []
     for key, batches in acknowledged.items():
@@ -84,7 +84,8 @@ async def settled(call: KafkaCall, session: ShareSession, acknowledged: Acknowle
 
 
 def _wishes(call: KafkaCall, session: ShareSession, key: Partition, batches: Sequence[Any]) -> list[_Wish]:
-    """Empty: the session does not have all of it. Raises ``InvalidAcknowledgements``, ``Unauthorized``, ``BackOff``."""
+    """Return the settlements that a partition's batches ask for; empty if the session does not have all their offsets. Raise
+    ``InvalidAcknowledgements``, ``Unauthorized``, ``BackOff``."""
     runs = list(_runs(batches))
     acquired = session.acquired.get(key)
     if acquired is None:
@@ -100,7 +101,7 @@ def _wishes(call: KafkaCall, session: ShareSession, key: Partition, batches: Seq
 
 
 def _runs(batches: Sequence[Any]) -> Iterator[tuple[int, int, int]]:
-    """First and last offset, and the one type of all between. Raises ``InvalidAcknowledgements``."""
+    """Yield the first offset, the last offset and the type of each run of equal types. Raise ``InvalidAcknowledgements``."""
     end = -1
     for batch in batches:
         first, last, kinds = batch.first_offset, batch.last_offset, batch.acknowledge_types
@@ -130,7 +131,7 @@ def _settlement(wish: _Wish) -> Settlement:
 
 
 def _take_up(call: KafkaCall, session: ShareSession, wishes: Sequence[_Wish], results: Sequence[Result]) -> None:
-    """The session has what was settled no longer, nor what was over, and what was renewed for longer."""
+    """Update the session: remove records that were settled or whose locks expired, and extend the locks that were renewed."""
     later_ms = call.engine.clock.monotonic_ms() - call.engine.clock.now_ms()
     both = zip(wishes, results, strict=True)
     for key, some in groupby(both, key=lambda one: one[0].key):

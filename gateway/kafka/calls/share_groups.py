@@ -1,10 +1,10 @@
-"""ShareGroupHeartbeat and ShareGroupDescribe: members of share groups. A share group is the queue of its name.
+"""ShareGroupHeartbeat and ShareGroupDescribe: members of share groups. A share group is the queue of the same name.
 
-1. The first member to subscribe makes the queue, with the settings that queues have by default. A topic that a queue does not
-   read yet is added for a member with Alter on the group, as over HTTP: all others are given its records, too. Where the queue
-   has a dead letter topic the member needs Write on it. Nobody's topic is added by another's heartbeat. Leaving takes none away:
-   what is settled of it stays known.
-2. A group of consumers and a share group do not have one name: the second is refused, as long as the first is there.
+1. The first member that subscribes creates the queue, with default settings. A topic that the queue does not read yet is added
+   only for a member with Alter on the group, as over HTTP, because all other members receive its records, too. If the queue has a
+   dead letter topic, the member needs Write on it. A heartbeat adds only the topics of its own member. Leaving removes no topic:
+   the queue keeps what is settled of it.
+2. A consumer group and a share group cannot have the same name: the second one is refused while the first exists.
 
 Source: KIP-932.
 """
@@ -44,7 +44,7 @@ JOINS, LEAVES = 0, -1
 _MAKES: Final[Operation] = "Read"
 _ADDS: Final[Operation] = "Alter"
 LOOK_MS: Final = 2_000
-"""How old what is known of a group's topics may be."""
+"""Largest age of what is known of a group's topics."""
 ASSIGNOR: Final = "simple"
 _MEMBER_ERRORS: Final[Mapping[type[ShareMemberError], KafkaError]] = {
     FencedShareMember: KafkaError.fenced_member_epoch,
@@ -55,7 +55,7 @@ _MEMBER_ERRORS: Final[Mapping[type[ShareMemberError], KafkaError]] = {
 
 @later
 async def heartbeat(call: KafkaCall, request: Any) -> Answer:
-    """Join, go on, or leave."""
+    """Join the group, renew the member's session, or leave."""
     try:
         check_group(call, request.group_id, "Read")
         topics = _checked(call, request)
@@ -93,7 +93,8 @@ def _answer(
 
 
 def _checked(call: KafkaCall, request: Any) -> tuple[str, ...] | None:
-    """What the member subscribes to. Raises ``RequestRefused``, ``Unauthorized``, ``BackOff``."""
+    """Return the topics that the member subscribes to; None if unchanged. Raise ``RequestRefused``, ``Unauthorized``,
+    ``BackOff``."""
     topics = request.subscribed_topic_names
     if not is_name(request.member_id):
         raise RequestRefused("A member's id has 1 to 255 bytes and no control characters.")
@@ -110,7 +111,7 @@ def _checked(call: KafkaCall, request: Any) -> tuple[str, ...] | None:
 
 
 def _left(call: KafkaCall, request: Any) -> Answer:
-    """Raises ``UnknownShareMember``."""
+    """Remove the member. Raise ``UnknownShareMember``."""
     members, name = call.shares.members, request.group_id
     group, member = members.member(name, request.member_id, call.owner, call.engine.clock.monotonic_ms())
     members.leave(name, group, member)
@@ -118,7 +119,7 @@ def _left(call: KafkaCall, request: Any) -> Answer:
 
 
 async def _member(call: KafkaCall, request: Any, topics: tuple[str, ...] | None) -> tuple[ShareGroup, ShareMember]:
-    """The member, taken in where it joins. Raises as ``heartbeat`` catches."""
+    """Return the group and the member, which is added if it joins. Raise ``TidelogError`` or ``ShareMemberError``."""
     members, name = call.shares.members, request.group_id
     if request.member_epoch != JOINS:
         now_ms = call.engine.clock.monotonic_ms()
@@ -140,7 +141,7 @@ async def _member(call: KafkaCall, request: Any, topics: tuple[str, ...] | None)
 
 
 async def _check_kind(call: KafkaCall, name: str) -> None:
-    """Raise ``RequestRefused`` where consumers have a group of this name; ``BackOff``."""
+    """Raise ``RequestRefused`` if a consumer group has this name; ``BackOff`` if that is not known."""
     try:
         await call.engine.groups.describe(name)
     except RequestRefused as refusal:
@@ -151,7 +152,7 @@ async def _check_kind(call: KafkaCall, name: str) -> None:
 
 
 async def _look(call: KafkaCall, name: str, group: ShareGroup, member: ShareMember) -> None:
-    """Learn what the group's topics are now, and have the queue read the member's.
+    """Look up the group's topics, and subscribe the queue to the member's topics.
 
     Raises ``RequestRefused``, ``Unauthorized``, ``BackOff``, ``OutcomeUnknown``.
     """
@@ -173,7 +174,8 @@ async def _look(call: KafkaCall, name: str, group: ShareGroup, member: ShareMemb
 
 
 async def _subscribe(call: KafkaCall, name: str, topics: Sequence[str]) -> Collection[str]:
-    """Have the queue read these; what it reads then. To make it needs Read, to change what it gives others Alter."""
+    """Subscribe the queue to these topics, and return all topics that it then reads. Creating the queue needs Read; adding
+    topics to it, which changes what other members receive, needs Alter."""
     queues, operation = call.engine.queues, _ADDS
     settings: QueueSettings | None = None
     try:
@@ -191,8 +193,8 @@ async def _subscribe(call: KafkaCall, name: str, topics: Sequence[str]) -> Colle
 
 
 def check_dead_letters(call: KafkaCall, settings: QueueSettings | None) -> None:
-    """Raise ``Unauthorized`` where who adds a topic to a queue may not write its dead letter topic, as over HTTP: a record of the
-    topic gets there by being rejected."""
+    """Raise ``Unauthorized`` if the caller, who adds a topic to the queue, may not write to its dead letter topic, as over
+    HTTP: rejecting a record of the topic writes it there."""
     if settings is not None and settings.dead_letter_topic is not None:
         call.require("Write", "topic", settings.dead_letter_topic)
 
@@ -203,7 +205,7 @@ def _partitions(assigned: Assigned) -> list[dict[str, Any]]:
 
 @later
 async def describe(call: KafkaCall, request: Any) -> Answer:
-    """Share groups, and their members with what each was told to read."""
+    """Answer with share groups, their members, and each member's assignment."""
     return call.answer(groups=await descriptions(call, request, request.group_ids, _one))
 
 

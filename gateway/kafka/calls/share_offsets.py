@@ -1,7 +1,7 @@
-"""Describe-, Alter- and DeleteShareGroupOffsets: up to where a share group has settled each partition, and how many are left.
+"""Describe-, Alter- and DeleteShareGroupOffsets: a share group's start offset and lag in each partition.
 
-They are altered and deleted only while the group has no member and none of its records is locked. What is altered is delivered
-again from the new offset on. A topic whose offsets are deleted is read no more, until a member subscribes to it again.
+Offsets are altered and deleted only while the group has no member and none of its records is locked. After an alteration, records
+are delivered again from the new offset on. After a deletion the topic is no longer read, until a member subscribes to it again.
 
 Source: KIP-932, KIP-1226 (lag).
 """
@@ -31,7 +31,7 @@ _NOTHING: Final = -1
 
 @later
 async def describe(call: KafkaCall, request: Any) -> Answer:
-    """Of the topics that are named, or of all that the caller may see."""
+    """Answer with the offsets of the named topics, or of all topics that the caller may describe."""
     return call.answer(groups=await of_each(request.groups, partial(_group, call)))
 
 
@@ -78,7 +78,7 @@ def _topic(
 
 
 def _partition(number: int, found: PartitionDescription | None, error: KafkaError) -> dict[str, Any]:
-    """A partition of which nothing is known is told with -1, as by a broker."""
+    """Return the answer fields of a partition; as with a broker, -1 stands for values that are not known."""
     return {
         "partition_index": number,
         "start_offset": _NOTHING if found is None else found.start_offset,
@@ -91,7 +91,7 @@ def _partition(number: int, found: PartitionDescription | None, error: KafkaErro
 
 @later
 async def alter(call: KafkaCall, request: Any) -> Answer:
-    """Have the group go on at these offsets. A topic that it does not read yet needs what subscribing needs."""
+    """Move the group to these offsets. A topic that the group does not read yet needs the rights for subscribing to it."""
     responses: list[dict[str, Any]] = []
     starts: dict[str, dict[int, int]] = {}
     try:
@@ -116,7 +116,7 @@ async def alter(call: KafkaCall, request: Any) -> Answer:
 
 @later
 async def delete(call: KafkaCall, request: Any) -> Answer:
-    """Forget what the group has settled of these topics, which it then reads no more."""
+    """Delete the group's progress in these topics, which it then no longer reads."""
     responses: list[dict[str, Any]] = []
     try:
         _check_empty(call, request.group_id, "Delete")
@@ -143,7 +143,7 @@ def _check_empty(call: KafkaCall, name: str, operation: Operation) -> None:
 
 
 async def _readable(call: KafkaCall, name: str) -> tuple[OpenTopic | None, KafkaError]:
-    """The topic, as it is now, or why its offsets can't be altered. Raises ``BackOff``."""
+    """Return the topic as it is now, or why its offsets can't be altered. Raise ``BackOff``."""
     try:
         call.require("Read", "topic", name)
         check_topic_name(name)
@@ -172,7 +172,8 @@ async def _move(
     starts: dict[str, dict[int, int]],
     dropped: frozenset[str] = frozenset(),
 ) -> None:
-    """Raises as ``Queues.move_starts``, also where there is nothing to move."""
+    """Move the queue's start offsets and drop topics, and audit it. Raise as ``Queues.move_starts``, also if there is nothing
+    to move."""
     queues = call.engine.queues
     if starts or dropped:
         await administered(call, Right(operation, "group", name), lambda: queues.move_starts(name, starts, dropped))

@@ -1,12 +1,12 @@
-"""ShareFetch and ShareAcknowledge: a share group's records, locked for one client each, and what it says of them.
+"""ShareFetch and ShareAcknowledge: records of a share group, each locked for one client, and their acknowledgements.
 
-1. A request acknowledges first, then it fetches. Both have answers of their own for each partition.
-2. At most ``max_records`` are given, in both modes of acquiring, as soon as there is one: ``min_bytes`` is not waited for.
-3. The records of a partition are one batch, but where their times are LogAppendTime. Those in ``acquired_records`` are the
-   client's, each with its count of deliveries.
-4. Any gateway serves any partition (``gateway.kafka.shares.queues``), so no leader is ever told.
+1. A request first acknowledges, then it fetches. The answer reports both for each partition.
+2. At most ``max_records`` are returned, in both acquire modes, as soon as there is one: ``min_bytes`` is ignored.
+3. A partition's records are one batch, unless their timestamps are LogAppendTime. Of these records, the client holds those listed
+   in ``acquired_records``, each with its delivery count.
+4. Any gateway serves any partition (``gateway.kafka.shares.queues``), so answers never name a leader.
 
-Source: KIP-932, KIP-1206 (modes of acquiring), KIP-1222 (renewal).
+Source: KIP-932, KIP-1206 (acquire modes), KIP-1222 (renewal).
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from log_format.errors import RequestRefused, TidelogError
 OPENS, CLOSES = 0, -1
 RECORDS_MAX: Final = 10_000
 PAUSE_MS: Final = 500
-"""Until a fetch that can't be served is answered: clients ask again at once."""
+"""Pause before the answer to a fetch that cannot be served: clients ask again immediately."""
 _ACQUIRED_BYTES: Final = 19
-"""Of one range in an answer: two offsets, a count, no tags."""
+"""Bytes of one range in an answer: two offsets, a count, no tags."""
 _SESSION_ERRORS: Final[Mapping[type[ShareSessionError], KafkaError]] = {
     NoRoomForShares: KafkaError.share_session_limit_reached,
     NoShareSession: KafkaError.share_session_not_found,
@@ -61,7 +61,7 @@ class InvalidShares(RequestRefused):
 
 @dataclass(slots=True)
 class _Part:
-    """What is answered of one partition."""
+    """The answer for one partition."""
 
     error: KafkaError = KafkaError.none
     acknowledge_error: KafkaError = KafkaError.none
@@ -70,7 +70,7 @@ class _Part:
 
 
 async def share_fetch(call: KafkaCall, request: Any) -> Answer | Later:
-    """Bring the session up to date; then acknowledge, fetch and wait, beside the connection's later requests."""
+    """Update the session; then acknowledge, fetch and wait, concurrently with the connection's later requests."""
     acknowledged = acknowledged_of(request.topics)
     try:
         session = _session_to_fetch(call, request, bool(acknowledged))
@@ -81,7 +81,7 @@ async def share_fetch(call: KafkaCall, request: Any) -> Answer | Later:
 
 
 def _session_to_fetch(call: KafkaCall, request: Any, acknowledges: bool) -> ShareSession:
-    """Raises ``RequestRefused``, ``Unauthorized``, ``BackOff``, and the errors of sessions."""
+    """Return the session of a fetch. Raise ``RequestRefused``, ``Unauthorized``, ``BackOff``, and the errors of sessions."""
     group, member_id, epoch = _named(call, request)
     sessions = call.session.shares
     if epoch != OPENS:
@@ -99,7 +99,7 @@ def _session_to_fetch(call: KafkaCall, request: Any, acknowledges: bool) -> Shar
 
 
 def _named(call: KafkaCall, request: Any) -> tuple[str, str, int]:
-    """Group, member and epoch. Raises ``InvalidGroup``, ``InvalidShares``, ``Unauthorized``, ``BackOff``."""
+    """Return group, member and epoch. Raise ``InvalidGroup``, ``InvalidShares``, ``Unauthorized``, ``BackOff``."""
     group, member_id = request.group_id or "", request.member_id or ""
     if not is_name(group):
         raise InvalidGroup("A group's name has 1 to 255 bytes and no control characters.")
@@ -110,7 +110,7 @@ def _named(call: KafkaCall, request: Any) -> tuple[str, str, int]:
 
 
 def _session(call: KafkaCall, request: Any) -> ShareSession:
-    """One that goes on, or ends with this request. Raises as ``_session_to_fetch``."""
+    """Return a session that continues, or that this request closes. Raise as ``_session_to_fetch`` does."""
     group, member_id, epoch = _named(call, request)
     if epoch != CLOSES:
         return call.session.shares.go_on(group, member_id, epoch)
@@ -121,7 +121,7 @@ def _session(call: KafkaCall, request: Any) -> ShareSession:
 
 
 def _check_renewal(request: Any, renewing: bool) -> None:
-    """Raise ``InvalidShares`` for locks that are renewed in a request that does not say so: of version 1, or by mistake."""
+    """Raise ``InvalidShares`` if locks are renewed by a request that does not declare it: of version 1, or by mistake."""
     if renewing and not getattr(request, "is_renew_ack", False):
         raise InvalidShares("Locks are renewed by requests that say so.")
 
@@ -146,16 +146,16 @@ async def _fetched(
         if not acknowledged:
             await asyncio.sleep(PAUSE_MS / 1000)
             return _refused(call, error)
-        lock_ms = 0  # what was acknowledged is told; the client fetches again
+        lock_ms = 0  # the results of acknowledgements are answered anyway; the client fetches again
     return await _answer(call, parts, lock_ms)
 
 
 async def _take(call: KafkaCall, request: Any, session: ShareSession, parts: dict[Partition, _Part]) -> int:
-    """Take records, and put them into ``parts``; how long they are locked.
+    """Acquire records, put them into ``parts``, and return how long they are locked.
 
     Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``.
     """
-    # What became of acknowledgements is told at once.
+    # Results of acknowledgements are answered without waiting.
     wait_ms = 0 if parts else min(max(0, round(request.max_wait.total_seconds() * 1000)), WAIT_MS_MAX)
     ids, only = await _readable(call, session, parts)
     if not only or request.max_records <= 0 or request.max_bytes <= 0:
@@ -182,7 +182,8 @@ async def _take(call: KafkaCall, request: Any, session: ShareSession, parts: dic
 async def _readable(
     call: KafkaCall, session: ShareSession, parts: dict[Partition, _Part]
 ) -> tuple[dict[str, Any], frozenset[tuple[str, int]]]:
-    """The session's topics by name, and what of them may be read; what may not is in ``parts``. Raises ``BackOff``."""
+    """Return the session's topic ids by name, and its readable partitions; put the errors of others into ``parts``. Raise
+    ``BackOff``."""
     ids: dict[str, Any] = {}
     names: dict[Any, str | KafkaError] = {}
     only: list[tuple[str, int]] = []
@@ -201,8 +202,8 @@ async def _readable(
 async def _readable_still(
     call: KafkaCall, session: ShareSession, taken: Taken, ids: Mapping[str, Any], parts: dict[Partition, _Part]
 ) -> Taken:
-    """Of the records those that may be read now that the request has waited. Others stay locked until their lock ends, and their
-    partitions have an error in ``parts``. Raises ``Unauthorized`` for the group, ``BackOff``, ``Refused``."""
+    """Return the acquired records that the caller may still read after the wait. The others stay locked until their locks
+    expire, and their partitions get an error in ``parts``. Raise ``Unauthorized`` for the group, ``BackOff``, ``Refused``."""
     lost = await call.unreadable({one.topic for one in taken.parts}, session.group)
     for one in taken.parts:
         if (error := lost.get(one.topic)) is not None:
@@ -227,7 +228,7 @@ async def _name(call: KafkaCall, topic_id: Any) -> str | KafkaError:
 
 
 def _give(call: KafkaCall, session: ShareSession, taken: Taken, ids: Mapping[str, Any]) -> None:
-    """From here on the session has them; one that was closed meanwhile gives them back."""
+    """Assign the records to the session; if it was closed meanwhile, release them."""
     now_ms = call.engine.clock.monotonic_ms()
     given: dict[Partition, tuple[str, list[Range]]] = {}
     for one in taken.parts:
@@ -278,7 +279,7 @@ def _code(error: TidelogError) -> KafkaError:
 
 
 async def _answer(call: KafkaCall, parts: Mapping[Partition, _Part], lock_ms: int) -> Answer:
-    """The answer's bytes: records are not written again by kio."""
+    """Encode the answer without passing the records through kio."""
     by_topic: dict[Any, list[tuple[int, _Part]]] = {}
     for (topic_id, partition), part in parts.items():
         by_topic.setdefault(topic_id, []).append((partition, part))
@@ -332,7 +333,7 @@ def _varint_bytes(number: int) -> int:
 
 
 async def share_acknowledge(call: KafkaCall, request: Any) -> Answer | Later:
-    """Settle what the client says, and end the session where it says so."""
+    """Settle the acknowledgements, and close the session if the request asks for it."""
     acknowledged = acknowledged_of(request.topics)
     try:
         if request.share_session_epoch == OPENS:
@@ -365,5 +366,5 @@ async def _acknowledged(
     try:
         lock_ms = await _lock_ms(call, session) if getattr(request, "is_renew_ack", False) else 0
     except TidelogError:
-        lock_ms = 0  # what was settled is told all the same
+        lock_ms = 0  # the results of the settlements are answered anyway
     return _whole(call, lock_ms, [{"topic_id": key, "partitions": some} for key, some in responses.items()])

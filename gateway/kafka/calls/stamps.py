@@ -1,4 +1,4 @@
-"""From a batch's producer id, epoch and sequence to what the topic remembers of its producers, and to its transaction."""
+"""Translation of a batch's producer id, epoch and sequence into the producer's stamp in the topic, and its transaction."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from log_format.topic.producer_id import numbered
 from log_format.topic.producers import ProducerStamp
 
 NOTHING_LOST: Final = -2
-"""The log start in a refusal as ``UNKNOWN_PRODUCER_ID``. Java's client takes -1 for "ask again", and one above its newest
-acknowledged offset for "records were deleted, begin at 0 in this epoch". Below both it begins its next epoch, as others do."""
+"""Log start in an ``UNKNOWN_PRODUCER_ID`` answer. Java's client takes -1 for "ask again", and a log start above its newest
+acknowledged offset for "records were deleted, begin at 0 in this epoch". A value below both makes it begin its next epoch, as
+other clients do."""
 
 NO_OFFSET: Final = -1
 FAR_BELOW: Final = -(2**62)
@@ -25,16 +26,16 @@ _KNOWS_NO_OFFSET: Final = frozenset({"apache-kafka-java", "kafka-python"})
 
 
 def staged_offset(call: KafkaCall) -> int:
-    """What is told as the first offset of a transaction's batch, which has none before the commit.
+    """Return the base offset to answer for a transaction's batch, which has no offsets before the commit.
 
-    Java's client and kafka-python know -1 for that. All others add each record's place in the batch, and would tell offsets that
-    other records have: what they tell stays below 0.
+    Java's client and kafka-python understand -1 as such. All other clients add each record's index in the batch, and would report
+    offsets that belong to other records: the returned value keeps what they report below 0.
     """
     return NO_OFFSET if call.session.software in _KNOWS_NO_OFFSET else FAR_BELOW
 
 
 class Stamped(NamedTuple):
-    """``stamp`` None: the batch is not idempotent. ``producing`` None: its records are appended at once."""
+    """Origin of a batch. ``stamp`` None: the batch is not idempotent. ``producing`` None: it is not part of a transaction."""
 
     stamp: ProducerStamp | None = None
     producing: Producing | None = None
@@ -44,7 +45,7 @@ PLAIN = Stamped()
 
 
 def stamp_of(call: KafkaCall, transactional_id: str | None, partition: int, head: BatchHead) -> Stamped:
-    """What the batch says of its producer. Raises ``RequestRefused``, ``Unauthorized``, ``BackOff``."""
+    """Return the producer's stamp and transaction of a batch. Raise ``RequestRefused``, ``Unauthorized``, ``BackOff``."""
     if head.is_transactional and transactional_id is None:
         raise Unauthorized("Write", "transactional_id", "")
     if head.producer_id == NO_PRODUCER and not head.is_transactional:
@@ -60,17 +61,19 @@ def stamp_of(call: KafkaCall, transactional_id: str | None, partition: int, head
 
 
 def produce_error(error: TidelogError) -> KafkaError:
-    """Kafka's code. A batch behind which nothing is known of its producer is not out of order: clients begin another epoch."""
+    """Return Kafka's code of an error. If the topic no longer knows the producer, the code is ``unknown_producer_id`` rather
+    than out of order: clients then begin a new epoch."""
     if error.code is ErrorCode.SEQUENCE_OUT_OF_ORDER and error.retryable and not error.fields["expected_sequence"]:
         return KafkaError.unknown_producer_id
     return kafka_error(error)
 
 
 def staging_error(error: TidelogError) -> KafkaError:
-    """Kafka's code for a batch of a transaction. What ends the transaction, but not its producer, is ``INVALID_TXN_STATE``.
+    """Return Kafka's code for an error of a transaction's batch. An error that ends the transaction, but not its producer, is
+    ``INVALID_TXN_STATE``.
 
-    A transaction that would be too large is ``POLICY_VIOLATION``, which clients don't repeat: of ``MESSAGE_TOO_LARGE`` Java makes
-    two batches and goes on.
+    A transaction that would become too large is ``POLICY_VIOLATION``, which clients don't retry: on ``MESSAGE_TOO_LARGE`` Java
+    splits the batch in two and goes on.
     """
     if error.code is ErrorCode.REQUEST_TOO_LARGE:
         return KafkaError.policy_violation

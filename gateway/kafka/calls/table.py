@@ -1,4 +1,4 @@
-"""All requests that are served, by API key. Everything else gets Kafka's answer to what it does not know."""
+"""Table of all served requests by API key. Any other request gets Kafka's answer to an unknown one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords.
 
-Each resource of a request succeeds or fails by itself. The replication factor means nothing here, and any is taken. A replica
-assignment says how many partitions there are, and nothing else. Time limits of requests are not used: each change ends within the
-gateway's own.
+Each resource of a request succeeds or fails by itself. The replication factor has no meaning here, and any is accepted. A replica
+assignment only gives the number of partitions. Timeouts of requests are ignored: each change ends within the gateway's own
+timeout.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from log_format.topic.config import TopicConfig, check_topic_name
 from log_format.topic.state import TopicState
 
 PARTITIONS_DEFAULT: Final = 1
-"""Of a topic that is created with -1 partitions, as over HTTP."""
+"""Partitions of a topic that is created with -1 partitions, as over HTTP."""
 _DEFAULT: Final = -1
 _DYNAMIC_TOPIC_CONFIG, _DEFAULT_CONFIG = 1, 5
 
 
 async def create_topics(call: KafkaCall, request: Any) -> Answer:
-    """Create topics; with ``validate_only`` only say whether they could be."""
+    """Create topics; with ``validate_only`` only check whether they could be created."""
     twice = _named_twice(topic.name for topic in request.topics)
 
     async def created(topic: Any) -> dict[str, Any]:
@@ -129,7 +129,7 @@ async def create_partitions(call: KafkaCall, request: Any) -> Answer:
 
 
 async def delete_records(call: KafkaCall, request: Any) -> Answer:
-    """Delete the oldest records of partitions: those below an offset, or all (-1). What is wrong with one partition leaves the
+    """Delete the oldest records of partitions: those below an offset, or all (-1). An invalid partition does not affect the
     others of its topic."""
 
     async def deleted(topic: Any) -> dict[str, Any]:
@@ -156,8 +156,8 @@ async def delete_records(call: KafkaCall, request: Any) -> Answer:
 
 
 async def create_topic(call: KafkaCall, name: str, count: int, config: TopicConfig) -> TopicState:
-    """Create it, within its caller's quota. Raises ``RequestRefused`` (``TOPIC_ALREADY_EXISTS``), ``Throttled``, ``BackOff``,
-    ``OutcomeUnknown``."""
+    """Create the topic within the caller's quota. Raise ``RequestRefused`` (``TOPIC_ALREADY_EXISTS``), ``Throttled``,
+    ``BackOff``, ``OutcomeUnknown``."""
     _check_quota(call)
     state, is_new = await call.engine.administration.create(name, count, config)
     if not is_new:
@@ -167,7 +167,7 @@ async def create_topic(call: KafkaCall, name: str, count: int, config: TopicConf
 
 
 async def _not_there(gateway: Gateway, name: str) -> None:
-    """Raises as creating the topic would."""
+    """Raise if the topic exists, as creating it would."""
     try:
         await gateway.engine.administration.describe(name)
     except RequestRefused as refusal:
@@ -178,7 +178,7 @@ async def _not_there(gateway: Gateway, name: str) -> None:
 
 
 def _partition_count(topic: Any) -> int:
-    """How many partitions are wanted. Raises ``RequestRefused``."""
+    """Return the number of partitions to create. Raise ``RequestRefused``."""
     check_topic_name(topic.name)
     count: int = topic.num_partitions
     if topic.assignments:
@@ -253,6 +253,6 @@ def _exists(name: str) -> RequestRefused:
 
 
 def _check_quota(call: KafkaCall) -> None:
-    """Raises ``Throttled``."""
+    """Raise ``Throttled`` if the caller's quota for creating partitions is exhausted."""
     if call.gateway.quotas is not None:
         call.gateway.quotas.check(call.caller.principal, PARTITIONS)

@@ -1,8 +1,8 @@
-"""Idempotent producers and transactions: ids, epochs, begin, offsets, end, and what there is to see of them.
+"""Idempotent producers and transactions: producer ids, epochs, begin, offsets, end.
 
-1. Any gateway serves every one of these calls: nothing of a producer or transaction is in its memory.
-2. A transaction begins with the first call that names it. Which partitions take part is told by what is staged.
-3. What ends a transaction but not its producer is ``UNKNOWN_PRODUCER_ID``: clients abort, take a new epoch, and go on.
+1. Any gateway serves every one of these requests: no gateway keeps a producer or a transaction in memory only.
+2. A transaction begins with the first request that names it. Its partitions are those that records are staged for.
+3. An error that ends a transaction but not its producer is ``UNKNOWN_PRODUCER_ID``: clients abort, take a new epoch, and go on.
 
 Source: KIP-98, KIP-360, KIP-447, KIP-664.
 """
@@ -40,7 +40,7 @@ _SPECIAL: Final[Mapping[ErrorCode, KafkaError]] = MappingProxyType(
 
 
 async def init_producer_id(call: KafkaCall, request: Any) -> Answer | Later:
-    """A new id; of a transactional id its next epoch."""
+    """Answer with a new producer id, or with the next epoch of a transactional id."""
     if request.transactional_id is None:
         number = call.engine.producer_ids.issue_number()
         return call.answer(error_code=KafkaError.none, producer_id=number, producer_epoch=0)
@@ -106,8 +106,8 @@ async def add_partitions_to_txn(call: KafkaCall, request: Any) -> Answer:
 
 
 async def _writable(call: KafkaCall, topic: str, partitions: tuple[int, ...]) -> dict[int, KafkaError]:
-    """What is wrong with each partition. Raises ``BackOff`` where that is not known: then nothing is said of any partition, since
-    clients give the transaction up at an error that only leaders have."""
+    """Return each partition's error. Raise ``BackOff`` if the errors are not known: the answer then blames no partition,
+    because clients give up a transaction at an error code that only partition leaders return."""
     found = dict.fromkeys(partitions, KafkaError.none)
     try:
         call.require("Write", "topic", topic)
@@ -127,7 +127,7 @@ async def _writable(call: KafkaCall, topic: str, partitions: tuple[int, ...]) ->
 
 @later
 async def add_offsets_to_txn(call: KafkaCall, request: Any) -> Answer:
-    """Begin the transaction, unless it is open: offsets of the group follow."""
+    """Begin the transaction, unless it is open; the client then sends offsets of the group."""
     try:
         call.require("Write", "transactional_id", request.transactional_id)
         call.require("Read", "group", request.group_id)
@@ -139,7 +139,7 @@ async def add_offsets_to_txn(call: KafkaCall, request: Any) -> Answer:
 
 @later
 async def txn_offset_commit(call: KafkaCall, request: Any) -> Answer:
-    """Stage offsets of a group, by its rules as they are now."""
+    """Stage offsets of a group, checked against the group's present members."""
     found = {
         topic.name: [(one.partition_index, KafkaError.none) for one in topic.partitions] for topic in request.topics
     }
@@ -162,8 +162,8 @@ async def txn_offset_commit(call: KafkaCall, request: Any) -> Answer:
 
 
 async def _member(call: KafkaCall, request: Any) -> tuple[str | None, int | None]:
-    """The caller's member that commits, and its generation. Clients before KIP-447 name neither: their transactional id's epoch
-    fences them. Where members assign partitions among themselves the caller's first in the present generation speaks for them."""
+    """Return the caller's member that commits, and its generation. Clients before KIP-447 name neither, and are fenced by the
+    epoch of their transactional id. For them, in a classic group, the caller's first member in the present generation is used."""
     groups, name = call.engine.groups, request.group_id
     member_id, generation = getattr(request, "member_id", ""), getattr(request, "generation_id", _NO_GENERATION)
     if member_id or generation != _NO_GENERATION:
@@ -199,7 +199,7 @@ def _offsets(request: Any, member_id: str | None, generation: int | None) -> Sta
 
 @later
 async def end_txn(call: KafkaCall, request: Any) -> Answer:
-    """Commit or abort the transaction: answered once its records are visible, or never will be."""
+    """Commit or abort the transaction. The answer comes once its records are visible, or never will be."""
     try:
         call.require("Write", "transactional_id", request.transactional_id)
         await call.engine.kafka_transactions.end(
@@ -215,7 +215,7 @@ def _producing(call: KafkaCall, request: Any) -> Producing:
 
 
 def _error(error: TidelogError, *, is_fencing: bool = False) -> KafkaError:
-    """``is_fencing``: the version knows ``PRODUCER_FENCED``."""
+    """Return Kafka's code of an error. ``is_fencing``: whether the request's version has ``PRODUCER_FENCED``."""
     if isinstance(error, NotFinished):
         return KafkaError.concurrent_transactions
     if error.code is ErrorCode.FENCED_PRODUCER and is_fencing:

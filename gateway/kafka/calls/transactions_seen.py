@@ -1,4 +1,4 @@
-"""ListTransactions and DescribeTransactions: the newest transaction of each transactional id, of Kafka's clients and HTTP's.
+"""ListTransactions and DescribeTransactions: the newest transaction of each transactional id, of Kafka clients and HTTP's alike.
 
 Source: KIP-664, KIP-994.
 """
@@ -32,12 +32,12 @@ _STATES: Final[Mapping[RowState, str]] = MappingProxyType(
     }
 )
 _NO_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC) - timedelta(milliseconds=1)
-"""-1 on the wire."""
+"""Time that is encoded as -1."""
 _KAFKA_STATES: Final = frozenset({*_STATES.values(), "PrepareAbort", "PrepareEpochFence", "Dead"})
 
 
 async def list_transactions(call: KafkaCall, request: Any) -> Answer:
-    """Those that the caller may see."""
+    """Answer with the transactions that the caller may describe and the filters match."""
     try:
         rows = (await call.engine.kafka_transactions.by_transactional_id()).values()
     except TidelogError as refusal:
@@ -61,7 +61,8 @@ async def list_transactions(call: KafkaCall, request: Any) -> Answer:
 
 
 async def describe_transactions(call: KafkaCall, request: Any) -> Answer:
-    """Of each that is asked for. Of a committed one the topics that the caller may describe; of an open one its start."""
+    """Answer with the newest transaction of each id: of a committed one the topics that the caller may describe, of an open
+    one its start time."""
     return call.answer(transaction_states=await of_each(request.transactional_ids, partial(_described, call)))
 
 

@@ -1,4 +1,4 @@
-"""ApiVersions: which requests are served, in which versions. A version that is not known gets the answer of version 0.
+"""ApiVersions: which requests are served, in which versions. A request in an unknown version gets the answer of version 0.
 
 Source: KIP-35, KIP-511, KIP-584 (features).
 """
@@ -13,18 +13,18 @@ from gateway.kafka.call import Answer, KafkaCall
 
 API_VERSIONS: Final = 18
 SHARE_VERSION: Final = "share.version"
-"""Kafka's feature of share groups. Some clients ask whether it is on."""
+"""Kafka's feature flag for share groups. Some clients check whether it is enabled."""
 _SOFTWARE_MAX: Final = 64
 
 
 async def api_versions(call: KafkaCall, request: Any) -> Answer:
-    """What this gateway serves."""
+    """Answer with the served requests and versions; remember the client's library."""
     call.session.software = getattr(request, "client_software_name", "")[:_SOFTWARE_MAX]
     return versions_answer(call, KafkaError.none)
 
 
 def versions_answer(call: KafkaCall, error: KafkaError) -> Answer:
-    """The answer, also where the request's version is not served: ``call.version`` is then 0."""
+    """Return the answer, also if the request's version is not served: ``call.version`` is then 0."""
     return call.answer(
         error_code=error,
         api_keys=[

@@ -1,4 +1,4 @@
-"""The address that Kafka's clients reach: which clients get a connection; what it reads, has answered and sends.
+"""The listener of Kafka's clients: admission of connections, and reading, answering and writing on each.
 
 What a request does is not known here (``gateway.kafka.calls``).
 """

@@ -1,7 +1,7 @@
-"""Which connections the listener takes: only so many, and so many from one address, TLS handshakes under way included.
+"""Admission of connections: limited in all and for each client address, including TLS handshakes in progress.
 
-With TLS a connection is plain until it is counted. Then the event loop's TLS class is inserted, with the certificate of the
-moment.
+With TLS a connection is plain until it is counted. Then the event loop's TLS protocol is inserted, with the certificate that is
+current at that moment.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from gateway.client_addresses import ClientAddresses, address_key
 
 
 class Admission:
-    """Belongs to the event loop. ``refused`` is called with the reason for each connection that is not taken."""
+    """The count of connections. ``refused`` is called with the reason for each connection that is not admitted. Used on the
+    event loop only."""
 
     def __init__(self, connections_max: int, addresses: ClientAddresses, refused: Callable[[str], None]) -> None:
         self._connections_max = connections_max
         self._addresses = addresses
         self._refused = refused
         self.count = 0
-        """Of connections taken that have not ended."""
+        """Number of open admitted connections."""
 
     def enter(self, transport: asyncio.Transport) -> Callable[[], None] | None:
-        """Take the connection, and return what gives its place back, once; None: it is refused."""
+        """Admit the connection, and return a function that releases its place, idempotent; None if the connection is refused."""
         peer = transport.get_extra_info("peername")
         address = address_key(peer[0]) if peer else ""
         reason = "too_many" if self.count >= self._connections_max else None
@@ -49,7 +50,8 @@ class Admission:
 
 
 class Counted(asyncio.Protocol):
-    """A connection that has just been made; then that of ``inner``, behind a handshake where there is a certificate."""
+    """Protocol of a new connection: replaced by ``inner`` once it is admitted, behind a TLS handshake if there is a
+    certificate."""
 
     def __init__(
         self,
@@ -58,14 +60,15 @@ class Counted(asyncio.Protocol):
         certificate: Certificate | None,
         handshake_ms: int,
     ) -> None:
-        """``inner`` gets what gives the connection's place back: it calls that when it is over."""
+        """Store the parts. ``inner`` gets the function that releases the connection's place, and calls it when the connection
+        ends."""
         self._admission = admission
         self._inner = inner
         self._certificate = certificate
         self._handshake_ms = handshake_ms
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """See asyncio."""
+        """Admit the connection and replace this protocol by the inner one (asyncio)."""
         leave = self._admission.enter(transport)
         if leave is None:
             return
@@ -73,7 +76,7 @@ class Counted(asyncio.Protocol):
         if self._certificate is not None:
             loop = asyncio.get_running_loop()
             shaken = loop.create_future()
-            # Where the handshake fails, the inner protocol never learns of the connection. The client's errors are not logged.
+            # If the handshake fails, the inner protocol never learns of the connection. The client's errors are not logged.
             shaken.add_done_callback(lambda done: leave() if done.cancelled() or done.exception() is not None else None)
             protocol = SSLProtocol(
                 loop,

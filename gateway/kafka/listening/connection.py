@@ -1,10 +1,10 @@
-"""One client's connection: frames in, requests handled, answers out in the order of requests.
+"""One client's connection: reads frames, handles requests, writes answers in the order of requests.
 
-1. Requests begin one after another, in the order in which they came; a handler that returns ``Later`` lets the next one begin.
-2. At most ``REQUESTS_IN_FLIGHT_MAX`` are begun and not answered, and ``PRODUCES_IN_FLIGHT_MAX`` of Produce; a frame's memory is
+1. Requests begin one after another, in the order of arrival; a handler that returns ``Later`` lets the next one begin.
+2. At most ``REQUESTS_IN_FLIGHT_MAX`` requests are in flight, and ``PRODUCES_IN_FLIGHT_MAX`` of Produce; a frame's memory is
    reserved before it is received.
-3. What is malformed or not served closes the connection, as a broker does; ApiVersions of an unknown version is answered.
-4. An unforeseen error closes the connection. It is logged, and no answer says more than Kafka's error codes do.
+3. A malformed or unserved request closes the connection, as a broker does; ApiVersions of an unknown version is answered.
+4. An unexpected error closes the connection. It is logged; answers contain nothing but Kafka's error codes.
 """
 
 from __future__ import annotations
@@ -60,17 +60,18 @@ from log_format.errors import BackOff
 
 PRODUCE: Final = 0
 ADMINISTERING_ACCESS: Final = frozenset({29, 30, 31, 48, 49})
-"""ACLs and quotas are not counted, so that a quota that is too small can be mended."""
+"""API keys of ACLs and quotas: not counted, so that a quota that is too small can be corrected."""
 CHANGING_BY_NAME: Final = frozenset({19, 20, 21, 33, 37, 42, 44, 47})
-"""Topics and groups are made, changed, deleted, or records and offsets of them. Not begun for a client that has gone."""
+"""API keys of requests that create, change or delete topics and groups, or delete their records and offsets. They are not
+begun for a client that has disconnected."""
 _log = logging.getLogger("gateway.kafka")
 _numbers: Final = count(1)
-"""One for each connection."""
+"""Numbers of connections."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Pending:
-    """A request that has begun."""
+    """A request in flight."""
 
     call: KafkaCall
     answer: asyncio.Future[Answer]
@@ -79,8 +80,8 @@ class _Pending:
 
 
 class KafkaConnection:
-    """``run`` serves until the client is gone. ``large_frames``: for those that arrive, so that small ones need not wait behind
-    them. Belongs to the event loop."""
+    """A client's connection; ``run`` serves it until the client disconnects. ``large_frames``: separate budget for large
+    frames that are being received, so that small ones need not wait behind them. Used on the event loop only."""
 
     def __init__(
         self,
@@ -106,7 +107,7 @@ class KafkaConnection:
         self._last_header = LastHeader()
         self._pending: deque[_Pending] = deque()
         self._has_news = asyncio.Event()
-        """More is pending, or there will be no more."""
+        """Set when a request was added, or no more will come."""
         self._takes_more = True
         self._room = asyncio.Semaphore(REQUESTS_IN_FLIGHT_MAX)
         self._room_to_produce = asyncio.Semaphore(PRODUCES_IN_FLIGHT_MAX)
@@ -114,11 +115,11 @@ class KafkaConnection:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is begun and not answered."""
+        """Whether no request is in flight."""
         return not self._under_way
 
     def sweep(self, now_s: float) -> None:
-        """While memory for requests is short: end the connection where its frame comes too slowly."""
+        """Close the connection if its frame arrives too slowly. Called while memory for requests is short."""
         if self._frames.is_slower_than(FRAME_BYTES_PER_SECOND_MIN, FRAME_GRACE_MS / 1000, now_s):
             self._metrics.refused.labels("slow").inc()
             self._frames.transport.abort()
@@ -129,13 +130,13 @@ class KafkaConnection:
         try:
             await self._take_all()
             if self._frames.is_over:
-                return  # as a broker does: what was submitted goes on, no answer is waited for
+                return  # as a broker does: submitted requests go on, their answers are not awaited
             self._takes_more = False
             self._has_news.set()
             await answering
         except (Ended, Refused, Malformed) as error:
             self._note_end(error)
-        except Exception as error:  # noqa: BLE001 - the top of the process for a connection
+        except Exception as error:  # noqa: BLE001 - top level of a connection
             _log.error("unforeseen error in a Kafka request", exc_info=error)
         finally:
             answering.cancel()
@@ -152,7 +153,7 @@ class KafkaConnection:
             _log.info("a Kafka client's connection from %s is closed: %s", self._session.address, error)
 
     async def _take_all(self) -> None:
-        """Begin what the client asks, until it sends no more."""
+        """Begin requests until the client sends no more."""
         while True:
             try:
                 await self._be_mute()
@@ -168,14 +169,14 @@ class KafkaConnection:
                 gate = await self._in_turn(self._of_principal(self._large_frames), size)
             reservation = await self._reserved(size, key, gate)
             try:
-                # No name here keeps the frame while the next one is awaited.
+                # No local variable here keeps the frame alive while the next one is awaited.
                 await self._begin(await self._received(size, gate), reservation)
             except BaseException:
                 reservation.release()
                 raise
 
     def _check_size(self, size: int, key: int) -> None:
-        """Raise ``Refused`` for a frame that can't be a request."""
+        """Raise ``Refused`` for a frame whose size no request of its kind can have."""
         largest = self._gateway.settings.request_bytes_max + HEAD_BYTES if key == PRODUCE else SMALL_FRAME_BYTES_MAX
         if self._session.caller is None:
             largest = UNPROVED_FRAME_BYTES_MAX
@@ -183,7 +184,7 @@ class KafkaConnection:
             raise Refused(f"a frame of {size} bytes of API key {key}")
 
     async def _reserved(self, size: int, key: int, gate: Reservation) -> Reservation:
-        """Memory for a frame. Raises ``Refused``, without what it held at the gate."""
+        """Reserve memory for a frame. Raise ``Refused``, and then release ``gate``."""
         held = size * (PRODUCE_FRAME_COPIES if key == PRODUCE else SMALL_FRAME_COPIES)
         try:
             memory = self._gateway.request_memory
@@ -193,7 +194,7 @@ class KafkaConnection:
             raise
 
     def _of_principal(self, memory: MemoryBudget) -> Memory:
-        """As the connection's principal has it; without authentication, and before it, all have it together."""
+        """Return the memory of the connection's principal; without authentication, and before it, the memory that all share."""
         caller = self._session.caller
         return memory if caller is None or not self._gateway.rights.enforced else memory.of(caller.principal)
 
@@ -204,16 +205,16 @@ class KafkaConnection:
             raise Refused("no memory for a frame") from error
 
     async def _received(self, size: int, gate: Reservation) -> memoryview:
-        """The frame's bytes. Raises ``Ended``."""
+        """Return the frame's bytes. Raise ``Ended``."""
         with gate:
             return await self._frames.body(size, self._gateway.settings.body_idle_ms)
 
     def _idle_ms(self) -> int:
-        """How long the client may be silent. Before it has proved its identity: as long as for a request's head over HTTP."""
+        """Return how long the client may be silent. Before authentication that is as long as an HTTP request's head may take."""
         return IDLE_MS if self._session.caller is not None else self._gateway.settings.head_ms
 
     def _admit(self, key: int) -> None:
-        """Count a request. Raises ``Refused`` where the client's credential holds no more."""
+        """Count a request. Raise ``Refused`` if the client's credential is no longer valid."""
         caller = self._session.caller
         if caller is None or key in SASL_KEYS:
             return
@@ -223,14 +224,14 @@ class KafkaConnection:
             self._session.rates.spend(caller.principal, REQUESTS, 1)
 
     async def _be_mute(self) -> None:
-        """Return once the caller has no debt, or after ``PAUSE_MS_MAX``."""
+        """Wait until the caller has no quota debt, at most ``PAUSE_MS_MAX``."""
         caller = self._session.caller
         pause_ms = 0 if caller is None else self._session.rates.pause_ms(caller.principal)
         if pause_ms:
             await asyncio.sleep(pause_ms / 1000)
 
     async def _begin(self, frame: memoryview, reservation: Reservation) -> None:
-        """Parse, dispatch, and have the answer sent. Raises ``Malformed``, ``Refused``, ``Ended``."""
+        """Parse and dispatch a request, and queue its answer. Raise ``Malformed``, ``Refused``, ``Ended``."""
         began_s = time.perf_counter()
         head = read_head(frame)
         served = self._calls.get(head.key)
@@ -255,7 +256,7 @@ class KafkaConnection:
         call = self._call(head, request.client_id, reservation)
         begin_call(self._number)
         size, body = len(frame), request.body
-        del frame, request  # a handler lets the bytes go as early as it can
+        del frame, request  # lets a handler free the bytes as early as it can
         outcome = await served.handle(call, body)
         await self._pend(call, outcome, size, began_s)
 
@@ -292,12 +293,12 @@ class KafkaConnection:
                 self._has_news.clear()
                 await self._has_news.wait()
                 continue
-            with contextlib.suppress(Exception):  # it is raised again where the answer is sent
+            with contextlib.suppress(Exception):  # _send_ready raises it again
                 await self._pending[0].answer
             answered: list[_Pending] = []
             try:
                 await self._send_ready(answered)
-            except Exception as error:  # noqa: BLE001 - the top of the process for an answer
+            except Exception as error:  # noqa: BLE001 - top level of an answer
                 if isinstance(error, Ended | Refused):
                     self._note_end(error)
                 else:
@@ -309,8 +310,8 @@ class KafkaConnection:
                     self._settle(pending)
 
     async def _send_ready(self, answered: list[_Pending]) -> None:
-        """Send by one write what is ready, up to ``JOINED_BYTES``: each write is a call of the system. Those that it takes are in
-        ``answered``. Raises ``Ended``, and what an answer raises, once those before it are sent."""
+        """Send the answers that are ready in one write, up to ``JOINED_BYTES``, because each write is a system call. Append
+        their requests to ``answered``. Raise ``Ended``, and the exception of an answer once the answers before it are sent."""
         parts: list[bytes | memoryview] = []
         size = 0
         try:
@@ -345,7 +346,7 @@ class KafkaConnection:
             _log.debug("%s %d of %s (%s) in %.0f ms", name, version, address, pending.call.client_id, seconds * 1000)
 
     def _settle(self, pending: _Pending) -> None:
-        """Give back what the request held. Idempotent."""
+        """Release what the request holds. Idempotent."""
         if pending in self._under_way:
             self._under_way.discard(pending)
             pending.call.frame.release()

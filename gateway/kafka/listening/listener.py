@@ -1,4 +1,4 @@
-"""The listener for Kafka's clients: takes connections, bounds their number (``admission``), ends them.
+"""The listener for Kafka's clients: accepts connections, limits their number (``admission``), closes them.
 
 With ``tls_cert`` it speaks TLS, with the certificate that is in force when a connection begins.
 """
@@ -35,12 +35,13 @@ from log_format.errors import TidelogError
 
 _BACKLOG: Final = 1024
 CLOSE_SECONDS: Final = 2.0
-"""How long connections may take to end once the engine has drained."""
+"""Time that connections have to end once the engine has drained."""
 _log = logging.getLogger("gateway.kafka")
 
 
 class KafkaListener:
-    """``number``: of this worker, whose port is that many above the setting's. Belongs to the event loop."""
+    """The listener. ``number``: number of this worker; its port is the setting's port plus ``number``. Used on the event loop
+    only."""
 
     def __init__(self, gateway: Gateway, *, number: int = 0) -> None:
         settings = gateway.settings
@@ -65,7 +66,7 @@ class KafkaListener:
         )
         self._listen = _shifted(Advertised.of(settings.kafka_listen), number)
         self.advertised = _shifted(Advertised.of(settings.kafka_advertised or settings.kafka_listen), number)
-        """Where clients reach it; with port 0 known once it is bound."""
+        """Address at which clients reach the listener; a port 0 is replaced once it is bound."""
         self._running: dict[Frames, tuple[KafkaConnection, asyncio.Task[None]]] = {}
         frames_max = gateway.request_memory.bytes_max // 2
         of_principal_max = frames_max // 2 if gateway.rights.enforced else None
@@ -73,7 +74,7 @@ class KafkaListener:
         self._server: asyncio.Server | None = None
 
     async def bind(self, *, is_shared: bool = False) -> None:
-        """Take the address, without listening yet. ``is_shared``: a worker's successor takes it beside it. Raises ``OSError``."""
+        """Bind the address, without listening yet. ``is_shared``: a worker's successor may bind it, too. Raise ``OSError``."""
         self._server = await asyncio.get_running_loop().create_server(
             self.protocol,
             self._listen.host,
@@ -86,12 +87,12 @@ class KafkaListener:
             self.advertised = Advertised(self.advertised.host, self._server.sockets[0].getsockname()[1])
 
     async def serve(self) -> None:
-        """Listen."""
+        """Start to listen."""
         assert self._server is not None
         await self._server.start_serving()
 
     def sweep(self) -> None:
-        """End the connections that hold memory for nothing, where others need it."""
+        """While memory for requests is short, close connections whose frames arrive too slowly."""
         memory = self._gateway.request_memory
         if memory.used_bytes > memory.bytes_max * MEMORY_SHORT_PART:
             now_s = asyncio.get_running_loop().time()
@@ -99,12 +100,12 @@ class KafkaListener:
                 connection.sweep(now_s)
 
     def stop_listening(self) -> None:
-        """Take no new connections; those that there are go on."""
+        """Accept no new connections; open ones go on."""
         if self._server is not None:
             self._server.close()
 
     async def close(self) -> None:
-        """Stop listening; what has begun is answered first, for a bounded time."""
+        """Stop listening, and close all connections; requests in flight are answered first, for a bounded time."""
         self.stop_listening()
         tasks = [task for _, task in self._running.values()]
         for frames, (connection, _) in list(self._running.items()):
@@ -116,7 +117,7 @@ class KafkaListener:
             task.cancel()
 
     def protocol(self) -> asyncio.BaseProtocol:
-        """Of one more connection."""
+        """Return the protocol of a new connection."""
         return Counted(self._admission, self._frames, self._gateway.certificate, self._gateway.settings.head_ms)
 
     def _frames(self, leave: Callable[[], None]) -> Frames:
@@ -150,7 +151,7 @@ class KafkaListener:
         self._metrics.connections.set(len(self._running))
 
     def _certified(self, frames: Frames, session: Session) -> bool:
-        """Whether the client may go on. One with a certificate has proved its identity already."""
+        """Return whether the client may go on. A client certificate that names a caller authenticates the connection."""
         authentication = self._gateway.authentication
         shown = client_certificate(frames.transport.get_extra_info("peercert"))
         if authentication is None or shown is None:

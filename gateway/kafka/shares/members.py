@@ -1,8 +1,9 @@
-"""The members of share groups that this gateway coordinates, and what each was told to read.
+"""The members of share groups that this gateway coordinates, and each member's assignment.
 
-1. A member reads every partition of the topics that it subscribes to: records are shared one by one, so none has to wait.
-2. Membership is memory. It gives no right to a record, and a member that is not known joins again with its next heartbeat.
-3. A member that is silent for ``session_ms`` is no member any more.
+1. A member is assigned every partition of its topics: records are shared one by one, so no member has to wait for partitions.
+2. Membership is kept in memory only. It gives no right to a record, and a member that is not known joins again with its next
+   heartbeat.
+3. A member that is silent for ``session_ms`` is removed.
 
 No I/O; times are monotonic milliseconds. Source: KIP-932 (ShareGroupHeartbeat).
 """
@@ -17,13 +18,13 @@ from uuid import UUID
 from gateway.kafka.shares.memory import ShareMemory
 
 MEMBERS_MAX: Final = 1_000
-"""Of one group; Kafka's ``group.share.max.size`` is 200."""
+"""Most members of a group; Kafka's ``group.share.max.size`` is 200."""
 MEMBER_BYTES: Final = 1_024
 TOPIC_BYTES: Final = 256
-"""What a member takes, and each topic that it names: measured on CPython 3.11, rounded up."""
+"""Memory of a member, and of each topic that it names: measured on CPython 3.11, rounded up."""
 
 Assigned = Mapping[str, tuple[UUID, int]]
-"""Of each topic its id, and how many partitions it has."""
+"""Each topic's id and number of partitions."""
 
 
 class ShareMemberError(Exception):
@@ -31,11 +32,11 @@ class ShareMemberError(Exception):
 
 
 class UnknownShareMember(ShareMemberError):
-    """The member is not, or no more, one of the group."""
+    """The member is not in the group, or no longer."""
 
 
 class FencedShareMember(ShareMemberError):
-    """The member's epoch is not the one that it was given."""
+    """The heartbeat's epoch is not the member's."""
 
 
 class TooManyShareMembers(ShareMemberError):
@@ -44,7 +45,7 @@ class TooManyShareMembers(ShareMemberError):
 
 @dataclass(slots=True, kw_only=True)
 class ShareMember:
-    """``owner``: the principal that joined. ``epoch`` is of what it was told last."""
+    """A member. ``owner``: the principal that joined. ``epoch``: epoch of the assignment that the member was sent last."""
 
     member_id: str
     owner: str
@@ -59,13 +60,13 @@ class ShareMember:
 
     @property
     def size_bytes(self) -> int:
-        """About what it takes in memory."""
+        """Estimated memory of the member."""
         return MEMBER_BYTES + TOPIC_BYTES * len(self.topics)
 
 
 @dataclass(slots=True)
 class ShareGroup:
-    """``known``: its members' topics as they were at ``looked_ms``."""
+    """A share group. ``known``: its members' topics as they were at ``looked_ms``."""
 
     epoch: int = 0
     members: dict[str, ShareMember] = field(default_factory=dict)
@@ -74,12 +75,12 @@ class ShareGroup:
 
     @property
     def topics(self) -> list[str]:
-        """What its members subscribe to, each once."""
+        """Topics that the members subscribe to, each once."""
         return sorted({topic for member in self.members.values() for topic in member.topics})
 
 
 class ShareMembers:
-    """Belongs to the event loop."""
+    """All share groups of this gateway. Used on the event loop only."""
 
     def __init__(self, session_ms: int, memory: ShareMemory) -> None:
         self._session_ms = session_ms
@@ -87,7 +88,7 @@ class ShareMembers:
         self._groups: dict[str, ShareGroup] = {}
 
     def group(self, name: str, now_ms: int) -> ShareGroup | None:
-        """The group with the members that it has now; None: it has none."""
+        """Return the group with its present members; None if it has none."""
         group = self._groups.get(name)
         if group is not None:
             for member in [one for one in group.members.values() if one.ends_ms <= now_ms]:
@@ -95,7 +96,7 @@ class ShareMembers:
         return self._groups.get(name)
 
     def join(self, name: str, member: ShareMember, now_ms: int) -> ShareGroup:
-        """Take a member in, or anew. Raises ``TooManyShareMembers``; ``UnknownShareMember`` for another's id."""
+        """Add a member, or replace it. Raise ``TooManyShareMembers``; ``UnknownShareMember`` for an id of another owner."""
         group = self.group(name, now_ms) or ShareGroup()
         known = group.members.get(member.member_id)
         if known is not None and known.owner != member.owner:
@@ -111,7 +112,7 @@ class ShareMembers:
         return group
 
     def member(self, name: str, member_id: str, owner: str, now_ms: int) -> tuple[ShareGroup, ShareMember]:
-        """A member of the group. Raises ``UnknownShareMember``."""
+        """Return the group and its member. Raise ``UnknownShareMember``."""
         group = self.group(name, now_ms)
         member = None if group is None else group.members.get(member_id)
         if group is None or member is None or member.owner != owner:
@@ -119,13 +120,13 @@ class ShareMembers:
         return group, member
 
     def go_on(self, member: ShareMember, epoch: int, now_ms: int) -> None:
-        """The member is there. Raises ``FencedShareMember``."""
+        """Renew the member's session. Raise ``FencedShareMember``."""
         if epoch not in (member.epoch, member.epoch_before):
             raise FencedShareMember
         member.ends_ms = now_ms + self._session_ms
 
     def subscribe(self, group: ShareGroup, member: ShareMember, topics: tuple[str, ...]) -> None:
-        """The member reads these topics from now on. Raises ``TooManyShareMembers``."""
+        """Replace the member's subscription. Raise ``TooManyShareMembers``."""
         if topics == member.topics:
             return
         self._take(TOPIC_BYTES * (len(topics) - len(member.topics)))
@@ -134,7 +135,7 @@ class ShareMembers:
         group.looked_ms = None
 
     def leave(self, name: str, group: ShareGroup, member: ShareMember) -> None:
-        """It is no member any more."""
+        """Remove the member."""
         self._remove(name, group, member)
 
     def _take(self, more: int) -> None:
@@ -152,7 +153,7 @@ class ShareMembers:
 
 
 def told(group: ShareGroup, member: ShareMember) -> bool:
-    """Give the member what it reads now; whether that is news."""
+    """Update the member's assignment from the known topics, and return whether it changed."""
     assigned = {topic: group.known[topic] for topic in member.topics if topic in group.known}
     is_news = assigned != member.assigned
     if is_news or member.epoch == 0:

@@ -1,4 +1,4 @@
-"""The memory that share groups take: it is within ``queues_bytes_max``, as their leases are."""
+"""The memory of share groups: counted within ``queues_bytes_max``, like the leases of queues."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Protocol
 
 
 class ShareMemory(Protocol):
-    """``gateway.tables.queues.QueuesTable`` is one."""
+    """A memory budget, such as ``gateway.tables.queues.QueuesTable``."""
 
     def has_room(self, more: int) -> bool:
-        """Whether so many bytes more are within the budget."""
+        """Return whether so many more bytes are within the budget."""
 
     def count_bytes(self, more: int) -> None:
-        """So many bytes more are taken, or fewer."""
+        """Add the bytes to the count; a negative number subtracts."""

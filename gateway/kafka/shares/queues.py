@@ -1,6 +1,6 @@
-"""A share group's queue, which has the group's name, as clients' sessions use it: records taken, settled, given back.
+"""The queue of a share group, which has the group's name: clients' sessions acquire, settle and release its records.
 
-Belongs to the event loop.
+Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _log = logging.getLogger("gateway.kafka")
 
 
 class SharedQueues:
-    """Those of one gateway."""
+    """Access to the queues of all share groups, on this gateway or on the peer that coordinates the queue."""
 
     def __init__(self, engine: LogEngine, peering: QueuePeering) -> None:
         self._engine = engine
@@ -32,22 +32,24 @@ class SharedQueues:
         self._giving_back: set[asyncio.Task[None]] = set()
 
     async def take(self, queue: str, wish: ReceiveWish, memory: Memory) -> tuple[Taken, Reservation]:
-        """Records, perhaps none, with their memory: release it once the answer is sent. Raises as ``Queues.receive``."""
+        """Acquire records, perhaps none, and return them with their memory: release it once the answer is sent. Raise as
+        ``Queues.receive`` does."""
         passed = await self._peering.take(queue, replace(wish, bytes_max=min(wish.bytes_max, PASSED_BYTES_MAX)))
         if passed is not None:
-            # Without memory the records stay locked until their locks end.
+            # If there is no memory, the records stay locked until their locks expire.
             return passed, await reserve_for_tail(memory, passed.size_bytes)
         received = await self._engine.queues.receive(queue, wish, memory)
         lock_ms = received.locked_until_ms - self._engine.clock.now_ms()
         return taken(received, lock_ms), received.reservation
 
     async def settle(self, queue: str, settlements: list[Settlement]) -> list[Result]:
-        """What became of each. Raises as ``Queues.settle``."""
+        """Settle records, and return each settlement's result. Raise as ``Queues.settle`` does."""
         results = await self._peering.settle(queue, settlements)
         return await self._engine.queues.settle(queue, settlements) if results is None else results
 
     def give_back(self, session: ShareSession) -> None:
-        """Release what a session has that is over, beside other work. What fails comes again when its lock ends."""
+        """Release the records of a closed session in the background. If that fails, they are delivered again once their locks
+        expire."""
         settlements = release_of(session)
         if settlements:
             task = asyncio.create_task(self._give_back(session.group, settlements))
@@ -69,7 +71,7 @@ class SharedQueues:
 
 
 def release_of(session: ShareSession) -> list[Settlement]:
-    """The release of all that a session has."""
+    """Return settlements that release all records of a session."""
     return [
         Settlement(
             topic=acquired.topic,

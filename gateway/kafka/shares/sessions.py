@@ -1,8 +1,9 @@
-"""A client's share sessions: which partitions it fetches, and which records it has acquired and not yet acknowledged.
+"""A client's share sessions: the partitions that it fetches, and the records that it has acquired and not yet acknowledged.
 
-1. A session belongs to one connection. It ends with it, and what it has acquired is released.
-2. A request names the epoch that the session expects: 0 opens one, -1 closes it. Any other is of an older try.
-3. Acknowledgements name offsets only. So the session knows under which lease each was given. A lease that is over is forgotten.
+1. A session belongs to one connection and ends with it; its acquired records are then released.
+2. A request names the epoch that the session expects: 0 opens a session, -1 closes it. Any other epoch is from an earlier
+   attempt.
+3. Acknowledgements name offsets only, so the session stores the lease of each acquired record. An expired lease is dropped.
 
 No I/O; times are monotonic milliseconds. Source: KIP-932 (ShareFetch, ShareAcknowledge).
 """
@@ -19,11 +20,11 @@ from uuid import UUID
 from gateway.kafka.shares.memory import ShareMemory
 
 SESSIONS_MAX: Final = 16
-"""Of one connection. A consumer has one."""
+"""Most sessions of a connection. A consumer has one."""
 SESSION_BYTES: Final = 1_024
 PARTITION_BYTES: Final = 512
 RANGE_BYTES: Final = 256
-"""What a session takes, each partition in it, and each range of acquired offsets: measured on CPython 3.11, rounded up."""
+"""Memory of a session, of each of its partitions, and of each range of acquired offsets: measured on CPython 3.11, rounded up."""
 EPOCH_MAX: Final = 2**31 - 1
 
 Partition = tuple[UUID, int]
@@ -47,7 +48,7 @@ class NoRoomForShares(ShareSessionError):
 
 
 class Range(NamedTuple):
-    """Offsets ``first`` to ``last``, given under one lease until ``until_ms``."""
+    """Offsets ``first`` to ``last`` inclusive, acquired under one lease until ``until_ms``."""
 
     first: int
     last: int
@@ -56,14 +57,14 @@ class Range(NamedTuple):
 
 
 class Acquired:
-    """What a session has of one partition: disjoint ranges, by offset."""
+    """The records of one partition that a session has acquired: disjoint ranges, sorted by offset."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
         self.ranges: list[Range] = []
 
     def give(self, given: Iterable[Range], now_ms: int) -> None:
-        """The session has these, too. What it had of the same offsets was of leases that are over, as are those of the past."""
+        """Add acquired ranges. Older ranges that overlap them had leases that are over, and are dropped, as are expired ones."""
         new = sorted(given)
         firsts = [one.first for one in new]
 
@@ -75,7 +76,7 @@ class Acquired:
         self.ranges = sorted([*kept, *new])
 
     def pieces(self, first: int, last: int) -> list[Range] | None:
-        """The offsets by their leases; None: the session does not have all of them."""
+        """Split the offsets by their leases; None if the session does not have all of them."""
         at = max(0, bisect_right(self.ranges, first, key=lambda one: one.first) - 1)
         found: list[Range] = []
         while first <= last:
@@ -87,24 +88,25 @@ class Acquired:
         return found
 
     def drop(self, pieces: Iterable[Range]) -> None:
-        """The session has these no longer."""
+        """Remove these ranges, unless they were acquired anew since."""
         for piece in pieces:
             at = bisect_right(self.ranges, piece.first, key=lambda one: one.first) - 1
             if at < 0 or self.ranges[at].lease != piece.lease or self.ranges[at].last < piece.last:
-                continue  # given anew meanwhile
+                continue  # acquired anew meanwhile
             held = self.ranges[at]
             rest = (held._replace(last=piece.first - 1), held._replace(first=piece.last + 1))
             self.ranges[at : at + 1] = [one for one in rest if one.first <= one.last]
 
     def renew(self, pieces: Sequence[Range], until_ms: int) -> None:
-        """Their leases last so long now."""
+        """Extend the leases of these ranges."""
         self.drop(pieces)
         self.ranges = sorted([*self.ranges, *(piece._replace(until_ms=until_ms) for piece in pieces)])
 
 
 @dataclass(eq=False, slots=True)
 class ShareSession:
-    """``epoch``: what the next request has to name. ``partitions``: what it fetches, in the client's order."""
+    """A share session. ``epoch``: epoch that the next request has to name. ``partitions``: fetched ones, in the client's
+    order."""
 
     group: str
     member_id: str
@@ -114,20 +116,20 @@ class ShareSession:
 
     @property
     def size_bytes(self) -> int:
-        """About what it takes in memory."""
+        """Estimated memory of the session."""
         ranges = sum(len(one.ranges) for one in self.acquired.values())
         return SESSION_BYTES + PARTITION_BYTES * (len(self.partitions) + len(self.acquired)) + RANGE_BYTES * ranges
 
 
 class ShareSessions:
-    """Those of one connection. Belongs to the event loop."""
+    """The share sessions of one connection. Used on the event loop only."""
 
     def __init__(self, memory: ShareMemory) -> None:
         self._memory = memory
         self._sessions: dict[tuple[str, str], ShareSession] = {}
 
     def open(self, group: str, member_id: str) -> ShareSession:
-        """A new session; ``close`` the one before it first. Raises ``NoRoomForShares``."""
+        """Open a session; the caller first closes one that exists. Raise ``NoRoomForShares``."""
         if len(self._sessions) >= SESSIONS_MAX or not self._memory.has_room(SESSION_BYTES):
             raise NoRoomForShares
         session = self._sessions[group, member_id] = ShareSession(group, member_id)
@@ -135,11 +137,11 @@ class ShareSessions:
         return session
 
     def known(self, group: str, member_id: str) -> ShareSession | None:
-        """The session, if there is one."""
+        """Return the session, or None."""
         return self._sessions.get((group, member_id))
 
     def go_on(self, group: str, member_id: str, epoch: int) -> ShareSession:
-        """The session, which expects the next epoch from now on. Raises ``NoShareSession``, ``WrongShareEpoch``."""
+        """Return the session, and advance the epoch that it expects. Raise ``NoShareSession``, ``WrongShareEpoch``."""
         session = self._sessions.get((group, member_id))
         if session is None:
             raise NoShareSession
@@ -149,20 +151,20 @@ class ShareSessions:
         return session
 
     def close(self, session: ShareSession) -> None:
-        """It is no more."""
+        """Close the session. Idempotent."""
         if self._sessions.get((session.group, session.member_id)) is session:
             del self._sessions[session.group, session.member_id]
             self._memory.count_bytes(-session.size_bytes)
 
     def end(self) -> list[ShareSession]:
-        """The connection is over: all that it had."""
+        """Close and return all sessions: the connection has ended."""
         sessions = list(self._sessions.values())
         for session in sessions:
             self.close(session)
         return sessions
 
     def read(self, session: ShareSession, added: Collection[Partition], forgotten: Iterable[Partition]) -> None:
-        """It fetches these partitions, too, and those no longer. Raises ``NoRoomForShares``."""
+        """Add partitions to those that the session fetches, and remove others. Raise ``NoRoomForShares``."""
         more = sum(1 for key in added if key not in session.partitions)
         if more and not self._memory.has_room(PARTITION_BYTES * more):
             raise NoRoomForShares
@@ -172,12 +174,12 @@ class ShareSessions:
             session.partitions |= dict.fromkeys(added)
 
     def give(self, session: ShareSession, key: Partition, topic: str, given: Iterable[Range], now_ms: int) -> None:
-        """It has acquired these. They are locked already, so there is no refusal."""
+        """Add acquired ranges to the session. They are already locked, so a lack of memory does not refuse them."""
         with self._counted(session):
             session.acquired.setdefault(key, Acquired(topic)).give(given, now_ms)
 
     def change(self, session: ShareSession, key: Partition, dropped: Iterable[Range], renewed: Iterable[Range]) -> None:
-        """It has these no longer, and those for longer."""
+        """Remove acquired ranges from the session, and extend the leases of others."""
         with self._counted(session):
             acquired = session.acquired.get(key)
             if acquired is not None:

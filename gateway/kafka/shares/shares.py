@@ -1,4 +1,4 @@
-"""One gateway's share groups, as its Kafka listener has them."""
+"""One gateway's share groups, as its Kafka listener uses them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gateway.log_engine import LogEngine
 
 
 class Shares:
-    """Belongs to the event loop."""
+    """Members, sessions and queues of share groups. Used on the event loop only."""
 
     def __init__(self, engine: LogEngine, peering: QueuePeering) -> None:
         self._memory = engine.queues.table
@@ -19,10 +19,10 @@ class Shares:
         self.queues = SharedQueues(engine, peering)
 
     def sessions(self) -> ShareSessions:
-        """For a new connection."""
+        """Return the share sessions of a new connection."""
         return ShareSessions(self._memory)
 
     def leave(self, sessions: ShareSessions) -> None:
-        """The connection is over: what its sessions have is released."""
+        """Release the acquired records of a connection that has ended."""
         for session in sessions.end():
             self.queues.give_back(session)

@@ -1,4 +1,4 @@
-"""Bytes of Kafka's protocol to values and back: frames, headers, messages, record batches, codecs.
+"""Encoding and decoding of Kafka's protocol: frames, headers, messages, record batches, codecs.
 
-Nothing here knows a topic or what a request means. Any bytes are read, or raise ``Malformed``.
+Nothing here knows topics or the meaning of requests. Any bytes are decoded, or raise ``Malformed``.
 """

@@ -17,9 +17,9 @@ from gateway.kafka.wire.reading import Malformed
 
 HEAD: Final[struct.Struct] = DefaultRecordBase.HEADER_STRUCT
 LENGTH_END: Final = DefaultRecordBase.AFTER_LEN_OFFSET
-"""What the length does not count."""
+"""Bytes at the start that the length field does not count."""
 CHECKED_START: Final = DefaultRecordBase.ATTRIBUTES_OFFSET
-"""Where the bytes begin that the checksum covers."""
+"""Index of the first byte that the checksum covers."""
 CODEC_MASK: Final = DefaultRecordBase.CODEC_MASK
 LOG_APPEND_TIME: Final = DefaultRecordBase.TIMESTAMP_TYPE_MASK
 TRANSACTIONAL: Final = DefaultRecordBase.TRANSACTIONAL_MASK
@@ -29,16 +29,16 @@ NO_PRODUCER: Final = -1
 
 
 class OldMagic(Exception):
-    """A batch of magic 0 or 1, or of one that is not known."""
+    """A batch of magic 0 or 1, or of an unknown one."""
 
 
 class WrongChecksum(Malformed):
-    """The bytes are not those that were sent."""
+    """The batch does not match its checksum."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchHead:
-    """The fields in their order, but for length, epoch, magic and checksum."""
+    """The fields in their order, without length, epoch, magic and checksum."""
 
     base_offset: int
     attributes: int
@@ -52,7 +52,7 @@ class BatchHead:
 
     @property
     def codec(self) -> int:
-        """How the records are compressed."""
+        """Number of the records' compression codec."""
         return self.attributes & int(CODEC_MASK)
 
     @property
@@ -62,7 +62,7 @@ class BatchHead:
 
 
 def read_head(data: memoryview) -> BatchHead:
-    """Of the only batch in ``data``. Raises ``Malformed``, ``OldMagic``, ``WrongChecksum``."""
+    """Return the head of the only batch in ``data``. Raise ``Malformed``, ``OldMagic``, ``WrongChecksum``."""
     if len(data) <= HEAD.size - 1:
         if len(data) > 16 and data[16] < MAGIC:
             raise OldMagic
@@ -81,13 +81,13 @@ def read_head(data: memoryview) -> BatchHead:
 
 
 def codec_of(batch: bytes | memoryview) -> int:
-    """How the records of a batch that was checked are compressed."""
+    """Return the codec number of a batch that was checked."""
     attributes: int = batch[CHECKED_START + 1]
     return attributes & int(CODEC_MASK)
 
 
 def encoded_head(head: BatchHead, records: Sequence[bytes | memoryview]) -> bytes:
-    """The head of a batch with these records, in parts, as they stand in it."""
+    """Encode the head of a batch with these records, which are given in parts, encoded and compressed."""
     length = HEAD.size - LENGTH_END + sum(map(len, records))
     fields = (
         head.attributes,
@@ -106,9 +106,9 @@ def encoded_head(head: BatchHead, records: Sequence[bytes | memoryview]) -> byte
 
 
 def moved(batch: memoryview, base_offset: int) -> tuple[bytes, memoryview]:
-    """A producer's batch at another offset, in two parts. What the checksum covers stays."""
+    """Return a producer's batch with another base offset, in two parts. The bytes that the checksum covers stay the same."""
     return _PLACE.pack(base_offset, len(batch) - LENGTH_END, 0), batch[_PLACE.size :]
 
 
 _PLACE: Final = struct.Struct(">qii")
-"""Base offset, length, leader epoch: what lies before the magic and the checksum."""
+"""Base offset, length, leader epoch: the fields before the magic and the checksum."""

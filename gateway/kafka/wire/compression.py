@@ -1,4 +1,4 @@
-"""Record batches compressed, and decompressed never beyond a bound: Kafka's codecs by Arrow, Snappy in either of its framings."""
+"""Compression of record batches, and decompression within a bound: Kafka's codecs by Arrow, Snappy in either of its framings."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _XERIAL_HEAD_BYTES: Final = 16
 _XERIAL_VERSIONS: Final = struct.pack(">ii", 1, 1)
 _LENGTH: Final = struct.Struct(">i")
 _LZ4_HEAD: Final = bytes.fromhex("04224d18604082")
-"""Magic number; version 1, independent blocks, no checksums; 64 KiB a block at most; the second byte of the head's xxHash."""
+"""Magic number; version 1, independent blocks, no checksums; blocks of at most 64 KiB; the second byte of the header's xxHash."""
 _LZ4_BLOCK_BYTES: Final = 64 * 1024
 _LZ4_LENGTH: Final = struct.Struct("<I")
 _LZ4_END: Final = bytes(4)
 
 
 class TooLarge(Exception):
-    """The batch has more bytes than may be held."""
+    """The decompressed batch is larger than allowed."""
 
 
 def compressed(codec: int, parts: Sequence[bytes | memoryview]) -> bytes | memoryview:
-    """The records of a batch. ``codec`` is one of ``CODECS``."""
+    """Return the records of a batch compressed. ``codec`` is one of ``CODECS``."""
     data = b"".join(parts)
     if codec == NONE:
         return data
@@ -50,7 +50,8 @@ def compressed(codec: int, parts: Sequence[bytes | memoryview]) -> bytes | memor
 
 
 def _lz4_frame(data: bytes) -> bytes:
-    """A frame of independent blocks: Java reads no others (KIP-57; LZ4 Frame Format 1.6). Arrow's have linked ones."""
+    """Return a frame of independent blocks, the only ones that Java reads (KIP-57; LZ4 Frame Format 1.6). Arrow writes linked
+    ones."""
     view = memoryview(data)
     frame: list[bytes | memoryview] = [_LZ4_HEAD]
     for start in range(0, len(data), _LZ4_BLOCK_BYTES):
@@ -64,7 +65,7 @@ def _lz4_frame(data: bytes) -> bytes:
 
 
 def decompressed(codec: int, data: memoryview, bytes_max: int) -> bytes | memoryview:
-    """The records of a batch. ``codec`` is one of ``CODECS``. Raises ``Malformed``, ``TooLarge``."""
+    """Return the records of a batch decompressed. ``codec`` is one of ``CODECS``. Raise ``Malformed``, ``TooLarge``."""
     if codec == NONE:
         return data
     if codec == SNAPPY:

@@ -1,9 +1,10 @@
-"""A record batch to an Arrow table, column by column: no Python object for each record.
+"""Decoding of a record batch to an Arrow table, column by column: no Python object for each record.
 
-1. The beginnings of records are found one after another, since each is behind the one before. Of records as long as those before
-   them many are passed at once; of others it takes a few additions each.
-2. All else is read of all records at once. Keys and values are gathered by Arrow.
-3. Whatever a length, count or number claims, nothing beyond its record is read, and no more memory is taken than the bytes give.
+1. The start of each record is found from the record before it. Runs of records of equal length are skipped in one step; for other
+   records it takes a few additions each.
+2. All other fields are read for all records at once. Keys and values are gathered by Arrow.
+3. Whatever a length, count or number claims, nothing beyond its record is read, and memory stays proportional to the batch's
+   bytes.
 
 Source: Kafka's ``DefaultRecord``. Record: length, attributes, timestamp delta, offset delta, key, value, headers.
 """
@@ -29,24 +30,26 @@ from log_format.records.schema import BATCH_SCHEMA, HEADER, HEADERS, TIMESTAMP, 
 from log_format.records.single import SingleRecord
 
 RECORD_BYTES_MIN: Final = 7
-"""Length, attributes, two deltas, two lengths, a count."""
+"""Least bytes of a record: length, attributes, two deltas, two lengths, a count."""
 _WALKED_MIN: Final = 128
 _WALKED_MAX: Final = 512
-"""So many records are passed one by one, before it is tried whether more are as long as the last: more where that was in vain."""
+"""Number of records that are passed one by one before looking for a run as long as the last record; doubled after a failed
+look."""
 _ALIKE_MAX: Final = 16_384
 _BEYOND: Final = 4 * varints.VARINT_BYTES_MAX
-"""Numbers are read ahead of the look at whether their record has ended: three after each other."""
+"""Bytes of padding behind the batch: up to three numbers are read before the check whether their record has ended."""
 _SIDE_BY_SIDE: Final = 16
-"""Fewer records with more headers are read one by one: a step over columns costs as much as twenty of these."""
+"""Number of records below which further headers are read record by record: a step over columns costs as much as twenty of
+them."""
 
 
 class UnknownCodec(Exception):
-    """The batch is compressed by none of Kafka's codecs."""
+    """The batch is compressed by a codec that Kafka does not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """Of each record: where bytes begin, and how many; -1: null."""
+    """Byte ranges, one for each record: their start and their length; -1: null."""
 
     starts: Int64s
     lengths: Int64s
@@ -55,10 +58,22 @@ class _Span:
 def decoded(
     head: BatchHead, batch: memoryview, now_ms: int, bytes_max: int, *, few_max: int = few_records.RECORDS_MAX
 ) -> pa.Table | SingleRecord:
-    """The batch's records, with ``BATCH_SCHEMA``, or its one. ``now_ms`` is the time of a record that has none. Up to ``few_max``
-    records are read one by one.
+    """Decode a batch.
 
-    Raises ``Malformed``, ``TooLarge`` (decompressed beyond ``bytes_max``), ``UnknownCodec``.
+    Args:
+        head: The batch's head, checked.
+        batch: All bytes of the batch.
+        now_ms: Timestamp of records in a batch without timestamps.
+        bytes_max: Most bytes after decompression.
+        few_max: Number of records up to which they are decoded one by one.
+
+    Returns:
+        The records with ``BATCH_SCHEMA``, or the only record.
+
+    Raises:
+        Malformed: The bytes are not a batch.
+        TooLarge: More than ``bytes_max`` bytes.
+        UnknownCodec: The compression is unknown.
     """
     if head.codec not in CODECS:
         raise UnknownCodec
@@ -74,10 +89,10 @@ def decoded(
 def decoded_together(
     heads: Sequence[BatchHead], batches: Sequence[memoryview], now_ms: int, bytes_max: int
 ) -> pa.Table:
-    """The records of batches that are not compressed, one batch behind the other, as ``decoded`` reads each. A step over the
-    columns of several costs little more than over those of one.
+    """Decode uncompressed batches into one table, in their order, each as ``decoded`` does. A step over the columns of several
+    batches costs little more than over those of one.
 
-    Raises ``Malformed`` or ``TooLarge`` where one of them does.
+    Raises ``Malformed`` or ``TooLarge`` if any batch does.
     """
     for head, batch in zip(heads, batches, strict=True):
         _check_count(head, len(batch) - HEAD.size)
@@ -90,7 +105,7 @@ def _check_count(head: BatchHead, size: int) -> None:
 
 
 def _table(heads: Sequence[BatchHead], batches: Sequence[bytes | memoryview], now_ms: int, bytes_max: int) -> pa.Table:
-    """The records of batches, one behind the other."""
+    """Return the records of the batches as one table."""
     sizes = np.array([len(records) for records in batches])
     counts = np.array([head.count for head in heads])
     size = int(sizes.sum())
@@ -100,7 +115,7 @@ def _table(heads: Sequence[BatchHead], batches: Sequence[bytes | memoryview], no
     places, starts, ends = _bounds(data, size, int(counts.sum()))
     if (places[firsts] != np.cumsum(sizes) - sizes).any():
         raise Malformed("records that do not fill their batch")
-    deltas, at = varints.read(data, starts + 1)  # behind the attributes, which mean nothing
+    deltas, at = varints.read(data, starts + 1)  # the attributes before have no meaning
     offsets, at = varints.read(data, at)
     if (offsets != np.arange(len(offsets)) - np.repeat(firsts, counts)).any():
         raise Malformed("offsets that do not follow each other")
@@ -115,7 +130,7 @@ def _table(heads: Sequence[BatchHead], batches: Sequence[bytes | memoryview], no
 
 
 def _bounds(data: Bytes, size: int, count: int) -> tuple[Int64s, Int64s, Int64s]:
-    """Where each record is, where it begins behind its length, and where it ends."""
+    """Return for each record its position, its start after the length, and its end."""
     raw = data.tobytes()
     found: list[Int64s] = []
     position, left, walked = 0, count, _WALKED_MIN
@@ -141,7 +156,7 @@ def _bounds(data: Bytes, size: int, count: int) -> tuple[Int64s, Int64s, Int64s]
 
 
 def _walked(raw: bytes, position: int, count: int, end: int) -> list[int]:
-    """Where some records begin, from a position on, with their lengths; and where the next one does."""
+    """Return the positions of up to ``count`` records from ``position`` on, by their lengths, and the position after them."""
     found = [position]
     append = found.append
     for _ in range(count):
@@ -159,7 +174,7 @@ def _walked(raw: bytes, position: int, count: int, end: int) -> list[int]:
 
 
 def _long(raw: bytes, position: int) -> int:
-    """How many bytes a record with a length of more than two bytes takes."""
+    """Return the size of a record whose length takes more than two bytes."""
     length, shift, size = 0, 0, 0
     while True:
         byte = raw[position + size]
@@ -173,7 +188,8 @@ def _long(raw: bytes, position: int) -> int:
 
 
 def _alike(data: Bytes, first: int, position: int, most: int) -> int:
-    """How many records from ``position`` on have the length of the one from ``first`` to ``position``; ``most`` at most."""
+    """Return how many records from ``position`` on, at most ``most``, have the same length as the record from ``first`` to
+    ``position``."""
     stride = position - first
     same = np.ones(most, np.bool_)
     byte, column = 0x80, 0
@@ -185,7 +201,7 @@ def _alike(data: Bytes, first: int, position: int, most: int) -> int:
 
 
 def _span(data: Bytes, at: Int64s, ends: Int64s) -> tuple[_Span, Int64s]:
-    """Bytes with their length ahead, which may be null."""
+    """Return nullable byte ranges, each preceded by its length, and the positions behind them."""
     lengths, starts = varints.read(data, at)
     if lengths.min(initial=0) < -1 or (lengths > ends - starts).any():
         raise Malformed("a key, value or header is longer than its record")
@@ -193,7 +209,7 @@ def _span(data: Bytes, at: Int64s, ends: Int64s) -> tuple[_Span, Int64s]:
 
 
 def _one_by_one(data: Bytes, position: int, end: int, places: range, spans: tuple[_Span, _Span]) -> int:
-    """The headers of one record from a position on; returns where they end."""
+    """Read the headers of one record into ``spans`` at ``places``; return the position behind them."""
     raw = data[position : end + varints.VARINT_BYTES_MAX].tobytes()
     at, last = 0, end - position
     for place in places:
@@ -207,9 +223,9 @@ def _one_by_one(data: Bytes, position: int, end: int, places: range, spans: tupl
 
 
 def _gathered(data: Bytes, spans: tuple[_Span, ...]) -> list[pa.Array]:
-    """The spans as columns. They lie one behind the other: in each record, and from record to record.
+    """Return the ranges as columns. The ranges must lie in order: within each record, and from record to record.
 
-    The bytes in between are elements, too, of a column over all of ``data``. What is wanted is taken from it.
+    A column over all of ``data`` has the bytes between the ranges as elements, too; the wanted elements are taken from it.
     """
     present = [span for span in spans if (span.lengths >= 0).any()]
     if not present:
@@ -243,7 +259,8 @@ def _timestamps(times: Int64s) -> pa.Array:
 
 
 def _headers(data: Bytes, counts: Int64s, at: Int64s, ends: Int64s, bytes_max: int) -> pa.Array:
-    """The n-th headers of all records at a time; where few records have so many, one after another."""
+    """Return the column of headers. The n-th headers of all records are read in one step; when few records have that many,
+    record by record."""
     if counts.min() < 0 or (counts * 2 > ends - at).any():
         raise Malformed("more headers than their record has bytes")
     if not counts.any():

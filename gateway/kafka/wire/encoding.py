@@ -1,7 +1,7 @@
-"""An Arrow table to a record batch, column by column: no Python object for each record.
+"""Encoding of an Arrow table to a record batch, column by column: no Python object for each record.
 
-The bytes around keys and values are made as columns; Arrow joins them, and the joined column's data are the records. A record
-without headers ends in a zero, which is written before the next record: so the fewer columns there are to join.
+The bytes around keys and values are made as columns; Arrow joins the columns, and the data of the joined column are the records.
+A record without headers ends in a zero, which is written before the next record: so there are fewer columns to join.
 
 Source: Kafka's ``DefaultRecord``.
 """
@@ -23,26 +23,27 @@ from gateway.kafka.wire.varints import Bytes, Int64s
 
 Parts = Sequence[bytes | memoryview]
 _Number = tuple[Bytes, Int64s | int]
-"""A number of each record: see ``varints.written``."""
+"""A number for each record: see ``varints.written``."""
 _WANTED: Final = ("offset", "timestamp", "key", "value", "headers")
 _NOTHING: Final = pa.scalar(b"", pa.binary())
 _NO_HEADERS: Final = b"\0"
 APPEND_TIMES_MAX: Final = 200
-"""In one fetch: a gateway appends so often in a minute, at the default ``flush.ms``."""
+"""Most append times in one fetch: at the default ``flush.ms`` a gateway appends so often in a minute."""
 _ALIKE_MAX: Final = 16
-"""So often the lengths of the numbers may change from record to record before records are looked at one by one."""
+"""Number of changes in the numbers' sizes up to which rows are encoded in runs; beyond it, row by row."""
 
 
 def encoded(
     tables: Sequence[pa.Table], base_offset: int, next_offset: int, *, codec: int = NONE, log_append_time: bool = False
 ) -> Parts:
-    """One batch of all records (``RECORD_SCHEMA``, by offset), in parts: its head and its records.
+    """Encode all records (``RECORD_SCHEMA``, by offset) as one batch, in parts: its head and its records.
 
-    It begins at ``base_offset`` and reaches up to ``next_offset``, so that a reader goes on behind a gap. Without records it is
-    empty, as a broker's is when all records of it were compacted.
+    The batch begins at ``base_offset`` and reaches up to ``next_offset``, so that a reader continues behind a gap. Without
+    records it is empty, like a broker's batch whose records were all compacted.
 
-    ``log_append_time``: batches with the type LogAppendTime. Each has the records of one time, since its head has it for all of
-    them. Where there are more than ``APPEND_TIMES_MAX`` times, the producers set them: one batch with CreateTime.
+    ``log_append_time``: encode batches of type LogAppendTime, one for each time, since a batch's head has one time for all its
+    records. If there are more than ``APPEND_TIMES_MAX`` times, producers must have set them: the result is one batch with
+    CreateTime.
     """
     records = _joined(tables)
     edges = _changes_of_time(records) if log_append_time and records is not None else ()
@@ -57,7 +58,7 @@ def encoded(
 
 
 def _changes_of_time(records: pa.Table) -> Sequence[int]:
-    """The rows whose time is another than that of the row before."""
+    """Return the rows whose timestamp differs from that of the row before."""
     rows: list[int] = (np.flatnonzero(np.diff(_milliseconds(records.column("timestamp")))) + 1).tolist()
     return rows
 
@@ -121,7 +122,7 @@ def _records(records: pa.Table, base_offset: int, times: Int64s) -> Parts:
 
 
 def _header_bytes(headers: pa.ListArray) -> pa.Array | None:
-    """Of each record: how many headers, and these; None where no record has any."""
+    """Return for each record its encoded headers with their count; None if no record has headers."""
     count = len(headers)
     if headers.null_count == count:
         return None
@@ -147,13 +148,13 @@ def _header_bytes(headers: pa.ListArray) -> pa.Array | None:
 
 
 def _column(numbers: Sequence[_Number]) -> pa.Array:
-    """Numbers one behind the other, row by row, as a binary column."""
+    """Return the numbers, joined row by row, as a binary column."""
     count = len(numbers[0][0])
     varying = [sizes for _, sizes in numbers if not isinstance(sizes, int)]
     changes = [np.flatnonzero(sizes[1:] != sizes[:-1]) + 1 for sizes in varying]
     if sum(map(len, changes)) > _ALIKE_MAX:
         return _one_by_one(numbers)
-    # Rows whose numbers are as long as those of the row before are taken together.
+    # Runs of rows whose numbers have equal sizes are copied in one step.
     edges = sorted({0, count, *(edge for some in changes for edge in some.tolist())})
     data, ends, end = [], np.empty(count + 1, np.int32), 0
     ends[0] = 0
@@ -190,12 +191,12 @@ def _used(matrix: Bytes, sizes: Int64s | int) -> np.ndarray[tuple[int, ...], np.
 
 
 def _present(column: pa.Array) -> pa.Array:
-    """Null as nothing."""
+    """Replace nulls by empty bytes."""
     return pc.fill_null(column, b"") if column.null_count else column
 
 
 def _lengths(column: pa.Array) -> Int64s:
-    """-1: null."""
+    """Return the lengths; -1 for null."""
     if column.null_count == len(column):
         return np.full(len(column), -1)
     lengths = pc.binary_length(column)

@@ -1,7 +1,7 @@
-"""A batch of few records to an Arrow table, record by record: a step over columns costs as much as ten of these.
+"""Decoding of a batch of few records, record by record: a step over columns costs as much as ten records.
 
-A single record without headers stays as it is: a table of its own would cost more than all else. The same bytes are read and
-refused as by columns (``decoding``). Source: Kafka's ``DefaultRecord``.
+A single record without headers stays a ``SingleRecord``: a table would cost more than everything else. Accepts and refuses the
+same bytes as decoding by columns (``decoding``). Source: Kafka's ``DefaultRecord``.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from log_format.records.single import SingleRecord
 RECORDS_MAX: Final = 16
 BYTES_MAX: Final = 16 * 1024
 HEADERS_MAX: Final = 16
-"""Of one record."""
+"""Most headers of a record."""
 NO_TIMESTAMP: Final = -1
 _RECORD_BYTES_MIN: Final = 6
-"""Behind its length."""
+"""Least bytes of a record after its length."""
 
 
 def decoded(head: BatchHead, records: bytes | memoryview, now_ms: int) -> pa.Table | SingleRecord | None:
-    """As ``decoding.decoded``, of decompressed records; None where a record has many headers."""
+    """Decode decompressed records as ``decoding.decoded`` does; return None if a record has many headers."""
     size = len(records)
     data = bytes(records) + bytes(varints.VARINT_BYTES_MAX)
     times: list[int] = []
@@ -39,7 +39,7 @@ def decoded(head: BatchHead, records: bytes | memoryview, now_ms: int) -> pa.Tab
         end = at + length
         if length < _RECORD_BYTES_MIN or end > size:
             raise Malformed("records that do not fill their batch")
-        delta, at = varints.read_one(data, at + 1)  # behind the attributes, which mean nothing
+        delta, at = varints.read_one(data, at + 1)  # the attributes before have no meaning
         offset, at = varints.read_one(data, at)
         if offset != number:
             raise Malformed("offsets that do not follow each other")
@@ -73,7 +73,7 @@ def _table(times: list[int], keys: list[bytes | None], values: list[bytes | None
 
 
 def _bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
-    """Bytes with their length ahead, which may be null."""
+    """Return nullable bytes, preceded by their length, and the position behind them."""
     length, at = varints.read_one(data, at)
     if not -1 <= length <= end - at:
         raise Malformed("a key, value or header is longer than its record")
@@ -81,7 +81,7 @@ def _bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
 
 
 def _headers(data: bytes, at: int, end: int, count: int) -> tuple[list[dict[str, Any]] | None, int]:
-    """None: there are none."""
+    """Return the headers, None if there are none, and the position behind them."""
     if not count:
         return None, at
     found = []

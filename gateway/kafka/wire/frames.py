@@ -1,7 +1,7 @@
-"""One connection's bytes, cut into frames: four bytes of length, then as many bytes.
+"""The bytes of one connection, split into frames: a length of four bytes, then as many bytes.
 
-A frame is received into the memory that was reserved for it, without a copy of what is large. While no frame is asked for, at
-most ``STAGED_BYTES`` are received. Belongs to the event loop.
+A large frame is received directly into its reserved memory, without a copy. While no frame is requested, at most ``STAGED_BYTES``
+are received. Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import Final
 
 STAGED_BYTES: Final = 16 * 1024
 UNSENT_BYTES_MAX: Final = 256 * 1024
-"""Bytes of answers that wait in the connection before the next one waits for them."""
+"""Bytes of answers buffered in the connection above which the next answer waits."""
 BYTES_PER_SECOND_MIN: Final = 500
-"""Of a frame that has begun; a slower client is cut off."""
+"""Least speed at which a frame must arrive; a slower client is disconnected."""
 TAKEN_BYTES_MIN: Final = 64 * 1024
-"""Of a waiting answer, in ``write_stall_ms``: less is too little for any client."""
+"""Bytes of a pending answer that a client must read within ``write_stall_ms``: any client can read more."""
 LENGTH_BYTES: Final = 4
 _HEAD: Final = struct.Struct(">ih")
 
 
 class Ended(Exception):
-    """There is no further frame: the client is gone, silent, or too slow. The text is for the log."""
+    """No further frame comes: the client has disconnected, is silent, or too slow. The text is for the log."""
 
 
 class Frames(asyncio.BufferedProtocol):
-    """``begun`` is called with the connection once it stands, ``over`` when it is lost."""
+    """Reader and writer of frames. ``begun`` is called with the connection once it is open, ``over`` when it is lost."""
 
     def __init__(self, begun: Callable[[Frames], None], over: Callable[[Frames], None]) -> None:
         self._on_begun, self._on_over = begun, over
@@ -35,45 +35,45 @@ class Frames(asyncio.BufferedProtocol):
         self._staged = bytearray(STAGED_BYTES)
         self._start = self._end = 0
         self._body: memoryview | None = None
-        """What of the present frame is not there yet."""
+        """The part of the present frame that is still to be received."""
         self._begun_s = 0.0
         self._size = 0
-        """When the present frame began, and how long it is."""
+        """Loop time at which the present frame began, and the frame's size."""
         self._arrived: asyncio.Future[None] | None = None
         self._is_paused = False
         self.is_over = False
-        """The client is gone, or sends no more."""
+        """Whether the client has disconnected, or has closed its sending side."""
         self._can_write = asyncio.Event()
         self._can_write.set()
 
     # asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See asyncio."""
+        """Set up the connection (asyncio)."""
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
         self.transport = transport  # type: ignore[assignment]
         self.transport.set_write_buffer_limits(high=UNSENT_BYTES_MAX)
         self._on_begun(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
-        """See asyncio."""
+        """Note the end of the connection (asyncio)."""
         self.is_over = True
         self._can_write.set()
         self._wake()
         self._on_over(self)
 
     def eof_received(self) -> bool:
-        """The client sends no more; what it has sent is still given out."""
+        """Note that the client sends no more; bytes that it has sent can still be read (asyncio)."""
         self.is_over = True
         self._wake()
         return True
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's
-        """See asyncio."""
+        """Return the memory for the next bytes (asyncio)."""
         return memoryview(self._staged)[self._end :] if self._body is None else self._body
 
     def buffer_updated(self, nbytes: int) -> None:
-        """See asyncio."""
+        """Take in received bytes (asyncio)."""
         if self._body is not None:
             self._body = self._body[nbytes:]
             if not self._body:
@@ -85,17 +85,17 @@ class Frames(asyncio.BufferedProtocol):
         self._wake()
 
     def pause_writing(self) -> None:
-        """See asyncio."""
+        """Stop writing (asyncio)."""
         self._can_write.clear()
 
     def resume_writing(self) -> None:
-        """See asyncio."""
+        """Resume writing (asyncio)."""
         self._can_write.set()
 
-    # The connection's side
+    # the connection's side
 
     async def head(self, idle_ms: int) -> tuple[int, int]:
-        """The length of the next frame, which ``body`` then gives, and the API key with which it begins. Raises ``Ended``."""
+        """Return the length of the next frame, which ``body`` then returns, and its API key. Raise ``Ended``."""
         if self._end - self._start < _HEAD.size:
             try:
                 async with asyncio.timeout(idle_ms / 1000):
@@ -108,8 +108,7 @@ class Frames(asyncio.BufferedProtocol):
         return size, key
 
     async def staged(self, size: int, stall_ms: int) -> None:
-        """Return once the frame has begun in earnest: all of a small one is there, or as much as comes without being asked for.
-        Raises ``Ended``."""
+        """Wait until a small frame has arrived whole, or ``STAGED_BYTES`` of a large one. Raise ``Ended``."""
         wanted = min(size, STAGED_BYTES)
         if self._end - self._start >= wanted:
             return
@@ -121,13 +120,14 @@ class Frames(asyncio.BufferedProtocol):
             raise Ended("a frame does not come to its end") from None
 
     def is_slower_than(self, bytes_per_second: int, grace_s: float, now_s: float) -> bool:
-        """Whether a frame that has begun comes more slowly, ``grace_s`` after its begin. ``now_s``: of the loop's clock."""
+        """Return whether the present frame arrives more slowly than that, once it began ``grace_s`` ago. ``now_s``: the loop's
+        time."""
         if self._body is None or now_s - self._begun_s < grace_s:
             return False
         return self._size - len(self._body) < bytes_per_second * (now_s - self._begun_s)
 
     async def body(self, size: int, stall_ms: int) -> memoryview:
-        """The frame's bytes, read-only. Raises ``Ended``."""
+        """Return the frame's bytes, read-only. Raise ``Ended``."""
         frame = bytearray(size)
         self._begun_s, self._size = asyncio.get_running_loop().time(), size
         staged = min(size, self._end - self._start)
@@ -143,13 +143,13 @@ class Frames(asyncio.BufferedProtocol):
         return memoryview(frame).toreadonly()
 
     async def go_on(self) -> None:
-        """Raise ``Ended`` when the client has gone, as far as this process could see it by now: it may be asking elsewhere."""
+        """Raise ``Ended`` if this process already knows that the client has disconnected: it may be asking elsewhere."""
         await asyncio.sleep(0)
         if self.is_over:
             raise Ended("the client is gone")
 
     async def write(self, parts: Iterable[bytes | memoryview], stall_ms: int) -> None:
-        """Send; returns once little waits. Raises ``Ended`` where the client does not read."""
+        """Send, and wait until little is buffered. Raise ``Ended`` if the client does not read."""
         if self.transport.is_closing():
             raise Ended("the client is gone")
         self.transport.writelines(list(parts))
@@ -177,7 +177,7 @@ class Frames(asyncio.BufferedProtocol):
                     raise Ended("a frame does not come to its end") from None
 
     async def _more(self) -> None:
-        """Wait for further bytes. Raises ``Ended``."""
+        """Wait for further bytes. Raise ``Ended``."""
         if self.is_over:
             raise Ended("the client is gone")
         if self._body is None:
@@ -192,7 +192,7 @@ class Frames(asyncio.BufferedProtocol):
             self._arrived = None
 
     def _make_room(self) -> None:
-        """Move what is staged to the front."""
+        """Move the staged bytes to the front."""
         if self._start:
             left = self._end - self._start
             self._staged[:left] = self._staged[self._start : self._end]

@@ -1,7 +1,8 @@
-"""Answers of any version, made of plain values by the field names of the newest.
+"""Entities of any version, made from plain values by the field names of the newest version.
 
-``made(MetadataResponse, {"brokers": [{"node_id": 1, …}], …})`` leaves out what the version lacks. So a handler is written once. A
-name that no version has raises ``TypeError``, and so does a field without a default that is not given. Milliseconds are integers.
+``made(MetadataResponse, {"brokers": [{"node_id": 1, …}], …})`` leaves out fields that the version lacks, so a handler is written
+once for all versions. A name that no version has raises ``TypeError``, and so does a missing field that has no default.
+Milliseconds are integers.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kio.static.constants import EntityType
 
 
 def made(entity_type: Any, values: Mapping[str, object]) -> Any:
-    """The entity with those of the values that its version has."""
+    """Return the entity with those values that its version has."""
     plan = _plan(entity_type)
     given = {}
     for name, value in values.items():
@@ -32,7 +33,7 @@ def made(entity_type: Any, values: Mapping[str, object]) -> Any:
 
 
 def make_plan(entity_type: Any) -> None:
-    """Before its first use, which then takes no longer than others."""
+    """Prepare the entity's plan, so that its first use takes no longer than later ones."""
     _plan(entity_type)
 
 
@@ -76,7 +77,7 @@ def _time(given: Any) -> datetime | None:
 
 @cache
 def _check_known(entity_type: Any, name: str) -> None:
-    """Raise ``TypeError`` where no version of the entity has the field."""
+    """Raise ``TypeError`` if no version of the entity has the field."""
     *_, message, _, module = entity_type.__module__.split(".")
     kind = EntityType[module]
     for version in schema_name_map[message]:

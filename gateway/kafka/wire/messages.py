@@ -1,4 +1,4 @@
-"""A frame's bytes to a request, and an answer to a frame's bytes: headers and bodies by kio's schemas of each version."""
+"""Decoding of requests from frames, and encoding of answers to frames: headers and bodies by kio's schemas of each version."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KEPT_BYTES_MAX: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What every request's header begins with, whatever its version."""
+    """The fields at the start of every request's header, in any version."""
 
     key: int
     version: int
@@ -32,7 +32,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """``body`` is kio's entity of the request's version."""
+    """A decoded request. ``body`` is kio's entity of the request's version."""
 
     head: Head
     client_id: str | None
@@ -40,7 +40,7 @@ class Request:
 
 
 def read_head(frame: memoryview) -> Head:
-    """The first eight bytes of the frame. Raises ``Malformed``."""
+    """Decode the first eight bytes of the frame. Raise ``Malformed``."""
     if len(frame) < _PREFIX.size:
         raise Malformed("a frame without a header")
     return Head(*_PREFIX.unpack_from(frame))
@@ -48,28 +48,28 @@ def read_head(frame: memoryview) -> Head:
 
 @dataclass(slots=True)
 class LastHeader:
-    """Of a connection: clients say the same of themselves in each request."""
+    """The last request's header on a connection, as clients send the same header in each request."""
 
     key: int = -1
     version: int = -1
     rest: bytes = b""
-    """Behind the correlation id."""
+    """Bytes of the header after the correlation id."""
     client_id: str | None = None
 
     def end(self, head: Head, frame: memoryview) -> int | None:
-        """Where the frame's header ends, where it is this one."""
+        """Return the index at which the frame's header ends, if it equals this one; else None."""
         end = _PREFIX.size + len(self.rest)
         is_this = head.key == self.key and head.version == self.version and frame[_PREFIX.size : end] == self.rest
         return end if is_this else None
 
     def keep(self, head: Head, client_id: str | None, rest: memoryview) -> None:
-        """Know it again, unless it is long."""
+        """Remember the header, unless it is long."""
         if len(rest) <= _KEPT_BYTES_MAX:
             self.key, self.version, self.rest, self.client_id = head.key, head.version, bytes(rest), client_id
 
 
 def read_request(head: Head, frame: memoryview, last: LastHeader) -> Request:
-    """The whole frame. Bytes behind the body are ignored, as by a broker. Raises ``Malformed``."""
+    """Decode the whole frame. Bytes after the body are ignored, as by a broker. Raise ``Malformed``."""
     try:
         kind = request_type(head.key, head.version)
     except UnknownEntity as error:
@@ -86,7 +86,7 @@ def read_request(head: Head, frame: memoryview, last: LastHeader) -> Request:
 
 
 def prepare(key: int, version: int) -> None:
-    """Import a version's schemas, and make what reads and writes them: some 10 ms, so not on the event loop."""
+    """Import a version's schemas, and make their readers and writers: takes some 10 ms, so not on the event loop."""
     with suppress(UnknownEntity):
         for schema in (request_type(key, version), response_type(key, version)):
             for entity_type in (schema.__header_schema__, schema):
@@ -97,26 +97,26 @@ def prepare(key: int, version: int) -> None:
 
 @cache
 def request_type(key: int, version: int) -> Any:
-    """kio's class of the request, which it would look up by name each time. Raises ``UnknownEntity``."""
+    """Return kio's class of the request, cached because kio looks it up by name. Raise ``UnknownEntity``."""
     return load_request_schema(key, version)
 
 
 @cache
 def response_type(key: int, version: int) -> Any:
-    """kio's class of the answer. Raises as ``request_type``."""
+    """Return kio's class of the answer. Raise as ``request_type`` does."""
     return load_response_schema(key, version)
 
 
 def encoded_body(entity: Any) -> bytes:
-    """The answer's body."""
+    """Encode the answer's body."""
     buffer = io.BytesIO()
     entity_writer(type(entity))(buffer, entity)
     return buffer.getvalue()
 
 
 def framed(head: Head, *parts: bytes | memoryview) -> list[bytes | memoryview]:
-    """The answer's frame in parts: length, header, body. Of ApiVersions' answer the header is the oldest, so that any client can
-    read it."""
+    """Return the answer's frame in parts: length, header, body. ApiVersions' answer has the oldest header, so that any client
+    can decode it."""
     rest = _header_rest(head.key, head.version)
     size = _LENGTH.size + len(rest) + sum(map(len, parts))
     return [_HEADER.pack(size, head.correlation_id) + rest, *parts]
@@ -124,6 +124,6 @@ def framed(head: Head, *parts: bytes | memoryview) -> list[bytes | memoryview]:
 
 @cache
 def _header_rest(key: int, version: int) -> bytes:
-    """What of an answer's header follows its correlation id."""
+    """Return the bytes of an answer's header after its correlation id."""
     header = encoded_body(response_type(key, version).__header_schema__(correlation_id=0))
     return header[_LENGTH.size :]

@@ -1,10 +1,10 @@
-"""Requests read by kio's schemas: bytes to entities.
+"""Decoding of requests by kio's schemas: bytes to entities.
 
-kio's primitives read each value. Its compiled reader of whole entities is not used: it reserves memory for as many entries as an
-array claims, so that a frame of 20 bytes ends the process. Here an array may claim no more entries than bytes are left, and a
-message holds at most ``ENTRIES_MAX``.
+kio's primitives read each value. Its compiled readers of whole entities are not used: they allocate memory for as many entries as
+an array claims, so that a frame of 20 bytes could end the process. Here an array may claim at most as many entries as bytes are
+left, and a message has at most ``ENTRIES_MAX``.
 
-Source: Kafka's protocol guide; KIP-482 for tagged fields, KIP-893 for structs that may be null.
+Source: Kafka's protocol guide; KIP-482 for tagged fields, KIP-893 for nullable structs.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from kio.serial._parse import get_reader
 from kio.serial.errors import SerialError
 
 ENTRIES_MAX: Final = 50_000
-"""Entries of arrays in one message, those within each other included: each takes some hundred bytes and microseconds."""
+"""Most entries of arrays in one message, nested ones included: each takes some hundred bytes and microseconds."""
 
 _Reader = Callable[[memoryview, int, "_Room"], tuple[Any, int]]
-"""From the bytes at a position: the value, and how many bytes it took."""
+"""Reads the bytes at a position: returns the value, and the number of bytes read."""
 
 
 class Malformed(Exception):
-    """The bytes are not what they should be: Kafka closes such a connection. The text is for the log."""
+    """The bytes violate the protocol: Kafka closes such a connection. The text is for the log."""
 
 
 class _Room:
-    """How many entries the message may still have."""
+    """Number of array entries that the message may still have."""
 
     __slots__ = ("left",)
 
@@ -48,14 +48,14 @@ class _Room:
         self.left = ENTRIES_MAX
 
     def take(self, count: int, bytes_left: int) -> None:
-        """Raise ``Malformed`` where so many entries can't be."""
+        """Count the entries of an array. Raise ``Malformed`` if there are too many."""
         self.left -= count
         if count > bytes_left or self.left < 0:
             raise Malformed(f"an array of {count} entries in {bytes_left} bytes")
 
 
 def read_entity(entity_type: Any, data: memoryview, position: int = 0) -> tuple[Any, int]:
-    """The entity at ``position``, and how many bytes it took. ``data`` is read-only. Raises ``Malformed``."""
+    """Return the entity at ``position``, and the number of bytes read. ``data`` is read-only. Raise ``Malformed``."""
     try:
         return _entity_reader(entity_type)(data, position, _Room())
     except (SerialError, ValueError, OverflowError) as error:
@@ -63,7 +63,7 @@ def read_entity(entity_type: Any, data: memoryview, position: int = 0) -> tuple[
 
 
 def make_reader(entity_type: Any) -> None:
-    """Before its first use, which then takes no longer than others."""
+    """Prepare the entity's reader, so that its first use takes no longer than later ones."""
     _entity_reader(entity_type)
 
 
@@ -130,7 +130,7 @@ def _field_reader(entity_type: type[Any], field: Any, is_flexible: bool, *, is_t
         item = _primitive(get_reader(kafka_type, is_flexible, optional=False))
         return _array(item, is_flexible, is_nullable=_may_be_null(field))
     if entity_type.__name__ == "RequestHeader" and field.name == "client_id":
-        return _primitive(readers.read_nullable_legacy_string)  # in every version: the header's own exception
+        return _primitive(readers.read_nullable_legacy_string)  # nullable in every version: the header's exception
     return _primitive(get_reader(kafka_type, is_flexible, is_optional(field) and not is_tag))
 
 
@@ -139,7 +139,7 @@ def _primitive(reader: Callable[[Any, int], tuple[Any, int]]) -> _Reader:
 
 
 def _view(is_flexible: bool) -> _Reader:
-    """Record batches as a part of the message: kio would copy them."""
+    """Return a reader of record batches that returns a view of the message: kio would copy the bytes."""
 
     def read(data: memoryview, position: int, _room: _Room) -> tuple[Any, int]:
         if is_flexible:
@@ -169,7 +169,7 @@ def _nullable(reader: _Reader) -> _Reader:
 
 
 def _may_be_null(field: Any) -> bool:
-    """Whether the array itself may be, and not only its items."""
+    """Return whether the array itself may be null, not only its items."""
     return get_origin(field.type) is not tuple
 
 

@@ -1,4 +1,4 @@
-"""Bytes that were made already put into an answer: a large or often repeated field is not written again by kio."""
+"""Insertion of already encoded bytes into an answer, so that kio does not encode a large or repeated field again."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _COUNT = struct.Struct(">i")
 
 
 def with_field(entity: Any, size: int, parts: Iterable[Any], *, behind: int = 0) -> list[bytes]:
-    """The entity's bytes in parts, with ``parts`` for its last array or bytes, which is empty in ``entity``.
+    """Encode the entity in parts, with ``parts`` in place of its last array or bytes field, which must be empty in ``entity``.
 
-    ``size``: how many entries or bytes that is. ``behind``: how many bytes of plain fields follow it. All tagged fields have
-    their defaults.
+    ``size``: number of entries or bytes in ``parts``. ``behind``: number of bytes of plain fields after the field. All tagged
+    fields have their defaults.
     """
     encoded = encoded_body(entity)
     is_flexible = type(entity).__flexible__
@@ -26,7 +26,7 @@ def with_field(entity: Any, size: int, parts: Iterable[Any], *, behind: int = 0)
 
 
 def counted(size: int, *, is_flexible: bool) -> bytes:
-    """How many entries or bytes follow."""
+    """Encode the number of entries or bytes that follow."""
     if not is_flexible:
         return _COUNT.pack(size)
     left, found = size + 1, bytearray()

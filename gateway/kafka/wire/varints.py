@@ -1,4 +1,4 @@
-"""Zigzag varints of many records at once, as columns. Source: Kafka's protocol guide, ``Varint`` and ``Varlong``."""
+"""Zigzag varints of many records, as columns. Source: Kafka's protocol guide, ``Varint`` and ``Varlong``."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Bytes = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
 
 VARINT_BYTES_MAX: Final = 10
-"""How many bytes beyond a position ``read`` may look at."""
+"""Number of bytes after a position that ``read`` may access."""
 _LIMITS: Final = np.array([1 << (7 * size) for size in range(1, VARINT_BYTES_MAX)], np.uint64)
 
 
 def read(data: Bytes, at: Int64s) -> tuple[Int64s, Int64s]:
-    """The values at the positions, and the positions behind them. Raises ``Malformed``.
+    """Return the values at the positions, and the positions behind them. Raise ``Malformed``.
 
-    ``data`` goes on for ``VARINT_BYTES_MAX`` behind the last position.
+    ``data`` has to extend ``VARINT_BYTES_MAX`` bytes beyond the last position.
     """
     byte = data[at]
     if byte.max(initial=0) < _ONE_BYTE:
@@ -45,7 +45,7 @@ def read(data: Bytes, at: Int64s) -> tuple[Int64s, Int64s]:
 
 
 def read_one(data: bytes, at: int) -> tuple[int, int]:
-    """As ``read``, of one position."""
+    """Return the value at one position, and the position behind it, as ``read`` does."""
     raw, shift = 0, 0
     while True:
         byte = data[at]
@@ -64,7 +64,8 @@ def _unzigzag(raw: npt.NDArray[np.uint64]) -> Int64s:
 
 
 def written(values: Int64s) -> tuple[Bytes, Int64s | int]:
-    """The numbers' bytes as rows of a matrix, as wide as the longest, and how long each is: one number where all are alike."""
+    """Return the encoded numbers as rows of a matrix, as wide as the longest number, and the size of each: a single size if
+    all have the same."""
     raw = ((values << 1) ^ (values >> 63)).view(np.uint64)
     largest = int(raw.max(initial=0))
     if largest < _ONE_BYTE:
@@ -85,5 +86,6 @@ _ONE_BYTE_VALUES: Final = np.array([(raw >> 1) ^ -(raw & 1) for raw in range(_ON
 _TWO_BYTE_VALUES: Final = _unzigzag(
     np.array([low & 0x7F | (high << 7 if low & 0x80 else 0) for high in range(256) for low in range(256)], np.uint64)
 )
-"""By both bytes, the first one low. The second counts where the first says so, and is then the last."""
+"""Values by two bytes, the first byte low. The second byte counts only if the first one has its continuation bit; it is then
+the last byte."""
 _UINT64_MAX: Final = 2**64 - 1
