@@ -1,4 +1,4 @@
-"""The API's routes, one file for each part of the contract, and what several of them share.
+"""The API's routes, one file for each part of the contract, and code that several of them share.
 
-A route reads a request, calls one part of the engine, and writes the answer. It decides nothing and keeps nothing.
+A route reads a request, calls one part of the engine, and returns the answer. Routes make no decisions and hold no state.
 """

@@ -1,4 +1,4 @@
-"""A caller's identity, and what proves it: the caller's own name, tokens, roles."""
+"""The caller's identity, and how callers are authenticated: whoami, tokens, roles."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OVERLAP_MS_MAX: Final = 7 * DAY_MS
 GROUPS_MAX: Final = 100
 MEMBERS_MAX: Final = 1_000
 _TEXT_BYTES: Final = 1_024
-"""About what a token or a role takes as an object and as JSON, beside its names."""
+"""Estimated memory of a token or a role as an object and as JSON, without its names."""
 
 Expiry = Annotated[fields.Timestamp | None, fields.NotNull()]
 
@@ -42,7 +42,7 @@ Expiry = Annotated[fields.Timestamp | None, fields.NotNull()]
 class TokenWish(
     fields.Body, example={"principal": "User:alice", "groups": ["Group:writers"], "description": "nightly job"}
 ):
-    """The token to make. Default of `expires_at`: in 90 days; at most 366 days off."""
+    """The token to create. Default of `expires_at`: in 90 days; at most 366 days ahead."""
 
     principal: access_fields.User
     groups: Annotated[list[access_fields.Group], Field(max_length=GROUPS_MAX)] = Field(default_factory=list)
@@ -51,7 +51,7 @@ class TokenWish(
 
 
 class Rotation(fields.Body, example={"overlap_ms": DAY_MS}):
-    """How long the last secret lives on, at most."""
+    """How long the previous secret remains valid, at most."""
 
     overlap_ms: Annotated[int, fields.Between(0, OVERLAP_MS_MAX)] = DAY_MS
     expires_at: Expiry = None
@@ -64,7 +64,7 @@ class Members(fields.Body, example={"members": ["User:alice", "Group:writers"]})
 
 
 class TokensQuery(fields.Parameters):
-    """Which tokens of the list."""
+    """Filter and page of the list of tokens."""
 
     limit: fields.Limit = fields.LIST_LIMIT
     after: Annotated[str, Field(max_length=1024, description="Begin after a page: its `next`")] = ""
@@ -72,14 +72,14 @@ class TokensQuery(fields.Parameters):
 
 
 class RolesQuery(fields.Parameters):
-    """Which roles of the list."""
+    """Page of the list of roles."""
 
     limit: fields.Limit = fields.LIST_LIMIT
     after: Annotated[str, Field(max_length=1024, description="Begin after a page: its `next`")] = ""
 
 
 class Me(TypedDict):
-    """The caller, as the gateway knows it."""
+    """The caller as the gateway knows it."""
 
     principal: str
     groups: list[str]
@@ -91,14 +91,14 @@ class Me(TypedDict):
 
 
 class TokenSecret(TypedDict):
-    """When a secret was made and when it ends. The secret itself is not kept."""
+    """When a secret was created and when it expires. The secret itself is not stored."""
 
     created_at: fields.Timestamp
     expires_at: fields.Timestamp
 
 
 class Token(TypedDict):
-    """A token, its live secrets the newest first."""
+    """A token with its valid secrets, newest first."""
 
     id: str
     principal: str
@@ -109,13 +109,13 @@ class Token(TypedDict):
 
 
 class ShownToken(Token):
-    """A token with its new secret, which is shown this once."""
+    """A token with its new secret, which is shown only this once."""
 
     token: str
 
 
 class TokenPage(TypedDict):
-    """One page. `next` is there when more follow; send it as `after`."""
+    """One page of tokens. `next` is present if more follow; send it as `after`."""
 
     tokens: list[Token]
     next: NotRequired[str]
@@ -129,7 +129,7 @@ class Role(TypedDict):
 
 
 class RolePage(TypedDict):
-    """One page. `next` is there when more follow; send it as `after`."""
+    """One page of roles. `next` is present if more follow; send it as `after`."""
 
     roles: list[Role]
     next: NotRequired[str]
@@ -141,7 +141,7 @@ _ROTATION: Final = Rotation()
 @router.get("/v1/whoami")
 @needs()
 async def whoami(request: Request) -> Me:
-    """Tell the caller its own identity, how it was proved, and until when that holds."""
+    """Return the caller's own identity, how it was authenticated, and when that expires."""
     caller, rights = caller_of(request), gateway_of(request).rights
     return {
         "principal": caller.principal,
@@ -162,7 +162,7 @@ async def whoami(request: Request) -> Me:
 )
 @needs(Need("Alter", "cluster"))
 async def create_token(request: Request, wanted: TokenWish) -> Response:
-    """Make a token. Its text is in this answer only."""
+    """Create a token. Its text is in this answer only."""
     now_ms = gateway_of(request).clock.now_ms()
     made = new_token()
     row = CredentialRow(
@@ -180,7 +180,7 @@ async def create_token(request: Request, wanted: TokenWish) -> Response:
 @router.get("/v1/access/tokens", response_model=TokenPage, responses=problems(ErrorCode.AUTH_DISABLED))
 @needs(Need("Alter", "cluster"))
 async def list_tokens(request: Request, query: Annotated[TokensQuery, Query()]) -> ASGIApp:
-    """List tokens by id, in pages. Their secrets are not known to anyone but their users."""
+    """List tokens by id, in pages, without their secrets, which the gateway does not store."""
     rows = (await engine_of(request).access_table.fresh()).credentials.values()
     now_ms = gateway_of(request).clock.now_ms()
     named = (row for row in rows if query.principal in (None, row.principal) and row.id > query.after)
@@ -204,7 +204,7 @@ async def list_tokens(request: Request, query: Annotated[TokensQuery, Query()]) 
 )
 @needs(Need("Alter", "cluster"))
 async def rotate_token(request: Request, token: access_fields.TokenPath, wanted: Rotation = _ROTATION) -> Response:
-    """Give a token a new secret. The last one lives `overlap_ms` more at most; older ones end."""
+    """Give a token a new secret. The previous one stays valid for at most `overlap_ms`; older ones expire immediately."""
     now_ms = gateway_of(request).clock.now_ms()
     made = new_token(token)
     change = RotateToken(id=token, secret=_secret(made, now_ms, wanted.expires_at), overlap_ms=wanted.overlap_ms)
@@ -219,7 +219,7 @@ async def rotate_token(request: Request, token: access_fields.TokenPath, wanted:
 )
 @needs(Need("Alter", "cluster"))
 async def revoke_token(request: Request, token: access_fields.TokenPath) -> None:
-    """Revoke a token: here at once, at other gateways within 5 s."""
+    """Revoke a token: on this gateway immediately, on others within 5 s."""
     await engine_of(request).access_table.decide(DeleteToken(id=token))
 
 
@@ -247,7 +247,7 @@ async def list_roles(request: Request, query: Annotated[RolesQuery, Query()]) ->
 )
 @needs(Need("Alter", "cluster"))
 async def put_role(request: Request, role: access_fields.RolePath, wanted: Members) -> Role:
-    """Make a role, or replace its members."""
+    """Create a role, or replace its members."""
     row = RoleRow(role=role, members=tuple(dict.fromkeys(wanted.members)))
     await engine_of(request).access_table.decide(PutRole(row=row))
     return _role(row)
@@ -260,12 +260,12 @@ async def put_role(request: Request, role: access_fields.RolePath, wanted: Membe
 )
 @needs(Need("Alter", "cluster"))
 async def delete_role(request: Request, role: access_fields.RolePath) -> None:
-    """Delete a role. ACLs that name it stay."""
+    """Delete a role. ACLs that name it are kept."""
     await engine_of(request).access_table.decide(DeleteRole(role=role))
 
 
 def _secret(made: NewToken, now_ms: int, expires_at_ms: int | None) -> Secret:
-    """Raises ``RequestRefused`` for an end that is past, or too far off."""
+    """Return the new secret. Raise ``RequestRefused`` for an expiry that is in the past or too far ahead."""
     if expires_at_ms is None:
         expires_at_ms = now_ms + EXPIRY_MS_DEFAULT
     elif not now_ms < expires_at_ms <= now_ms + EXPIRY_MS_MAX:

@@ -1,4 +1,4 @@
-"""ACLs: added, listed, deleted; and the question what follows from them."""
+"""ACLs: add, list, delete, and test what they allow."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Matches = Callable[[Acl], bool]
 
 
 class AclEntry(fields.Body):
-    """One ACL. Its members are its identity."""
+    """One ACL, identified by all its members."""
 
     principal: access_fields.Principal
     operation: access_fields.OperationField
@@ -54,7 +54,7 @@ class AclEntry(fields.Body):
         return self
 
     def acl(self) -> Acl:
-        """For the table."""
+        """Return the ACL as the access table has it."""
         return Acl(*cast("Any", self.model_dump().values()))
 
 
@@ -79,7 +79,7 @@ class NewAcls(
 
 
 class AclFilter(fields.Parameters):
-    """Those equal in all members named."""
+    """Filter for ACLs: matches those that are equal in all given members."""
 
     principal: Annotated[str | None, fields.NotNull()] = None
     operation: Annotated[access_fields.OperationField | None, fields.NotNull()] = None
@@ -89,7 +89,7 @@ class AclFilter(fields.Parameters):
     permission: Annotated[access_fields.PermissionField | None, fields.NotNull()] = None
 
     def matches(self) -> Matches:
-        """Whether an ACL is one of them."""
+        """Return the predicate that decides whether an ACL matches."""
         named = [(Acl._fields.index(name), value) for name, value in self._named().items()]
         return lambda acl: all(acl[index] == value for index, value in named)
 
@@ -98,7 +98,7 @@ class AclFilter(fields.Parameters):
 
 
 class AclsQuery(AclFilter):
-    """Which ACLs of the list."""
+    """Filter and page of the list of ACLs."""
 
     limit: fields.Limit = fields.LIST_LIMIT
     after: Annotated[str, Field(max_length=2048, description="Begin after a page: its `next`")] = ""
@@ -108,7 +108,7 @@ class Question(
     fields.Body,
     example={"principal": "User:alice", "operation": "Write", "resource_type": "topic", "resource": "flights"},
 ):
-    """Whether the principal, with these groups, may do it."""
+    """Whether the principal, with these groups, may do the operation."""
 
     principal: access_fields.Principal
     groups: Annotated[list[access_fields.Group], Field(max_length=100)] = Field(default_factory=list)
@@ -142,13 +142,13 @@ class AclList(TypedDict):
 
 
 class AclPage(AclList):
-    """One page. `next` is there when more follow; send it as `after`."""
+    """One page of ACLs. `next` is present if more follow; send it as `after`."""
 
     next: NotRequired[str]
 
 
 class Answer(TypedDict):
-    """Whether it is allowed, and why. `acl` is the one that decided."""
+    """Whether the operation is allowed, and why. `acl` is the ACL that decided."""
 
     allowed: bool
     reason: Reason
@@ -164,7 +164,7 @@ class Answer(TypedDict):
 )
 @needs(Need("Alter", "cluster"))
 async def add_acls(request: Request, wanted: NewAcls) -> Response:
-    """Add ACLs, all or nothing: 201, or 200 when all were there."""
+    """Add ACLs, all or nothing: 201, or 200 if all existed already."""
     acls = tuple(entry.acl() for entry in wanted.acls)
     decided = await engine_of(request).access_table.decide(AddAcls(acls=acls))
     return _json({"acls": [_described(acl) for acl in acls]}, 201 if decided.changes else 200)
@@ -189,7 +189,7 @@ async def list_acls(request: Request, query: Annotated[AclsQuery, Query()]) -> R
 )
 @needs(Need("Alter", "cluster"))
 async def delete_acls(request: Request, query: Annotated[AclFilter, Query()]) -> Response:
-    """Delete the ACLs that are equal in all members named, at least one."""
+    """Delete the ACLs that are equal in all given members; at least one must be given."""
     if not query.model_fields_set:
         raise parameters_refused([(name, "or another member of an ACL must be given") for name in ("principal",)])
     decided = await engine_of(request).access_table.decide(DeleteAcls(matches=query.matches()))

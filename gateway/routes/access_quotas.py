@@ -27,7 +27,7 @@ router = APIRouter(route_class=TypedRoute, tags=["access"])
 
 QUOTA_MAX: Final = 10**12
 _TEXT_BYTES: Final = 512
-"""About what a quota takes as an object and as JSON, beside its principal."""
+"""Estimated memory of a quota as an object and as JSON, without its principal."""
 _PRINCIPAL_WHAT: Final = f"must be {access_fields.USER} and a name, or {EVERY}"
 
 
@@ -47,7 +47,7 @@ Limit = Annotated[int, fields.Between(1, QUOTA_MAX)] | None
 
 
 class QuotaWish(fields.Body, example={"produce_bytes_per_s": 10_000_000, "requests_per_s": 1_000}):
-    """What a principal may use, over all gateways. An absent member does not limit."""
+    """What a principal may use, on all gateways together. An absent member sets no limit."""
 
     produce_bytes_per_s: Limit = None
     fetch_bytes_per_s: Limit = None
@@ -58,14 +58,14 @@ class QuotaWish(fields.Body, example={"produce_bytes_per_s": 10_000_000, "reques
 
 
 class QuotasQuery(fields.Parameters):
-    """Which quotas of the list."""
+    """Page of the list of quotas."""
 
     limit: fields.Limit = fields.LIST_LIMIT
     after: Annotated[str, Field(max_length=1024, description="Begin after a page: its `next`")] = ""
 
 
 class Quota(TypedDict):
-    """What a principal may use, over all gateways; null: any amount."""
+    """What a principal may use, on all gateways together; null: unlimited."""
 
     principal: str
     produce_bytes_per_s: Limit
@@ -77,7 +77,7 @@ class Quota(TypedDict):
 
 
 class QuotaPage(TypedDict):
-    """One page. `next` is there when more follow; send it as `after`."""
+    """One page of quotas. `next` is present if more follow; send it as `after`."""
 
     quotas: list[Quota]
     next: NotRequired[str]
@@ -103,7 +103,7 @@ async def list_quotas(request: Request, query: Annotated[QuotasQuery, Query()]) 
 @router.get("/v1/access/quotas/{principal}", responses=problems(ErrorCode.AUTH_DISABLED))
 @needs(Need("Alter", "cluster"))
 async def describe_quota(request: Request, principal: PrincipalPath) -> Quota:
-    """Describe a principal's own quota. One without limits and one that was never set look the same."""
+    """Describe a principal's own quota. A quota without limits and one that was never set look the same."""
     rows = (await engine_of(request).access_table.fresh()).quotas
     return _quota(rows.get(principal) or QuotaRow(principal=principal))
 
@@ -114,7 +114,7 @@ async def describe_quota(request: Request, principal: PrincipalPath) -> Quota:
 )
 @needs(Need("Alter", "cluster"))
 async def put_quota(request: Request, principal: PrincipalPath, wanted: QuotaWish) -> Quota:
-    """Set a principal's quota, in place of the one that it has."""
+    """Set a principal's quota, replacing the previous one."""
     members: dict[str, Any] = wanted.model_dump()
     row = QuotaRow(principal=principal, **members)
     await engine_of(request).access_table.decide(PutQuota(row=row))

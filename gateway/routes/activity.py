@@ -1,4 +1,4 @@
-"""The last hour of the gateway that answers, and what is amiss with it."""
+"""The last hour of the gateway that answers, and its alarms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ router = APIRouter(route_class=TypedRoute, tags=["operations"])
 
 
 class ActivityAlarm(TypedDict):
-    """`bad`: requests fail. `warning`: they will, or a table falls behind."""
+    """A problem of the gateway. `bad`: requests fail. `warning`: they will, or a table falls behind."""
 
     severity: Literal["bad", "warning"]
     what: str
@@ -27,7 +27,7 @@ class ActivityAlarm(TypedDict):
 
 
 class ActivityPoints(TypedDict):
-    """A value for each point, oldest first. Rates are a second's; latencies are null where nothing was committed."""
+    """A value for each point, oldest first. Rates are per second; latencies are null if nothing was committed."""
 
     at: list[fields.Timestamp]
     produced_records: list[float]
@@ -41,7 +41,7 @@ class ActivityPoints(TypedDict):
 
 
 class LastHour(TypedDict):
-    """What this gateway did, at most an hour back; other gateways answer for themselves."""
+    """Activity of this gateway in the last hour at most; other gateways report their own."""
 
     gateway: str
     interval_ms: fields.Count

@@ -1,6 +1,7 @@
-"""Records administration in the audit trail: once it has happened, or may have; with ``audit=required`` before it is done.
+"""Audit of administrative requests: recorded after the change has happened or may have; with ``audit=required``, before it is
+made.
 
-An event that is written first is also one of a change that is then refused.
+With ``audit=required`` the trail therefore also has events of changes that are then refused.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _ASKS: Final = "/v1/access:test"
 
 
 def administration_of(needs: Needs, methods: Collection[str], path: str) -> Need | None:
-    """The right by which the route administers; None: it does not."""
+    """Return the right that makes the route administrative; None if it is not."""
     if path == _ASKS or not {"POST", "PUT", "PATCH", "DELETE"}.intersection(methods):
         return None
     return next((need for need in needs.rights if need.operation in _ADMINISTERS), None)
@@ -33,7 +34,7 @@ def administration_of(needs: Needs, methods: Collection[str], path: str) -> Need
 async def administered(
     request: Request, need: Need, endpoint: Callable[..., Awaitable[Any]], values: Mapping[str, Any]
 ) -> Any:
-    """What the endpoint answers. Raises as the endpoint, and ``BackOff`` where it can't be recorded and must be."""
+    """Call the endpoint and audit it. Raise as the endpoint does, and ``BackOff`` if auditing is required and fails."""
     gateway = gateway_of(request)
     recording = gateway.recording
     if recording is None:
@@ -58,8 +59,8 @@ async def administered(
 async def as_its_own_or_administered(
     request: Request, check: Awaitable[None], work: Callable[[], Awaitable[Any]]
 ) -> None:
-    """Do the work for a caller whom ``check`` does not refuse. One that may alter the cluster is not held to it, and then it is
-    administration: another's transaction is aborted, another's member removed. Raises as both."""
+    """Do the work if ``check`` does not refuse the caller. A caller that may alter the cluster may do it anyway, for example
+    abort another's transaction or remove another's member; that is then audited as administration. Raise as both do."""
     try:
         await check
     except RequestRefused:
@@ -79,13 +80,14 @@ def note_denials(request: Request, parts: Iterable[object]) -> None:
 
 
 def _judged(request: Request, need: Need) -> Right:
-    """The right that was judged, by the path or by the body."""
+    """Return the right that was checked, by the path or by the body."""
     found: Right = request.scope.get(JUDGED, (need.operation, need.resource_type, None))
     return _by_path(request, need) or found
 
 
 def _named_ahead(request: Request, need: Need, values: Mapping[str, Any]) -> Right:
-    """As ``_judged``, before the endpoint has judged: a body says what it creates by its ``name``."""
+    """Return the right as ``_judged`` does, but before the endpoint has checked it: a body has the new resource's name in
+    ``name``."""
     names = (getattr(value, "name", None) for value in values.values() if value is not request)
     return _by_path(request, need) or (need.operation, need.resource_type, next(filter(None, names), None))
 

@@ -1,8 +1,8 @@
-"""Makes a batch of a topic from a body's bytes: decode, then route for the topic as it is.
+"""Conversion of a body's bytes to a batch of a topic: decode, then route for the topic's present state.
 
-Large bodies are decoded in the codec pool. Others are decoded on the event loop, since changing threads would cost more: a thread
-that decodes holds the interpreter's lock for up to 5 ms all the same, and each of its calls of numpy and Arrow gives it away and
-waits to get it back.
+Large bodies are decoded in the codec pool. Others are decoded on the event loop, since a change of threads would cost more: a
+decoding thread holds the interpreter's lock for up to 5 ms anyway, and each of its calls of numpy and Arrow releases the lock and
+then waits for it.
 """
 
 from __future__ import annotations
@@ -35,29 +35,30 @@ from log_format.topic.producers import ProducerStamp, SequenceCheck
 from log_format.topic.state import TopicState
 
 INLINE_BYTES_MAX: Final = 64 * 1024
-"""What is longer is decoded and routed in a thread, unless it is sparse text."""
+"""Size above which a body is decoded and routed in a thread, unless it is sparse text."""
 SPARSE_BYTES_MAX: Final = 256 * 1024
 SPARSE_NODES_MAX: Final = 8192
-"""JSON of at most so many bytes, commas, brackets and escapes takes less time than the densest of ``INLINE_BYTES_MAX``."""
+"""Bounds of sparse JSON, by its bytes, and by its commas, brackets and escapes: it takes less time to decode than the densest
+JSON of ``INLINE_BYTES_MAX``."""
 _BY_STATE: Final = (ErrorCode.INVALID_RECORD, ErrorCode.RECORD_TOO_LARGE, ErrorCode.UNKNOWN_PARTITION)
-"""Refusals that an older state of the topic may be to blame for."""
+"""Refusals that may be due to a stale state of the topic."""
 
 T = TypeVar("T")
 
 
 class CodecWork(NamedTuple):
-    """Where a body is worked on: on the event loop, or in ``pool``."""
+    """Where a body is decoded: on the event loop, or in ``pool``."""
 
     is_inline: bool
     pool: Executor
 
     @classmethod
     def of(cls, body: bytes, pool: Executor, *, is_json: bool) -> CodecWork:
-        """For this body."""
+        """Choose by the body's size and density."""
         return cls(len(body) <= INLINE_BYTES_MAX or (is_json and _is_sparse(body)), pool)
 
     async def do(self, work: Callable[[], T]) -> T:
-        """What ``work`` gives."""
+        """Run ``work`` there, and return its result."""
         if self.is_inline:
             return work()
         return await asyncio.get_running_loop().run_in_executor(self.pool, work)
@@ -68,9 +69,10 @@ def _is_sparse(text: bytes) -> bool:
 
 
 class Routing(NamedTuple):
-    """What decides where records go: the partition that the route names, the request's number in turn, when it came.
+    """How records are assigned to partitions: the partition that the route names, the request's round-robin number, its arrival
+    time.
 
-    The producer's stamp and the expected offset go along with them.
+    The producer's stamp and the expected offset are passed along.
     """
 
     partition: int | None
@@ -81,15 +83,17 @@ class Routing(NamedTuple):
 
 
 class RoutedRecords(NamedTuple):
-    """``batch``: all records; None: there is nothing to append. ``deliver_at``: when each is due, ``NO_DELAY``: at once."""
+    """The routed records. ``batch``: all of them; None: nothing to append. ``deliver_at``: each record's delivery time;
+    ``NO_DELAY``: immediately."""
 
     batch: Batch | None
     deliver_at: Milliseconds | None = None
 
     def split(self, now_ms: int) -> tuple[DelayedRecords, DelayedRecords] | None:
-        """All records, and those of them to be appended later; None where that makes no difference.
+        """Return all records, and those of them to be appended later; None if nothing is delayed.
 
-        Of a request that may be repeated an earlier try may have delayed some that are due now.
+        For a request with a producer stamp, all records are returned even if none is delayed now: an earlier try may have delayed
+        some.
         """
         batch = self.batch
         if self.deliver_at is None or batch is None:
@@ -107,7 +111,7 @@ class RoutedRecords(NamedTuple):
 
 
 def with_records(batch: Batch, records: DelayedRecords) -> Batch | None:
-    """The batch with these records instead of its own; None: nothing is left to append."""
+    """Return the batch with these records instead of its own; None if nothing is left to append."""
     if not len(records) and batch.stamp is None:
         return None
     return Batch(
@@ -124,9 +128,9 @@ def with_records(batch: Batch, records: DelayedRecords) -> Batch | None:
 async def routed(
     topic: OpenTopic, incoming: IncomingRecords, routing: Routing, codec: CodecWork, clock: Clock
 ) -> RoutedRecords:
-    """The records as a batch of the topic as it is known or, before refusing, as it is now.
+    """Route the records for the topic's known state or, before refusing them, for its newest state.
 
-    A repeat of a stored request goes on to the commit, which knows it again: settings that came behind it refuse it nothing.
+    A repeat of a stored request goes on to the commit, which recognizes it: newer settings of the topic do not refuse it.
 
     Raises ``RequestRefused``, ``UnknownPartition``, and as ``OpenTopic.fresh``.
     """
@@ -156,9 +160,9 @@ def _is_stored(state: TopicState, stamp: ProducerStamp | None, now_ms: int) -> b
 def batch_of(
     incoming: IncomingRecords, state: TopicState, routing: Routing, *, is_stored: bool = False
 ) -> RoutedRecords:
-    """The records routed for a state of the topic.
+    """Route the records for a state of the topic.
 
-    ``is_stored``: by an earlier try, so the topic's settings are not asked. Raises ``RequestRefused``.
+    ``is_stored``: an earlier try stored them, so the topic's settings are not checked. Raises ``RequestRefused``.
     """
     assert state.topic_id is not None
     if incoming.single is not None and incoming.partitions is None and incoming.delays is None:
@@ -168,7 +172,7 @@ def batch_of(
     if routing.partition is not None and routing.partition >= state.partition_count:
         raise UnknownPartition(state.topic, routing.partition, state.partition_count)
     if not len(incoming):
-        # The sequence is used up all the same.
+        # The sequence is used up by an empty request, too.
         return RoutedRecords(None if routing.stamp is None else _nothing(state.topic_id, routing.stamp))
     largest_bytes = largest_record_bytes(incoming.records)
     if not is_stored:
@@ -208,7 +212,7 @@ def batch_of(
 
 
 def _of_single(record: SingleRecord, state: TopicState, routing: Routing, *, is_stored: bool) -> Batch | None:
-    """The batch of a request's only record; None where it may have to be refused: the way of many says why."""
+    """Return the batch of a request's only record; None if it may have to be refused, for which ``batch_of`` finds the reason."""
     assert state.topic_id is not None
     config, count = state.config, state.partition_count
     partition, key = routing.partition, record.key
@@ -239,7 +243,8 @@ def _nothing(topic_id: str, stamp: ProducerStamp) -> Batch:
 
 
 def _only_partition(incoming: IncomingRecords, partition_count: int, turn: int) -> int | None:
-    """The partition of a request's only record, without the price of the way that is made for many."""
+    """Return the partition of a request's only record more cheaply than ``route`` does; None if there are more or it names its
+    own."""
     if len(incoming) != 1 or incoming.partitions is not None:
         return None
     key = incoming.records.column("key")[0].as_py()

@@ -20,11 +20,11 @@ router = APIRouter(route_class=TypedRoute, tags=["topics"])
 
 COMMITS_DEFAULT: Final = 20
 COMMITS_MAX: Final = 50
-"""Of one answer: the store is asked for each."""
+"""Most commits of one answer: each takes a read of the store."""
 
 
 class CommitsQuery(fields.Parameters):
-    """Which commits."""
+    """Page of the list of commits."""
 
     before: Annotated[fields.Offset, Field(description="Only versions below; the last answer's `next`")] = (
         fields.INT64_MAX
@@ -48,7 +48,7 @@ class TopicCommit(TypedDict):
 
 
 class TopicCommits(TypedDict):
-    """The newest first. `next` is there when more may follow; send it as `before`."""
+    """Commits, newest first. `next` is present if more may follow; send it as `before`."""
 
     commits: list[TopicCommit]
     next: NotRequired[fields.Count]
@@ -59,7 +59,7 @@ class TopicCommits(TypedDict):
 async def list_commits(
     request: Request, topic: fields.TopicPath, query: Annotated[CommitsQuery, Query()]
 ) -> TopicCommits:
-    """List the newest commits of a topic's table. Records that only a journal has are in none yet."""
+    """List the newest commits of a topic's table. Records that are still in a journal only are in none of them."""
     engine = engine_of(request)
     state = await engine.administration.describe(topic)
     found = await engine.history.commits(state, query.before, query.limit)

@@ -1,4 +1,4 @@
-"""The console for browsers: the page at ``/`` and its files. It needs no credential; what it asks ``/v1`` for does."""
+"""The console for browsers: the page at ``/`` and its files. They need no credential; their requests to ``/v1`` do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ router = APIRouter(route_class=TypedRoute, include_in_schema=False)
 
 
 class IssuerAnswer(BaseModel):
-    """What an issuer of OpenID Connect sends with a person whom it leads back; the page reads it, and issuers add their own."""
+    """Parameters with which an OpenID Connect issuer redirects a user back; the page reads them, and issuers may add their
+    own."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -32,7 +33,7 @@ class IssuerAnswer(BaseModel):
 @router.get("/", include_in_schema=False)
 @open_to_all
 async def home(request: Request, query: Annotated[IssuerAnswer, Query()]) -> Response:
-    """The console, for a browser that opens the gateway's address; for programs there is no such route."""
+    """Return the console to a browser that opens the gateway's address; for programs the route does not exist."""
     del query
     gateway = gateway_of(request)
     wanted = accepted(request) or ""
@@ -54,7 +55,7 @@ async def home(request: Request, query: Annotated[IssuerAnswer, Query()]) -> Res
 @router.get("/console/{release}/{file:path}", include_in_schema=False)
 @open_to_all
 async def console_file(request: Request, release: str, file: str) -> Response:
-    """A script or a style sheet of the console."""
+    """Return a script or style sheet of the console."""
     found = None if gateway_of(request).settings.console == "off" else FILES.get(file)
     if found is None:
         raise no_such_route()

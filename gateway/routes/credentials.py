@@ -1,4 +1,4 @@
-"""``POST /v1/credentials``: temporary credentials for topics, for programs that go to the store themselves."""
+"""``POST /v1/credentials``: temporary credentials for topics, for programs that access the store directly."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class Wanted(fields.Body, example={"topics": ["flights"], "access": "read", "dur
 
 
 class TopicTable(TypedDict):
-    """Where a topic's table is."""
+    """Location of a topic's table."""
 
     topic: fields.TopicName
     table_uri: str
 
 
 class Credentials(TypedDict):
-    """What AWS's libraries take. `endpoint_url` null: AWS's own."""
+    """Credentials for AWS's libraries. `endpoint_url` null: AWS's own."""
 
     access_key_id: str
     secret_access_key: str
@@ -74,7 +74,7 @@ class Credentials(TypedDict):
 )
 @needs(Need("Read", "topic"), Need("Write", "topic"))
 async def vend_credentials(request: Request, wanted: Wanted) -> Response:
-    """Give temporary credentials for topics. They need Read (`read`) or Write (`append`) of each."""
+    """Give temporary credentials for topics. They need Read (`read`) or Write (`append`) on each topic."""
     gateway = gateway_of(request)
     operation: Operation = "Read" if wanted.access == "read" else "Write"
     require(request, operation, "topic", *wanted.topics)

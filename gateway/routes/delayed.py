@@ -1,7 +1,7 @@
-"""Delayed records of a produce request: filed, with what of the request is due now appended behind them.
+"""Delayed records of a produce request: they are filed first, then the request's other records are appended.
 
-A request that may be repeated has the sequence's commit as its last step. A repeat before it files the same object again and
-finds it. A repeat behind it is answered from the object.
+For a request that may be repeated, the commit of its sequence is the last step. A repeat before that commit files the same object
+again and finds it. A repeat after it is answered from the object.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _AGAIN_MS = 20
 
 @dataclass(frozen=True, slots=True)
 class Delayed:
-    """What became of a request with delayed records."""
+    """Result of a request with delayed records."""
 
     acknowledged: Acknowledgement
     scheduled: list[ScheduledRecord]
@@ -47,9 +47,19 @@ async def file_and_append(
     hand_over: Callable[[int], Reservation],
     deadline_ms: int,
 ) -> Delayed:
-    """``whole``: the request; ``parts``: all its records, and those to be delayed. ``deadline_ms``: until its turn comes.
+    """File the delayed records, and append the others.
 
-    ``hand_over``: memory for what is appended. Raises as ``OpenTopic.submit_in_order``, and ``OutcomeUnknown``.
+    Args:
+        engine: The gateway's.
+        topic: The topic.
+        whole: The request's batch.
+        parts: All records of the request, and those that are delayed.
+        hand_over: Returns the memory for the records that are appended.
+        deadline_ms: Monotonic time until which the request may wait for its sequence.
+
+    Raises:
+        OutcomeUnknown: The delayed records are filed, the others may be missing.
+        TidelogError: As ``OpenTopic.submit_in_order`` raises it.
     """
     records, later = parts
     stamp = whole.stamp
@@ -76,7 +86,7 @@ async def file_and_append(
         if stamp is not None:
             if isinstance(problem, TopicReplaced):
                 raise
-            # Another try may have committed the sequence, so what is filed can't be taken back.
+            # Another try may have committed the sequence, so the filed object must not be removed.
             raise _in_doubt(problem) from problem
         await engine.delayed.filing.withdraw(topic.name, whole.topic_id, filed)
         raise
@@ -88,7 +98,7 @@ async def _appended(
     parts: tuple[Batch, DelayedRecords, Filed],
     hand_over: Callable[[int], Reservation],
 ) -> Delayed:
-    """Append what is not filed, and what was filed too late for its time, in the order of the request."""
+    """Append the records that are not filed and those that were filed too late, in the order of the request."""
     whole, records, filed = parts
     at_once = records.where(~np.isin(records.indices, filed.records.indices))
     late = filed.late
@@ -115,7 +125,7 @@ def _in_doubt(problem: TidelogError) -> OutcomeUnknown:
 
 
 def _joined(at_once: DelayedRecords, late: DelayedRecords) -> DelayedRecords:
-    """In the order of the request."""
+    """Return all records in the order of the request."""
     both = DelayedRecords.joined([at_once, late])
     return both.take(np.argsort(both.indices, kind="stable"))
 
@@ -133,9 +143,9 @@ def _scheduled(filed: Filed) -> list[ScheduledRecord]:
 
 
 async def _turn(engine: LogEngine, topic: OpenTopic, stamp: ProducerStamp, deadline_ms: int) -> Duplicate | None:
-    """Return once all requests before this one are in the log; where this one is, too, its places.
+    """Wait until all requests before this one are in the log. If this one is, too, return its offsets.
 
-    Only then its object may be put: an object of a request that is refused would be published. Raises what refuses it.
+    Only then its object may be put: the object of a request that is refused would be published. Raises the refusal.
     """
     clock = engine.clock
     while True:

@@ -1,4 +1,4 @@
-"""Fetch records of a partition, of several, or of one that is followed: parse, read, encode, answer."""
+"""Fetch of records: of one partition, of several, or of one as an event stream: parse, read, encode, answer."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def fetch(
 
 
 def _wanted(topic: str, partition: int, query: FetchQuery, last: EventId | None) -> FetchFrom:
-    """From where to read: a stream where its client goes on, else the offset or the time. Raises ``RequestRefused``."""
+    """Return where to read: where a stream's client continues, else at the offset or time. Raise ``RequestRefused``."""
     offset, timestamp_ms = (query.offset, query.timestamp) if last is None else (last.offset, None)
     if (offset is None) == (timestamp_ms is None):
         what = "exactly one of offset and timestamp must be given"
@@ -110,7 +110,7 @@ async def _followed(request: Request, wanted: FetchFrom, arrival_ms: int) -> ASG
 @needs(Need("Read", "topic"))
 @spends(FETCH_BYTES)
 async def fetch_many(request: Request, body: FetchBody) -> ASGIApp:
-    """Read several partitions at once. Limits are totals; a partition that fails ends the wait."""
+    """Read several partitions in one request. Limits are totals; a partition that fails ends the wait."""
     gateway, engine = gateway_of(request), engine_of(request)
     negotiate(accepted(request), (JSON,))
     found = await _fetched_readable(request, engine, body.wanted, body.limits(), engine.clock.monotonic_ms())
@@ -122,7 +122,8 @@ async def fetch_many(request: Request, body: FetchBody) -> ASGIApp:
 async def _fetched_readable(
     request: Request, engine: LogEngine, wanted: Sequence[FetchFrom], limits: FetchLimits, arrival_ms: int
 ) -> FetchAnswer:
-    """``_fetched`` with an error for each partition that the caller may not read; then it does not wait."""
+    """Return ``_fetched``'s answer, with an error for each partition that the caller may not read; if there are any, do not
+    wait."""
     standing = standing_of(request)
     unreadable = await standing.unreadable(one.topic for one in wanted)
     if not unreadable:
@@ -142,11 +143,11 @@ async def _fetched_readable(
 
 
 async def _judge_again(standing: Standing, topics: Sequence[str], found: FetchAnswer) -> bool:
-    """Put an error where records are that the caller lost the right to while it waited; whether there are any. ``topics``: of the
-    parts. Raises ``BackOff``."""
+    """Replace parts by an error where the caller lost the right to the topic while it waited, and return whether there are
+    any. ``topics``: the topic of each part. Raise ``BackOff``."""
     try:
         unreadable = await standing.unreadable(topics)
-    except BaseException:  # even when the client went away meanwhile
+    except BaseException:  # even if the client disconnected meanwhile
         found.reservation.release()
         raise
     if unreadable:
@@ -157,10 +158,10 @@ async def _judge_again(standing: Standing, topics: Sequence[str], found: FetchAn
 async def _fetched(
     request: Request, engine: LogEngine, wanted: Sequence[FetchFrom], limits: FetchLimits, arrival_ms: int
 ) -> FetchAnswer:
-    """What is there, or comes while the client waits. Raises ``ClientDisconnect``, and as ``Fetching.fetch``."""
+    """Return records that exist or arrive while the client waits. Raise ``ClientDisconnect``, and as ``Fetching.fetch`` does."""
     return await _waited(request, limits, engine.fetching.fetch(wanted, limits, answer_memory(request), arrival_ms))
 
 
 async def _waited(request: Request, limits: FetchLimits, work: Coroutine[Any, Any, FetchAnswer]) -> FetchAnswer:
-    """Raises ``ClientDisconnect`` where it may wait, and what ``work`` raises."""
+    """Return the result of ``work``. Raise ``ClientDisconnect`` if the request may wait, and as ``work`` does."""
     return await (work if limits.wait_ms_max == 0 else unless_disconnected(request, work))

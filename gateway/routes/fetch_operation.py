@@ -1,4 +1,4 @@
-"""What a fetch, a fetch of several, and a poll say of the records that they want."""
+"""Parameters and answers of a fetch, a fetch of several partitions, and a poll."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ BYTES_DEFAULT: Final = 1024 * 1024
 BYTES_MAX: Final = limits.FETCH_BYTES_MAX
 WAIT_MS_MAX: Final = limits.FETCH_WAIT_MS_MAX
 PARTITIONS_MAX: Final = 10_000
-"""Partitions of one fetch."""
+"""Most partitions of one fetch."""
 
 
 class Limits(fields.Body):
-    """How much of it, and how long to wait for it."""
+    """Limits of the answer, and how long to wait for records."""
 
     max_records: Annotated[int, fields.Between(1, RECORDS_MAX), Field(description="The most records")] = RECORDS_DEFAULT
     max_bytes: Annotated[
@@ -45,7 +45,7 @@ class Limits(fields.Body):
     max_wait_ms: Annotated[int, fields.Between(0, WAIT_MS_MAX), Field(description="Wait at most so long")] = 0
 
     def limits(self) -> FetchLimits:
-        """For the engine."""
+        """Return the limits for the engine."""
         return FetchLimits(
             records_max=self.max_records,
             bytes_max=self.max_bytes,
@@ -55,7 +55,7 @@ class Limits(fields.Body):
 
 
 class FetchQuery(Limits, FilterQuery):
-    """Where to begin, which records, and how much of it."""
+    """Where to begin, which records to return, and how many."""
 
     offset: Annotated[
         fields.Offset | StartWord | None,
@@ -82,7 +82,7 @@ class FetchQuery(Limits, FilterQuery):
 
 
 class EventId(NamedTuple):
-    """Where a stream goes on. ``topic_id``: the topic that the offset belongs to, None: whatever has the name."""
+    """Position at which a stream continues. ``topic_id``: the topic that the offset belongs to; None: any topic of that name."""
 
     offset: int
     topic_id: str | None
@@ -99,7 +99,7 @@ def _event_id(text: str) -> str:
 
 
 class FetchHeaders(fields.Headers):
-    """Other headers are not looked at."""
+    """Headers of a fetch. Other headers are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -114,7 +114,7 @@ class FetchHeaders(fields.Headers):
 
     @property
     def goes_on(self) -> EventId | None:
-        """Where a stream goes on; None: as its query says."""
+        """Position at which a stream continues; None: as its query says."""
         match = _EVENT_ID.fullmatch(self.last_event_id or "")
         return None if match is None else EventId(int(match[1]), match[2])
 
@@ -142,7 +142,7 @@ class FetchBody(
 
     @model_validator(mode="after")
     def _make_wanted(self) -> Self:
-        # Here, where a long body is checked: not on the event loop.
+        # Made by the validator because a long body is validated in a thread, off the event loop.
         names: dict[str, str] = {}
         self._wanted = [
             FetchFrom(
@@ -158,14 +158,14 @@ class FetchBody(
 
     @property
     def wanted(self) -> list[FetchFrom]:
-        """For the engine."""
+        """The partitions to read, for the engine."""
         return self._wanted
 
 
 class FetchedPartition(TypedDict):
-    """Records of one partition. `next_offset` is where the next fetch goes on.
+    """Records of one partition. `next_offset` is where the next fetch continues.
 
-    `topic_id`: of the topic that the records are of; one that is made anew under the name has another.
+    `topic_id`: id of the topic that the records belong to; a topic that is re-created under the same name has another id.
     """
 
     topic: fields.TopicName

@@ -1,4 +1,4 @@
-"""Fetched records as answers, encoded as they are sent."""
+"""Answers with fetched records, encoded while they are sent."""
 
 from __future__ import annotations
 
@@ -32,20 +32,21 @@ from log_format.errors import TidelogError
 from log_format.records.schema import RECORD_SCHEMA
 
 _RECORD_TEXT_BYTES: Final = 96
-"""About what JSON adds to a record's own bytes."""
+"""Estimated bytes that JSON adds to a record."""
 PAUSE_MS_MAX: Final = 500
-"""A stream that waits for its caller's quota looks so often whether it ends."""
+"""Longest pause of a stream that waits for its caller's quota before it checks whether the stream has to end."""
 _PART_TEXT_BYTES: Final = 512
-"""And about what it has for each partition, or the time that takes: more of them are encoded in a thread."""
+"""Estimated bytes of JSON for each partition, or its encoding time in bytes: it decides whether an answer is encoded in a
+thread."""
 
-# The memory of an answer that is sent in pieces was reserved before its records were read.
+# The memory of an answer that is sent in pieces is reserved before its records are read.
 assert RECORDS_MAX * _RECORD_TEXT_BYTES + PIECE_TEXT_BYTES <= AROUND_BYTES
 
 _NO_RECORDS: Final = RECORD_SCHEMA.empty_table()
 
 
 def one_response(gateway: Gateway, kind: str, found: FetchAnswer) -> RecordsResponse:
-    """The answer with one partition. Raises its error."""
+    """Return the answer with one partition. Raise the partition's error."""
     (part,) = found.parts
     if isinstance(part, TidelogError):
         found.reservation.release()
@@ -71,7 +72,15 @@ def one_response(gateway: Gateway, kind: str, found: FetchAnswer) -> RecordsResp
 def many_response(
     gateway: Gateway, opening: bytes, keys: Sequence[tuple[str, int]], found: FetchAnswer, identity: str | None
 ) -> RecordsResponse:
-    """The answer with several partitions, in the order of ``keys``; ``opening``: the object's first members, brace included."""
+    """Return the answer with several partitions.
+
+    Args:
+        gateway: The gateway.
+        opening: First members of the JSON object, with its brace and a comma.
+        keys: Topic and partition of each part of ``found``.
+        found: The fetched parts.
+        identity: The request's id, for errors.
+    """
 
     def pieces() -> Iterator[bytes | memoryview]:
         yield opening + b'"partitions":['
@@ -102,8 +111,10 @@ def events_response(
     *,
     asked_id: str | None,
 ) -> EventStreamResponse:
-    """The records of one partition as events, as they come and its caller's quota allows. ``asked_id``: the topic that the caller
-    reads, if it says so. Raises as ``ReadFrom.state``."""
+    """Return the records of one partition as an event stream, as they arrive and the caller's quota allows.
+
+    ``asked_id``: id of the topic that the caller reads, if it is given. Raises as ``ReadFrom.state``.
+    """
     state = start.state()
     positions = Positions(
         next_offset=start.offset,
@@ -129,7 +140,7 @@ async def _events(  # noqa: PLR0917
             yield writer.opening
         quiet_ms = 0
         while True:
-            # Where the stream goes on should its caller lose the right to the records that come.
+            # Where the stream continues if its caller loses the right to the records that come.
             offset = stream.offset
             event: Event = Stirred()
             if spending is not None and not following.draining and (pause_ms := spending.pause_ms(FETCH_BYTES)):
@@ -156,7 +167,7 @@ async def _events(  # noqa: PLR0917
                 try:
                     if event.records.size_bytes <= EVENTS_BYTES_MAX:
                         data = b"".join(writer.records(_table(event.records)))
-                        # A slow reader holds the text of the events, not the row groups behind it.
+                        # A slow client keeps the text of the events in memory, not their row groups.
                         del event
                         reservation.cover(len(data))
                         reservation.shrink_to(len(data))
@@ -169,12 +180,12 @@ async def _events(  # noqa: PLR0917
 
 
 async def _loss(standing: Standing, topic: str, event: Event) -> Ended | None:
-    """The end of a stream whose caller would not be let in now, or where that is not known; None: it would."""
+    """Return the end of a stream whose caller has lost its rights, or whose rights are not known; None if they still hold."""
     try:
         return Ended("unauthorized") if await standing.unreadable([topic]) else None
     except TidelogError as error:
         return Ended("error", error)
-    except BaseException:  # the client went away meanwhile
+    except BaseException:  # the client disconnected meanwhile
         if isinstance(event, Followed):
             event.reservation.release()
         raise

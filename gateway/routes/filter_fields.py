@@ -1,6 +1,6 @@
-"""What a request says of the records that it wants: in a query, or as the member ``filter`` of a body.
+"""Filters of records in a request: in the query, or as the member ``filter`` of a body.
 
-A key is text, or base64 where it is not UTF-8, as in a record. A header's value is text.
+A key is text, or base64 if it is not UTF-8, as in a record. A header's value is text.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OF_HEADERS: Final = "Only records with a header of this name and value; `*`: an
 _OF_KEY: Final = "Only records with this key"
 _OF_VALUE: Final = "Only records whose value has this text somewhere, letter for letter"
 CONTAINED_CHARACTERS_MAX: Final = 1_024
-"""Of the text that values are searched for."""
+"""Most characters of the text that values are searched for."""
 
 
 class _Keyed(fields.Body):
@@ -70,22 +70,22 @@ class _Keyed(fields.Body):
 
 
 class FilterQuery(_Keyed):
-    """Which records are wanted; without any of these, all are."""
+    """Filter of records; without any of these, all are returned."""
 
     header: _Conditions = Field(default=[], description=_OF_HEADERS)
 
     @property
     def record_filter(self) -> RecordFilter | None:
-        """For the engine; None: all records."""
+        """The filter for the engine; None: all records."""
         return RecordFilter.of(self.header, self._key, self.value_contains)
 
 
 class Filter(_Keyed, example={"headers": ["type:order"], "key": "user-7"}):
-    """Which records are wanted: those for which all of it holds."""
+    """Filter of records: returns those that match all conditions."""
 
     headers: _Conditions = Field(default=[], description=_OF_HEADERS)
 
     @property
     def record_filter(self) -> RecordFilter | None:
-        """For the engine; None: all records."""
+        """The filter for the engine; None: all records."""
         return RecordFilter.of(self.headers, self._key, self.value_contains)

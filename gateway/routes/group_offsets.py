@@ -1,4 +1,4 @@
-"""Committed offsets of consumer groups: committed, read, reset, and how far behind they are."""
+"""Committed offsets of consumer groups: commit, read, reset, delete, and lag."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from log_format.transactions.staged_offsets import StagedOffset
 router = APIRouter(route_class=TypedRoute, tags=["groups"])
 
 _OFFSET_TEXT_BYTES: Final = 400
-"""About what an offset takes as an object and as JSON, beside its metadata."""
+"""Estimated memory of an offset as an object and as JSON, without its metadata."""
 _LAG_TEXT_BYTES: Final = 400
 OFFSET_ERRORS: Final = (
     ErrorCode.UNKNOWN_TOPIC,
@@ -61,14 +61,14 @@ class Position(fields.PartitionKey):
 class OffsetToCommit(Position):
     """The next offset to read. `metadata` is stored with it.
 
-    `topic_id`: of the topic that was read; where the name is another's by now, the offset is not kept.
+    `topic_id`: id of the topic that was read; if another topic has the name by now, the offset is not stored.
     """
 
     metadata: Metadata | None = None
     topic_id: fields.Opaque | None = None
 
     def staged(self) -> StagedOffset:
-        """As an open transaction keeps it."""
+        """Return the offset as an open transaction stages it."""
         return StagedOffset(
             topic=self.topic,
             partition=self.partition,
@@ -78,7 +78,7 @@ class OffsetToCommit(Position):
         )
 
     def next_offset(self) -> NextOffset:
-        """For the engine."""
+        """Return the offset for the engine."""
         return NextOffset(
             topic=self.topic,
             partition=self.partition,
@@ -94,7 +94,7 @@ Offsets = Annotated[
 
 
 class Committing(fields.Body):
-    """`member_id` and `generation`, both or none: they are needed while the group has members."""
+    """Membership of the caller: `member_id` and `generation`, both or neither; needed while the group has members."""
 
     member_id: fields.Opaque | None = None
     generation: Generation | None = None
@@ -113,12 +113,12 @@ class OffsetsToCommit(Committing, example={"offsets": [{"topic": "flights", "par
     offsets: Offsets
 
     def next_offsets(self) -> list[NextOffset]:
-        """For the engine."""
+        """Return the offsets for the engine."""
         return [one.next_offset() for one in self.offsets]
 
     @classmethod
     def plain(cls, data: bytes) -> PlainCommit | None:
-        """Of a member, and without metadata. Without escapes each text has two quotes, so that none named twice is missed."""
+        """Decode a member's commit without metadata, or return None. Without escapes, counting quotes reveals a repeated name."""
         if b"\\" in data:
             return None
         try:
@@ -135,24 +135,24 @@ class OffsetsToCommit(Committing, example={"offsets": [{"topic": "flights", "par
 
 
 class PlainCommit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The members of ``OffsetsToCommit``."""
+    """A commit decoded without ``OffsetsToCommit``, whose members it has."""
 
     offsets: list[NextOffset]
     member_id: str
     generation: Annotated[int, msgspec.Meta(ge=0, le=fields.INT64_MAX)]
 
     def next_offsets(self) -> list[NextOffset]:
-        """For the engine."""
+        """Return the offsets for the engine."""
         return self.offsets
 
 
 _PLAIN: Final = msgspec.json.Decoder(PlainCommit)
 _QUOTES: Final = 8
-"""Of three names and a member's id."""
+"""Quotes of three names and a member's id."""
 _QUOTES_OF_OFFSET: Final = 8
-"""Of three names and a topic."""
+"""Quotes of three names and a topic."""
 _QUOTES_OF_OFFSET_BY_ID: Final = 12
-"""Of four names, a topic and its id."""
+"""Quotes of four names, a topic and its id."""
 
 
 class ResetPosition(fields.Body):
@@ -214,14 +214,14 @@ class Reset(_Which, example={"topics": ["flights"], "to": "earliest"}):
     ] = False
 
     def target(self) -> ResetTo:
-        """For the engine."""
+        """Return the target for the engine."""
         if isinstance(self.to, str):
             return ResetTo(word=self.to)
         return ResetTo(timestamp_ms=self.to.timestamp, offset=self.to.offset, shift=self.to.shift)
 
 
 class CommittedOffset(TypedDict):
-    """The next offset to read of a partition, and the topic that it belongs to: one made anew under the name is another one."""
+    """The next offset to read of a partition, and the id of its topic: a topic re-created under the name has another one."""
 
     topic: fields.TopicName
     partition: fields.Partition
@@ -238,7 +238,7 @@ class CommittedOffsets(TypedDict):
 
 
 class LagOfPartition(TypedDict):
-    """The lag of a partition. Null: nothing is committed."""
+    """The lag of a partition. Null: no offset is committed."""
 
     partition: fields.Partition
     committed_offset: fields.Count | None
@@ -272,10 +272,10 @@ async def commit_offsets(request: Request, group: fields.GroupPath, wanted: Offs
     require(request, "Read", "topic", *(one.topic for one in wanted.offsets))
     groups, epoch = engine_of(request).groups, None
     if wanted.member_id is not None:
-        # The coordinator's memory is asked too: it knows of acknowledgements that the table does not have yet.
+        # The coordinator's memory is checked, too: it may have acknowledgements that are not yet in the table.
         epoch = (await groups.existing(group)).row.epoch
         await check_member(request, group, wanted.member_id)
-    # A member's group is known here. What the answer shows is as of the commit in either case.
+    # A member's group is known here. In either case the answer shows the offsets as of the commit.
     known = await groups.committed.now(group) if wanted.member_id is None else groups.committed.as_known(group)
     offsets = wanted.next_offsets()
     with await room_for_answer(request, _text_bytes(known.offsets.values()) + _text_bytes(offsets)) as room:
@@ -292,7 +292,7 @@ async def commit_offsets(request: Request, group: fields.GroupPath, wanted: Offs
 )
 @needs(Need("Describe", "group", path="group"))
 async def get_offsets(request: Request, group: fields.GroupPath) -> ASGIApp:
-    """Read a group's committed offsets: the next offset to read of each partition."""
+    """Return a group's committed offsets: the next offset to read of each partition."""
     rows = _shown(request, await engine_of(request).groups.committed.offsets(group))
     return await held_json(request, lambda: _offsets(rows), size_bytes=_text_bytes(rows))
 
@@ -329,7 +329,7 @@ async def reset_offsets(request: Request, group: fields.GroupPath, wanted: Reset
 )
 @needs(Need("Delete", "group", path="group"), Need("Read", "topic"))
 async def delete_offsets(request: Request, group: fields.GroupPath, wanted: Forget) -> ASGIApp:
-    """Forget committed offsets of topics that no member subscribes to. What is not committed, or no topic, is left out."""
+    """Delete committed offsets of topics that no member subscribes to. Offsets that are not committed are ignored."""
     require(request, "Read", "topic", *wanted.named)
     groups = engine_of(request).groups
     found = await groups.committed.group(group)
@@ -347,7 +347,7 @@ async def delete_offsets(request: Request, group: fields.GroupPath, wanted: Forg
 )
 @needs(Need("Describe", "group", path="group"))
 async def group_lag(request: Request, group: fields.GroupPath) -> ASGIApp:
-    """Measure how far a group is behind: records and time between its committed offsets and the high watermarks."""
+    """Return a group's lag: records and time between its committed offsets and the high watermarks."""
     found = await engine_of(request).groups.lag.of_group(group, allowing(request, "Describe", "topic"))
     return await held_json(request, lambda: _lag(found), size_bytes=_LAG_TEXT_BYTES * len(found))
 
@@ -373,7 +373,7 @@ def _text_bytes(offsets: Iterable[OffsetRow | NextOffset]) -> int:
 
 
 def _shown(request: Request, rows: Sequence[OffsetRow]) -> Sequence[OffsetRow]:
-    """Those of topics that the caller may describe. Raises nothing: a change may stand already."""
+    """Return the rows of topics that the caller may describe. Raise nothing: the change may already be committed."""
     rights, caller = gateway_of(request).rights, caller_of(request)
     if not rights.enforced:
         return rows

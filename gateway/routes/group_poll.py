@@ -1,4 +1,4 @@
-"""``POST /v1/groups/{group}/poll``: join, commit, heartbeat and fetch in one call."""
+"""``POST /v1/groups/{group}/poll``: join, commit, heartbeat and fetch in one request."""
 
 from __future__ import annotations
 
@@ -43,13 +43,14 @@ router = APIRouter(route_class=TypedRoute, tags=["groups"])
 
 
 class ReadPosition(Position):
-    """Where to read on. `topic_id`: the topic that it belongs to; one made anew under the name is read where the group begins."""
+    """Where to continue. `topic_id`: the topic that the offset belongs to; if it was re-created, reading begins where the
+    group begins."""
 
     topic_id: fields.Opaque | None = None
 
 
 class Poll(Limits, Subscription, example={"topics": ["flights"], "max_wait_ms": 1000}):
-    """Without `member_id` the call joins. The fields of a join go without `member_id` only."""
+    """Without `member_id` the call joins. The fields of a join are allowed only without `member_id`."""
 
     member_id: fields.Opaque | None = None
     generation: Generation | None = None
@@ -79,7 +80,7 @@ class Poll(Limits, Subscription, example={"topics": ["flights"], "max_wait_ms": 
         return self
 
     def wish(self, unreadable: Callable[[Iterable[str]], Awaitable[Mapping[str, TidelogError]]]) -> PollWish:
-        """For the engine."""
+        """Return the poll for the engine, without its filter. ``unreadable``: returns the topics that the caller may not read."""
         return PollWish(
             member_id=self.member_id or "",
             generation=self.generation,

@@ -1,4 +1,4 @@
-"""Consumer groups: members, what each may read, and the groups themselves."""
+"""Consumer groups: members, their assignments, and the groups themselves."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ Pattern = Annotated[
 
 
 class Subscription(fields.Body):
-    """What a member brings along when it joins: `topics` or `topic_pattern`."""
+    """The subscription of a member that joins: `topics` or `topic_pattern`."""
 
     topics: Annotated[KnownTopics | None, fields.NotNull(), Field(json_schema_extra={"minItems": 1})] = None
     topic_pattern: Annotated[Pattern | None, fields.NotNull()] = None
@@ -79,13 +79,13 @@ class Subscription(fields.Body):
     instance_id: fields.Identifier | None = None
 
     def subscription_faults(self) -> list[Fault]:
-        """What is wrong with the members together."""
+        """Return the errors of the fields in combination."""
         if (self.topics is None) == (self.topic_pattern is None):
             return [(("topics",), "or topic_pattern must be given, not both")]
         return [(("topics",), "must name a topic at least")] if self.topics == [] else []
 
     def joining(self, request: Request) -> Joining:
-        """For the engine. Raises ``RequestRefused`` (``INVALID_TOPIC_NAME``), ``Unauthorized``."""
+        """Return the join for the engine. Raise ``RequestRefused`` (``INVALID_TOPIC_NAME``), ``Unauthorized``."""
         topics = tuple(sorted(set(self.topics or ())))
         require(request, "Read", "topic", *topics)
         for topic in topics:
@@ -120,7 +120,8 @@ class Beat(fields.Body, example={"generation": 1}):
 
     @classmethod
     def plain(cls, data: bytes) -> PlainBeat | None:
-        """Its only name has two quotes, so that none named twice is missed."""
+        """Decode the body without the full model; None if that has to check it. The only name has two quotes, so the count of
+        quotes reveals a duplicate."""
         if data.count(b'"') != 2:
             return None
         try:
@@ -130,7 +131,7 @@ class Beat(fields.Body, example={"generation": 1}):
 
 
 class PlainBeat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The members of ``Beat``."""
+    """A heartbeat decoded without ``Beat``, whose members it has."""
 
     generation: Annotated[int, msgspec.Meta(ge=0, le=fields.INT64_MAX)]
 
@@ -139,7 +140,7 @@ _PLAIN_BEAT: Final = msgspec.json.Decoder(PlainBeat)
 
 
 class GroupsQuery(fields.Parameters):
-    """Which groups of the list."""
+    """Page of the list of groups."""
 
     limit: fields.Limit = fields.LIST_LIMIT
     after: Annotated[str, Field(max_length=255, description="Begin after this name")] = ""
@@ -176,7 +177,7 @@ class GroupSummary(TypedDict):
 
 
 class GroupPage(TypedDict):
-    """One page. `next` is there when more follow; send it as `after`."""
+    """One page of groups. `next` is present if more follow; send it as `after`."""
 
     groups: list[GroupSummary]
     next: NotRequired[str]
@@ -216,7 +217,7 @@ class Group(TypedDict):
 )
 @needs(Need("Read", "group", path="group"), Need("Read", "topic"))
 async def join_group(request: Request, group: fields.GroupPath, wanted: Join) -> Member:
-    """Join a group. A static member that comes back keeps its partitions."""
+    """Join a group. A static member that returns keeps its partitions."""
     joining = wanted.joining(request)
     _, joined = await engine_of(request).groups.join(group, joining)
     member = joined.member
@@ -231,9 +232,9 @@ async def join_group(request: Request, group: fields.GroupPath, wanted: Join) ->
 @router.post("/v1/groups/{group}/members/{member}/heartbeat", responses=problems(*MEMBER_ERRORS, *BODY_ERRORS))
 @needs(Need("Read", "group", path="group"))
 async def heartbeat(request: Request, group: fields.GroupPath, member: fields.MemberPath, beat: Beat) -> Heard:
-    """Say that a member is alive, and acknowledge a generation.
+    """Renew a member's session, and acknowledge a generation.
 
-    The answer may name a newer generation. The member then stops reading the partitions that it lost, commits for them, and
+    The answer may name a newer generation. The member then stops reading the partitions that it lost, commits their offsets, and
     acknowledges the newer generation by a heartbeat.
     """
     live = await engine_of(request).groups.of_member(group, member)
@@ -250,7 +251,7 @@ async def heartbeat(request: Request, group: fields.GroupPath, member: fields.Me
 @router.delete("/v1/groups/{group}/members/{member}", status_code=204, responses=problems(*MEMBER_ERRORS))
 @needs(Need("Read", "group", path="group", or_alter_cluster=True))
 async def leave_group(request: Request, group: fields.GroupPath, member: fields.MemberPath) -> None:
-    """Leave a group. The member's partitions go to others at once."""
+    """Leave a group. The member's partitions are reassigned immediately."""
     leave = partial(engine_of(request).groups.leave, group, member)
     await as_its_own_or_administered(request, _check_own(request, group, member), leave)
 
@@ -295,12 +296,12 @@ async def describe_group(request: Request, group: fields.GroupPath) -> ASGIApp:
 )
 @needs(Need("Delete", "group", path="group"))
 async def delete_group(request: Request, group: fields.GroupPath) -> None:
-    """Delete a group without members, offsets included."""
+    """Delete a group that has no members, with its offsets."""
     await engine_of(request).groups.delete(group)
 
 
 def assignment_of(partitions: Partitions) -> list[AssignedPartition]:
-    """Partitions as the contract has them, in order."""
+    """Return the partitions as the API lists them, sorted."""
     return [{"topic": topic, "partition": number} for topic, number in sorted(keys_of(partitions))]
 
 

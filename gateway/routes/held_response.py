@@ -1,4 +1,4 @@
-"""Answers in JSON that may be long: their memory is reserved before they are made, and held until they are sent."""
+"""JSON answers that may be long: their memory is reserved before they are made, and held until they are sent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gateway.http.json_response import encoded, json_response
 from gateway.memory_budget import Reservation
 
 INLINE_BYTES_MAX: Final = 32 * 1024
-"""What is longer is made in a thread, with memory reserved for it."""
+"""Estimated size above which an answer is made in a thread, with memory reserved for it."""
 
 
 class _HeldResponse:
@@ -36,9 +36,9 @@ class _HeldResponse:
 
 
 class AnswerRoom:
-    """Memory for an answer, reserved before a change is made: behind the change nothing may refuse it.
+    """Memory for an answer, reserved before a change is made, because after the change no lack of memory may refuse the answer.
 
-    Leaving the ``with`` block gives it back, unless an answer took it over.
+    Leaving the ``with`` block releases the memory, unless an answer took it over.
     """
 
     def __init__(self, request: Request, reservation: Reservation | None) -> None:
@@ -55,9 +55,9 @@ class AnswerRoom:
             self._reservation.release()
 
     async def json(self, make: Callable[[], Any], status: int = 200) -> ASGIApp:
-        """An ``application/json`` answer of what ``make`` returns, which must only read what does not change.
+        """Return an ``application/json`` answer with the result of ``make``, which must only read immutable values.
 
-        It is made in a thread when it may be long. Raises as ``make`` does, and nothing else.
+        A long answer is made in a thread. Raises as ``make`` does, and nothing else.
         """
         if self._reservation is None:
             return json_response(make(), status)
@@ -68,13 +68,14 @@ class AnswerRoom:
 
 
 async def room_for_answer(request: Request, size_bytes: int) -> AnswerRoom:
-    """Room for an answer of about ``size_bytes`` at most. Raises ``BackOff`` (``OVERLOADED``)."""
+    """Reserve memory for an answer of at most about ``size_bytes``. Raise ``BackOff`` (``OVERLOADED``)."""
     if size_bytes <= INLINE_BYTES_MAX:
         return AnswerRoom(request, None)
     return AnswerRoom(request, await reserve_for_tail(answer_memory(request), size_bytes))
 
 
 async def held_json(request: Request, make: Callable[[], Any], *, size_bytes: int) -> ASGIApp:
-    """An ``application/json`` answer of what ``make`` returns, for calls that change nothing. Raises as ``room_for_answer``."""
+    """Return an ``application/json`` answer with the result of ``make``, for requests that change nothing. Raise as
+    ``room_for_answer`` does."""
     with await room_for_answer(request, size_bytes) as room:
         return await room.json(make)

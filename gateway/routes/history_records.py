@@ -1,7 +1,7 @@
-"""Fetches of history: those whose records are in old segments, answered by the lane's readers.
+"""Fetches of history, meaning records in old segments, which the lane's readers answer.
 
-Not the lane's: records that the gateway has in memory or that only a journal has, small answers, filters, starts by timestamp,
-and waits for more than the first record.
+The lane does not answer fetches of records that are in memory or only in a journal, small answers, filters, starts by timestamp,
+or waits for more than the first record.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from log_format.errors import BackOff, CorruptData
 async def history_response(
     request: Request, lane: Lane, start: ReadFrom, limits: FetchLimits, kind: str
 ) -> ASGIApp | None:
-    """The answer by the lane; None: the gateway is to read by itself. A client that is far behind wakes the readers.
+    """Return the lane's answer; None if the gateway has to read by itself. A client that is far behind starts the readers.
 
-    Raises as ``ReadFrom.state``, ``CorruptData``, ``BackOff``, and for lost rights.
+    Raises as ``ReadFrom.state``, ``CorruptData``, ``BackOff``, and ``Unauthorized`` for lost rights.
     """
     engine = engine_of(request)
     if not lane.is_open:
@@ -54,7 +54,7 @@ async def history_response(
             raise BackOff(f"The store did not give a segment: {answer.head.trouble}.")
         if answer.head.damage is None or damaged is not None:
             return None
-        # Perhaps replaced since.
+        # The damaged segment may have been replaced since.
         damage = answer.head.damage
         damaged = CorruptData(damage.detail, topic=start.topic.name, segment=damage.segment)
         await start.topic.looked_at()
@@ -62,7 +62,7 @@ async def history_response(
 
 
 def may_be_history(request: Request, wanted: FetchFrom, limits: FetchLimits, kind: str) -> bool:
-    """Whether a reader could answer it, if its records are old."""
+    """Return whether a reader can answer the fetch, provided that its records are old."""
     return (
         request.method == "GET"
         and kind != PARQUET
@@ -75,13 +75,13 @@ def may_be_history(request: Request, wanted: FetchFrom, limits: FetchLimits, kin
 
 
 def _is_old(engine: LogEngine, start: ReadFrom) -> bool:
-    """Whether there is a record, and it is not in memory. Raises as ``ReadFrom.state``."""
+    """Return whether there is a record at the offset, and it is not in memory. Raise as ``ReadFrom.state`` does."""
     state, partition, offset = start.state(), start.partition, start.offset
     return offset < state.high_watermark(partition) and not engine.reading.is_at_tail(state, partition, offset)
 
 
 def _task(engine: LogEngine, start: ReadFrom, limits: FetchLimits, kind: str, encoding: str | None) -> Task | None:
-    """What a reader is to do; None: it is not a reader's. Raises as ``ReadFrom.state``."""
+    """Return the task for a reader; None if the fetch is not for a reader. Raise as ``ReadFrom.state`` does."""
     if not _is_old(engine, start):
         return None
     state = start.state()
@@ -115,7 +115,7 @@ def _task(engine: LogEngine, start: ReadFrom, limits: FetchLimits, kind: str, en
 
 
 async def _accepted(request: Request, engine: LogEngine, task: Task, answer: Answer) -> _HistoryResponse:
-    """The answer, unless its caller lost the right to it while it was read: then its error is raised."""
+    """Return the response, unless its caller lost the right to it during the read: then raise that error."""
     try:
         for lost in (await standing_of(request).unreadable([task.topic])).values():
             raise lost
@@ -128,14 +128,14 @@ async def _accepted(request: Request, engine: LogEngine, task: Task, answer: Ans
 
 
 class _HistoryResponse:
-    """Lets the reader write to the client, or hands its bytes on."""
+    """A response whose body the reader writes to the client itself, or which this process passes on."""
 
     def __init__(self, task: Task, answer: Answer) -> None:
         self._task = task
         self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it. Raises ``BackOff`` where the reader ended."""
+        """Send the response. Raise ``BackOff`` if the reader ended."""
         del receive
         client: ClientSocket | None = scope.get(CLIENT_SOCKET)
         try:
@@ -154,7 +154,8 @@ class _HistoryResponse:
             self._answer.close()
 
     async def _straight(self, scope: Scope, client: ClientSocket) -> int | None:
-        """Have the reader write the body to the client; its bytes. None: this process is to pass it on. Raises ``OSError``."""
+        """Have the reader write the body to the client; return the bytes written. None: this process has to pass the body on.
+        Raise ``OSError``."""
         if scope["http_version"] != "1.1" or (descriptor := await client.lend(self._answer.give_up)) is None:
             return None
         try:

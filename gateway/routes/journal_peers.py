@@ -1,4 +1,5 @@
-"""What other gateways ask of this one about journals (``forwarding.journal_peers``). Without their hop there is no such route."""
+"""Routes by which other gateways ask this one about journals (``forwarding.journal_peers``). Only for requests with a peer's
+hop."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ _NEWS: Final = msgspec.json.Decoder(tuple[_Journal, Annotated[int, msgspec.Meta(
 @router.post(OFFER_PATH.decode(), include_in_schema=False)
 @open_to_all
 async def journal_offer(request: Request) -> Response:
-    """Take up an object that another gateway has put. 204: it was not taken up, and will not be."""
+    """Accept an object that another gateway has put for the journal. 204: it was not accepted, and will not be."""
     gateway = gateway_of(request)
     data, sender = await peer_message(request, OFFER_BYTES_MAX)
     try:
@@ -51,7 +52,7 @@ async def journal_offer(request: Request) -> Response:
 @router.post(NEWS_PATH.decode(), include_in_schema=False)
 @open_to_all
 async def journal_news(request: Request) -> None:
-    """Look at a journal that another gateway has committed to, where a reader waits for it."""
+    """Look at a journal to which another gateway has committed, if a reader waits for it."""
     gateway = gateway_of(request)
     data, _ = await peer_message(request, NEWS_BYTES_MAX)
     try:

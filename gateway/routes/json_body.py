@@ -1,4 +1,4 @@
-"""Reads the JSON bodies of requests without records."""
+"""JSON bodies of requests without records."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from gateway.problem import refused
 M = TypeVar("M", bound=BaseModel)
 
 INLINE_BYTES_MAX: Final = 64 * 1024
-"""What is longer is parsed and checked in a thread."""
+"""Size above which a body is parsed and validated in a thread."""
 
 
 async def json_body(request: Request, model: type[M], *, default: M | None = None) -> M:
-    """The body as the model has it; ``default`` where it is empty and there is one.
+    """Return the body as the model; ``default``, if there is one, for an empty body.
 
     Raises ``RequestRefused`` (``INVALID_REQUEST``, ``UNSUPPORTED_MEDIA_TYPE``, ``REQUEST_TOO_LARGE``), and as the model's
-    validators.
+    validators do.
     """
     gateway = gateway_of(request)
     async with request_body(request, gateway.body_limits, request_memory(request), pool=gateway.codec_pool) as body:
@@ -33,7 +33,7 @@ async def json_body(request: Request, model: type[M], *, default: M | None = Non
         is_empty = not data.strip()
         if is_empty and default is not None:
             return default
-        # An absent body needs no type.
+        # An absent body needs no media type.
         content_type(body.content_type, (JSON,), default=None if data else JSON)
         if is_empty:
             raise refused("The body is empty: a JSON object is needed.", [("", "must be an object")])

@@ -1,4 +1,4 @@
-"""A list of topics with the groups that read them, and how far each is behind."""
+"""A list of topics with the groups that read them, and each group's lag."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from gateway.routes.typed_route import TypedRoute
 router = APIRouter(route_class=TypedRoute, tags=["groups"])
 
 _GROUP_TEXT_BYTES: Final = 1_024
-"""The longest text of a group, and what making it takes."""
+"""Estimated size of a group's longest JSON, and of making it."""
 
 
 class LagOfGroup(TypedDict):
-    """`member_count`: its members that subscribe to the topic. `lag` is null where nothing is committed for it."""
+    """A group's lag. `member_count`: members that subscribe to the topic. `lag` is null if nothing is committed for it."""
 
     group: str
     member_count: fields.Count
@@ -32,7 +32,7 @@ class LagOfGroup(TypedDict):
 
 
 class TopicLag(TypedDict):
-    """A topic and its groups, those furthest behind first, at most 100; `group_count` counts all."""
+    """A topic and its groups, largest lag first, at most 100; `group_count` counts all."""
 
     topic: fields.TopicName
     groups: list[LagOfGroup]
@@ -40,7 +40,7 @@ class TopicLag(TypedDict):
 
 
 class TopicLags(TypedDict):
-    """Topics that no group reads are left out. `next` is there when more follow; send it as `after`."""
+    """Topics that groups read. `next` is present if more follow; send it as `after`."""
 
     topics: list[TopicLag]
     next: NotRequired[str]
@@ -49,7 +49,7 @@ class TopicLags(TypedDict):
 @router.get("/v1/lag", response_model=TopicLags)
 @needs()
 async def topic_lags(request: Request, query: Annotated[TopicsQuery, Query()]) -> ASGIApp:
-    """List topics with the groups that read them and their lag in records, as known a few seconds ago, in pages."""
+    """List topics with the groups that read them and their lag in records, known as of a few seconds ago, in pages."""
     found, next_after = await engine_of(request).groups.readers.page(
         query.after,
         query.limit,

@@ -1,4 +1,4 @@
-"""Where a partition's log starts and ends, and where a time is in it."""
+"""Where a partition's log starts and ends, and the first offset of a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ router = APIRouter(route_class=TypedRoute, tags=["fetch"])
 
 
 class OffsetsQuery(fields.Parameters):
-    """Of which time, too."""
+    """The time to look up, if any."""
 
     timestamp: Annotated[
         fields.Timestamp | None,
@@ -31,7 +31,7 @@ class OffsetsQuery(fields.Parameters):
 
 
 class PartitionOffsets(TypedDict):
-    """The ends of a partition's log. `offset` is there with `timestamp`; null: no record is that late."""
+    """The ends of a partition's log. `offset` is present with `timestamp`; null: no record has that time or a later one."""
 
     log_start_offset: fields.Offset
     high_watermark: fields.Offset
@@ -48,7 +48,7 @@ class PartitionOffsets(TypedDict):
 async def partition_offsets(
     request: Request, topic: fields.TopicPath, partition: fields.PartitionPath, query: Annotated[OffsetsQuery, Query()]
 ) -> PartitionOffsets:
-    """Find where a partition's log starts and ends, and the first record of a time."""
+    """Return where a partition's log starts and ends, and the first record of a time."""
     engine = engine_of(request)
     opened = await engine.topics.fresh(topic, engine.clock.monotonic_ms())
     state = opened.existing_with(partition)

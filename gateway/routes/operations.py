@@ -27,16 +27,16 @@ from log_format.errors import BackOff, ErrorCode, StoreError, TidelogError
 from log_format.version import __version__
 
 probes = APIRouter(route_class=TypedRoute, tags=["operations"])
-"""On both listeners."""
+"""Routes on both listeners."""
 router = APIRouter(route_class=TypedRoute, tags=["operations"])
-"""On the clients' listener only."""
+"""Routes on the clients' listener only."""
 operators = APIRouter(route_class=TypedRoute, tags=["operations"])
-"""On the operations listener only: the same paths, and what clients need not know."""
+"""Routes on the operations listener only: the same paths, with details that clients need not know."""
 
 STORE_CHECK_TRUSTED_MS: Final = 1_000
-"""How long one look at the store answers every probe: probes must not load the store."""
+"""Time for which one check of the store answers every probe, so that probes do not load the store."""
 STORE_CHECK_TIMEOUT_MS: Final = 5_000
-"""A store that needs longer does not answer."""
+"""Time after which a store counts as not answering."""
 
 _LIMITS: Final = (
     "auto_create_topics",
@@ -49,7 +49,7 @@ _LIMITS: Final = (
     "body_total_ms",
 )
 _STORE_DIGITS: Final = 16
-"""Of a digest in hexadecimal: 64 bits, for stores that one client may meet."""
+"""Hexadecimal digits of a store's digest: 64 bits tell the stores apart that one client may meet."""
 _log = logging.getLogger("gateway.readiness")
 
 
@@ -70,7 +70,7 @@ class ClusterGateway(TypedDict):
 
 
 class ClusterJournals(TypedDict):
-    """Journals with topics, as this gateway knows them. `held_back`: why no further topic may go to one; null: it may."""
+    """Journals with topics, as this gateway knows them. `held_back`: why no further topic may move to a journal; null: it may."""
 
     in_use: fields.Count
     topics: fields.Count
@@ -96,14 +96,14 @@ class Cluster(TypedDict):
 
 
 class StoreCheck:
-    """Whether the store answers, asked at most once a second and by one request at a time."""
+    """Check whether the store answers, made at most once a second and for one request at a time."""
 
     def __init__(self) -> None:
         self._asking: asyncio.Task[TidelogError | None] | None = None
         self._asked_at_ms = -STORE_CHECK_TRUSTED_MS
 
     async def error(self, gateway: Gateway) -> TidelogError | None:
-        """Why the store does not answer; None when it does."""
+        """Return why the store does not answer; None if it does."""
         now_ms = gateway.clock.monotonic_ms()
         if self._asking is None or (self._asking.done() and now_ms - self._asked_at_ms >= STORE_CHECK_TRUSTED_MS):
             self._asked_at_ms = now_ms
@@ -126,16 +126,16 @@ class StoreCheck:
 @probes.get("/healthz")
 @open_to_all
 async def healthz() -> Status:
-    """Whether the process is alive: its event loop turns."""
+    """Return whether the process is alive: its event loop runs."""
     return {"status": "alive"}
 
 
 @probes.get("/readyz")
 @open_to_all
 async def readyz(request: Request) -> Status:
-    """Whether the gateway can serve: the store answers, and the gateway is not shutting down.
+    """Return whether the gateway can serve: the store answers, and the gateway is not shutting down.
 
-    503 `DRAINING` or `UNAVAILABLE` tells a balancer to send requests elsewhere.
+    503 `DRAINING` or `UNAVAILABLE` tells a load balancer to send requests elsewhere.
     """
     gateway = gateway_of(request)
     if gateway.engine.draining:
@@ -150,9 +150,9 @@ async def readyz(request: Request) -> Status:
 @router.get("/metrics", response_class=PlainTextResponse)
 @needs(Need("Describe", "cluster"))
 async def scrape(request: Request) -> Response:
-    """Read the metrics in Prometheus' text format.
+    """Return the metrics in Prometheus' text format.
 
-    Where several workers share the port, those of all, each sample with the label `worker`.
+    If several workers share the port, the metrics of all of them, each sample with the label `worker`.
     """
     workers: WorkersPage | None = request.app.state.workers_page
     page = None if workers is None else await workers.read()
@@ -164,7 +164,7 @@ async def scrape(request: Request) -> Response:
 @operators.get("/metrics", response_class=PlainTextResponse, include_in_schema=False)
 @needs(Need("Describe", "cluster"))
 async def scrape_one(request: Request) -> Response:
-    """Those of this process alone."""
+    """Return the metrics of this process alone."""
     gateway = gateway_of(request)
     gateway.metrics.request_memory.set(gateway.request_memory.used_bytes)
     gateway.metrics.answer_memory.set(gateway.answer_memory.used_bytes)
@@ -184,13 +184,14 @@ async def cluster(request: Request) -> Cluster:
 @operators.get("/v1/cluster", include_in_schema=False)
 @needs()
 async def cluster_of_operators(request: Request) -> Cluster:
-    """The same with the store's URI, which says where to attack and what to guess."""
+    """List the gateways as ``cluster`` does, with the store's URI, which is withheld from clients as a hint to attackers."""
     gateway = gateway_of(request)
     return _cluster(gateway, store=gateway.store_uri)
 
 
 def _store_name(uri: str) -> str:
-    """Tells stores apart without saying where they are: the SDK sends records only to gateways of the store that it knows."""
+    """Return a name that identifies the store without revealing its address: the SDK sends records only to gateways of its own
+    store."""
     digest = hashlib.sha256(b"tidelog store " + uri.encode()).hexdigest()
     return f"{uri.partition(':')[0]}:{digest[:_STORE_DIGITS]}"
 
@@ -224,7 +225,7 @@ def _gateways(gateway: Gateway) -> list[ClusterGateway]:
 @router.get("/openapi.json", include_in_schema=False)
 @open_to_all
 async def openapi_document(request: Request) -> Response:
-    """The OpenAPI document of all routes; it does not change while the gateway runs."""
+    """Return the OpenAPI document of all routes; it does not change while the gateway runs."""
     loop, pool = asyncio.get_running_loop(), gateway_of(request).codec_pool
     made: bytes = await loop.run_in_executor(pool, lambda: request.app.openapi_document)
     return Response(made, media_type="application/json")
@@ -233,5 +234,5 @@ async def openapi_document(request: Request) -> Response:
 @router.get("/docs", include_in_schema=False)
 @open_to_all
 async def docs() -> Response:
-    """A page that renders the OpenAPI document; it loads nothing from elsewhere."""
+    """Return a page that renders the OpenAPI document; it loads nothing from elsewhere."""
     return Response(DOCS_PAGE, headers=DOCS_HEADERS, media_type="text/html")

@@ -45,7 +45,7 @@ class AskedRights(
 
 
 class OwnRights(TypedDict):
-    """Whether the caller has each, in the order of the request."""
+    """Whether the caller has each right, in the order of the request."""
 
     allowed: list[bool]
 
@@ -53,7 +53,7 @@ class OwnRights(TypedDict):
 @router.post("/v1/whoami:test", responses=problems(*BODY_ERRORS))
 @needs()
 async def test_own_rights(request: Request, asked: AskedRights) -> OwnRights:
-    """Say which of some rights the caller has. It is the same whether their resources exist or not."""
+    """Return which of the given rights the caller has. The answer does not depend on whether their resources exist."""
     return {
         "allowed": [
             allowing(request, cast("Any", one.operation), cast("Any", one.resource_type))(one.resource)

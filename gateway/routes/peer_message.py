@@ -1,4 +1,4 @@
-"""What another gateway says by itself: a body that came with its hop."""
+"""Messages of other gateways: bodies of requests that a gateway sends by itself, with its hop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gateway.http.dispatch import no_such_route
 
 
 async def peer_message(request: Request, bytes_max: int) -> tuple[bytes, str]:
-    """The body of another gateway's own message, and its sender. Raises ``RequestRefused`` (404 for a client's)."""
+    """Return the body of another gateway's own message, and its sender. Raise ``RequestRefused`` (404 for a client's request)."""
     gateway, hop = gateway_of(request), hop_of(request.scope)
     if hop is None or hop.passed:
         raise no_such_route()

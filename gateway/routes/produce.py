@@ -1,4 +1,4 @@
-"""Produce: a request's records, read, decoded, routed, submitted, committed, answered."""
+"""Produce: a request's records are read, decoded, routed, submitted, committed, answered."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from log_format.topic.producers import ProducerStamp
 router = APIRouter(route_class=TypedRoute, tags=["produce"])
 
 _COMPRESSION_RATIO: Final = 4
-"""What a compressed body is taken to become, until it is there."""
+"""Assumed ratio by which a compressed body grows, until its size is known."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -63,7 +63,7 @@ async def produce(
     query: Annotated[ProduceQuery, Query()],
     headers: Annotated[ProduceHeaders, Header()],
 ) -> PlainAnswer:
-    """Append records. Each goes to the partition it names, else its key's, else the next in turn."""
+    """Append records. Each goes to the partition that it names, else to its key's, else to the next one, round-robin."""
     return await _produce(request, _Asked(topic, None, query, headers))
 
 
@@ -77,12 +77,12 @@ async def produce_to_partition(
     query: Annotated[ProduceQuery, Query()],
     headers: Annotated[ConditionalHeaders, Header()],
 ) -> PlainAnswer:
-    """Append records to one partition. It wins over a partition that a record names."""
+    """Append records to one partition. It overrides a partition that a record names."""
     return await _produce(request, _Asked(topic, partition, query, headers, headers.expected_offset))
 
 
 async def _produce(request: Request, asked: _Asked) -> PlainAnswer:
-    """Check, read, open, decode, route, append, answer; from routing on once more where ``_Tries`` says so."""
+    """Check, read, open, decode, route, append, answer; from routing on once more if ``_Tries`` allows it."""
     gateway = gateway_of(request)
     engine, clock, bytes_max = gateway.engine, gateway.clock, gateway.settings.request_bytes_max
     kind = asked.kind(request)
@@ -113,13 +113,13 @@ async def _produce(request: Request, asked: _Asked) -> PlainAnswer:
                     answer = await _filed(engine, topic, asked, batch, parts, body=body, tries=tries)
                 if answer is not None:
                     return answer
-                # One who has gone, and perhaps was answered elsewhere, did not ask for a topic that was made since.
+                # A client that disconnected, and may have been answered elsewhere, does not mean a topic that was created since.
                 await unless_gone(request.scope)
                 await topic.fresh(clock.monotonic_ms())
 
 
 class _Asked(NamedTuple):
-    """What a request says before its body."""
+    """The parameters of a request besides its body."""
 
     topic: str
     partition: int | None
@@ -129,20 +129,20 @@ class _Asked(NamedTuple):
 
     @property
     def of_record(self) -> Mapping[str, Any]:
-        """What the query says of the one record of a raw body."""
+        """Query parameters that describe the only record of a raw body."""
         return dict(self.query) if self.query.model_fields_set else {}
 
     def routing(self, turn: int, arrived_at_ms: int) -> Routing:
-        """What decides where the records go."""
+        """Return what decides the records' partitions."""
         return Routing(self.partition, turn, arrived_at_ms, self.headers.stamp, self.expected_offset)
 
     @property
     def waits(self) -> bool:
-        """Whether it is answered once its records are stored."""
+        """Whether the request is answered only once its records are stored."""
         return self.query.acks != "0"
 
     def kind(self, request: Request) -> str:
-        """The body's media type. Raises ``RequestRefused`` where parameters and headers do not go with it, or with each other."""
+        """Return the body's media type. Raise ``RequestRefused`` if parameters and headers do not fit it, or each other."""
         header = header_text(request, b"content-type")
         kind = content_type(header, default=JSON if header is None and not has_body(request) else None)
         if kind not in (OCTET_STREAM, TEXT_PLAIN) and (names := self.query.model_fields_set - {"acks"}):
@@ -152,13 +152,13 @@ class _Asked(NamedTuple):
         return kind
 
     def check_delayed(self, at_once: int) -> None:
-        """Raise ``RequestRefused`` where an offset is expected of records that are all delayed: none is appended at once."""
+        """Raise ``RequestRefused`` if an offset is expected but all records are delayed, so that none is appended immediately."""
         if self.expected_offset is not None and not at_once:
             raise parameters_refused([("Tidelog-Expected-Offset", "does not go with delayed records alone")], "Header")
 
 
 def _length(request: Request, bytes_max: int) -> int:
-    """About how long the body will be; 0 where nothing is said of it, and where it will be refused for it."""
+    """Return the estimated length of the body; 0 if it is unknown, or if the body will be refused for it."""
     text = header_text(request, b"content-length") or ""
     length = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
     if header_text(request, b"content-encoding") is not None:
@@ -167,7 +167,7 @@ def _length(request: Request, bytes_max: int) -> int:
 
 
 def _other_than_meant(request: Request, batch: Batch | None) -> str | None:
-    """The id of the topic that the batch is for, where a gateway passed it on for another one."""
+    """Return the id of the batch's topic, if a gateway forwarded the request for another topic; else None."""
     hop = hop_of(request.scope)
     if hop is None or hop.topic_id is None or batch is None or batch.topic_id == hop.topic_id:
         return None
@@ -175,16 +175,17 @@ def _other_than_meant(request: Request, batch: Batch | None) -> str | None:
 
 
 class _Tries:
-    """Whether a refused request is routed and submitted once more: where the topic, or those before it, made that necessary."""
+    """Decides whether a refused request is routed and submitted again: if its topic was replaced, or it arrived ahead of its
+    sequence."""
 
     def __init__(self, clock: Clock) -> None:
         self.deadline_ms = clock.monotonic_ms() + SEQUENCE_WAIT_MS_MAX
-        """Until when it waits for those before it."""
+        """Monotonic time until which the request waits for the requests before it."""
         self._clock = clock
         self._was_replaced = False
 
     def check(self, refusal: TidelogError) -> None:
-        """Raise it unless another try may end otherwise."""
+        """Raise the refusal, unless another try may succeed."""
         if isinstance(refusal, TopicReplaced) and not self._was_replaced:
             self._was_replaced = True
             return
@@ -205,7 +206,7 @@ async def _check_producer(request: Request, engine: LogEngine, headers: ProduceH
 
 
 async def _appended(topic: OpenTopic, asked: _Asked, batch: Batch, body: Body, tries: _Tries) -> PlainAnswer | None:
-    """Submit and wait for the commit; None: the records are to be routed once more."""
+    """Submit the batch and wait for the commit; return None if the records have to be routed again."""
     pending = await topic.submit_in_order(batch, body.handed_over(batch.nbytes), tries.deadline_ms)
     if not asked.waits:
         return _accepted(topic)
@@ -226,7 +227,7 @@ async def _filed(
     body: Body,
     tries: _Tries,
 ) -> PlainAnswer | None:
-    """File what is delayed and append the rest; None: the records are to be routed once more."""
+    """File the delayed records and append the others; return None if the records have to be routed again."""
     asked.check_delayed(len(parts[0]) - len(parts[1]))
     try:
         delayed = await file_and_append(
@@ -241,7 +242,7 @@ async def _filed(
 async def _staged(
     engine: LogEngine, topic: OpenTopic, records: RoutedRecords, transaction_id: str, stamp: ProducerStamp | None
 ) -> PlainAnswer:
-    """Put the records beside the topics, for the transaction."""
+    """Stage the records for the transaction."""
     batch = records.batch
     count = 0 if batch is None else batch.record_count
     is_new = True

@@ -18,7 +18,7 @@ _Key = Annotated[str, Field(max_length=1 << 20)]
 
 
 class ProduceQuery(fields.Parameters):
-    """All but `acks` describe the one record of a raw body."""
+    """Parameters of a produce request. All but `acks` describe the only record of a raw body."""
 
     acks: Annotated[
         str,
@@ -57,7 +57,7 @@ class NewRecords(fields.Body, example={"records": [NEW_RECORD_EXAMPLE]}):
 
 
 class ScheduledRecord(TypedDict):
-    """A delayed record: it is in the store, and appears in the topic at its time. `index`: in the request, from 0."""
+    """A delayed record: it is stored, and appears in the topic at its time. `index`: in the request, from 0."""
 
     id: fields.Opaque
     deliver_at: fields.Offset
@@ -65,7 +65,7 @@ class ScheduledRecord(TypedDict):
 
 
 class Produced(AppendedTopic):
-    """The records are in the store. `scheduled` is there where the request had delayed records."""
+    """The records are stored. `scheduled` is present if the request had delayed records."""
 
     duplicate: bool
     scheduled: NotRequired[list[ScheduledRecord]]

@@ -19,7 +19,7 @@ router = APIRouter(route_class=TypedRoute, tags=["produce"])
 
 
 class NewProducer(fields.Body, example={}):
-    """The producer. With `transactional_id` its older epochs are fenced."""
+    """The producer to create. With `transactional_id` its older epochs are fenced."""
 
     transactional_id: Annotated[fields.Identifier | None, fields.NotNull()] = None
 
@@ -37,9 +37,9 @@ _ANY: Final = NewProducer()
 @router.post("/v1/producers", status_code=201, responses=problems(*CHANGE_ERRORS))
 @needs(Need("Write", "transactional_id"))
 async def create_producer(request: Request, wanted: NewProducer = _ANY) -> Producer:
-    """Get a producer id: a request with it is in the log once, however often it is sent.
+    """Get a producer id. A request that has it is in the log only once, however often it is sent.
 
-    Without a transactional id nothing is written: the id proves itself. With one, older epochs are fenced.
+    Without a transactional id nothing is written: the id is signed. With one, older epochs are fenced.
     """
     if wanted.transactional_id is None:
         return {

@@ -1,4 +1,4 @@
-"""What other gateways ask of this one's queues (``forwarding.queue_peers``). Without their hop there is no such route."""
+"""Routes by which other gateways use this one's queues (``forwarding.queue_peers``). Only for requests with a peer's hop."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ M = TypeVar("M")
 @router.post(TAKE_PATH.decode(), include_in_schema=False)
 @open_to_all
 async def queue_takes(request: Request) -> Response:
-    """Lock records for another gateway's client. That gateway has judged what the client may read."""
+    """Lock records for a client of another gateway, which has already checked what the client may read."""
     gateway = gateway_of(request)
     data, sender = await peer_message(request, MESSAGE_BYTES_MAX)
     asked = _message(data, TakeAsked)
@@ -58,7 +58,7 @@ async def queue_takes(request: Request) -> Response:
 @router.post(SETTLE_PATH.decode(), include_in_schema=False)
 @open_to_all
 async def queue_settlements(request: Request) -> Response:
-    """Settle records that another gateway's client has."""
+    """Settle records that a client of another gateway holds."""
     engine = engine_of(request)
     data, _ = await peer_message(request, MESSAGE_BYTES_MAX)
     asked = _message(data, SettleAsked)
@@ -94,7 +94,7 @@ class _Held(Response):
         self._reservation = reservation
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send the answer, and release its memory."""
         try:
             await super().__call__(scope, receive, send)
         finally:

@@ -1,4 +1,4 @@
-"""The bodies and answers of the calls about queues."""
+"""Bodies and answers of the requests about queues."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _kind_of_start(value: object) -> str | None:
 
 
 class FromTimestamp(fields.Body):
-    """The first record of this time or later, in each partition."""
+    """Begin with the first record of this time or later, in each partition."""
 
     timestamp: fields.Timestamp
 
@@ -61,7 +61,7 @@ def _conditions(texts: list[str]) -> list[str]:
 
 
 class Filter(fields.Body):
-    """Which records the queue delivers: all of `headers` (`name:value`, or `name:*`) must hold, and the key must be `key`."""
+    """Which records the queue delivers: those that match all of `headers` (`name:value`, or `name:*`) and have the key `key`."""
 
     headers: Annotated[
         list[str],
@@ -86,7 +86,7 @@ def _each_once(names: list[str]) -> list[str]:
 
 
 class QueueToPut(fields.Body, example={"topics": ["orders"], "lock_ms": 30000, "dead_letter_topic": "orders-dead"}):
-    """A queue's settings. They replace all that it had; an absent `start` keeps the one that it had."""
+    """A queue's settings. They replace all its settings; an absent `start` keeps the present one."""
 
     topics: Annotated[
         list[fields.TopicName],
@@ -111,7 +111,7 @@ class QueueToPut(fields.Body, example={"topics": ["orders"], "lock_ms": 30000, "
         return self
 
     def settings(self) -> QueueSettings:
-        """For the engine."""
+        """Return the settings for the engine."""
         wanted = self.filter
         return QueueSettings(
             topics=tuple(self.topics),
@@ -128,7 +128,7 @@ class QueueToPut(fields.Body, example={"topics": ["orders"], "lock_ms": 30000, "
 
 
 class Receive(fields.Body, example={"max_records": 10, "max_wait_ms": 1000}):
-    """How many records, how long to wait for them, and how long they are locked."""
+    """How many records to receive, how long to wait for them, and how long they are locked."""
 
     max_records: Annotated[int, fields.Between(1, RECORDS_MAX)] = RECEIVE_RECORDS_DEFAULT
     max_bytes: Annotated[int, fields.Between(1, BYTES_MAX)] = BYTES_DEFAULT
@@ -138,7 +138,7 @@ class Receive(fields.Body, example={"max_records": 10, "max_wait_ms": 1000}):
     begun_max: Annotated[Annotated[int, fields.Between(0, RECORDS_MAX)] | None, fields.NotNull()] = None
 
     def wish(self) -> ReceiveWish:
-        """For the engine."""
+        """Return the request for the engine."""
         return ReceiveWish(
             records_max=self.max_records,
             bytes_max=self.max_bytes,
@@ -149,7 +149,7 @@ class Receive(fields.Body, example={"max_records": 10, "max_wait_ms": 1000}):
 
 
 class SettlementToMake(fields.PartitionKey):
-    """One record (`offset`) or a range (`first_offset` to `last_offset`, both included) of one lease, and what becomes of it."""
+    """A settlement of one record (`offset`) or a range (`first_offset` to `last_offset`, both included) of one lease."""
 
     offset: Annotated[fields.Offset | None, fields.NotNull()] = None
     first_offset: Annotated[fields.Offset | None, fields.NotNull()] = None
@@ -186,7 +186,7 @@ class SettlementToMake(fields.PartitionKey):
         return self
 
     def settlement(self) -> Settlement:
-        """For the engine."""
+        """Return the settlement for the engine."""
         first = self.offset if self.offset is not None else self.first_offset
         last = self.offset if self.offset is not None else self.last_offset
         assert first is not None
@@ -209,13 +209,13 @@ class Settle(
     fields.Body,
     example={"settlements": [{"topic": "orders", "partition": 0, "offset": 7, "lease": "9-1", "action": "accept"}]},
 ):
-    """What becomes of records. Each is settled by itself, whole or not at all."""
+    """Settlements of records. Each succeeds or fails as a whole, independently of the others."""
 
     settlements: Annotated[list[SettlementToMake], Field(max_length=SETTLEMENTS_MAX)]
 
 
 class SettleHeaders(fields.Headers):
-    """The transaction that the settlements belong to."""
+    """The transaction to which the settlements belong, if any."""
 
     transaction_id: Annotated[
         TransactionId | None,
@@ -225,7 +225,7 @@ class SettleHeaders(fields.Headers):
 
 
 class Redrive(fields.Body, example={"max_records": 1000}):
-    """Where to, and how many; without `to_topic` each record goes to its own topic."""
+    """Which dead letters to produce again, and to which topic; without `to_topic` each record goes to its own topic."""
 
     to_topic: fields.TopicName | None = None
     max_records: Annotated[Annotated[int, fields.Between(1)] | None, fields.NotNull()] = None
@@ -237,14 +237,14 @@ class Redrive(fields.Body, example={"max_records": 1000}):
 
 
 class QueuesQuery(fields.Parameters):
-    """Which queues of the list."""
+    """Page of the list of queues."""
 
     limit: fields.Limit = fields.LIST_LIMIT
     after: Annotated[str, Field(max_length=255, description="Begin after this name")] = ""
 
 
 class StartTimestamp(TypedDict):
-    """The first record of this time or later, in each partition."""
+    """Begin with the first record of this time or later, in each partition."""
 
     timestamp: fields.Timestamp
 
@@ -273,9 +273,9 @@ class QueueSummary(TypedDict):
 
 
 class QueuePartition(TypedDict):
-    """What of a partition is settled: everything before `start_offset`. `in_flight` records are locked, `delayed` ones wait for
-    their time, `lag` counts all that are unsettled. `blocked_ms`: how long the record at `start_offset` has been unsettled while
-    later ones are settled."""
+    """Progress in a partition: every record before `start_offset` is settled. `in_flight` records are locked, `delayed` ones
+    wait for their time, `lag` counts all unsettled ones. `blocked_ms`: how long the record at `start_offset` has been
+    unsettled while later ones are settled."""
 
     topic: fields.TopicName
     partition: fields.Partition
@@ -299,8 +299,8 @@ class DroppedRange(TypedDict):
 
 
 class DroppedRecords(TypedDict):
-    """How many `records` were given up since `since`, when the queue's gateway began to coordinate it, and the `newest` ranges of
-    topics that the caller may describe. `__audit` has all."""
+    """Records given up: `records` counts them since `since`, when this gateway began to coordinate the queue; `newest` has the
+    latest ranges of topics that the caller may describe. `__audit` has all."""
 
     records: fields.Count
     since: fields.Timestamp
@@ -308,14 +308,14 @@ class DroppedRecords(TypedDict):
 
 
 class Queue(QueueSummary):
-    """A queue, how far it has settled its partitions, and what it dropped."""
+    """A queue, its progress in each partition, and the records that it gave up."""
 
     partitions: list[QueuePartition]
     dropped: DroppedRecords
 
 
 class QueuePage(TypedDict):
-    """One page. `next` is there when more follow; send it as `after`."""
+    """One page of queues. `next` is present if more follow; send it as `after`."""
 
     queues: list[QueueSummary]
     next: NotRequired[str]
@@ -346,13 +346,13 @@ class ReceivedRecord(Record):
 
 
 class Received(TypedDict):
-    """Records, locked for the caller until `locked_until_ms`. A lease covers those of one partition."""
+    """Records, locked for the caller until `locked_until_ms`. A lease covers the records of one partition."""
 
     records: list[ReceivedRecord]
 
 
 class SettledResult(TypedDict):
-    """What became of a settlement. `locked_until_ms` is there after a `renew`."""
+    """Result of a settlement. `locked_until_ms` is present after a `renew`."""
 
     topic: fields.TopicName
     partition: fields.Partition
@@ -365,12 +365,12 @@ class SettledResult(TypedDict):
 
 
 class Results(TypedDict):
-    """The results in the order of the request."""
+    """Results in the order of the request."""
 
     results: list[SettledResult]
 
 
 class Redriven(TypedDict):
-    """How many records were produced."""
+    """Number of records that were produced."""
 
     redriven: fields.Count

@@ -59,7 +59,7 @@ router = APIRouter(route_class=TypedRoute, tags=["queues"])
 )
 @needs(Need("Alter", "group", path="queue"), Need("Read", "topic"), Need("Write", "topic"))
 async def put_queue(request: Request, queue: fields.QueuePath, wanted: QueueToPut) -> ASGIApp:
-    """Make a queue, or replace its settings. The topics must exist, the dead letter topic, too."""
+    """Create a queue, or replace its settings. The topics must exist, the dead letter topic, too."""
     require(request, "Read", "topic", *wanted.topics)
     require(request, "Write", "topic", *([wanted.dead_letter_topic] if wanted.dead_letter_topic is not None else ()))
     has_start = "start" in wanted.model_fields_set
@@ -81,7 +81,7 @@ async def list_queues(request: Request, query: Annotated[QueuesQuery, Query()]) 
 @router.get("/v1/queues/{queue}", responses=problems(ErrorCode.UNKNOWN_QUEUE, ErrorCode.OUTCOME_UNKNOWN))
 @needs(Need("Describe", "group", path="queue"))
 async def describe_queue(request: Request, queue: fields.QueuePath) -> Queue:
-    """Describe a queue, and how far it has settled each partition."""
+    """Describe a queue, and its progress in each partition."""
     shown = allowing(request, "Describe", "topic")
     return _described(queue, await engine_of(request).queues.describe(queue, shown), shown)
 
@@ -91,7 +91,7 @@ async def describe_queue(request: Request, queue: fields.QueuePath) -> Queue:
 )
 @needs(Need("Delete", "group", path="queue"))
 async def delete_queue(request: Request, queue: fields.QueuePath) -> None:
-    """Delete a queue. Its topics stay as they are."""
+    """Delete a queue. Its topics are kept."""
     await engine_of(request).queues.delete(queue)
 
 
@@ -103,7 +103,7 @@ async def delete_queue(request: Request, queue: fields.QueuePath) -> None:
 @needs(Need("Read", "group", path="queue"), Need("Read", "topic"))
 @spends(FETCH_BYTES)
 async def receive(request: Request, queue: fields.QueuePath, wanted: Receive = Receive()) -> ASGIApp:  # noqa: B008
-    """Take records, locked for the caller. Each must be settled before its lock ends, else it is delivered again."""
+    """Receive records, locked for the caller. A record that is not settled before its lock expires is delivered again."""
     settings = await engine_of(request).queues.settings(queue)
     require(request, "Read", "topic", *settings.topics)
     work = engine_of(request).queues.receive(queue, wanted.wish(), answer_memory(request))
@@ -129,7 +129,7 @@ async def receive(request: Request, queue: fields.QueuePath, wanted: Receive = R
 async def settle(
     request: Request, queue: fields.QueuePath, headers: Annotated[SettleHeaders, Header()], wanted: Settle
 ) -> ASGIApp:
-    """Accept, release, reject or renew received records. In a transaction they are settled when it is committed."""
+    """Accept, release, reject or renew received records. In a transaction they are settled when it commits."""
     require(request, "Read", "topic", *{one.topic: None for one in wanted.settlements})
     if headers.transaction_id is not None:
         await check_transaction(request, headers.transaction_id)
@@ -152,7 +152,7 @@ async def settle(
 )
 @needs(Need("Alter", "group", path="queue"), Need("Read", "topic"), Need("Write", "topic"))
 async def redrive(request: Request, queue: fields.QueuePath, wanted: Redrive = Redrive()) -> Redriven:  # noqa: B008
-    """Produce again what the queue put into its dead letter topic, each record once."""
+    """Produce the records of the queue's dead letter topic again, each once."""
     settings = await engine_of(request).queues.settings(queue)
     require(request, "Read", "topic", *([settings.dead_letter_topic] if settings.dead_letter_topic is not None else ()))
     require(request, "Write", "topic", *(settings.topics if wanted.to_topic is None else [wanted.to_topic]))
@@ -162,11 +162,12 @@ async def redrive(request: Request, queue: fields.QueuePath, wanted: Redrive = R
 
 
 async def _judge_again(request: Request, queue: str, topics: Sequence[str], reservation: Reservation) -> None:
-    """Refuse what the caller lost the right to while it waited; records that it took stay locked until their lock ends."""
+    """Raise if the caller lost a right while it waited, and release the answer's memory; its records stay locked until the
+    locks expire."""
     try:
         for refusal in (await standing_of(request).unreadable(topics, queue)).values():
             raise refusal
-    except BaseException:  # even when the client went away meanwhile
+    except BaseException:  # even if the client disconnected meanwhile
         reservation.release()
         raise
 

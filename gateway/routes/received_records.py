@@ -1,4 +1,4 @@
-"""Received records of a queue as an answer, encoded as it is sent: each record with its lock."""
+"""Answer with a queue's received records, each with its lock, encoded while it is sent."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from gateway.queues.received import Delivered, Received
 from gateway.queues.share import Lease
 
 _RECORD_TEXT_BYTES: Final = 224
-"""About what JSON adds to a record's own bytes."""
+"""Estimated bytes that JSON adds to a record."""
 
 
 def received_response(gateway: Gateway, received: Received) -> RecordsResponse:
-    """The answer; it releases the memory."""
+    """Return the answer, which releases the memory once it is sent."""
     return RecordsResponse(
         lambda: _pieces(received),
         size_bytes=received.size_bytes + _RECORD_TEXT_BYTES * received.record_count,
@@ -42,7 +42,7 @@ def _pieces(received: Received) -> Iterator[bytes]:
                 yield b"" if is_first else b","
                 yield from object_pieces(piece, further)
             else:
-                # Each object has its comma from the start, which costs no further pass over the text.
+                # Each object begins with its comma, which saves a further pass over the text.
                 text = text_of(record_objects(piece, further, lead=","))
                 yield bytes(text[1:] if is_first else text)
             is_first = False

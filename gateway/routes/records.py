@@ -45,7 +45,7 @@ from log_format.transactions.staged_records import StagedRecords
 router = APIRouter(route_class=TypedRoute, tags=["transactions"])
 
 GROUPS_MAX: Final = 100
-"""Groups whose offsets one request may bring."""
+"""Most groups whose offsets one request may commit."""
 _WHITE: Final = b" \t\r\n"
 
 
@@ -114,7 +114,7 @@ async def append_at_once(request: Request, headers: Annotated[ProducerHeaders, H
             if part.batch is not None:
                 body.reservation.grow(part.batch.nbytes)
                 parts.append((topic, part))
-        # A request that is numbered, that brings offsets or delayed records, is decided in the transactions' table.
+        # A request with a sequence number, offsets or delayed records is decided in the transactions' table.
         at_once = [(topic, one.batch) for topic, one in parts if one.batch is not None and one.deliver_at is None]
         if parts and len(at_once) == len(parts) and headers.stamp is None and not offsets:
             places = await engine.at_one_journal.append(at_once)
@@ -146,7 +146,7 @@ def _topics_at(places: PlacesOfTopics) -> list[AppendedTopic]:
 
 
 def _parsed(data: bytes) -> tuple[list[tuple[str, bytes]], list[StagedOffsets]]:
-    """Each topic with its records' text (an object as produce takes it), and the offsets. Raises ``RequestRefused``."""
+    """Return each topic with the text of its records, as a produce body, and the offsets. Raise ``RequestRefused``."""
     without_records, texts = _taken_apart(data)
     body = checked(AtOnce, without_records)
     offsets = [group.staged() for group in body.group_offsets or ()]
@@ -154,7 +154,8 @@ def _parsed(data: bytes) -> tuple[list[tuple[str, bytes]], list[StagedOffsets]]:
 
 
 def _taken_apart(data: bytes) -> tuple[bytes, list[bytes]]:
-    """The body with empty lists for those of records, and each list's text, as produce takes it: it is never parsed as a whole.
+    """Return the body with empty lists of records, and the text of each list as a produce body. The body is never parsed as a
+    whole.
 
     Numbers keep the form in which they were sent. Raises ``RequestRefused``.
     """
@@ -162,7 +163,7 @@ def _taken_apart(data: bytes) -> tuple[bytes, list[bytes]]:
     members = object_members(data)
     topics = members.get("topics", b"")
     if topics[:1] != b"[" or elements_exceed(topics, limits.TRANSACTION_REQUESTS_MAX):
-        return data, []  # the caller refuses it
+        return data, []  # the model refuses it
     entries, texts = [], []
     for index, (_, entry) in enumerate(elements(topics, 1, 0)):
         if entry.lstrip(_WHITE)[:1] != b"{":
@@ -178,12 +179,12 @@ def _taken_apart(data: bytes) -> tuple[bytes, list[bytes]]:
 
 
 def _object(members: Mapping[str, bytes]) -> bytes:
-    """An object of members' texts."""
+    """Return a JSON object of members that are already encoded."""
     return b"{%b}" % b",".join(b"%b:%b" % (msgspec.json.encode(name), text) for name, text in members.items())
 
 
 def _decoded(text: bytes, where: str) -> IncomingRecords:
-    """The records of a topic; refusals, also later ones, name the places within the whole body."""
+    """Decode the records of a topic; errors, also later ones, name places within the whole body."""
     try:
         incoming = decode_json(text)
     except RequestRefused as refusal:

@@ -1,4 +1,4 @@
-"""Delayed records that wait: listed, looked at, cancelled. They come by the produce routes."""
+"""Pending delayed records: list, describe, cancel. The produce routes create them."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ ScheduledPath = Annotated[
 
 
 class ScheduledQuery(fields.Parameters):
-    """The page."""
+    """Page of the list."""
 
     after: Annotated[str | None, fields.NotNull(), Field(description="`next` of the page before")] = None
     limit: fields.Limit = fields.LIST_LIMIT
 
 
 class ScheduledEntry(TypedDict):
-    """A delayed record that waits. A key that is not UTF-8 is `key_base64`."""
+    """A pending delayed record. A key that is not UTF-8 is `key_base64`."""
 
     id: fields.Opaque
     deliver_at: fields.Offset
@@ -46,7 +46,7 @@ class ScheduledEntry(TypedDict):
 
 
 class ScheduledEntries(TypedDict):
-    """Delayed records, in order of their ids."""
+    """Delayed records, sorted by id."""
 
     scheduled: list[ScheduledEntry]
     next: NotRequired[str]
@@ -73,7 +73,7 @@ class DelayedRecord(TypedDict):
 
 
 class DescribedScheduled(ScheduledEntry):
-    """A delayed record that waits, with the record itself."""
+    """A pending delayed record, with the record itself."""
 
     record: DelayedRecord
 
@@ -86,7 +86,7 @@ _ERRORS = (ErrorCode.UNKNOWN_TOPIC, ErrorCode.CORRUPT_SEGMENT, ErrorCode.UNSUPPO
 async def list_scheduled(
     request: Request, topic: fields.TopicPath, query: Annotated[ScheduledQuery, Query()]
 ) -> ScheduledEntries:
-    """List the delayed records that wait."""
+    """List pending delayed records."""
     engine = engine_of(request)
     topic_id = await _topic_id(engine, topic)
     found = await engine.delayed.filing.waiting(topic, topic_id, query.after or "", query.limit + 1)
@@ -100,7 +100,7 @@ async def list_scheduled(
 @router.get("/v1/topics/{topic}/scheduled/{scheduled}", responses=problems(*_ERRORS, ErrorCode.UNKNOWN_SCHEDULED))
 @needs(Need("Read", "topic", path="topic"))
 async def describe_scheduled(request: Request, topic: fields.TopicPath, scheduled: ScheduledPath) -> DescribedScheduled:
-    """Look at a delayed record that waits."""
+    """Describe a pending delayed record."""
     engine = engine_of(request)
     found = await engine.delayed.filing.find(topic, await _topic_id(engine, topic), scheduled)
     (entry,) = _entries(found)

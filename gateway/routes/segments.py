@@ -1,4 +1,4 @@
-"""Plan the reading of history: which segments a client may read by itself."""
+"""Plans for reading history: which segments a client may read itself."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PLAN_BYTES_MAX = 1024 * 1024 * 1024
 
 
 class PlanQuery(fields.Parameters):
-    """Where to begin, and how much of it."""
+    """Where to begin, and how many bytes to plan."""
 
     offset: Annotated[
         fields.Offset | StartWord,
@@ -43,7 +43,7 @@ class PlanQuery(fields.Parameters):
 
 
 class Footer(TypedDict):
-    """Where a segment's footer is: from `position` to the segment's end. `crc32` (zlib) is of those bytes."""
+    """Location of a segment's footer: from `position` to the segment's end. `crc32` (zlib) covers those bytes."""
 
     position: fields.Count
     length: fields.Count
@@ -51,10 +51,10 @@ class Footer(TypedDict):
 
 
 class PlannedSegment(TypedDict):
-    """A Parquet object and the offsets to take of it: from `start_offset` up to `end_offset`, exclusive.
+    """A Parquet object and the offsets to read from it: from `start_offset` up to `end_offset`, exclusive.
 
-    Rows of other partitions, and of offsets outside, are to be left out. The footer lists row groups by partition and offset,
-    each with its range and CRC.
+    Ignore rows of other partitions, and of offsets outside this range. The footer lists row groups by partition and offset, each
+    with its range and CRC.
     """
 
     key: Annotated[str, Field(description="Below the store's root")]
@@ -69,9 +69,9 @@ class PlannedSegment(TypedDict):
 
 
 class HistoryPlan(TypedDict):
-    """Every record up to `next_offset` is in one of `segments`. `GET …/records` goes on there.
+    """Every record up to `next_offset` is in one of `segments`. `GET …/records` continues there.
 
-    It is empty where the records are not in the topic's table yet, or there are none.
+    The plan is empty if the records are not yet in the topic's table, or do not exist.
     """
 
     topic: str
@@ -95,7 +95,7 @@ class HistoryPlan(TypedDict):
 async def plan_history(
     request: Request, topic: fields.TopicPath, partition: fields.PartitionPath, query: Annotated[PlanQuery, Query()]
 ) -> HistoryPlan:
-    """Say which segments hold the records from an offset on, so that the client reads them from the store by itself."""
+    """Return the segments that hold the records from an offset on, so that the client can read them from the store itself."""
     engine = engine_of(request)
     wanted = FetchFrom(topic=topic, partition=partition, offset=query.offset, timestamp_ms=None)
     start = await engine.locating.start_of(wanted, engine.clock.monotonic_ms())

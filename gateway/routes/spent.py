@@ -1,4 +1,4 @@
-"""What a request used of its caller's quotas, once its route knows it. Nothing is measured where no quota is set."""
+"""Charges to the caller's quotas, made once a route knows the amount. Without quotas nothing is measured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from log_format.records.size import all_record_bytes
 
 
 async def produced(request: Request, incoming: IncomingRecords, codec: CodecWork) -> None:
-    """These records came."""
+    """Charge the records of a produce request."""
     spending = spending_of(request.scope)
     if spending is not None and spending.measures(PRODUCE_BYTES):
         spending.spend(PRODUCE_BYTES, await codec.do(partial(_record_bytes, incoming)))
@@ -27,19 +27,19 @@ def _record_bytes(incoming: IncomingRecords) -> int:
 
 
 def fetched(request: Request, answer: FetchAnswer) -> None:
-    """These records are in the answer."""
+    """Charge the records of an answer."""
     fetched_bytes(request, answer.size_bytes)
 
 
 def fetched_bytes(request: Request, size_bytes: int) -> None:
-    """Records of so many bytes go to the client, or it will read them by itself: then as they are stored."""
+    """Charge bytes of records that go to the client, or that the client will read from the store: then as they are stored."""
     spending = spending_of(request.scope)
     if spending is not None and size_bytes:
         spending.spend(FETCH_BYTES, size_bytes)
 
 
 async def partitions_before(request: Request, topic: str) -> int | None:
-    """How many partitions the topic has before it gets more; None: that does not matter. Raises ``Throttled``."""
+    """Return the number of partitions before a change; None if no quota limits it. Raise ``Throttled``."""
     spending = spending_of(request.scope)
     if spending is None or not spending.measures(PARTITIONS):
         return None
@@ -48,7 +48,7 @@ async def partitions_before(request: Request, topic: str) -> int | None:
 
 
 def partitions_created(request: Request, count: int) -> None:
-    """So many partitions were created."""
+    """Charge new partitions."""
     spending = spending_of(request.scope)
     if spending is not None and count > 0:
         spending.spend(PARTITIONS, count)

@@ -1,4 +1,4 @@
-"""``POST /v1/sql``: a question about topics, answered by DuckDB in a process of its own."""
+"""``POST /v1/sql``: a query over topics, answered by DuckDB in a process of its own."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ router = APIRouter(route_class=TypedRoute, tags=["sql"])
 RECORDS_DEFAULT: Final = 10_000
 _ANSWER_WAIT_MS_MAX: Final = 10_000
 _ANSWER_COPIES: Final = 3
-"""As it came from the process, as it was checked, and as it is sent."""
+"""Copies of an answer: as received from the process, as validated, as sent."""
 
 
 class Question(fields.Body, example={"sql": "select count(*), max(timestamp) from flights"}):
-    """A statement, and how much of each topic that it names it is about."""
+    """A statement, and how many records of each topic to query."""
 
     sql: Annotated[str, Field(min_length=1, max_length=STATEMENT_CHARACTERS_MAX, description="One SELECT of DuckDB's")]
     max_records: Annotated[
@@ -66,7 +66,7 @@ class SqlColumn(TypedDict):
 
 
 class SqlSpan(TypedDict):
-    """Offsets of a partition: from `offset` up to `next_offset`, which is left out."""
+    """Offsets of a partition, from `offset` up to `next_offset`, exclusive."""
 
     partition: fields.Partition
     offset: fields.Offset
@@ -74,7 +74,7 @@ class SqlSpan(TypedDict):
 
 
 class SqlTopic(TypedDict):
-    """How much of a topic was read; `whole`: all that it has."""
+    """The part of a topic that was read; `whole`: all its records."""
 
     topic: fields.TopicName
     records: fields.Count
@@ -84,7 +84,7 @@ class SqlTopic(TypedDict):
 
 
 class SqlAnswer(TypedDict):
-    """Rows, each a list in the order of the columns. `more`: there are more of them."""
+    """Rows, each a list in the order of the columns. `more`: further rows were left out."""
 
     columns: list[SqlColumn]
     rows: list[list[Any]]
@@ -107,7 +107,7 @@ class SqlAnswer(TypedDict):
 @needs(Need("Read", "topic"))
 @spends(FETCH_BYTES)
 async def ask(request: Request, question: Question) -> ASGIApp:
-    """Answer a question about the newest records of some topics in SQL."""
+    """Answer a SQL query over the newest records of some topics."""
     statements = gateway_of(request).sql
     if statements is None:
         raise RequestRefused("This gateway answers no SQL: see its setting sql.", code=ErrorCode.NOT_FOUND)
@@ -148,7 +148,7 @@ async def _answered(request: Request, statements: Statements, question: Question
 
 
 async def _judge_again(request: Request, topics: Sequence[str]) -> None:
-    """Raise for the first topic that the caller lost the right to meanwhile."""
+    """Raise the error of the first topic that the caller lost the right to since the request arrived."""
     lost = await standing_of(request).unreadable(topics)
     note_denials(request, lost.values())
     for error in lost.values():
@@ -156,7 +156,7 @@ async def _judge_again(request: Request, topics: Sequence[str]) -> None:
 
 
 def _as_stream(records: pa.Table) -> list[memoryview]:
-    """An Arrow stream, in parts: each byte is there once."""
+    """Return an Arrow stream, in parts that share the records' memory."""
     parts = (records.schema.serialize(), *(batch.serialize() for batch in records.to_batches()), END_OF_STREAM)
     return [memoryview(part) for part in parts]
 

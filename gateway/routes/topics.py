@@ -1,4 +1,4 @@
-"""Topics: made, listed, described, altered, deleted, and their oldest records deleted."""
+"""Topics: create, list, describe, alter, delete, and delete their oldest records."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ router = APIRouter(route_class=TypedRoute, tags=["topics"])
 _TOPIC_TEXT_BYTES: Final = 2_048
 LIST_AGE_MS_MAX: Final = 60_000
 _PARTITION_TEXT_BYTES: Final = 160
-"""The longest text of a partition, and what making it takes."""
+"""Estimated size of a partition's longest JSON, and of making it."""
 
 
 def _setting_schema(setting: IntegerSetting | ChoiceSetting) -> dict[str, Any]:
@@ -56,7 +56,7 @@ Config = Annotated[
         }
     ),
 ]
-"""``TopicConfig`` parses it, whose refusals have a code of their own."""
+"""Settings in a request; ``TopicConfig`` parses them, because its refusals have their own error code."""
 PartitionCount = Annotated[int, fields.Between(1, limits.PARTITION_COUNT_MAX)]
 
 
@@ -69,7 +69,7 @@ class NewTopic(fields.Body, example={"name": "flights", "partition_count": 8, "c
 
 
 class TopicChange(fields.Body, example={"partition_count": 16, "config": {"flush.ms": None}}):
-    """The changes of a topic."""
+    """Changes to a topic."""
 
     partition_count: Annotated[PartitionCount | None, fields.NotNull()] = None
     config: Config = Field(default_factory=dict)
@@ -93,7 +93,7 @@ class DeletedRecords(fields.Body, example={"before": [{"partition": 0, "offset":
 
 
 class TopicsQuery(fields.Parameters):
-    """Which topics of the list."""
+    """Filter and page of the list of topics."""
 
     limit: fields.Limit = fields.LIST_LIMIT
     after: Annotated[str, Field(max_length=1024, description="Begin after a page: its `next`")] = ""
@@ -106,7 +106,7 @@ class TopicsQuery(fields.Parameters):
 
 
 class TopicListQuery(TopicsQuery):
-    """Which topics of the list, and how fresh."""
+    """Filter and page of the list of topics, and how old it may be."""
 
     max_age_ms: Annotated[
         int,
@@ -117,7 +117,7 @@ class TopicListQuery(TopicsQuery):
 
 
 class TopicQuery(fields.Parameters):
-    """What else is told of a topic."""
+    """What to add to a topic's description."""
 
     include: Annotated[
         Literal["flush_savings"] | None,
@@ -135,10 +135,10 @@ class TopicPartition(TypedDict):
 
 
 class CommitPlace(TypedDict):
-    """Whether the topic has its own commits or goes by a journal, since when and why; how far its table is behind that.
+    """Whether the topic has its own commits or uses a journal, since when and why; how far its table is behind.
 
-    Where `flush_savings` was asked for, and this gateway has written to the topic: what is saved here for flushes that begin
-    before `flush.ms` is over, and whether that is spent, so that flushes wait for it.
+    With `flush_savings`, if this gateway has written to the topic: the saved time from which flushes may begin before `flush.ms`
+    is over, and whether it is spent, so that flushes wait for the whole `flush.ms`.
     """
 
     mode: Literal["own", "shared"]
@@ -152,8 +152,8 @@ class CommitPlace(TypedDict):
 
 
 class Foreign(TypedDict):
-    """The last commit that another program made in the topic's table: it counted for nothing. `put_back`: readers of Delta see
-    the table as it was again."""
+    """The last commit that another program made to the topic's table; it had no effect on the log. `put_back`: readers of
+    Delta again see the table without that commit."""
 
     version: fields.Count
     program: str
@@ -186,7 +186,7 @@ class Damaged(TypedDict):
 
 
 class TopicPage(TypedDict):
-    """One page. `damaged` is there when there are any, and `next` when more follow; send it as `after`."""
+    """One page of topics. `damaged` is present if there are any, `next` if more follow; send it as `after`."""
 
     topics: list[Topic]
     damaged: NotRequired[list[Damaged]]
@@ -201,7 +201,7 @@ class LogStart(TypedDict):
 
 
 class LogStarts(TypedDict):
-    """The log starts of the partitions that were named."""
+    """The log starts of the partitions in the request."""
 
     partitions: list[LogStart]
 
@@ -218,7 +218,7 @@ class LogStarts(TypedDict):
 @needs(Need("Create", "topic"))
 @spends(PARTITIONS)
 async def create_topic(request: Request, wanted: NewTopic) -> ASGIApp:
-    """Create a topic: 201 when it was created, 200 when the same exists."""
+    """Create a topic: 201 if it was created, 200 if the same topic exists."""
     administration = engine_of(request).administration
     require(request, "Create", "topic", wanted.name)
     config = administration.parse_config(wanted.config)
@@ -318,7 +318,7 @@ async def delete_records(request: Request, topic: fields.TopicPath, wanted: Dele
 
 
 def matching(query: TopicsQuery, shown: Callable[[str], bool]) -> Callable[[str], bool]:
-    """Whether a topic is one that the query asks for and its caller is ``shown``."""
+    """Return a predicate: whether a topic matches the query, and ``shown`` allows it."""
     prefix, search = query.prefix, query.search.lower()
     if not (prefix or search):
         return shown
@@ -372,7 +372,7 @@ def _commit_place(state: TopicState) -> CommitPlace:
 
 
 def _partitions(state: TopicState) -> Iterator[bytes]:
-    """Each partition as JSON: of ten thousand, objects would take several times as much."""
+    """Yield each partition as JSON: objects of ten thousand partitions would take several times the memory."""
     offsets = zip(state.log_starts.tolist(), state.next_offsets.tolist(), strict=True)
     for partition, (log_start, high_watermark) in enumerate(offsets):
         yield b'{"partition":%d,"log_start_offset":%d,"high_watermark":%d,"size_bytes":%d}' % (

@@ -1,4 +1,4 @@
-"""Transactions: begin, describe, commit, abort. Their records come by the produce routes."""
+"""Transactions: begin, describe, commit, abort. The produce routes add their records."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ router = APIRouter(route_class=TypedRoute, tags=["transactions"])
 
 TIMEOUT_MS_DEFAULT: Final = limits.TRANSACTION_TIMEOUT_MS_DEFAULT
 NUMBER_MAX: Final = 2**53 - 1
-"""What every JSON parser keeps exactly."""
+"""Largest number that every JSON parser keeps exactly."""
 _TIMEOUTS: Final = fields.Between(limits.TRANSACTION_TIMEOUT_MS_MIN, limits.TRANSACTION_TIMEOUT_MS_MAX)
 
 
@@ -72,13 +72,13 @@ class NewTransaction(
 
     @property
     def ends_after_ms(self) -> int:
-        """`timeout_ms`; where it was not given, a checked transaction has the longest."""
+        """The given `timeout_ms`; if none was given, a transaction with `check_after_ms` has the longest timeout."""
         is_given = self.check_after_ms is None or "timeout_ms" in self.model_fields_set
         return self.timeout_ms if is_given else limits.TRANSACTION_TIMEOUT_MS_MAX
 
 
 class Checking(fields.Body, example={"transactional_id_prefix": "orders-", "max_records": 10, "max_wait_ms": 30000}):
-    """Which transactions the asker decides, and how many at a time."""
+    """Which transactions the caller decides, and how many at a time."""
 
     transactional_id_prefix: Annotated[str, AfterValidator(_prefix)]
     max_records: Annotated[int, fields.Between(1, 1_000)] = 10
@@ -86,7 +86,7 @@ class Checking(fields.Body, example={"transactional_id_prefix": "orders-", "max_
 
 
 class TransactionsQuery(fields.Parameters):
-    """Which transactions are listed."""
+    """Filter and page of the list of transactions."""
 
     state: Annotated[
         Literal["open", "committing", "committed", "aborted"] | None,
@@ -107,7 +107,7 @@ class GroupOffsets(
     offsets: Offsets
 
     def staged(self) -> StagedOffsets:
-        """As the transaction keeps them."""
+        """Return the offsets as the transaction stages them."""
         offsets = tuple(one.staged() for one in self.offsets)
         return StagedOffsets(group=self.group, member_id=self.member_id, generation=self.generation, offsets=offsets)
 
@@ -117,7 +117,7 @@ class Nothing(fields.Body, example={}):
 
 
 class BegunTransaction(TypedDict):
-    """The open transaction. `last_number` is there when a `number` was sent; null: nothing was committed yet."""
+    """The open transaction. `last_number` is present if a `number` was sent; null: nothing was committed yet."""
 
     transaction_id: fields.Opaque
     producer_id: fields.Opaque
@@ -156,8 +156,8 @@ class Aborted(TypedDict):
 
 
 class Transaction(TypedDict):
-    """A transaction as it is now. `topics` is there once it is committed: those that the caller may describe. `lost`: staged
-    objects that it was committed without, where another program had deleted some."""
+    """A transaction as it is now. `topics` is present once it is committed: the topics that the caller may describe. `lost`:
+    number of staged objects that are missing from the commit because another program had deleted them."""
 
     state: Annotated[str, fields.OneOf("open", "committing", "committed", "aborted")]
     transactional_id: str
@@ -169,7 +169,7 @@ class Transaction(TypedDict):
 
 
 class OfferedTransaction(TypedDict):
-    """An open transaction that the asker is to commit or abort. `checks`: times offered, this one included."""
+    """An open transaction that the caller is asked to commit or abort. `checks`: times offered, including this one."""
 
     transaction_id: fields.Opaque
     transactional_id: str
@@ -178,7 +178,7 @@ class OfferedTransaction(TypedDict):
 
 
 class OfferedTransactions(TypedDict):
-    """Each is offered to no other asker for 30 seconds."""
+    """Offered transactions. Each is offered to no other caller for 30 seconds."""
 
     transactions: list[OfferedTransaction]
 
@@ -193,7 +193,7 @@ class ListedTransaction(OfferedTransaction):
 
 
 class ListedTransactions(TypedDict):
-    """Transactions, in order of transactional ids."""
+    """Transactions, sorted by transactional id."""
 
     transactions: list[ListedTransaction]
     next: NotRequired[str]
@@ -219,8 +219,8 @@ _ENDED_ERRORS: Final = (
 async def begin_transaction(request: Request, wanted: NewTransaction) -> BegunTransaction:
     """Begin a transaction. An older one of the same transactional id is fenced and aborted.
 
-    A client that sends a `number` is told `last_number`, the newest that the transactional id has committed. Nothing of an older
-    epoch is committed after this answer. So a client that repeats a piece of work knows whether an earlier try has committed it.
+    A client that sends a `number` gets `last_number`, the newest number that the transactional id has committed. Nothing of an
+    older epoch is committed after this answer, so a client that repeats work knows whether an earlier try has committed it.
     """
     require(request, "Write", "transactional_id", wanted.transactional_id)
     number = NO_NUMBER if wanted.number is None else wanted.number
@@ -241,7 +241,7 @@ async def begin_transaction(request: Request, wanted: NewTransaction) -> BegunTr
 @router.get("/v1/transactions", responses=problems())
 @needs()
 async def list_transactions(request: Request, query: Annotated[TransactionsQuery, Query()]) -> ListedTransactions:
-    """List the transactions of transactional ids."""
+    """List the transactions of transactional ids, in pages."""
     engine = engine_of(request)
     shown = allowing(request, "Describe", "transactional_id")
     after_id, _, after_transaction = (query.after or "").partition("\n")
@@ -269,7 +269,7 @@ async def list_transactions(request: Request, query: Annotated[TransactionsQuery
 @router.post("/v1/transactions:check", responses=problems(*CHANGE_ERRORS))
 @needs()
 async def check_transactions(request: Request, wanted: Checking) -> OfferedTransactions:
-    """Get open transactions whose client is silent, to commit or abort each. One that is left is offered again."""
+    """Get open transactions whose client is silent, to commit or abort each. A transaction that stays open is offered again."""
     standing, allowed = standing_of(request), allowing(request, "Write", "transactional_id")
 
     def shown(transactional_id: str) -> bool:
@@ -279,7 +279,7 @@ async def check_transactions(request: Request, wanted: Checking) -> OfferedTrans
     rows = await engine_of(request).check_back.offered(
         wanted.transactional_id_prefix, wanted.max_records, wanted.max_wait_ms, shown
     )
-    if not rows:  # what was offered stands, and is told
+    if not rows:  # transactions that were offered must be answered
         standing.check()
     return {"transactions": [_offered(row) for row in rows]}
 
@@ -348,7 +348,7 @@ async def _check_own(request: Request, transaction: str) -> None:
 )
 @needs(Need("Write", "transactional_id"), Need("Read", "group"), Need("Read", "topic"))
 async def add_offsets(request: Request, transaction: fields.TransactionPath, wanted: GroupOffsets) -> StagedCount:
-    """Add offsets of a group, to be committed with the transaction. The group's rules are checked now and at the commit."""
+    """Add offsets of a group, to be committed with the transaction. The membership is checked now and at the commit."""
     await check_transaction(request, transaction)
     await require_write(request, transaction)
     require(request, "Read", "group", wanted.group)
@@ -368,7 +368,8 @@ def _offered(row: TransactionRow) -> OfferedTransaction:
 
 
 async def require_write(request: Request, transaction: str) -> None:
-    """Raise ``Unauthorized`` unless the caller may write by the transaction's id. Raises as ``Transactions.transactional_id``."""
+    """Raise ``Unauthorized`` unless the caller may write with the transaction's id. Raise as ``Transactions.transactional_id``
+    does."""
     await _require(request, "Write", transaction)
 
 
@@ -379,7 +380,7 @@ async def _require(request: Request, operation: Literal["Write", "Describe"], tr
 
 
 def topics_of(placed: Sequence[Place]) -> list[AppendedTopic]:
-    """Where the records of a committed transaction are, as the contract has it."""
+    """Return the offsets of a committed transaction's records, as the API lists them."""
     return [
         {
             "topic": topic,

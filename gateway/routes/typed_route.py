@@ -1,17 +1,17 @@
-"""A FastAPI route whose endpoint declares its input and answer by types. Input is read strictly.
+"""A FastAPI route whose endpoint declares its input and answer by types. Input is parsed strictly.
 
-FastAPI takes the endpoint's signature apart and describes it. The docstrings of the endpoint and of its answer's type are the
-words of the OpenAPI document. FastAPI's request handler is not used: it accepts a repeated member, parses a body of any size on
-the event loop, and costs more than a small produce. In its place, cheapest first:
+FastAPI analyzes and documents the endpoint's signature. The docstrings of the endpoint and of its answer's type are text of the
+OpenAPI document. FastAPI's request handler is not used: it accepts a repeated JSON member, parses a body of any size on the event
+loop, and costs more than a small produce. This route parses instead, cheapest first:
 
-1. The query: an undeclared parameter is refused, and a repeated one that is no list.
-2. The path's parts, percent-decoded.
-3. The headers, where the endpoint declares some: a repeated one is refused.
-4. The body, by ``json_body``. It may be empty where the endpoint has a default. Bodies with records are not declared: the
-   endpoint reads them, and ``openapi_extra`` describes them.
+1. The query: an undeclared parameter is refused, and a repeated one that is not a list.
+2. The parts of the path, percent-decoded.
+3. The headers, if the endpoint declares any: a repeated one is refused.
+4. The body, by ``json_body``. It may be empty if the endpoint has a default. Bodies with records are not declared: the endpoint
+   reads them, and ``openapi_extra`` documents them.
 
-What the endpoint needs of its caller is declared by ``gateway.access.needs``; without that no route is made. The quotas that it
-uses are declared by ``gateway.quotas.spending``.
+The decorator ``gateway.access.needs`` declares the rights that the endpoint needs; without it no route can be made.
+``gateway.quotas.spending`` declares the quotas that the endpoint charges.
 
 An endpoint returns a value to send as JSON with the route's status, None for no body, or an ASGI application.
 """
@@ -40,18 +40,19 @@ from gateway.routes.json_body import json_body
 from log_format.errors import ErrorCode, RequestRefused
 
 NEEDS: Final = "x-tidelog-needs"
-"""Of an operation in the OpenAPI document: the rights that it needs; ``open``: not even a credential."""
+"""Member of an operation in the OpenAPI document: the rights that it needs; ``open``: not even a credential."""
 
 
 _ACCESS: Final = "/v1/access"
-"""Paths that begin so are refused where nothing is enforced, whatever the request."""
+"""Prefix of paths that are refused if rights are not enforced, whatever the request."""
 
 
 class TypedRoute(APIRoute):
-    """``async def endpoint(request: Request, group: GroupPath, query: Annotated[Model, Query()], body: Model) -> Answer``."""
+    """Route of ``async def endpoint(request: Request, group: GroupPath, query: Annotated[Model, Query()], body: Model) ->
+    Answer``."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        # An operation of the OpenAPI document has its function's name.
+        # The operation's id in the OpenAPI document is the name of its function.
         named = {"generate_unique_id_function": lambda route: route.name}
         self.needs = needs_of(endpoint)
         self.spends = spends_of(endpoint)
@@ -94,7 +95,7 @@ class TypedRoute(APIRoute):
         if given and not self._query:
             of_pairs(fields.Parameters, given, "Query parameter")
         for name, alias, validator in self._path:
-            # It refuses by itself what can't name anything.
+            # The validator itself refuses a text that can name nothing.
             values[name] = validator.validate_python(path_text(request, alias))
         for name, model, default, names in self._headers:
             found = header_pairs(request, names)
