@@ -1,6 +1,6 @@
-"""How records enter and leave over HTTP: pure functions between bytes and Arrow. No I/O, no clock, no event loop.
+"""Conversion of records from and to HTTP bodies: pure functions between bytes and Arrow. No I/O, no clock, no event loop.
 
-In: ``json_body``, ``ndjson_body``, ``arrow_body``, ``raw_body`` make ``IncomingRecords`` of a request's body or raise
-``RequestRefused``; ``route`` gives them partitions and timestamps; ``record_size`` measures them. Out: ``json_answer``,
-``arrow_answer`` and ``event_stream`` write what a fetch answers. ``media_type`` and ``compression`` are the headers' part.
+In: ``json_body``, ``ndjson_body``, ``arrow_body``, ``raw_body`` decode a request's body to ``IncomingRecords`` or raise
+``RequestRefused``; ``route`` assigns partitions and timestamps; ``record_size`` measures records. Out: ``json_answer``,
+``arrow_answer`` and ``event_stream`` encode the answer of a fetch. ``media_type`` and ``compression`` handle the headers.
 """

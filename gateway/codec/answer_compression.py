@@ -1,7 +1,7 @@
-"""Which encoding an answer gets, and the compressors: zstd and gzip.
+"""Choice of an answer's content encoding, and the compressors: zstd and gzip.
 
-1. Answers of which a sample shrinks by less than a third stay as they are. Old records are often random or compressed already,
-   and the client would pay for inflating them.
+1. If a sample of an answer shrinks by less than 30 percent, it is not compressed. Old records are often random or compressed
+   already, and the client would pay for decompressing them.
 2. The weights in ``Accept-Encoding`` are honoured; on a tie zstd wins.
 
 gzip is ISA-L's: at level 1 it takes a tenth of zlib's time for values that hardly shrink, a fifth for log lines.
@@ -17,36 +17,37 @@ import zstandard
 from isal import isal_zlib
 
 ANSWER_BYTES_MIN: Final = 1024
-"""Answers up to this stay as they are."""
+"""Size up to which answers are not compressed."""
 _PIECE_BYTES: Final = 1024 * 1024
 _ZSTD_LEVEL: Final = 1
 _GZIP_LEVEL: Final = 1
 _GZIP_WINDOW: Final = 31
 """zlib's number for the largest window with a gzip header."""
 _SAMPLED_BYTES_MIN: Final = 64 * 1024
-"""Smaller answers are compressed without a look at what it gains."""
+"""Size below which answers are compressed without taking a sample."""
 _SAMPLES: Final = 16
 _SAMPLE_BYTES: Final = 1024
-"""So many of so many bytes, evenly over the answer: the columns of an Arrow batch beside its values begin and end it."""
+"""Number and size of samples, spread evenly over the answer: an Arrow batch begins and ends with columns other than its
+values."""
 _SAMPLE_SHARE_MAX: Final = 0.7
-"""A sample that stays larger says no. Base64 of what can't be compressed shrinks to three quarters, at a high price."""
+"""Share of its size to which the sample must shrink. Base64 of incompressible data shrinks to three quarters, at a high price."""
 
 
 class Compressor(Protocol):
     """An incremental compressor."""
 
     def compress(self, data: bytes | memoryview, /) -> bytes:
-        """The output so far."""
+        """Return the output so far."""
         ...
 
     def flush(self) -> bytes:
-        """The rest."""
+        """Return the rest of the output."""
         ...
 
 
 @lru_cache(maxsize=256)
 def chosen_encoding(accept_encoding: bytes) -> str | None:
-    """``"zstd"``, ``"gzip"`` or None for the value of an ``Accept-Encoding`` header."""
+    """Return ``"zstd"``, ``"gzip"`` or None for the value of an ``Accept-Encoding`` header."""
     weights: dict[str, float] = {}
     for item in accept_encoding.decode("latin-1").split(","):
         name, *parameters = item.split(";")
@@ -57,7 +58,7 @@ def chosen_encoding(accept_encoding: bytes) -> str | None:
 
 
 def encoding_of(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """``chosen_encoding`` of a request's headers; None without an ``Accept-Encoding``."""
+    """Return ``chosen_encoding`` of a request's headers; None without an ``Accept-Encoding``."""
     values = [value for name, value in headers if name == b"accept-encoding"]
     return chosen_encoding(b",".join(values)[:4096]) if values else None
 
@@ -75,7 +76,7 @@ def _weight(parameters: list[str]) -> float:
 
 
 def compressed(compressor: Compressor, body: bytes | memoryview, *, last: bool) -> bytes:
-    """The next output of ``compressor`` for ``body``, and with ``last`` its end."""
+    """Return the compressor's next output for ``body``; with ``last`` also the end of the stream."""
     if len(body) <= _PIECE_BYTES:
         data = compressor.compress(body)
         return data + compressor.flush() if last else data
@@ -87,7 +88,7 @@ def compressed(compressor: Compressor, body: bytes | memoryview, *, last: bool) 
 
 
 def new_compressor(encoding: str) -> Compressor:
-    """For ``"zstd"`` or ``"gzip"``."""
+    """Return a compressor for ``"zstd"`` or ``"gzip"``."""
     if encoding == "zstd":
         return zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compressobj()
     compressor: Compressor = isal_zlib.compressobj(_GZIP_LEVEL, isal_zlib.DEFLATED, _GZIP_WINDOW)
@@ -95,7 +96,7 @@ def new_compressor(encoding: str) -> Compressor:
 
 
 def gains(encoding: str, body: bytes | memoryview) -> bool:
-    """Whether an answer that begins with ``body`` becomes much smaller, by a sample of it."""
+    """Return whether compression saves enough on an answer that begins with ``body``, judged by a sample."""
     if len(body) < _SAMPLED_BYTES_MIN:
         return True
     step = (len(body) - _SAMPLE_BYTES) // (_SAMPLES - 1)

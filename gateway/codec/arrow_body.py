@@ -1,9 +1,9 @@
 """``application/vnd.apache.arrow.stream``: records as an Arrow IPC stream.
 
-The body is hostile until proven otherwise. Messages are walked over before anything is decompressed (``arrow_messages``). The
-schema is checked before a batch is read. Each batch is validated in full before any of it is used.
+The body is untrusted. All messages are checked before anything is decompressed (``arrow_messages``). The schema is checked before
+a batch is read. Each batch is validated in full before any of it is used.
 
-Where it can, the result refers to the body's memory, so that a plain ``binary`` column costs nothing.
+Where possible the result refers to the body's memory, so that a plain ``binary`` column costs nothing.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ _ALLOWED: Final[dict[str, tuple[Callable[[pa.DataType], bool], str]]] = {
     "deliver_after_ms": (pa.types.is_integer, "an integer"),
 }
 _ROW_BYTES_MIN: Final = 8
-"""A body of ``bytes_max`` may have one record for each so many bytes: even a record of nulls takes three times that."""
+"""Bytes of ``bytes_max`` for each record that a body may have: even a record of nulls takes three times as much."""
 _LENGTHS: Final = 4
 """Bytes that a value takes besides its own: its offset in the column."""
 
 
 def decode_arrow(body: bytes, *, bytes_max: int) -> IncomingRecords:
-    """The records of an Arrow stream; rows are named by pointers such as ``/records/3``, counted over all batches.
+    """Decode the records of an Arrow stream; errors name rows by pointers such as ``/records/3``, counted over all batches.
 
     ``bytes_max`` bounds the plain records: decompressed, dictionaries and views resolved. Raises ``RequestRefused``: 400
-    ``INVALID_REQUEST`` (corrupt or cut, wrong or unknown columns), 400 ``INVALID_RECORD``, 413 ``REQUEST_TOO_LARGE``.
+    ``INVALID_REQUEST`` (corrupt or truncated, wrong or unknown columns), 400 ``INVALID_RECORD``, 413 ``REQUEST_TOO_LARGE``.
     """
     buffer = pa.py_buffer(body)
     check_messages(buffer, bytes_max)
@@ -79,7 +79,7 @@ def _check_rows(count: int, bytes_max: int) -> None:
 
 
 def _read(buffer: pa.Buffer) -> dict[str, pa.ChunkedArray]:
-    """The columns that matter, validated. A column of type null says nothing, and is kept only as the values."""
+    """Return the known columns, validated. A column of type null has no information, and is kept only as ``value``."""
     try:
         with pa.ipc.open_stream(buffer, options=pa.ipc.IpcReadOptions(use_threads=False)) as reader:
             _check_schema(reader.schema)
@@ -127,7 +127,7 @@ def _check_schema(schema: pa.Schema) -> None:
 def _convert(given: dict[str, pa.ChunkedArray], bytes_max: int, bad: BadRecords, places: Places) -> RecordColumns:
     budget = _Budget(bytes_max)
     _check_rows(len(given["value"]), bytes_max)
-    # First, since the number of rows is only a claim until something in the body is counted for each.
+    # Values come first: the number of rows is only a claim until something in the body is counted for each row.
     values = budget.binary(given["value"])
     partitions = None
     timestamps = _times("timestamp", given, bad, places)
@@ -150,7 +150,7 @@ def _convert(given: dict[str, pa.ChunkedArray], bytes_max: int, bad: BadRecords,
 
 
 def _times(name: str, given: dict[str, pa.ChunkedArray], bad: BadRecords, places: Places) -> pa.Array | None:
-    """The column in milliseconds; those out of range are noted."""
+    """Return the column in milliseconds; note values out of range as errors."""
     if name not in given:
         return None
     times, outside = as_timestamps(_one_piece(given[name]))
@@ -171,14 +171,14 @@ def _delays(
 
 
 class _Budget:
-    """Counts the bytes of columns when written out."""
+    """Budget of bytes for columns in plain form."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._left = bytes_max
 
     def binary(self, column: pa.ChunkedArray) -> pa.Array:
-        """The column as plain ``binary``, in one piece. Raises ``RequestRefused`` (413) when the total becomes too large."""
+        """Return the column as plain ``binary``, in one piece. Raise ``RequestRefused`` (413) if the budget is exceeded."""
         self._spend(_LENGTHS * len(column))
         if pa.types.is_null(column.type):
             return pa.nulls(len(column), pa.binary())
@@ -210,7 +210,7 @@ class _Budget:
 
 def _headers(column: pa.Array, budget: _Budget, bad: BadRecords, places: Places) -> pa.Array | None:
     counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    # Here, too, the number of values is only a claim yet.
+    # Here, too, the number of values is only a claim so far.
     budget.check(2 * _LENGTHS * int(counts.sum()))
     elements = column.flatten()
     if len(elements) == 0:

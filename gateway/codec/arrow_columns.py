@@ -1,8 +1,8 @@
-"""Turns Arrow columns of every kind that the contract takes into the one kind that is stored.
+"""Conversion of the accepted types of Arrow columns to the one type that is stored.
 
-1. Nothing grows unseen: a column may name a view's value any number of times, so the total size is summed up before the copy
-   (``plain_bytes``). Dictionaries are in ``arrow_dictionary``.
-2. Columns passed in were validated in full: nothing here reads memory beyond that.
+1. Sizes are summed before anything is copied (``plain_bytes``), because a column may refer to one value of a view any number of
+   times. Dictionaries are in ``arrow_dictionary``.
+2. The columns passed in are validated in full: nothing here reads memory beyond them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _UNITS_PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_00
 
 
 def is_bytes(type_: pa.DataType) -> bool:
-    """Whether a column of this type holds bytes or text: plain, large, view, of fixed size or a dictionary of these."""
+    """Return whether a column of this type holds bytes or text: plain, large, view, fixed size, or a dictionary of these."""
     if pa.types.is_dictionary(type_):
         type_ = type_.value_type
     return bool(
@@ -38,12 +38,12 @@ def is_bytes(type_: pa.DataType) -> bool:
 
 
 def is_timestamp(type_: pa.DataType) -> bool:
-    """Whether a column of this type can be the timestamps."""
+    """Return whether a column of this type can hold timestamps."""
     return bool(pa.types.is_timestamp(type_) or pa.types.is_int64(type_))
 
 
 def is_headers(type_: pa.DataType) -> bool:
-    """Whether a column of this type can be the headers: lists of structs of exactly ``key`` and ``value``."""
+    """Return whether a column of this type can hold headers: lists of structs of exactly ``key`` and ``value``."""
     if not (pa.types.is_list(type_) or pa.types.is_large_list(type_)):
         return False
     header = type_.value_type
@@ -53,12 +53,12 @@ def is_headers(type_: pa.DataType) -> bool:
 
 
 def plain_bytes(column: pa.Array) -> int:
-    """What a column of bytes takes when every value is written out; not for dictionaries."""
+    """Return the bytes of a column once every value is written out; not for dictionaries."""
     return int(lengths(column).sum())
 
 
 def plain(column: pa.Array) -> pa.Array:
-    """A column of bytes as plain ``binary``; not for dictionaries."""
+    """Return a column of bytes as plain ``binary``; not for dictionaries."""
     if pa.types.is_binary(column.type):
         return column
     if _is_view(column.type):
@@ -71,7 +71,7 @@ def _is_view(type_: pa.DataType) -> bool:
 
 
 def _views(column: pa.Array) -> npt.NDArray[np.int32]:
-    """A view is four words: the length of its value and where that lies, or a short value itself."""
+    """Return the views, four words each: the length of a value and its location, or a short value itself."""
     buffer = column.buffers()[1]
     end = column.offset + len(column)
     words = np.frombuffer(buffer if buffer is not None else b"", dtype="<i4", count=_VIEW_WORDS * end)
@@ -79,7 +79,7 @@ def _views(column: pa.Array) -> npt.NDArray[np.int32]:
 
 
 def _without_null_views(column: pa.Array) -> pa.Array:
-    """The column with empty views where it is null: validation allows anything there, and a cast would follow it."""
+    """Return the column with empty views at its nulls: validation accepts anything there, and a cast would follow it."""
     if not column.null_count:
         return column
     validity, _, *data = column.buffers()
@@ -91,7 +91,7 @@ def _without_null_views(column: pa.Array) -> pa.Array:
 
 
 def lengths(column: pa.Array) -> npt.NDArray[np.int64]:
-    """The length of each value, 0 where it is null."""
+    """Return the length of each value; 0 for null."""
     if _is_view(column.type):
         words = _views(column)[column.offset :, 0].astype(np.int64)
         if column.null_count:
@@ -101,7 +101,7 @@ def lengths(column: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def as_timestamps(column: pa.Array) -> tuple[pa.Array, Mask]:
-    """Whole milliseconds as int64, and which are out of range; those numbers mean nothing.
+    """Return whole milliseconds as int64, and a mask of those out of range, whose numbers are meaningless.
 
     A timestamp without a zone is UTC; fractions of a millisecond are cut off.
     """
@@ -124,7 +124,7 @@ def as_timestamps(column: pa.Array) -> tuple[pa.Array, Mask]:
 
 
 def as_partitions(column: pa.Array, partition_max: int) -> tuple[pa.Array, Mask]:
-    """Partitions as int64, and which are not in ``[0, partition_max]``; those numbers mean nothing."""
+    """Return partitions as int64, and a mask of those outside ``[0, partition_max]``, whose numbers are meaningless."""
     if pa.types.is_uint64(column.type):
         wrong = pc.greater(column, pa.scalar(partition_max, pa.uint64()))
         column = pc.if_else(wrong, pa.scalar(0, pa.uint64()), column).cast(pa.int64())

@@ -1,8 +1,9 @@
-"""Dictionary-encoded columns of an Arrow stream: many batches may name one dictionary, so each is looked at once.
+"""Dictionary-encoded columns of an Arrow stream: many batches may share one dictionary, so each dictionary is checked only once.
 
 1. The size of a dictionary's values, and of the values taken from it, is known before anything is copied.
-2. Arrow's full validation would look at the dictionary again for each batch, and naming one of millions of values costs a batch
-   nothing. So a dictionary is validated once and the indices of each batch. ``take`` refuses indices out of bounds.
+2. Arrow's full validation would check the dictionary again for each batch, and a batch that refers to a dictionary of millions of
+   values costs its sender nothing. So a dictionary is validated once, and then the indices of each batch. ``take`` refuses
+   indices out of bounds.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from gateway.codec.arrow_columns import is_headers, lengths, plain
 from gateway.codec.refusal import malformed
 
 HEADER_NAMES_MAX: Final = 16_777_216
-"""Walking so many takes 0.2 s."""
+"""Most values of header dictionaries: validating so many takes 0.2 s."""
 
 Place = tuple[int | None, ...]
 
 
 class Dictionary:
-    """The values of a dictionary, of a type of bytes; validated."""
+    """A validated dictionary, whose values are of a type of bytes."""
 
     def __init__(self, values: pa.Array) -> None:
         self._place = _place(values)
@@ -32,15 +33,15 @@ class Dictionary:
         self.size_bytes: int = pc.sum(self._lengths).as_py() or 0
 
     def is_of(self, column: pa.DictionaryArray) -> bool:
-        """Whether ``column`` uses this dictionary."""
+        """Return whether ``column`` uses this dictionary."""
         return _place(column.dictionary) == self._place
 
     def taken_bytes(self, indices: pa.Array) -> int:
-        """The total size of the values at ``indices``."""
+        """Return the total size of the values at ``indices``."""
         return pc.sum(pc.take(self._lengths, indices)).as_py() or 0
 
     def taken(self, indices: pa.Array) -> pa.Array:
-        """The values at ``indices`` as plain ``binary``."""
+        """Return the values at ``indices`` as plain ``binary``."""
         if self._plain is None:
             self._plain = plain(self._values)
         return pc.take(self._plain, indices)
@@ -72,5 +73,5 @@ def validate(column: pa.ChunkedArray) -> None:
 
 
 def _place(values: pa.Array) -> Place:
-    """Where in memory an array is: unique while the array lives."""
+    """Return the location of an array in memory: unique while the array lives."""
     return (len(values), values.offset, *(None if buffer is None else buffer.address for buffer in values.buffers()))

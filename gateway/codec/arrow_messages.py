@@ -1,10 +1,11 @@
-"""Checks the messages of an Arrow IPC stream before a reader allocates anything for them.
+"""Checks of the messages of an Arrow IPC stream, before a reader allocates anything for them.
 
-1. A stream must end with its end-of-stream marker, and nothing may follow. (The format lets a writer just close the stream; then
-   a cut stream looks whole.)
+1. A stream must end with its end-of-stream marker, and nothing may follow. (The format also lets a writer just close the
+   stream; then a truncated stream would look complete.)
 2. Its compressed buffers declare at most ``bytes_max`` decompressed bytes in total.
 
-A message's metadata is a flatbuffer (Arrow's ``Message.fbs``), which the reader of messages has verified. Only this is read::
+A message's metadata is a flatbuffer (Arrow's ``Message.fbs``), which the message reader has verified. Only these fields are
+read::
 
     Message      0 version  1 header_type  2 header  3 bodyLength
     Header type  2 DictionaryBatch  3 RecordBatch
@@ -24,18 +25,18 @@ import pyarrow as pa
 from gateway.codec.refusal import malformed, too_large
 
 MESSAGES_MAX: Final = 65_536
-"""Messages in one stream. Each costs about as much as a hundred records, whatever is in it."""
+"""Most messages in one stream. Each costs about as much as a hundred records, whatever it contains."""
 
 _DICTIONARY_BATCH: Final = 2
 _RECORD_BATCH: Final = 3
 _END_OF_STREAM: Final = (b"\xff\xff\xff\xff\x00\x00\x00\x00", b"\x00\x00\x00\x00")
-"""The present form of the prefix, and the one before version 0.15."""
+"""The marker's present form, and its form before version 0.15."""
 
 
 def check_messages(body: pa.Buffer, bytes_max: int, messages_max: int = MESSAGES_MAX) -> None:
-    """Walk over a stream's messages.
+    """Check all messages of a stream.
 
-    Raises ``RequestRefused``: 400 ``INVALID_REQUEST`` when the stream is cut or corrupt, 413 ``REQUEST_TOO_LARGE`` when it
+    Raises ``RequestRefused``: 400 ``INVALID_REQUEST`` if the stream is truncated or corrupt, 413 ``REQUEST_TOO_LARGE`` if it
     decompresses to more than ``bytes_max``.
     """
     source = pa.BufferReader(body)
@@ -68,12 +69,12 @@ def check_messages(body: pa.Buffer, bytes_max: int, messages_max: int = MESSAGES
 
 
 def first_line(error: BaseException) -> str:
-    """Arrow's error message, cut."""
+    """Return the first line of Arrow's error message, shortened."""
     return str(error).partition("\n")[0][:200].rstrip(". ")
 
 
 def _decompressed_bytes(message: pa.ipc.Message) -> int:
-    """The decompressed size of the message's buffers. Raises ``struct.error`` where the metadata points outside of itself."""
+    """Return the decompressed size of the message's buffers. Raise ``struct.error`` if the metadata points outside of itself."""
     metadata = message.metadata.to_pybytes()
     root = struct.unpack_from("<I", metadata)[0]
     header_type = _field(metadata, root, 1)
@@ -105,7 +106,7 @@ def _decompressed_bytes(message: pa.ipc.Message) -> int:
 
 
 def _field(data: bytes, table: int, index: int) -> int | None:
-    """Where field ``index`` of a flatbuffer table lies; None when it is absent."""
+    """Return the position of field ``index`` of a flatbuffer table; None if it is absent."""
     vtable = table - struct.unpack_from("<i", data, table)[0]
     _exactly(data, vtable, 4)
     (size,) = struct.unpack_from("<H", data, vtable)
@@ -119,7 +120,7 @@ def _field(data: bytes, table: int, index: int) -> int | None:
 
 
 def _table(data: bytes, table: int, index: int) -> int | None:
-    """Where the table or vector that field ``index`` refers to lies; None when it is absent."""
+    """Return the position of the table or vector to which field ``index`` refers; None if it is absent."""
     place = _field(data, table, index)
     return None if place is None else place + int(struct.unpack_from("<I", data, place)[0])
 

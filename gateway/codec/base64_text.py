@@ -1,4 +1,4 @@
-"""Base64 as the contract has it: standard alphabet, padded, and only the exact text that encoding the bytes gives."""
+"""Base64 as the API has it: standard alphabet, padded, and only the canonical text of the bytes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import binascii
 
 
 def decode_base64(text: str) -> bytes | None:
-    """The bytes of ``text``; None when it is not exactly what encoding them gives."""
+    """Return the bytes of ``text``; None if it is not exactly the text that encoding them gives."""
     try:
         data = binascii.a2b_base64(text, strict_mode=True)
     except ValueError:
@@ -15,5 +15,5 @@ def decode_base64(text: str) -> bytes | None:
 
 
 def encode_base64(data: bytes | memoryview) -> str:
-    """The text of ``data``, padded, without line breaks."""
+    """Return the text of ``data``, padded, without line breaks."""
     return binascii.b2a_base64(data, newline=False).decode("ascii")

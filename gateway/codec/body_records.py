@@ -1,4 +1,4 @@
-"""The records of a request body, by its media type."""
+"""Decoding of a request body to records, by its media type."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from gateway.codec.raw_body import decode_raw
 
 _OF_RAW_BODIES: Final = ("key", "key_base64", "partition", "timestamp", "deliver_at", "deliver_after_ms")
 _COPIED_ABOVE: Final = 2
-"""Arrow records refer to the body. Where it is so many times their size they are copied, so that the rest can be freed."""
+"""Ratio of the body's size to its Arrow records above which these, which refer to the body, are copied so that it can be
+freed."""
 
 
 def decode_body(kind: str, data: bytes, bytes_max: int, raw: Mapping[str, Any]) -> IncomingRecords:
-    """The body's records. ``raw``: key, partition, times of a raw body, from the query. Raises ``RequestRefused``."""
+    """Decode the body's records. ``raw``: key, partition and times of a raw body, from the query. Raise ``RequestRefused``."""
     if kind == JSON:
         return decode_json(data)
     if kind == NDJSON:

@@ -1,9 +1,9 @@
-"""Decodes the content encodings ``gzip`` and ``zstd``, piece by piece and never past a bound.
+"""Decompression of the content encodings ``gzip`` and ``zstd``, in pieces and never beyond a bound.
 
-1. At most ``bytes_max`` decompressed bytes come out, whatever the stream claims. At no time is more than a piece beyond that in
-   memory.
-2. A stream that is cut, corrupt, or followed by something else is refused. Several members (gzip) or frames (zstd) in a row are
-   one stream, as both formats say, up to ``MEMBERS_MAX``.
+1. At most ``bytes_max`` decompressed bytes are returned, whatever the stream claims. At no time is more than one piece beyond
+   that in memory.
+2. A stream that is truncated, corrupt, or followed by other bytes is refused. Several members (gzip) or frames (zstd) in a row
+   are one stream, as both formats say, up to ``MEMBERS_MAX``.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from gateway.codec.refusal import malformed, too_large
 from log_format.errors import ErrorCode, RequestRefused
 
 ZSTD_WINDOW_BYTES_MIN: Final = 8 * 1024 * 1024
-"""A window that every zstd decoder must offer (RFC 8878); larger ones are offered only up to the bound on the output."""
+"""Window that every zstd decoder must support (RFC 8878); larger ones are supported only up to the bound on the output."""
 MEMBERS_MAX: Final = 65_536
-"""Members or frames of one stream: each costs about 2 µs, an empty gzip member too. Empty zstd frames cost next to nothing and
-are not counted."""
+"""Most members or frames of one stream: each costs about 2 µs, an empty gzip member too. Empty zstd frames cost next to
+nothing and are not counted."""
 _PIECE_BYTES: Final = 256 * 1024
 _FED_BYTES: Final = 16 * 1024
-"""zlib's input at a time: of that it copies all that lies after a member's end."""
+"""Size of the pieces in which zlib gets its input: it copies all bytes of a piece that follow the end of a member."""
 _GZIP_WINDOW: Final = 31
 """zlib's number for the largest window with a gzip header."""
 _HEADER: Final = "Content-Encoding"
@@ -33,10 +33,10 @@ _END_FRAME: Final = zstandard.ZstdCompressor(level=1, write_content_size=True).c
 
 
 class Decompressor:
-    """Undoes the content encoding of one body. ``bytes_max`` bounds the decompressed size."""
+    """Decompressor of one body. ``bytes_max`` bounds the decompressed size."""
 
     def __init__(self, encoding: str, bytes_max: int) -> None:
-        """``encoding`` is the value of ``Content-Encoding``. Raises ``RequestRefused`` (415) unless it is gzip or zstd."""
+        """Choose by ``encoding``, the value of ``Content-Encoding``. Raise ``RequestRefused`` (415) unless it is gzip or zstd."""
         output = _Output(bytes_max)
         name = encoding.strip().lower()
         self._stream: _Stream
@@ -54,9 +54,9 @@ class Decompressor:
         self._name = name
 
     def feed(self, chunk: bytes) -> bytes:
-        """The next ``chunk`` of the body, decompressed.
+        """Decompress the next ``chunk`` of the body.
 
-        Raises ``RequestRefused``: 400 ``INVALID_REQUEST`` when the stream is corrupt, 413 ``REQUEST_TOO_LARGE`` past the bound.
+        Raises ``RequestRefused``: 400 ``INVALID_REQUEST`` if the stream is corrupt, 413 ``REQUEST_TOO_LARGE`` beyond the bound.
         After an error the decompressor must not be used again.
         """
         try:
@@ -66,7 +66,7 @@ class Decompressor:
         return self._output.taken()
 
     def finish(self) -> bytes:
-        """The rest at the end of the body. Raises ``RequestRefused`` (400) when the stream is cut or corrupt."""
+        """Return the rest at the end of the body. Raise ``RequestRefused`` (400) if the stream is truncated or corrupt."""
         try:
             whole = self._stream.ends_here()
         except zstandard.ZstdError:
@@ -80,7 +80,7 @@ class Decompressor:
 
 
 class _Output:
-    """Collects pieces, up to a bound."""
+    """Collector of pieces, up to a bound."""
 
     __slots__ = ("_bytes_max", "_left", "_pieces")
 
@@ -90,7 +90,7 @@ class _Output:
         self._pieces: list[bytes] = []
 
     def write(self, piece: bytes) -> int:
-        """Take a piece. Raises ``RequestRefused`` (413) past the bound."""
+        """Add a piece. Raise ``RequestRefused`` (413) beyond the bound."""
         self._left -= len(piece)
         if self._left < 0:
             self._pieces.clear()
@@ -103,21 +103,21 @@ class _Output:
         return self._bytes_max
 
     def taken(self) -> bytes:
-        """Everything since the last call."""
+        """Return all bytes written since the last call."""
         data = b"".join(self._pieces)
         self._pieces.clear()
         return data
 
 
 class _Stream(Protocol):
-    """A compressed stream that is written into an output."""
+    """A compressed stream that is decompressed into an output."""
 
     def write(self, chunk: bytes) -> None:
-        """Take more of it."""
+        """Decompress more of the stream."""
         ...
 
     def ends_here(self) -> bool:
-        """Whether the stream is whole. Nothing may be written afterwards."""
+        """Return whether the stream is complete. Nothing may be written afterwards."""
         ...
 
 
@@ -146,18 +146,17 @@ class _Gzip:
         self._member = zlib.decompressobj(_GZIP_WINDOW)
 
     def ends_here(self) -> bool:
-        # Output that the bound on a piece held back comes with the next byte of input or, without one, here.
+        # Output beyond the bound of a piece comes with the next byte of input or, if there is none, here.
         while not self._member.eof and (piece := self._member.decompress(b"", _PIECE_BYTES)):
             self._output.write(piece)
         return self._begun and self._member.eof
 
 
 class _Zstd:
-    """Of the library's decoders only the writer hands its output over in bounded pieces, but it does not say whether a frame is
-    over. So at the end a frame of the gateway's own is written behind the body: exactly its content comes out only between
-    frames. It goes in byte by byte: given a whole frame, the library tries that, and ignores a header whose first bytes it got
-    before.
-    """
+    """Decompressor of zstd. Only the library's writer returns its output in bounded pieces, but it does not tell whether a
+    frame is complete. So at the end a frame of the gateway's own is written after the body: exactly its content comes out only
+    if the body ended between frames. It is written byte by byte: of a whole frame at once, the library would ignore a header
+    whose first bytes belong to the body."""
 
     def __init__(self, output: _Output) -> None:
         window = max(ZSTD_WINDOW_BYTES_MIN, output.bytes_max)
@@ -169,7 +168,7 @@ class _Zstd:
     def write(self, chunk: bytes) -> None:
         if chunk:
             self._begun = True
-            # One piece may be short because the chunk ends; each other short one ends a frame.
+            # One piece may be short because the chunk ends; any other short piece ends a frame.
             self._sink.short_pieces_left += 1
             self._writer.write(chunk)
 
@@ -186,7 +185,7 @@ class _Zstd:
 
 
 class _Sink(io.RawIOBase):
-    """The library's writer writes to it; its output can be replaced."""
+    """File to which the library's writer writes; its output can be replaced."""
 
     def __init__(self, output: _Output) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the topic says of the delays of a request's records, and the timestamps of those that have none."""
+"""Checks of delayed records against their topic, and timestamps of delayed records that have none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from log_format.records.schema import BATCH_SCHEMA, TIMESTAMP
 
 
 def refuse_late(incoming: IncomingRecords, deliver_at: Milliseconds, latest_ms: int, delay_ms_max: int) -> None:
-    """Raise ``RequestRefused`` (400 ``INVALID_RECORD``) naming the records that are due behind ``latest_ms``."""
+    """Raise ``RequestRefused`` (400 ``INVALID_RECORD``) naming the records whose delivery time is after ``latest_ms``."""
     late = np.flatnonzero(deliver_at > latest_ms)
     if not len(late):
         return
@@ -26,7 +26,7 @@ def refuse_late(incoming: IncomingRecords, deliver_at: Milliseconds, latest_ms: 
 
 
 def with_due_timestamps(records: pa.Table, deliver_at: Milliseconds, now_ms: int) -> pa.Table:
-    """The records; a delayed one without a timestamp has the time at which it is due."""
+    """Return the records, with their delivery time as the timestamp of delayed records without one."""
     timestamps = records.column("timestamp")
     due = pa.array(deliver_at * 1_000, pa.int64(), mask=deliver_at <= now_ms).view(TIMESTAMP)
     return records.set_column(0, BATCH_SCHEMA.field("timestamp"), pc.coalesce(timestamps, due))

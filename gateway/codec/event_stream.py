@@ -1,7 +1,7 @@
 """``text/event-stream``: records as server-sent events (WHATWG HTML, section 9.2).
 
 An event is a few lines and a blank one. The JSON of a record has no line breaks, so it is one line of data. ``id`` is the
-client's next offset, which it sends back as ``Last-Event-ID``.
+client's next offset, which the client sends back as ``Last-Event-ID``.
 """
 
 from __future__ import annotations
@@ -17,26 +17,27 @@ from gateway.codec.record_json import is_large, pieces, record_objects
 from gateway.codec.text_rows import join_rows, text_of
 
 PING: Final = b": ping\n\n"
-"""A comment, which clients skip. It tells both sides that the connection is alive."""
+"""A comment, which clients skip. It shows both sides that the connection is alive."""
 
 
 class EventWriter:
-    """The events of one stream. ``topic_id``: it stands in each id, behind an @; None: ids are offsets."""
+    """Encoder of one stream's events. ``topic_id``: appended to each id after an @; None: ids are offsets only."""
 
     def __init__(self, topic_id: str | None = None, *, is_recreated: bool = False) -> None:
-        """``is_recreated``: the client's position was in a topic that is no more."""
+        """Set the opening event. ``is_recreated``: the client's position was in a topic that has been re-created."""
         self._behind = "" if topic_id is None else f"@{topic_id}"
         self.opening = b""
-        """The first event; empty: none."""
+        """The first event; empty if there is none."""
         if is_recreated:
             self.opening = b"event: topic_recreated\ndata: %b\n\n" % msgspec.json.encode({"topic_id": topic_id})
 
     def ping_at(self, next_offset: int) -> bytes:
-        """A ping to a reader with a filter. Its bare ``id`` dispatches no event, and moves a client that reconnects."""
+        """Return a ping for a reader with a filter. Its ``id`` alone dispatches no event, but moves the position of a client
+        that reconnects."""
         return b"%b%b\n" % (PING[:-1], self._id(next_offset))
 
     def records(self, records: pa.Table) -> Iterator[bytes]:
-        """An event for each row of ``records`` (``RECORD_SCHEMA``), in pieces."""
+        """Yield an event for each row of ``records`` (``RECORD_SCHEMA``), in pieces."""
         for piece in pieces(records):
             if is_large(piece):
                 yield b"%bevent: record\ndata: " % self._id(piece.column("offset")[0].as_py() + 1)
@@ -48,7 +49,7 @@ class EventWriter:
             yield bytes(text_of(join_rows(["id: ", ids, f"{self._behind}\nevent: record\ndata: ", objects, "\n\n"])))
 
     def end(self, reason: str, next_offset: int | None = None) -> bytes:
-        """The last event of a stream: why it ends and, where that is known, where to go on."""
+        """Return the last event of a stream: why it ends and, if known, where to continue."""
         identity = b"" if next_offset is None else self._id(next_offset)
         return b"%bevent: end\ndata: %b\n\n" % (identity, msgspec.json.encode({"reason": reason}))
 

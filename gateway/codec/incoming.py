@@ -1,7 +1,7 @@
 """The records of one produce request, after parsing and before they have partitions and timestamps.
 
-1. All or nothing: decoders return this or raise ``RequestRefused``, and never part of a request.
-2. Decoders have checked all that needs no topic: types, ranges of timestamps, UTF-8, base64.
+1. All or nothing: decoders return all records of a request or raise ``RequestRefused``.
+2. Decoders have checked everything that does not depend on the topic: types, ranges of timestamps, UTF-8, base64.
 3. ``places`` names a record in its sender's terms, for errors found later.
 """
 
@@ -21,39 +21,39 @@ from log_format.records.schema import BATCH_SCHEMA
 from log_format.records.single import SingleRecord, table_of
 
 NO_PARTITION: Final = -1
-"""In ``partitions``: the record names none."""
+"""Value in ``partitions`` of a record that names no partition."""
 PARTITION_MAX: Final = 2**31 - 1
 
 NO_DELAY: Final = -1
-"""In ``Delays``: the record names none."""
+"""Value in ``Delays`` of a record that names no delay."""
 
 Partitions = npt.NDArray[np.int32]
 Milliseconds = npt.NDArray[np.int64]
 
 
 class PlaceKind(Enum):
-    """How a body's sender finds a record in it."""
+    """How the sender of a body locates a record in it."""
 
     POINTER = "pointer"
     """By JSON pointer: ``/records/3/value``. Also for the rows of Arrow tables."""
     LINE = "line"
     """By line, from 1."""
     QUERY = "query"
-    """The body is the value of the only record; everything else is a query parameter."""
+    """The body is the value of the only record; its other members are query parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where in the body the records are."""
+    """Location of the records in the body."""
 
     kind: PlaceKind
     lines: Sequence[int] | npt.NDArray[np.int64] | None = None
-    """With ``LINE``: the line of each record; None when record i is on line i + 1."""
+    """With ``LINE``: the line of each record; None if record i is on line i + 1."""
     within: str = ""
-    """With ``POINTER``: where in the whole body the object with ``records`` is."""
+    """With ``POINTER``: pointer to the object with ``records`` in the whole body."""
 
     def note(self, bad: BadRecords, index: int, member: str, what: str) -> None:
-        """Note an error in ``member`` of the record at ``index``; empty: the record itself."""
+        """Note an error in ``member`` of the record at ``index``; an empty ``member`` means the record itself."""
         if self.kind is PlaceKind.POINTER:
             where = f"{self.within}/records/{index}"
             bad.add(f"{where}/{member}" if member else where, what)
@@ -66,13 +66,13 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """When records are to be delivered: at a time, or so long after their arrival; of each record at most one."""
+    """Delivery times of records: a time, or a delay after their arrival; at most one of both for each record."""
 
     at: Milliseconds
     after: Milliseconds
 
     def due(self, arrived_at_ms: int) -> Milliseconds:
-        """The time of each record, ``NO_DELAY`` without one."""
+        """Return the delivery time of each record, ``NO_DELAY`` for one without."""
         return np.where(self.after != NO_DELAY, self.after + arrived_at_ms, self.at)
 
 
@@ -80,12 +80,12 @@ POINTERS: Final = Places(PlaceKind.POINTER)
 
 
 class IncomingRecords:
-    """``records`` has ``BATCH_SCHEMA``, but ``timestamp`` is null where the request names none.
+    """The records of one request. ``records`` has ``BATCH_SCHEMA``, with a null ``timestamp`` where the request names none.
 
-    ``partitions`` are those that the records name, ``NO_PARTITION`` where they name none, and never less; None when no record
-    names one. Whether the topic has them is checked by ``route``. ``delays`` None: no record has one.
+    ``partitions`` are those that the records name, ``NO_PARTITION`` where they name none, and never less; None if no record names
+    one. ``route`` checks whether the topic has them. ``delays`` None: no record has one.
 
-    ``single``: the request's only record, where it is a plain one. It becomes a table only where one is asked for.
+    ``single``: the request's only record, if it is a plain one. It becomes a table only when ``records`` is read.
     """
 
     __slots__ = ("_records", "delays", "partitions", "places", "single")
@@ -119,11 +119,12 @@ class IncomingRecords:
         return self._records
 
     def with_records(self, records: pa.Table) -> IncomingRecords:
-        """The same with other columns of the same records."""
+        """Return the same request with other columns of the same records."""
         return IncomingRecords(records, partitions=self.partitions, places=self.places, delays=self.delays)
 
     def within(self, where: str) -> IncomingRecords:
-        """The same as a part of a larger body: where in it the object with ``records`` is, as a JSON pointer."""
+        """Return the same records as part of a larger body, where ``where`` is the JSON pointer to the object with
+        ``records``."""
         given = self._records if self.single is None else self.single
         places = replace(self.places, within=where)
         return IncomingRecords(given, partitions=self.partitions, places=places, delays=self.delays)

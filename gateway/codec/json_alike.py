@@ -1,13 +1,14 @@
-"""Decodes a JSON body whose records are written alike: by places of quotation marks, without an object for any of them.
+"""Decoding of a JSON body whose records have the same form: by the positions of quotation marks, without a Python object for
+each.
 
-Programs write all records of a request in one way: the same members in the same order, with the same white space. Then the text
-between the strings repeats. Where it does, and no string has an escape, the strings' places are all that there is to find.
+Programs write all records of a request in the same form: the same members in the same order, with the same white space. Then the
+text between the strings repeats. If it does, and no string has an escape, only the strings' positions have to be found.
 
-The grammar stays the parser's. ``json_batch`` decodes a short body: the first two records and the end of this one. Each further
-record repeats what stands between the strings of those two. Its strings have no quotation mark, backslash or control character,
-and are UTF-8. So the whole is as valid as the short body is, and means the same.
+The parser remains the authority on the grammar. ``json_batch`` decodes a short body: the first two records and the end of this
+one. Each further record repeats the text between the strings of these two. Its strings have no quotation mark, backslash or
+control character, and are UTF-8. So the whole body is as valid as the short one, and has the same meaning.
 
-Where in doubt the answer is None, as in ``json_batch``.
+In case of doubt the result is None, as in ``json_batch``.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from gateway.codec import json_batch
 from gateway.codec.record_columns import RecordColumns
 
 BYTES_MIN: Final = 32 * 1024
-"""Shorter bodies are decoded in less time than it takes to find out."""
+"""Size below which a body is decoded in less time than the check takes."""
 _SPACE: Final = 0x20
 _QUOTE: Final = 0x22
 _QUOTED_BYTES_MIN: Final = 3
-"""A body with more quotation marks, one in fewer bytes, is none of records: bounds the memory for their places."""
+"""Least bytes for each quotation mark: a body with more of them has no records. Bounds the memory for their positions."""
 _ENVELOPE_QUOTES: Final = 2
 
 _Places = npt.NDArray[np.int64]
@@ -34,9 +35,10 @@ _Characters = npt.NDArray[np.uint8]
 
 
 def decode_envelope(body: bytes, *, bytes_min: int = BYTES_MIN) -> RecordColumns | None:
-    """The records of ``{"records": [...]}``, each with a string as value, and a key in each or none; None: it is otherwise.
+    """Return the records of ``{"records": [...]}``, each with a string as value, and a key in all or none; None for any other
+    body.
 
-    ``bytes_min``: nor is it found out of a shorter body.
+    ``bytes_min``: a shorter body is not examined, and gives None, too.
     """
     if len(body) < bytes_min or b"\\" in body:
         return None
@@ -52,7 +54,7 @@ def decode_envelope(body: bytes, *, bytes_min: int = BYTES_MIN) -> RecordColumns
     quotes = np.flatnonzero(is_quote)
     if (len(quotes) - _ENVELOPE_QUOTES) % (4 * len(members)):
         return None
-    # Of each member two places for its name's quotation marks, two for its value's.
+    # Each member has four positions: the quotation marks of its name and of its value.
     places = quotes[_ENVELOPE_QUOTES:].reshape(-1, 4 * len(members))
     starts, ends = places[:, 2::4] + 1, places[:, 3::4]
     if len(places) < 2 or not _repeat(characters, starts, ends):
@@ -70,7 +72,7 @@ def _is_utf8(body: bytes) -> bool:
 
 
 def _members(body: bytes) -> list[bytes] | None:
-    """The names of the first record's members, in order, if each is a string."""
+    """Return the names of the first record's members, in order, if each value is a string."""
     quotes: list[int] = []
     while len(quotes) < _ENVELOPE_QUOTES + 9:
         quotes.append(body.find(b'"', quotes[-1] + 1 if quotes else 0))
@@ -86,14 +88,14 @@ def _members(body: bytes) -> list[bytes] | None:
 
 
 def _repeat(characters: _Characters, starts: _Places, ends: _Places) -> bool:
-    """Whether the same text stands between the strings of every record but the first, and within the first."""
+    """Return whether the same text stands between the strings of every record but the first, and within the first."""
     between = [(ends[:-1, -1], starts[1:, 0])]
     between += [(ends[:, index - 1], starts[:, index]) for index in range(1, starts.shape[1])]
     for begins, stops in between:
         length = int(stops[0] - begins[0])
         if ((stops - begins) != length).any():
             return False
-        # Every place as the beginning of such a text: no copy, and numpy's own way to such a view is slow.
+        # A view of such a text at every position: without a copy, as numpy's own way to such a view is slow.
         every = np.ndarray((len(characters) - length + 1, length), np.uint8, characters, strides=(1, 1))
         if every[begins].tobytes() != every[begins[0]].tobytes() * len(begins):
             return False
@@ -101,8 +103,8 @@ def _repeat(characters: _Characters, starts: _Places, ends: _Places) -> bool:
 
 
 def _columns(body: bytes, members: list[bytes], starts: _Places, ends: _Places) -> RecordColumns:
-    """The strings of each member as a column."""
-    # One array of all of the body: every second element is a string, the others are what stands between.
+    """Return the strings of each member as a column."""
+    # One array over the whole body: every second element is a string, the others are the text between strings.
     offsets = np.stack((starts, ends), axis=2).astype(np.int32).ravel()
     texts = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(body)])
     step = 2 * len(members)
@@ -111,7 +113,7 @@ def _columns(body: bytes, members: list[bytes], starts: _Places, ends: _Places) 
 
 
 def _are(short: RecordColumns, columns: RecordColumns) -> bool:
-    """Whether the parser found the first two of these records, and nothing else."""
+    """Return whether the parser found the first two of these records, and nothing else."""
     others = (short.headers, short.timestamps, short.partitions, short.deliver_at, short.deliver_after)
     if any(column is not None for column in others) or not short.values.equals(columns.values[:2]):
         return False

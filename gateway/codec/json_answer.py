@@ -1,4 +1,4 @@
-"""Fetch answers in JSON and in NDJSON. A large answer comes in pieces, each made when it is needed."""
+"""Fetch answers in JSON and in NDJSON. A large answer is made in pieces, each when it is needed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gateway.codec.text_rows import text_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Positions:
-    """The offsets of an answer in its partition: where to read on, the end, and the first that can be read."""
+    """Offsets of an answer in its partition: where to continue, the end, and the first that can be read."""
 
     next_offset: int
     high_watermark: int
@@ -41,7 +41,7 @@ def json_pieces(
             yield separator
             yield from object_pieces(piece)
         else:
-            # Each object has its comma from the start, which costs no further pass over the text.
+            # Each object begins with its comma, which saves a further pass over the text.
             yield text_of(record_objects(piece, lead=","))[1 - len(separator) :]
         separator = b","
     yield b'],"next_offset":%d,"high_watermark":%d,"log_start_offset":%d,"topic_id":%b}' % (
@@ -53,12 +53,12 @@ def json_pieces(
 
 
 def failed_partition(topic: str, partition: int, problem: bytes) -> bytes:
-    """The entry of a partition that can't be read; ``problem`` is its problem as JSON."""
+    """Encode the entry of a partition that can't be read; ``problem`` is its problem as JSON."""
     return b'{"topic":%b,"partition":%d,"error":%b}' % (msgspec.json.encode(topic), partition, problem)
 
 
 def ndjson_pieces(records: pa.Table) -> Iterator[bytes | memoryview]:
-    """``records`` (``RECORD_SCHEMA``), one JSON object a line, each line ended, in pieces."""
+    """Yield ``records`` (``RECORD_SCHEMA``) as one JSON object a line, each line ended, in pieces."""
     for piece in pieces(records):
         if is_large(piece):
             yield from object_pieces(piece)

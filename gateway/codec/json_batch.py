@@ -1,11 +1,11 @@
-"""Decodes many JSON records at a time: fast where all is well, silent where not.
+"""Decoding of many JSON records in one call: fast if they are valid, without an error message if not.
 
-msgspec decodes the whole text against the shape of a record, and each column becomes an Arrow array at once. The parser silently
-drops one of two members of the same name, which the contract forbids. So the string delimiters of the decoded records are counted
-and compared with those in the text. A dropped member leaves at least the two of its name unaccounted for.
+msgspec decodes the whole text against the shape of a record, and each column is converted to an Arrow array. The parser silently
+drops one of two members of the same name, which the API forbids. So the string delimiters of the decoded records are counted and
+compared with those in the text. A dropped member leaves at least the two of its name unaccounted for.
 
-Where in doubt the answer is None. The caller then reads record by record (``json_record``), which also says what is wrong. So
-this module refuses nothing, and handles only common forms.
+In case of doubt the result is None. The caller then reads record by record (``json_record``), which also reports errors. So this
+module refuses nothing, and handles only common forms.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 from log_format.records.single import SingleRecord
 
 UNCOUNTED_BYTES_MAX: Final = 2 * 1024 * 1024
-"""Up to this length a text may be of any density."""
+"""Size up to which a text may have any density."""
 OBJECTS_MAX: Final = 524_288
-"""Commas and brackets in a longer text: a denser one would become many times its size in Python objects."""
+"""Most commas and brackets in a longer text: a denser one would become many times its size in Python objects."""
 
 _MINUS_ZERO: Final = re.compile(rb"-0(?=[ \t\r\n,\]}])(?<=[ \t\r\n:,\[]-0)")
 _STRING_OR_MINUS_ZERO: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")|-0(?=[ \t\r\n,\]}])', re.DOTALL)
 _STAND_IN: Final = b"-0E-00000"
-"""Replaces -0: the parser would make it 0, but keeps this text."""
+"""Replaces -0: the parser would turn -0 into 0, but keeps this text."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -66,7 +66,7 @@ def _number(text: str) -> msgspec.Raw:
 
 
 class _Decoders:
-    """``float_hook`` gets the text of a number that is no integer."""
+    """Decoders of one form each. ``float_hook`` gets the text of a number that is not an integer."""
 
     def __init__(self, float_hook: Callable[[str], msgspec.Raw]) -> None:
         envelope = msgspec.json.Decoder(_Envelope, float_hook=float_hook)
@@ -75,20 +75,20 @@ class _Decoders:
         self.lines = msgspec.json.Decoder(_Record, float_hook=float_hook).decode_lines
 
 
-# Raw, as the hook keeps a number's text.
+# Raw, because the hook has to keep a number's text.
 _DECODERS: Final = _Decoders(msgspec.Raw)
 _DECODERS_OF_STAND_INS: Final = _Decoders(_number)
 
 
 class _Unsure(Exception):
-    """Not decidable here."""
+    """The text cannot be decided here."""
 
 
 _UNSURE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError, _Unsure)
 
 
 def decode_envelope(body: bytes) -> RecordColumns | SingleRecord | None:
-    """The records of ``{"records": [...]}``, or None when they have to be looked at one by one."""
+    """Return the records of ``{"records": [...]}``, or None if they have to be read one by one."""
     try:
         records = _parsed(body, "envelope")
         single = _single(records[0], body) if len(records) == 1 else None
@@ -98,14 +98,14 @@ def decode_envelope(body: bytes) -> RecordColumns | SingleRecord | None:
 
 
 def decode_list(text: bytes) -> RecordColumns | None:
-    """The records of a JSON array, or None."""
+    """Return the records of a JSON array, or None."""
     return _decode(text, "list")
 
 
 def decode_lines(text: bytes) -> RecordColumns | None:
-    """The records of a text with exactly one object a line and no blank lines, or None.
+    """Return the records of a text with exactly one object a line and no blank lines, or None.
 
-    The caller checks that the parser's values are the lines: the parser takes any white space between them.
+    The caller checks that the parser's values are the lines: the parser accepts any white space between them.
     """
     return _decode(text, "lines")
 
@@ -118,7 +118,7 @@ def _decode(text: bytes, form: Literal["list", "lines"]) -> RecordColumns | None
 
 
 def _parsed(text: bytes, form: Literal["envelope", "list", "lines"]) -> list[_Record]:
-    """The records in ``text``. Raises what is in ``_UNSURE``."""
+    """Return the records in ``text``. Raise one of ``_UNSURE``."""
     if len(text) > UNCOUNTED_BYTES_MAX and text.count(b",") + text.count(b"{") + text.count(b"[") > OBJECTS_MAX:
         raise _Unsure
     parsed, decoders = text, _DECODERS
@@ -131,9 +131,9 @@ def _parsed(text: bytes, form: Literal["envelope", "list", "lines"]) -> list[_Re
 
 
 def _single(record: _Record, body: bytes) -> SingleRecord | None:
-    """The body's only record, where it has no members but value, key and timestamp; None: it is not so plain.
+    """Return the body's only record, if it has no members other than value, key and timestamp; else None.
 
-    Any other member, and one given twice, brings string delimiters that are not accounted for.
+    Any other member, or a repeated one, leaves string delimiters unaccounted for.
     """
     value, key, timestamp = record.value, record.key, record.timestamp
     if not (value is None or isinstance(value, str)):
@@ -156,9 +156,9 @@ def _with_stand_in(found: re.Match[bytes]) -> bytes:
 
 
 class _Assembly:
-    """Makes columns of decoded records, accounting for every delimiter of a string in their text.
+    """Conversion of decoded records to columns, accounting for every string delimiter in their text.
 
-    ``quotes`` starts with those outside of the records.
+    ``quotes``: number of delimiters outside the records.
     """
 
     __slots__ = ("_quotes", "_records", "_text")
@@ -169,7 +169,7 @@ class _Assembly:
         self._quotes = quotes
 
     def columns(self) -> RecordColumns:
-        """The columns. Raises ``_Unsure``."""
+        """Return the columns. Raise ``_Unsure``."""
         records = self._records
         self._count_names(sum_of=[record.offset for record in records])
         columns = RecordColumns(
@@ -228,7 +228,8 @@ class _Assembly:
         return array
 
     def _merged(self, plain: Sequence[Any], encoded: Sequence[str | UnsetType], absent: Any) -> list[Any]:
-        """Each record's plain or decoded form. ``absent`` stands for neither; where it is ``UNSET`` one of them is required."""
+        """Return each record's plain or decoded form. ``absent`` stands for neither; if it is ``UNSET``, one of both is
+        required."""
         merged: list[Any] = []
         for given, text in zip(plain, encoded, strict=True):
             if text is UNSET:
@@ -243,7 +244,7 @@ class _Assembly:
         return merged
 
     def _documents(self, values: list[Any]) -> pa.Array:
-        """Values of which some are neither text nor null: those are written as JSON again."""
+        """Return values of which some are neither text nor null: these are encoded as JSON again."""
         stored: list[bytes | str | None] = []
         documents: list[bytes] = []
         texts = 0

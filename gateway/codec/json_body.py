@@ -1,8 +1,8 @@
 """``application/json``: ``{"records": [record, ...]}``.
 
-``json_alike`` takes records that are written alike. Failing that ``json_batch`` tries the whole body at once, then groups of
-records. So an odd record among thousands costs little, and a dense body never becomes many times its size in Python objects. The
-records of a group that fails are read one by one.
+``json_alike`` decodes records of the same form. Otherwise ``json_batch`` tries the whole body, then groups of records, so an
+unusual record among thousands costs little, and a dense body never becomes many times its size in Python objects. The records of
+a group that fails are read one by one.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from log_format.records.single import SingleRecord
 
 GROUP_RECORDS: Final = 1024
 GROUP_BYTES: Final = 256 * 1024
-"""A group ends at the first of the two bounds."""
+"""Bounds of a group: it ends at the first one reached."""
 MEMBERS_MAX: Final = 16
-"""Members of an envelope: more than any has."""
+"""Most members of an envelope: more than any valid one has."""
 
 _read_object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _read_list: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def decode_json(body: bytes) -> IncomingRecords:
-    """The records of a JSON body; records are named by pointers such as ``/records/3``.
+    """Decode the records of a JSON body; errors name records by pointers such as ``/records/3``.
 
     Raises ``RequestRefused``: 400 ``INVALID_REQUEST`` (malformed JSON, not UTF-8, unknown or repeated member of the envelope,
     nested too deeply), 400 ``INVALID_RECORD``.
@@ -54,7 +54,7 @@ def decode_json(body: bytes) -> IncomingRecords:
 
 
 def check_utf8(body: bytes) -> None:
-    """Raise ``RequestRefused`` when the body is not UTF-8."""
+    """Raise ``RequestRefused`` if the body is not UTF-8."""
     if body.isascii():
         return
     try:
@@ -64,7 +64,7 @@ def check_utf8(body: bytes) -> None:
 
 
 def malformed_at(body: bytes, position: int, reason: str) -> RequestRefused:
-    """The refusal of a body that can't be parsed from byte ``position`` on."""
+    """Return the refusal of a body that can't be parsed from byte ``position`` on."""
     line, column = line_and_column(body, position)
     return malformed(
         f"The body is malformed at line {line}, column {column}: {reason}.",
@@ -100,7 +100,7 @@ def _one_by_one(group: bytes, start: int, places: Places, bad: BadRecords, surro
 
 
 def _records(text: bytes) -> bytes:
-    """The text of the list of records. Raises ``RequestRefused`` when the envelope is wrong."""
+    """Return the text of the list of records. Raise ``RequestRefused`` if the envelope is wrong."""
     members = object_members(text)
     for name in members:
         if name != "records":
@@ -114,7 +114,7 @@ def _records(text: bytes) -> bytes:
 
 
 def object_members(text: bytes, where: str = "") -> dict[str, bytes]:
-    """The texts of the members of the object in ``text``; ``where`` is its JSON pointer in the body.
+    """Return the texts of the members of the object in ``text``; ``where`` is the object's JSON pointer in the body.
 
     Raises ``RequestRefused`` (400 ``INVALID_REQUEST``) unless it is a valid JSON object with few members, each given once.
     """

@@ -1,6 +1,6 @@
-"""One JSON record, read exactly as the contract says, with every reason why it can't be stored.
+"""Decoding of one JSON record exactly as the API says, with every reason why it can't be stored.
 
-It is slower than ``json_batch``, and the authority: both must accept the same records and give the same result.
+It is slower than ``json_batch``, and the reference: both must accept the same records and return the same result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from log_format.records.expiry import EXPIRES_AT
 from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 
 Note = Callable[[str, str], None]
-"""``note(member, what)``: the member, as a pointer without its first slash and empty for the record itself, is wrong."""
+"""``note(member, what)`` reports an error: ``member`` is a pointer without its first slash, empty for the record itself."""
 
 _MEMBERS: Final = frozenset(
     (
@@ -66,7 +66,7 @@ class ReadRecords:
     header_values: list[bytes | None] = field(default_factory=list)
 
     def columns(self) -> RecordColumns:
-        """The columns as Arrow."""
+        """Return the columns as Arrow."""
         return RecordColumns(
             values=pa.array(self.values, pa.binary()),
             keys=pa.array(self.keys, pa.binary()),
@@ -78,10 +78,10 @@ class ReadRecords:
         )
 
     def read(self, text: bytes, note: Note, surrogate: bytes | None = None) -> None:
-        """Append the record in a valid JSON ``text``, or note what is wrong with it.
+        """Append the record in a valid JSON ``text``, or note its errors.
 
-        ``surrogate`` is the escape that stands for lone surrogates in the text. Raises ``msgspec.DecodeError`` when the text is
-        not valid JSON after all.
+        ``surrogate`` is the escape that stands for lone surrogates in the text. Raises ``msgspec.DecodeError`` if the text is not
+        valid JSON after all.
         """
         if text[:1] != b"{":
             note("", "must be an object")
@@ -99,7 +99,7 @@ class ReadRecords:
 
 
 class _Reader:
-    """One record. Each check notes what it finds, so that one pass finds everything."""
+    """Reader of one record. Each check notes its errors, so that one pass finds all of them."""
 
     def __init__(self, text: bytes, note: Note, surrogate: bytes | None) -> None:
         self._members: Mapping[str, bytes] = {name: bytes(raw) for name, raw in _read_object(text).items()}
@@ -162,7 +162,7 @@ class _Reader:
     def _bytes(
         self, members: Mapping[str, bytes], name: str, where: str, read: Callable[[str, bytes], bytes | None]
     ) -> bytes | None:
-        """The bytes of ``name`` or ``name_base64``; None for null, and where it is absent or wrong."""
+        """Return the bytes of ``name`` or ``name_base64``; None for null, and if it is absent or wrong."""
         plain, encoded = members.get(name), members.get(f"{name}_base64")
         if plain is not None and encoded is not None:
             self._refuse(where + name, f"and {name}_base64 exclude each other")
@@ -232,7 +232,7 @@ def _unless_none(column: list[int | None]) -> pa.Array | None:
 
 
 def _escaped(name: str) -> str:
-    """A member's name as a part of a JSON pointer, cut."""
+    """Return a member's name as a part of a JSON pointer, shortened."""
     return name[:100].replace("~", "~0").replace("/", "~1")
 
 

@@ -1,7 +1,7 @@
-"""Counts the parts of a JSON text without parsing it, so that a body is judged before a parser allocates for it.
+"""Counts of the parts of a JSON text without parsing it, to judge a body before a parser allocates memory for it.
 
-numpy looks at a text in pieces: memory does not grow with the text, and no piece holds the interpreter's lock for long. For an
-invalid text the answers mean nothing, but come as fast.
+numpy scans a text in pieces: memory does not grow with the text, and no piece holds the interpreter's lock for long. For an
+invalid text the results are meaningless, but returned as fast.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 PIECE_BYTES: Final = 256 * 1024
 _QUOTE, _BACKSLASH = b'"\\'
 OPENING, CLOSING, NAME = b"{}:"
-"""Kinds of what ``names`` finds: an object's brackets, and a member's name, which a colon follows."""
+"""Kinds of tokens that ``names`` yields: an object's brackets, and a member's name, which a colon follows."""
 _COMMA, _OPENING_LIST, _CLOSING_LIST = b",[]"
 _IS_STRUCTURE: Final = np.zeros(256, np.bool_)
 _IS_STRUCTURE[list(b"{}[],:")] = True
@@ -29,7 +29,7 @@ Positions = npt.NDArray[np.int64]
 
 
 def nodes_exceed(text: bytes, nodes_max: int) -> bool:
-    """Whether ``text`` has more than ``nodes_max`` commas and opening brackets: at least half of its values."""
+    """Return whether ``text`` has more than ``nodes_max`` commas and opening brackets: at least half as many as it has values."""
     if text.count(b",") + text.count(b"[") + text.count(b"{") <= nodes_max:
         return False
     count = 0
@@ -41,7 +41,7 @@ def nodes_exceed(text: bytes, nodes_max: int) -> bool:
 
 
 def commas(text: bytes) -> Iterator[Positions]:
-    """Where the commas directly inside of the array or object ``text`` are; piece by piece, in order."""
+    """Yield the positions of the commas directly inside the array or object ``text``, in pieces, in order."""
     depth = 0
     for positions, kinds, _ in _structure(text):
         depths = np.cumsum(_DEPTHS[kinds], dtype=np.int64) + depth
@@ -51,7 +51,7 @@ def commas(text: bytes) -> Iterator[Positions]:
 
 
 def elements_exceed(text: bytes, elements_max: int) -> bool:
-    """Whether the array or object ``text`` has more than ``elements_max`` elements."""
+    """Return whether the array or object ``text`` has more than ``elements_max`` elements."""
     if text.count(b",") < elements_max:
         return False
     count = 1
@@ -63,7 +63,7 @@ def elements_exceed(text: bytes, elements_max: int) -> bool:
 
 
 def elements(text: bytes, records_max: int, bytes_max: int) -> Iterator[tuple[int, bytes]]:
-    """The elements of the array ``text`` in groups: how many, and their text with the commas between them.
+    """Yield the elements of the array ``text`` in groups: their number, and their text with the commas between them.
 
     A group ends at ``records_max`` elements, or after the first that makes it longer than ``bytes_max``.
     """
@@ -75,7 +75,7 @@ def elements(text: bytes, records_max: int, bytes_max: int) -> Iterator[tuple[in
     for found in commas(text):
         taken = 0
         while taken < len(found):
-            # The group's last comma: that of its last element, or the first after its bytes.
+            # The group's last comma: the one after its last element, or the first one beyond its bytes.
             full = int(np.searchsorted(found, start + bytes_max))
             last = min(taken + records_max - count, max(full, taken) + 1)
             if last > len(found):
@@ -88,7 +88,7 @@ def elements(text: bytes, records_max: int, bytes_max: int) -> Iterator[tuple[in
 
 
 def names(text: bytes) -> Iterator[tuple[int, int, int]]:
-    """The brackets of objects and the members' names in a valid ``text``: kind, start and end (exclusive), in order."""
+    """Yield the brackets of objects and the members' names in a valid ``text``: kind, start and end (exclusive), in order."""
     before = np.zeros(0, np.int64)
     for all_positions, all_kinds, new_quotes in _structure(text):
         quotes = np.concatenate((before, new_quotes))
@@ -103,7 +103,8 @@ def names(text: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 def _structure(text: bytes) -> Iterator[tuple[Positions, npt.NDArray[np.uint8], Positions]]:
-    """Brackets, commas and colons outside of strings with their positions, and where strings begin and end."""
+    """Yield brackets, commas and colons outside of strings with their positions, and the positions of the strings' quotation
+    marks."""
     whole = np.frombuffer(text, np.uint8)
     in_string = escaped = False
     for start in range(0, len(whole), PIECE_BYTES):
@@ -122,7 +123,7 @@ def _structure(text: bytes) -> Iterator[tuple[Positions, npt.NDArray[np.uint8], 
 
 
 def _escaped(backslashes: npt.NDArray[np.bool_], *, first_is_escaped: bool) -> tuple[Positions, bool]:
-    """Which characters a backslash escapes, and whether the one after the piece is escaped."""
+    """Return the characters that a backslash escapes, and whether the one after the piece is escaped."""
     steps = np.diff(backslashes.astype(np.int8), prepend=0, append=0)
     starts, ends = np.flatnonzero(steps == 1), np.flatnonzero(steps == -1)
     lengths = ends - starts

@@ -1,6 +1,6 @@
-"""What JSON parsers don't tell: positions, names given twice, lone surrogates, compact form.
+"""Facts about JSON texts that parsers don't report: positions, repeated names, lone surrogates, compact form.
 
-All functions take JSON as UTF-8 bytes. *Valid* means that a parser has accepted the text before.
+All functions take JSON as UTF-8 bytes. A *valid* text is one that a parser has accepted before.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ import numpy as np
 from gateway.codec.json_structure import CLOSING, NAME, OPENING, names
 
 MEMBER_NAMES_MAX: Final = 262_144
-"""Different names of one object kept while looking for a repeated one: bounds the memory for that."""
+"""Most different names of one object kept while looking for a repeated one: bounds the memory of the search."""
 
 LARGE_BYTES_MIN: Final = 64 * 1024
-"""Longer texts are read in ways that cost more to begin with, but neither much memory nor the interpreter's lock."""
+"""Size above which texts are read in ways that cost more to begin with, but take little memory and rarely hold the
+interpreter's lock."""
 _QUOTE: Final = 0x22
 _BACKSLASH: Final = 0x5C
 _SIDE_BY_SIDE_BYTES: Final = 2048
-"""From this length on numpy counts faster than ``bytes`` does."""
+"""Size from which numpy counts faster than ``bytes`` does."""
 _TOKEN: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")([ \t\r\n]*+:)?|[{}]', re.DOTALL)
-"""Possessive: the regex engine remembers what it could give back, for a long string many times its size."""
+"""Possessive, because the regex engine remembers every position to which it could backtrack: many times the size of a long
+string."""
 _ESCAPE: Final = re.compile(
     rb"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|.)", re.DOTALL
 )
@@ -46,10 +48,10 @@ class TooManyMembers(Exception):
 
 
 def structural_quotes(text: bytes) -> int:
-    """How many quotation marks of a valid ``text`` begin or end a string: two for each string and each member's name.
+    """Return how many quotation marks of a valid ``text`` begin or end a string: two for each string and each member's name.
 
-    Backslashes occur in strings only, and each pair in a run of them is one escaped backslash. So a quotation mark is escaped
-    where a backslash precedes it once the pairs are taken out.
+    Backslashes occur in strings only, and each pair in a run of them is one escaped backslash. So a quotation mark is escaped if
+    a backslash precedes it once the pairs are removed.
     """
     if len(text) >= _SIDE_BY_SIDE_BYTES:
         characters = np.frombuffer(text, dtype=np.uint8)
@@ -66,7 +68,8 @@ def structural_quotes(text: bytes) -> int:
 
 
 def repeated_member(text: bytes) -> tuple[str, int] | None:
-    """A member's name that one object of a valid ``text`` gives twice, with the object's depth (1: outermost); None without one.
+    """Return a member's name that one object of a valid ``text`` has twice, with the object's depth (1: outermost); None if there
+    is none.
 
     Raises ``TooManyMembers``.
     """
@@ -90,7 +93,7 @@ def repeated_member(text: bytes) -> tuple[str, int] | None:
 
 
 def member_position(text: bytes, member: str) -> int:
-    """Where the name of ``member`` begins in the object of a valid ``text``; 0 when it is not there."""
+    """Return where the name of ``member`` begins in the object of a valid ``text``; 0 if it is absent."""
     depth = 0
     for kind, start, end in _names(text):
         if kind == NAME:
@@ -102,7 +105,8 @@ def member_position(text: bytes, member: str) -> int:
 
 
 def _names(text: bytes) -> Iterator[tuple[int, int, int]]:
-    """The begins and ends of objects in a valid ``text``, and their members' names: kind, start and end of each, in order."""
+    """Yield the beginnings and ends of objects in a valid ``text``, and their members' names: kind, start and end of each, in
+    order."""
     if len(text) > LARGE_BYTES_MIN:
         yield from names(text)
         return
@@ -114,7 +118,7 @@ def _names(text: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 def compact(text: bytes) -> bytes:
-    """A valid ``text`` without white space, with strings in their shortest form, and numbers as they are.
+    """Return a valid ``text`` without white space, with strings in their shortest form, and numbers unchanged.
 
     Shortest form: nothing is escaped but quotation marks, backslashes and control characters.
     """
@@ -146,9 +150,9 @@ def _shortest(escape: re.Match[bytes]) -> bytes:
 
 
 def without_lone_surrogates(text: bytes) -> tuple[bytes, bytes | None]:
-    r"""``text`` with every ``\uXXXX`` that is half of a surrogate pair replaced by another escape; and that escape.
+    r"""Return ``text`` with every ``\uXXXX`` that is half of a surrogate pair replaced by another escape; and that escape.
 
-    The escape occurs nowhere else in the text; None when nothing was replaced.
+    The escape occurs nowhere else in the text; None if nothing was replaced.
     """
     if _SURROGATE.search(text) is None:
         return text, None
@@ -162,13 +166,13 @@ def without_lone_surrogates(text: bytes) -> tuple[bytes, bytes | None]:
                 marks = (b"\\u%04x" % code for code in range(0xE000, 0xF900))
                 mark = next((mark for mark in marks if mark not in lower), b"\\uf8ff")
                 replaced = bytearray(text)
-            # Of the same length, so that the text is changed in place.
+            # The escape has the same length, so the text is changed in place.
             replaced[escape.start() : escape.end()] = mark
     return (text, None) if replaced is None else (bytes(replaced), mark)
 
 
 def error_position(text: bytes, error: msgspec.DecodeError) -> int:
-    """The byte of ``text`` at which the parser gave up."""
+    """Return the byte of ``text`` at which the parser failed."""
     found = _BYTE_POSITION.search(str(error))
     if found is None:
         return len(text)
@@ -177,13 +181,13 @@ def error_position(text: bytes, error: msgspec.DecodeError) -> int:
 
 
 def error_reason(error: msgspec.DecodeError) -> str:
-    """Why the parser gave up, in a few words."""
+    """Return why the parser failed, in a few words."""
     reason = _BYTE_POSITION.sub("", str(error)).removeprefix("JSON is malformed: ")
     return "it ends too early" if reason == "Input data was truncated" else reason
 
 
 def line_and_column(text: bytes, position: int) -> tuple[int, int]:
-    """The line and the column, in characters, both from 1, of a byte of ``text``."""
+    """Return the line and the column, in characters, both from 1, of a byte of ``text``."""
     line_start = text.rfind(b"\n", 0, position) + 1
     column = len(text[line_start:position].decode("utf-8", "replace")) + 1
     return text.count(b"\n", 0, position) + 1, column

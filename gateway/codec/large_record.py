@@ -1,6 +1,6 @@
-"""One record as JSON, in pieces: a record of megabytes takes no more at a time than many small ones.
+"""Encoding of one large record as JSON, in pieces: each step takes no more memory than many small records do.
 
-The text is the same as ``record_json`` makes at once.
+The text is the same as ``record_json`` makes in one step.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from gateway.codec.record_json import escaped, header_objects, pieces_of
 from gateway.codec.text_rows import join_rows, text_of
 
 _TEXT_BYTES: Final = 96 * 1024
-"""Bytes of a key or value written at a time; a multiple of three, so that pieces of base64 join."""
+"""Bytes of a key or value that are written in one step; a multiple of three, so that pieces of base64 join."""
 assert _TEXT_BYTES % 3 == 0
 
 
 def object_pieces(record: pa.Table, further: str = "") -> Iterator[bytes]:
-    """The text of a JSON object; ``record`` has ``RECORD_SCHEMA`` and one row. ``further``: as ``record_objects`` has it."""
+    """Yield the text of a JSON object; ``record`` has ``RECORD_SCHEMA`` and one row. ``further``: as in ``record_objects``."""
     partition, offset = (record.column(name)[0].as_py() for name in ("partition", "offset"))
     timestamp_ms = record.column("timestamp")[0].value // 1_000
     yield b'{"partition":%d,"offset":%d,"timestamp":%d,' % (partition, offset, timestamp_ms)
@@ -57,7 +57,7 @@ def _header(header: pa.StructScalar) -> Iterator[bytes]:
 
 
 def _member(name: str, data: pa.Buffer | None) -> Iterator[bytes]:
-    """The member ``name``, or ``<name>_base64``."""
+    """Yield the member ``name``, or ``<name>_base64``."""
     if data is None:
         yield b'"%b":null' % name.encode()
         return
@@ -68,7 +68,7 @@ def _member(name: str, data: pa.Buffer | None) -> Iterator[bytes]:
     while start < len(view):
         end = min(start + _TEXT_BYTES, len(view))
         if is_text:
-            while end < len(view) and view[end] & 0xC0 == 0x80:  # inside of a character
+            while end < len(view) and view[end] & 0xC0 == 0x80:  # in the middle of a character
                 end -= 1
             yield bytes(text_of(escaped(_text(data.slice(start, end - start)))))
         else:

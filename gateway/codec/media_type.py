@@ -1,4 +1,4 @@
-"""Media types (RFC 9110): which type a body has, and which of the types on offer the client prefers."""
+"""Media types (RFC 9110): the type of a body, and the offered type that the client prefers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVENT_STREAM: Final = "text/event-stream"
 
 PRODUCE_TYPES: Final = (JSON, NDJSON, ARROW_STREAM, OCTET_STREAM, TEXT_PLAIN)
 FETCH_TYPES: Final = (JSON, NDJSON, ARROW_STREAM, EVENT_STREAM, PARQUET)
-"""Served first where the client takes any."""
+"""Types of fetch answers; the first is the default."""
 
 _HEADER_CHARACTERS_MAX: Final = 4096
 _UTF8: Final = frozenset(("utf-8", "utf8"))
@@ -36,10 +36,10 @@ class MediaType:
 
 @lru_cache(maxsize=256)
 def content_type(header: str | None, allowed: tuple[str, ...] = PRODUCE_TYPES, default: str | None = None) -> str:
-    """The type that a ``Content-Type`` header names, one of ``allowed``; ``default`` when there is no header.
+    """Return the type that a ``Content-Type`` header names, one of ``allowed``; ``default`` if there is no header.
 
     Raises ``RequestRefused`` (415 ``UNSUPPORTED_MEDIA_TYPE``) for another type, a malformed one, or a charset that is not UTF-8.
-    ``OCTET_STREAM`` and ``TEXT_PLAIN`` may have any charset: their bytes are stored as they are.
+    ``OCTET_STREAM`` and ``TEXT_PLAIN`` may have any charset: their bytes are stored unchanged.
     """
     if header is None or not header.strip():
         if default is None:
@@ -56,12 +56,12 @@ def content_type(header: str | None, allowed: tuple[str, ...] = PRODUCE_TYPES, d
 
 @lru_cache(maxsize=256)
 def negotiate(accept: str | None, offered: tuple[str, ...] = FETCH_TYPES) -> str:
-    """The type of ``offered`` that ``Accept`` prefers; the first on a tie and without a header.
+    """Return the type of ``offered`` that ``Accept`` prefers; the first one on a tie and without a header.
 
     ``accept`` has all ``Accept`` headers, joined by commas.
 
-    The most specific range that fits a type gives its weight. Parts that can't be parsed are ignored. Raises ``RequestRefused``
-    (406 ``NOT_ACCEPTABLE``) when the client takes none.
+    The most specific range that matches a type gives its weight. Parts that can't be parsed are ignored. Raises
+    ``RequestRefused`` (406 ``NOT_ACCEPTABLE``) if the client accepts none.
     """
     if accept is None or not accept.strip():
         return offered[0]
@@ -81,7 +81,7 @@ def negotiate(accept: str | None, offered: tuple[str, ...] = FETCH_TYPES) -> str
 
 
 def _weight_of(name: str, ranges: Sequence[MediaType]) -> float:
-    # Exact, then type/*, then */*: the first kind that fits decides, with the largest of its weights.
+    # Exact, then type/*, then */*: the first kind that matches decides, with the largest of its weights.
     for pattern in (name, f"{name.partition('/')[0]}/*", "*/*"):
         weights = [_weight(media_range) for media_range in ranges if media_range.name == pattern]
         if weights:
@@ -98,7 +98,7 @@ def _weight(media_range: MediaType) -> float:
 
 
 def _parse(text: str) -> MediaType | None:
-    """A media type with its parameters; None when it is not one."""
+    """Return a media type with its parameters; None if the text is not one."""
     first, *rest = _split(text, ";")
     kind, slash, subtype = first.strip().lower().partition("/")
     if not (slash and _is_token(kind) and _is_token(subtype)):
@@ -123,7 +123,7 @@ def _unquoted(value: str) -> str:
 
 
 def _split(text: str, separator: str) -> list[str]:
-    """The parts between separators that are not inside a quoted string."""
+    """Return the parts between separators that are not inside a quoted string."""
     if '"' not in text:
         return text.split(separator)
     parts: list[str] = []

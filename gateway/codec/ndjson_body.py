@@ -1,6 +1,6 @@
-"""``application/x-ndjson``: one record a line, blank lines ignored.
+"""``application/x-ndjson``: one record a line; blank lines are ignored.
 
-The body is parsed in pieces of whole lines, so that the parser's objects stay few whatever its size.
+The body is parsed in pieces of whole lines, which bounds the number of the parser's objects whatever the body's size.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LINE_FEED, _CARRIAGE_RETURN, _OPENING, _CLOSING = b"\n\r{}"
 
 
 def decode_ndjson(body: bytes) -> IncomingRecords:
-    """The records of an NDJSON body; records are named by their lines, ``line 1`` being the first of the body.
+    """Decode the records of an NDJSON body; errors name records by their lines, ``line 1`` being the first of the body.
 
     Lines end in ``\\n`` or ``\\r\\n``; the last one need not. Raises ``RequestRefused``: 400 ``INVALID_RECORD``, also for a line
     that is not JSON or not UTF-8, with the column.
@@ -69,7 +69,7 @@ def _pieces(body: bytes) -> Iterator[bytes]:
 
 
 def _without_blank_lines(piece: bytes, count: int) -> tuple[bytes, npt.NDArray[np.int64]]:
-    """The text without its blank lines, and the indices of the other lines among the ``count``."""
+    """Return the text without its blank lines, and the indices of the other lines among the ``count``."""
     if not (piece.startswith((b"\n", b"\r")) or b"\n\n" in piece or b"\n\r" in piece):
         return piece, np.arange(count, dtype=np.int64)
     characters = np.frombuffer(piece, dtype=np.uint8)
@@ -85,10 +85,10 @@ def _without_blank_lines(piece: bytes, count: int) -> tuple[bytes, npt.NDArray[n
 
 
 def _is_regular(piece: bytes) -> bool:
-    """Whether each line begins with ``{`` and ends with ``}``.
+    """Return whether each line begins with ``{`` and ends with ``}``.
 
-    Then each line break is between two values: inside a value ``}`` and ``{`` never meet without a comma. So as many values as
-    lines means one on each line.
+    If so, each line break is between two values: inside a value ``}`` and ``{`` never meet without a comma. So if there are as
+    many values as lines, each line has one.
     """
     end = piece[-3:].removesuffix(b"\n").removesuffix(b"\r")
     if piece[:1] != b"{" or not end.endswith(b"}"):

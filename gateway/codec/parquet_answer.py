@@ -1,6 +1,6 @@
-"""What a fetch answers as a Parquet file: the columns of the topic's table, as its segments have them.
+"""The answer of a fetch as a Parquet file: the columns of the topic's table, as its segments have them.
 
-A row group is written at a time, and sent before the next one is made: so an answer takes as much memory as other large ones.
+Each row group is written and sent before the next one is made, so an answer takes as much memory as other large ones.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from gateway.codec.record_json import pieces
 from log_format.records.schema import RECORD_SCHEMA
 
 ROW_GROUP_BYTES: Final = 1024 * 1024
-"""Bytes of records in a row group, unless one record has more: encoded it may be held twice."""
+"""Bytes of records in a row group, unless a single record has more: encoded it may be held twice."""
 
 
 class _Sink(io.RawIOBase):
-    """What was written and not taken."""
+    """Buffer of the bytes that were written and not yet taken."""
 
     def __init__(self) -> None:
         self._written: list[bytes] = []
@@ -33,14 +33,14 @@ class _Sink(io.RawIOBase):
         return len(data)
 
     def taken(self) -> bytes:
-        """Each byte once."""
+        """Return the bytes written since the last call."""
         data = b"".join(self._written)
         self._written.clear()
         return data
 
 
 def parquet_pieces(records: pa.Table) -> Iterator[bytes]:
-    """``records`` (``RECORD_SCHEMA``) as a file, in pieces. Without rows it has the columns."""
+    """Yield ``records`` (``RECORD_SCHEMA``) as a file, in pieces. Without rows the file has the columns only."""
     sink = _Sink()
     options = {"compression": "zstd", "write_statistics": ["partition", "offset", "timestamp"]}
     with pq.ParquetWriter(sink, RECORD_SCHEMA, **options) as writer:

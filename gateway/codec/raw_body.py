@@ -25,7 +25,7 @@ def decode_raw(
     deliver_at: int | None = None,
     deliver_after_ms: int | None = None,
 ) -> IncomingRecords:
-    """The one record of a raw body. Its other members are query parameters, None where absent, and errors name them so.
+    """Return the only record of a raw body. Its other members are query parameters, None if absent; errors name them as such.
 
     ``timestamp`` is in milliseconds. Raises ``RequestRefused`` (400 ``INVALID_RECORD``).
     """

@@ -1,7 +1,7 @@
-"""Columns of incoming records: built in pieces, joined once.
+"""Columns of incoming records: decoded in pieces, joined once.
 
-Headers travel as a flat list of names, a flat list of values and the count of each record. A record without headers has a null
-list, whether the client sent none or an empty list.
+Headers are a flat list of names, a flat list of values and the number of headers of each record. A record without headers has a
+null list, whether the client sent none or an empty list.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordColumns:
-    """Some records, as columns of one length; a column that is None is null everywhere.
+    """Some records, as columns of one length; a column that is None is null in every record.
 
     ``keys`` and ``values`` are binary, ``headers`` has the type ``HEADERS``; ``timestamps`` (milliseconds), ``partitions``,
     ``deliver_at`` and ``deliver_after`` (milliseconds) are int64 with nulls.
@@ -48,7 +48,7 @@ class RecordColumns:
 
 
 def header_lists(counts: Sequence[int] | Integers, names: Sequence[str] | pa.Array, values: pa.Array) -> pa.Array:
-    """Lists of headers: the first ``counts[0]`` of ``names`` and ``values`` are the first record's, and so on."""
+    """Return lists of headers: the first ``counts[0]`` of ``names`` and ``values`` belong to the first record, and so on."""
     lengths = np.asarray(counts, dtype=np.int64)
     offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
     np.cumsum(lengths, out=offsets[1:])
@@ -60,9 +60,9 @@ def header_lists(counts: Sequence[int] | Integers, names: Sequence[str] | pa.Arr
 
 
 def with_expiry(headers: pa.Array | None, times: pa.Array) -> pa.Array | None:
-    """The headers with one more, ``expires_at``, after those of each record that has a time.
+    """Return the headers, with ``expires_at`` added after those of each record that has a time.
 
-    ``headers`` has the type ``HEADERS``; None: no record has any. ``times``: int64 milliseconds, null where there is none.
+    ``headers`` has the type ``HEADERS``; None: no record has any. ``times``: int64 milliseconds, null where a record has none.
     """
     if times.null_count == len(times):
         return headers
@@ -72,7 +72,7 @@ def with_expiry(headers: pa.Array | None, times: pa.Array) -> pa.Array | None:
     added = times.drop_null().cast(pa.string())
     has_time = times.is_valid().to_numpy(zero_copy_only=False)
     counts = pc.list_value_length(headers).fill_null(0).to_numpy().astype(np.int64)
-    # Where each header goes: the own ones in order, then the new one.
+    # The new position of each header: a record's own headers in order, then the added one.
     order = np.insert(
         np.arange(len(names)), np.cumsum(counts)[has_time], np.arange(len(names), len(names) + len(added))
     )
@@ -82,7 +82,7 @@ def with_expiry(headers: pa.Array | None, times: pa.Array) -> pa.Array | None:
 
 
 def incoming(pieces: Sequence[RecordColumns], places: Places) -> IncomingRecords:
-    """All pieces as one request's records, in order.
+    """Join all pieces to one request's records, in order.
 
     Raises ``RequestRefused`` (400 ``INVALID_RECORD``) for records with more than ``HEADERS_PER_RECORD_MAX`` headers.
     """

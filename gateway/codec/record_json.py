@@ -1,10 +1,10 @@
-"""Records as JSON in the contract's form: one object for each row, made by Arrow column by column.
+"""Encoding of records as JSON in the API's form: one object for each row, made by Arrow column by column.
 
 1. The members are ``partition``, ``offset``, ``timestamp``, ``key``, ``value``, ``headers``, in this order, without white space
    or line breaks.
 2. Bytes are exact. A key or value in UTF-8 is a string, and null is null. Other bytes are base64 under the name with ``_base64``,
-   and the plain name is absent. Only such rows are handled one by one.
-3. What this writes, ``json_record`` reads back to the same record.
+   and the plain name is absent. Only such rows are encoded one by one.
+3. ``json_record`` decodes the result to the same record.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from gateway.codec.text_rows import Parts, join_rows, text_of
 from log_format.records.size import record_bytes
 
 PIECE_BYTES: Final = 512 * 1024
-"""Records are written in pieces of about so many bytes: JSON may be six times as long as its record."""
+"""Size of the pieces in which records are encoded: JSON may be six times as long as its record."""
 _ROW_BYTES: Final = 64
-"""What a row takes besides its bytes."""
+"""Bytes of a row besides its key, value and headers."""
 
 _SHORT_ESCAPES: Final = {0x08: "\\b", 0x09: "\\t", 0x0A: "\\n", 0x0C: "\\f", 0x0D: "\\r"}
 
@@ -32,10 +32,10 @@ Rows = TypeVar("Rows", pa.Table, pa.Array)
 
 
 def record_objects(records: pa.Table, further: str = "", *, lead: str = "", end: str = "") -> pa.Array:
-    """Each row of ``records`` (``RECORD_SCHEMA``) as the text of a JSON object: a ``string`` array without nulls.
+    """Return each row of ``records`` (``RECORD_SCHEMA``) as the text of a JSON object: a ``string`` array without nulls.
 
-    ``further``: the text of more members, the same in each object, with a comma before the first. ``lead``: what stands before
-    each object; ``end``: what stands behind it.
+    ``further``: text of additional members, the same in each object, with a comma before the first. ``lead``: text before each
+    object; ``end``: text after it.
     """
     columns = {name: _one_piece(records.column(name)) for name in records.column_names}
     timestamps_ms = columns["timestamp"].view(pa.int64()).to_numpy() // 1_000
@@ -59,7 +59,7 @@ def record_objects(records: pa.Table, further: str = "", *, lead: str = "", end:
 
 
 def pieces(records: pa.Table, piece_bytes: int = PIECE_BYTES) -> Iterator[pa.Table]:
-    """``records`` in order, in slices of at most about ``piece_bytes``, each of at least one row."""
+    """Yield ``records`` in order, in slices of at most about ``piece_bytes``, each of at least one row."""
     if records.nbytes > piece_bytes:
         yield from pieces_of(records, record_bytes(records) + _ROW_BYTES, piece_bytes)
     elif records.num_rows:
@@ -67,12 +67,12 @@ def pieces(records: pa.Table, piece_bytes: int = PIECE_BYTES) -> Iterator[pa.Tab
 
 
 def is_large(piece: pa.Table) -> bool:
-    """Whether a slice is one record that must itself be written in pieces (``large_record``)."""
+    """Return whether a slice is a single record that must itself be written in pieces (``large_record``)."""
     return bool(piece.num_rows == 1 and piece.nbytes > PIECE_BYTES)
 
 
 def pieces_of(rows: Rows, sizes: npt.NDArray[np.int64], piece_bytes: int) -> Iterator[Rows]:
-    """``rows`` of the given sizes, in slices of at most ``piece_bytes``, each of at least one row."""
+    """Yield ``rows`` of the given sizes, in slices of at most ``piece_bytes``, each of at least one row."""
     ends = np.cumsum(sizes)
     start = 0
     while start < len(ends):
@@ -87,7 +87,7 @@ def _one_piece(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _bytes_member(name: str, column: pa.Array) -> Parts:
-    """The member ``name`` of each row, or ``<name>_base64``."""
+    """Return the member ``name`` of each row, or ``<name>_base64``."""
     if column.null_count == len(column):
         return [f'"{name}":null']
     try:
@@ -125,14 +125,14 @@ def _headers_member(column: pa.Array) -> Parts:
 
 
 def header_objects(headers: pa.StructArray) -> pa.Array:
-    """Each header as the text of a JSON object."""
+    """Return each header as the text of a JSON object."""
     keys, values = headers.flatten()
     return join_rows(['{"key":"', escaped(keys), '",', *_bytes_member("value", values), "}"])
 
 
 def escaped(texts: pa.Array) -> pa.Array:
-    """Texts as JSON has them between quotation marks."""
-    data = bytes(text_of(texts))  # to look for one byte in: faster than comparing all, and the copy costs less
+    """Return the texts, escaped as in JSON strings."""
+    data = bytes(text_of(texts))  # a copy, in which looking for one byte is faster than comparing all
     if b"\\" in data:
         texts = pc.replace_substring(texts, "\\", "\\\\")
     if b'"' in data:

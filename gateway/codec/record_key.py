@@ -1,4 +1,4 @@
-"""Refuses records without a key where their topic compacts keys, as Kafka does: no later record would ever supersede them."""
+"""Refusal of records without a key in topics that compact keys, as in Kafka: no later record would ever supersede them."""
 
 from __future__ import annotations
 

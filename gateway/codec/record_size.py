@@ -1,4 +1,4 @@
-"""Refuses records that are larger than their topic allows."""
+"""Refusal of records that are larger than their topic allows."""
 
 from __future__ import annotations
 

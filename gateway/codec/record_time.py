@@ -1,4 +1,4 @@
-"""Refuses records whose timestamps their topic does not take: too far behind or ahead of the gateway's clock, as in Kafka."""
+"""Refusal of records whose timestamps are too far behind or ahead of the gateway's clock for their topic, as in Kafka."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from log_format.topic.config import TimeRange
 
 
 def refuse_untimely(incoming: IncomingRecords, taken: TimeRange, now_ms: int) -> None:
-    """Raise ``RequestRefused`` (400 ``INVALID_RECORD``) naming the records outside of ``taken``. One without a time is of now."""
+    """Raise ``RequestRefused`` (400 ``INVALID_RECORD``) naming the records outside of ``taken``. A record without a timestamp
+    is of now."""
     times = times_ms(incoming.records, now_ms)
     found = taken.outside(times)
     if not len(found):
