@@ -1,9 +1,9 @@
-"""Makes the C library's allocator give memory back, so that the process holds what it uses.
+"""Settings of the C library's allocator, so that freed memory returns to the system.
 
-glibc keeps an arena for each busy thread, and each arena keeps the most that its thread ever needed. A few dozen threads that
-pass megabytes around so hold several times the memory in use (measured: 1,300 MiB for 300 MiB). Two arenas, and large blocks
-mapped by themselves, keep the process below its bound. ``trim`` gives back freed blocks between used ones: it takes milliseconds,
-and is called only when much is held. Other C libraries don't need it.
+glibc keeps an arena for each busy thread, and each arena keeps the most memory that its thread ever needed. A few dozen threads
+that handle megabytes therefore hold several times the memory in use (measured: 1,300 MiB for 300 MiB). Two arenas, and large
+blocks with mappings of their own, keep the process below its bound. ``trim`` returns freed blocks between used ones: it takes
+milliseconds, and is called only when the process holds much. Other C libraries don't need any of this.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Final
 
 ARENAS_MAX: Final = 2
 LARGE_BLOCK_BYTES: Final = 32 * 1024 * 1024
-"""Blocks of this size and more are mapped and unmapped by themselves. A smaller size would cost system time: with 256 KiB a third
-of a gateway's CPU under Arrow load went into fresh pages, with 8 MiB a tenth where values have 1 KiB. glibc takes no more."""
+"""Size from which a block has a mapping of its own. A smaller value would cost system time: with 256 KiB a third of a
+gateway's CPU under Arrow load went into fresh pages, with 8 MiB a tenth for values of 1 KiB. glibc accepts no larger value."""
 TOP_KEPT_BYTES: Final = 64 * 1024 * 1024
 """Bytes kept at the end of the heap for the next burst: those of a few large flushes."""
 
@@ -26,7 +26,7 @@ _M_ARENA_MAX: Final = -8
 
 
 def give_memory_back(*, large_block_bytes: int = LARGE_BLOCK_BYTES, kept_bytes: int = TOP_KEPT_BYTES) -> bool:
-    """Set the allocator up, before threads start. False where the C library has no such settings."""
+    """Configure the allocator; call it before threads start. Return False if the C library has no such settings."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError, TypeError):
@@ -40,7 +40,7 @@ def give_memory_back(*, large_block_bytes: int = LARGE_BLOCK_BYTES, kept_bytes: 
 
 
 def resident_bytes() -> int:
-    """The process's memory; 0 where the system does not say."""
+    """Return the process's resident memory; 0 if the system does not report it."""
     try:
         pages = int(Path("/proc/self/statm").read_bytes().split()[1])
     except OSError:
@@ -49,7 +49,7 @@ def resident_bytes() -> int:
 
 
 def trim() -> None:
-    """Give back freed blocks between used ones. It blocks this thread, and allocating ones, for milliseconds."""
+    """Return freed blocks between used ones to the system. Blocks this thread, and allocating ones, for milliseconds."""
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (OSError, AttributeError, TypeError):

@@ -1,7 +1,8 @@
-"""Watches how fast a client takes an answer, and when that is too slow.
+"""Detection of clients that read their answers too slowly.
 
-1. Less than ``PROGRESS_BYTES_MIN`` of a waiting answer in ``write_stall_ms`` is too little for any client.
-2. While others wait for memory that the answer may hold, so is less than ``TAKEN_BYTES_MIN`` in ``UNREAD_MS``.
+1. A client that reads less than ``PROGRESS_BYTES_MIN`` of a pending answer within ``write_stall_ms`` is too slow.
+2. While other requests wait for memory that the answer may hold, so is one that reads less than ``TAKEN_BYTES_MIN`` within
+   ``UNREAD_MS``.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from typing import Final
 
 PROGRESS_BYTES_MIN: Final = 1024 * 1024
 TAKEN_BYTES_MIN: Final = 256 * 1024
-"""Bytes given to the connection at a time: a client of 1 Mbit/s takes them in time."""
+"""Size of the pieces given to the connection: a client of 1 Mbit/s reads one in time."""
 UNREAD_MS: Final = 3_000
-"""The system reports what a client took in steps of up to a megabyte. Over a shorter time a client of a few Mbit/s would seem to
-stand still."""
+"""The system reports what a client has read in steps of up to a megabyte. Within a shorter time a client of a few Mbit/s would
+seem to have read nothing."""
 
 
 class AnswerPace:
@@ -27,8 +28,10 @@ class AnswerPace:
         self._progress_at_ms = self._taken_at_ms = now_ms
 
     def fault(self, written_bytes: int, unsent_bytes: int, now_ms: int, *, is_needed: bool) -> str | None:
-        """Why the client is to be cut off; None: it is not. To be asked about once a second. ``is_needed``: others wait for its
-        memory."""
+        """Return why the client has to be disconnected; None if it need not be. Call it once a second.
+
+        ``is_needed``: whether other requests wait for memory that the answer may hold.
+        """
         taken_bytes = written_bytes - unsent_bytes
         if not unsent_bytes or taken_bytes - self._taken_bytes >= TAKEN_BYTES_MIN:
             self._taken_bytes, self._taken_at_ms = taken_bytes, now_ms

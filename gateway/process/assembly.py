@@ -1,8 +1,8 @@
-"""Puts a gateway together from its settings: the only module that names stores. It starts nothing.
+"""Assembly of a gateway from its settings: the only module that names stores. Nothing is started here.
 
-A store that ignores put-if-absent is refused here. So is one that waiting won't mend: a missing bucket, credentials that are
-missing or refused, a directory that can't be made. A store that is down is accepted: the gateway waits for it (``/readyz``), and
-the proof is made before the first commit (``proven_store``). So is a read-only store that holds topics.
+A store that ignores put-if-absent is refused here. So is one that will not recover by itself: a missing bucket, missing or
+refused credentials, a directory that can't be created. A store that is down is accepted: the gateway waits for it (``/readyz``),
+and the proof is made before the first commit (``proven_store``). A read-only store that holds topics is accepted, too.
 
 The store is opened twice: old records are read over connections of their own, so that a reader that catches up and a writer never
 wait for each other.
@@ -67,21 +67,22 @@ if TYPE_CHECKING:
 
 HEARTBEAT_THREADS: Final = 1
 PRINCIPALS_SHARE: Final = 4
-"""A principal has a quarter of each memory budget at most."""
+"""Divisor of each memory budget: a principal gets at most a quarter."""
 JWT_THREADS: Final = 2
-"""One may ask the issuer while the other verifies."""
+"""Number of threads for JWTs: one may fetch the issuer's keys while the other verifies."""
 ANSWER_SHARE: Final = 1 / 3
-"""Part of the memory for answers, kept for clients that hold less than it. Half of it fits a small read of old records."""
+"""Share of the answers' memory reserved for clients that hold less than it. Half of it suffices for a small read of old
+records."""
 
 _log = logging.getLogger("gateway.process.assembly")
 
 
 def assemble(settings: Settings) -> Gateway:
-    """The gateway that the settings describe. The store is asked only for the proof that it can keep a log.
+    """Return the gateway that the settings describe. The store is accessed only to prove that it can keep a log.
 
     Raises ``SettingsError`` for an unusable store, ``UnsafeStore`` for a store that ignores put-if-absent.
     """
-    # Arrow's own allocators keep the memory of a burst, and the bound is on the whole process.
+    # Arrow's own allocators keep the memory of a burst, but the bound is on the whole process.
     give_memory_back()
     pa.set_memory_pool(pa.system_memory_pool())
     clock = SystemClock()
@@ -105,7 +106,7 @@ def assemble(settings: Settings) -> Gateway:
     request_memory = MemoryBudget(
         in_flight_max, "request bodies", of_client_max=_of_principal_max(settings, in_flight_max)
     )
-    # A peer accepts as many connections as this gateway, and half of those are for its own clients.
+    # A peer accepts as many connections as this gateway, and half of them are for its own clients.
     connections = PeerConnections(max(1, settings.connections_max // 2), _trust(settings))
     breaker = Breaker(ownership.peers, connections, clock)
     engine = LogEngine(
@@ -154,7 +155,7 @@ def put_together(
     key_file: tuple[bytes, ...] | None = None,
     lane: Lane | None = None,
 ) -> Gateway:
-    """The gateway around its engine. Raises ``SettingsError`` for a certificate that can't be used."""
+    """Return the gateway with the given engine and parts. Raise ``SettingsError`` for a certificate that can't be used."""
     quotas = None if settings.auth == "off" else _quotas(settings, engine, clock)
     membership = Membership(
         store,
@@ -210,7 +211,7 @@ def put_together(
 
 
 def _lane(settings: Settings, requests: StoreRequests, metrics: Metrics) -> Lane | None:
-    if settings.readers == 0 or settings.store.startswith("memory:"):  # which no other process has
+    if settings.readers == 0 or settings.store.startswith("memory:"):  # no other process has it
         return None
     arguments = (settings.store, settings.log_level, settings.log_format)
     readers = Readers(settings.readers, reader_command(), arguments)
@@ -224,7 +225,7 @@ def _lane(settings: Settings, requests: StoreRequests, metrics: Metrics) -> Lane
 
 
 def _super_users(settings: Settings) -> tuple[str, ...] | None:
-    """None with ``auth=off``."""
+    """Return the principals with all rights; None with ``auth=off``."""
     if settings.auth == "off":
         return None
     return tuple(name.strip() for name in settings.super_users.split(",") if name.strip())
@@ -256,12 +257,12 @@ def _answer_memory(settings: Settings) -> MemoryBudget:
 
 
 def _of_principal_max(settings: Settings, bytes_max: int) -> int | None:
-    """How much of a memory budget one principal may have; None where principals are not known."""
+    """Return how much of a memory budget one principal may use; None if principals are not known."""
     return None if settings.auth == "off" else bytes_max // PRINCIPALS_SHARE
 
 
 def _authentication(settings: Settings, engine: LogEngine, clock: Clock) -> Authentication | None:
-    """Raises ``SettingsError``."""
+    """Return the authentication; None with ``auth=off``. Raise ``SettingsError``."""
     if settings.auth == "off":
         return None
     try:
@@ -277,7 +278,7 @@ def _authentication(settings: Settings, engine: LogEngine, clock: Clock) -> Auth
 def _jwt_callers(settings: Settings, clock: Clock) -> JwtCallers | None:
     if settings.oidc_issuer is None or settings.oidc_audience is None:
         return None
-    # Here, since their libraries take 10 MiB, which a gateway without an issuer does not need.
+    # Imported here, since these libraries take 10 MiB, which a gateway without an issuer does not need.
     from gateway.access.issuer_keys import fetched_keys  # noqa: PLC0415
     from gateway.access.json_web_token import JwtRules  # noqa: PLC0415
     from gateway.access.jwt_callers import JwtCallers  # noqa: PLC0415
@@ -309,13 +310,13 @@ def _bounds(settings: Settings) -> EngineBounds:
         flush_savings_first_ms=settings.flush_savings_first_ms,
         flush_savings_max_ms=settings.flush_savings_max_ms,
         journals=settings.journals == "on",
-        # The rest is for small requests, which get through beside any number of large ones.
+        # The rest is for small requests, which are served however many large ones wait.
         large_bodies_bytes_max=max(settings.request_bytes_max, settings.in_flight_bytes_max * 3 // 4),
     )
 
 
 def _prove(store: ProvenStore) -> None:
-    """Raises ``SettingsError``, ``UnsafeStore``. For a store that is down or read-only it only warns."""
+    """Check the store. Raise ``SettingsError``, ``UnsafeStore``; for a store that is down or read-only only warn."""
     # Each failure is logged once, here, with the store's name.
     stores_log = logging.getLogger("log_format.stores")
     stores_log.disabled = True
@@ -341,7 +342,7 @@ def _holds_topics(store: ObjectStore) -> bool:
 
 
 def _in_full(problem: StoreUnavailable) -> str:
-    """With the words of the store's own library: this is for the operator, and for no client."""
+    """Return the problem with the message of the store's own library, for the operator but not for clients."""
     cause = getattr(problem.__cause__, "__cause__", None)
     return problem.detail if cause is None or isinstance(problem.__cause__, OSError) else f"{problem.detail} ({cause})"
 
@@ -354,7 +355,8 @@ def _key_file(path: str | None) -> tuple[bytes, ...] | None:
 
 
 def _forwarding(settings: Settings) -> Mode:
-    """With ``auth=on`` callers travel between gateways, which takes a key that no reader of the store knows."""
+    """Return the forwarding mode. With ``auth=on`` gateways pass callers on, which takes a key that no reader of the store
+    knows."""
     if settings.auth == "on" and settings.cluster_key_file is None and settings.forwarding != "off":
         _log.warning(
             "auth is on and there is no cluster_key_file: this gateway passes no request on to others, and takes none"
@@ -371,7 +373,7 @@ def _certificate(settings: Settings) -> Certificate | None:
             settings.tls_cert,
             settings.tls_key,
             settings.tls_client_ca,
-            # Nothing else would prove a client's identity.
+            # With auth=off nothing else proves a client's identity.
             is_needed_of_clients=settings.auth == "off",
         )
     except ValueError as error:
@@ -379,7 +381,7 @@ def _certificate(settings: Settings) -> Certificate | None:
 
 
 def _trust(settings: Settings) -> PeerTrust:
-    # Peers ask for a certificate exactly where this gateway asks its clients: all have the same settings.
+    # Peers demand a certificate exactly if this gateway demands one of its clients: all have the same settings.
     pair = None
     if settings.tls_client_ca is not None and settings.tls_cert is not None and settings.tls_key is not None:
         pair = (settings.tls_cert, settings.tls_key)

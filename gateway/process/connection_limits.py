@@ -1,4 +1,4 @@
-"""How many connections a listener takes, how many from one address, how long each may be idle, and how requests are begun."""
+"""Limits of a listener: connections, connections from one address, idle times, and starts of requests."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from gateway.problem import overloaded, problem_response
 from gateway.process.request_starts import RequestStarts
 
 TOLD_MAX: Final = 32
-"""Connections beyond an address's share that still get a refusal; further ones are cut without a word."""
+"""Connections beyond an address's limit that still get a refusal; further ones are closed without an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """Times are milliseconds. ``idle_ms``: between requests; ``head_ms``: for a request's head."""
+    """Limits of a listener. Times are milliseconds. ``idle_ms``: between requests; ``head_ms``: for a request's head."""
 
     connections_max: int
     accepted_max: int
-    """Connections beyond this are cut; between the two bounds they are told why they are not served."""
+    """Number of connections above which new ones are closed immediately. Between ``connections_max`` and this they get a
+    refusal."""
     addresses: ClientAddresses
     head_ms: int
     idle_ms: int
@@ -32,7 +33,7 @@ class ConnectionLimits:
 
 
 async def refusing(why: str, scope: Scope, _receive: Receive, send: Send) -> None:
-    """Answers on a connection beyond the limits."""
+    """Answer every request of a connection beyond the limits (ASGI)."""
     request_id = request_id_of(scope)
     headers = {"connection": "close", "x-request-id": request_id}
     await problem_response(overloaded(why), request_id, headers=headers)(scope, _receive, send)

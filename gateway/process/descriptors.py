@@ -1,4 +1,4 @@
-"""Gets descriptors for as many sockets as the gateway takes: a process without free descriptors can't accept a probe either."""
+"""Limit of file descriptors, raised for the sockets of all clients: without free descriptors even a probe can't be accepted."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import resource
 from typing import Final
 
 OTHERS: Final = 1024
-"""Descriptors for connections to the store and other gateways, files, the operations listener."""
+"""Descriptors for connections to the store and other gateways, for files and the operations listener."""
 
 _log = logging.getLogger("gateway.process.descriptors")
 
 
 def accepted_max(connections_max: int) -> int:
-    """How many client connections may be open at once: twice ``connections_max``, since those beyond it get a refusal.
+    """Return how many client connections may be open: twice ``connections_max``, since those beyond it get a refusal.
 
-    Raises the process's soft limit of descriptors to that need. Where the hard limit forbids it, it warns and returns fewer, so
-    that a quarter of the descriptors stays for everything else.
+    Raises the process's soft limit of descriptors to that need. If the hard limit forbids it, it warns and returns fewer, so that
+    a quarter of the descriptors remains for everything else.
     """
     wanted = 2 * connections_max
     needed = wanted + OTHERS

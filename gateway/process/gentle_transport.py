@@ -1,4 +1,4 @@
-"""A connection's transport: closes gently, counts written bytes, sends an answer's head with its body."""
+"""A connection's transport: closes gently, counts written bytes, sends an answer's head together with its body."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 JOINED_BYTES_MAX: Final = 64 * 1024
-"""A longer piece of a body is not copied behind its head: the transport gets both, one after the other."""
+"""Size up to which a piece of a body is joined to its head; a longer one is passed to the transport separately."""
 _HEAD_BEGINS: Final = b"HTTP/"
 
 
 class Gentle(Protocol):
-    """The protocol behind it."""
+    """The protocol that owns the transport."""
 
     lingering_since_ms: int | None
 
@@ -24,8 +24,8 @@ class Gentle(Protocol):
 class GentleTransport:
     """The connection's transport, except that ``close`` lets the client read its answer and written bytes are counted.
 
-    uvicorn writes an answer's head and its body one after the other, and each would be a call of the system. So a head waits for
-    what is written next, at most until the event loop's next turn.
+    uvicorn writes an answer's head and its body separately, and each would be a system call. So a head is held until the next
+    write, at most until the event loop's next iteration.
     """
 
     __slots__ = (
@@ -51,7 +51,7 @@ class GentleTransport:
         *,
         call_soon: Callable[[Callable[[], None]], object],
     ) -> None:
-        """``carrier``: where ``transport`` itself writes, if that is not the system. ``call_soon``: the event loop's."""
+        """Wrap ``transport``. ``carrier``: the transport below it, if any (TLS). ``call_soon``: the event loop's."""
         self.transport = transport
         self._carrier = carrier
         self.get_extra_info = transport.get_extra_info
@@ -60,15 +60,16 @@ class GentleTransport:
         self.set_protocol = transport.set_protocol
         self.written_bytes = 0
         self.is_lent = False
-        """Another process writes: one byte from here would stand in the middle of its own."""
+        """Whether another process writes to the socket: bytes from here would corrupt its output."""
         self.unsent_elsewhere_bytes = 0
-        """What that one waits to write, or one byte for it."""
+        """Bytes that the other process waits to write, or 1 for an unknown number."""
         self._protocol = protocol
         self._call_soon = call_soon
         self._head: bytes | None = None
 
     def write(self, data: bytes) -> None:
-        """Send, and count. To a client that is gone nothing is sent: of requests sent ahead only the last is told."""
+        """Send and count. Nothing is sent to a client that has disconnected. A write while another process writes aborts the
+        connection."""
         if self.is_lent:
             self.transport.abort()
         if self.transport.is_closing():
@@ -87,35 +88,35 @@ class GentleTransport:
             self.transport.write(data)
 
     def flush(self) -> None:
-        """Send a head that waits."""
+        """Send a head that is held."""
         if self._head is not None:
             head, self._head = self._head, None
             if not self.transport.is_closing():
                 self.transport.write(head)
 
     def end(self) -> None:
-        """Close the connection once the system has all that was written."""
+        """Close the connection once the system has all written bytes."""
         self.flush()
         self.transport.close()
 
     @property
     def is_plain(self) -> bool:
-        """Whether what is written goes to the system as it is: no TLS."""
+        """Whether bytes go to the system unchanged, without TLS."""
         return self._carrier is None
 
     def unsent_bytes(self) -> int:
-        """Written bytes that the system has not taken yet."""
+        """Return the number of written bytes that the system has not accepted yet."""
         unsent_bytes = self.transport.get_write_buffer_size() + len(self._head or b"") + self.unsent_elsewhere_bytes
         return unsent_bytes if self._carrier is None else unsent_bytes + self._carrier.get_write_buffer_size()
 
     def is_closing(self) -> bool:
-        """Whether nothing more can be sent."""
+        """Return whether nothing more can be sent."""
         return self._protocol.lingering_since_ms is not None or self.transport.is_closing()
 
     def is_gone(self) -> bool:
-        """Whether the other side has closed the connection, or it is cut."""
+        """Return whether the other side has closed the connection, or the connection was aborted."""
         return self.transport.is_closing() or (self._carrier is not None and self._carrier.is_closing())
 
     def close(self) -> None:
-        """Leave closing to the protocol."""
+        """Have the protocol close the connection gently."""
         self._protocol.close_gently()

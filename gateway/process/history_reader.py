@@ -1,10 +1,10 @@
 """A reader of history as a process: ``python -m gateway.process.history_reader CONTROL STORE LOG_LEVEL LOG_FORMAT``.
 
-A gateway starts it and hands it tasks over ``CONTROL``, a descriptor of a socket (``gateway.history``). It ends when that closes:
-when the gateway stops it, or is gone. So it ignores SIGTERM and SIGINT, which a service manager or a terminal sends to all
-processes of a service, and answers what the draining gateway still has under way.
+A gateway starts the reader and sends it tasks over ``CONTROL``, a descriptor of a socket (``gateway.history``). The reader ends
+when that socket closes, because the gateway stops it or has ended. So it ignores SIGTERM and SIGINT, which a service manager or a
+terminal sends to all processes of a service, and finishes the tasks of a draining gateway.
 
-It yields to all other processes (``gateway.process.yielding``).
+It has a lower priority than all other processes (``gateway.process.yielding``).
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ SPAN_BYTES_MAX: Final = 4 * 1024 * 1024
 DECODED_BYTES_MAX: Final = 12 * 1024 * 1024
 LARGE_BLOCK_BYTES: Final = 8 * 1024 * 1024
 KEPT_BYTES: Final = 16 * 1024 * 1024
-"""Of the allocator, less than a gateway keeps: nothing here is as large as a flush, and the whole process is smaller."""
+"""Bytes that the allocator keeps: fewer than in a gateway, since nothing here is as large as a flush and the process is
+smaller."""
 TRIM_ABOVE_BYTES: Final = 128 * 1024 * 1024
 TRIM_PAUSE_S: Final = 0.25
 
 
 def main(arguments: list[str]) -> None:
-    """Serve until the gateway is gone."""
+    """Serve until the gateway has ended."""
     yield_to_gateway(out_of_memory_score=OUT_OF_MEMORY_SCORE)
     find_no_pandas()
     descriptor, uri, log_level, log_format = arguments
@@ -50,7 +51,7 @@ def main(arguments: list[str]) -> None:
     give_memory_back(large_block_bytes=LARGE_BLOCK_BYTES, kept_bytes=KEPT_BYTES)
     pa.set_memory_pool(pa.system_memory_pool())
     clock, requests = SystemClock(), StoreRequests()
-    # The tasks', and the one that decodes ahead.
+    # Threads for the tasks, and one that decodes ahead.
     store = open_for_old_records(uri, requests, threads=TASKS_AT_ONCE + 1, clock=clock, registry=CollectorRegistry())
     reader = SegmentReader(
         store,
@@ -65,13 +66,13 @@ def main(arguments: list[str]) -> None:
 
 
 class _Trimming:
-    """Gives freed memory back to the system behind a task, once a second at most."""
+    """Returns freed memory to the system after a task, at most once in ``TRIM_PAUSE_S``."""
 
     def __init__(self) -> None:
         self._not_before = 0.0
 
     def after_task(self) -> None:
-        """In the task's thread."""
+        """Trim, if much memory is held and it was not done just before. Called in the task's thread."""
         now = time.monotonic()
         if now >= self._not_before and resident_bytes() > TRIM_ABOVE_BYTES:
             self._not_before = now + TRIM_PAUSE_S

@@ -1,4 +1,4 @@
-"""A connection's socket, while a reader of history writes an answer's body to it (``ClientSocket``). Over TLS it is not lent."""
+"""A connection's socket while a reader of history writes an answer's body to it (``ClientSocket``). With TLS it is not lent."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final
 from gateway.process.gentle_transport import GentleTransport
 
 _PAUSES_S: Final = (0.0, 0.0, 0.0, 0.001, 0.005, 0.02)
-"""An answer's head goes out in the event loop's next turns, unless the client takes nothing."""
+"""Pauses while the answer's head is sent, which takes the event loop's next iterations unless the client reads nothing."""
 
 
 class LentSocket:
-    """Of one connection."""
+    """The ``ClientSocket`` of one connection."""
 
     __slots__ = ("_gentle", "_on_lost", "is_lost")
 
@@ -23,7 +23,7 @@ class LentSocket:
         self._on_lost: Callable[[], None] | None = None
 
     async def lend(self, on_lost: Callable[[], None]) -> int | None:
-        """See ``ClientSocket``."""
+        """Lend the socket's descriptor; see ``ClientSocket``."""
         gentle = self._gentle
         gentle.flush()
         for pause_s in _PAUSES_S:
@@ -41,24 +41,24 @@ class LentSocket:
         return None
 
     def wrote(self, byte_count: int, *, waits: bool) -> None:
-        """See ``ClientSocket``."""
+        """Count bytes that the reader wrote; see ``ClientSocket``."""
         self._gentle.written_bytes += byte_count
         self._gentle.unsent_elsewhere_bytes = int(waits)
 
     def take_back(self) -> None:
-        """See ``ClientSocket``."""
+        """Take the socket back; see ``ClientSocket``."""
         self._on_lost = None
         self._gentle.is_lent = False
         self._gentle.unsent_elsewhere_bytes = 0
 
     async def drop(self) -> None:
-        """See ``ClientSocket``."""
+        """Abort the connection; see ``ClientSocket``."""
         self._gentle.transport.abort()
-        while not self.is_lost:  # noqa: ASYNC110 - the event loop's next turn
+        while not self.is_lost:  # noqa: ASYNC110 - waits for the event loop's next iteration
             await asyncio.sleep(0)
 
     def lost(self) -> None:
-        """The connection ended."""
+        """Note the end of the connection, and tell the borrower."""
         self.is_lost = True
         if self._on_lost is not None:
             self._on_lost()

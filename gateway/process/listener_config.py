@@ -11,7 +11,7 @@ from gateway.settings import Settings
 
 
 def listener_config(app: ASGIApp, settings: Settings, **of_this_one: Any) -> uvicorn.Config:
-    """uvicorn's configuration for one listener; ``of_this_one``: its own settings."""
+    """Return uvicorn's configuration for one listener; ``of_this_one``: settings of this listener only."""
     return uvicorn.Config(
         app,
         loop="uvloop",

@@ -1,7 +1,7 @@
-"""What this process may use of the machine: cores and memory, as Linux says it (affinity, control groups of either version).
+"""The share of the machine that this process may use: cores and memory, as Linux reports it (affinity, control groups v1 and v2).
 
 Sources: sched_getaffinity(2); the kernel's documents of cgroup v2 (``cpu.max``, ``memory.max``) and of v1 (``cpu.cfs_quota_us``,
-``memory.limit_in_bytes``). A limit of a group holds for all groups below it, so the least of all counts.
+``memory.limit_in_bytes``). A group's limit holds for all groups below it, so the smallest limit counts.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _MEMBERSHIP: Final = Path("proc/self/cgroup")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """``cores`` may be a fraction of one."""
+    """Cores, possibly a fraction of one, and bytes of memory."""
 
     cores: float
     memory_bytes: int
 
     @classmethod
     def of_this_process(cls) -> Self:
-        """What this process may use now."""
+        """Return what this process may use now."""
         affine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return cls.limited(
             Path("/"), cores=affine, memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -33,7 +33,8 @@ class Machine:
 
     @classmethod
     def limited(cls, root: Path, *, cores: float, memory_bytes: int) -> Self:
-        """So much, or less where the control groups of this process say so. ``root``: where ``/proc`` and ``/sys`` are."""
+        """Return these values, or less if the process's control groups say so. ``root``: directory that has ``/proc`` and
+        ``/sys``."""
         return cls(
             cores=min([cores, *_cores(root)]),
             memory_bytes=min([memory_bytes, *_memory_bytes(root)]),
@@ -47,7 +48,7 @@ def _cores(root: Path) -> Iterator[float]:
             yield int(quota) / int(period)
     for group in _groups(root, "cpu"):
         quota, period = _text(group / "cpu.cfs_quota_us"), _text(group / "cpu.cfs_period_us")
-        if quota.isdigit() and period.isdigit() and int(period):  # -1: none
+        if quota.isdigit() and period.isdigit() and int(period):  # -1: no limit
             yield int(quota) / int(period)
 
 
@@ -56,13 +57,13 @@ def _memory_bytes(root: Path) -> Iterator[int]:
     names += [group / "memory.limit_in_bytes" for group in _groups(root, "memory")]
     for name in names:
         text = _text(name)
-        if text.isdigit():  # v2 says "max" for none, v1 a number beyond any memory
+        if text.isdigit():  # for no limit v2 says "max", v1 a number larger than any memory
             yield int(text)
 
 
 def _groups(root: Path, controller: str) -> Iterator[Path]:
-    """This process's group and all above it; "" is the one hierarchy of v2. In a container the path may be the host's: then only
-    the uppermost is there, which is the container's own."""
+    """Yield this process's group and all groups above it; "" is the single hierarchy of v2. In a container the path may be the
+    host's: then only the topmost group exists, which is the container's own."""
     for line in _text(root / _MEMBERSHIP).splitlines():
         _, controllers, path = line.split(":", 2)
         if controller in controllers.split(","):
@@ -72,7 +73,7 @@ def _groups(root: Path, controller: str) -> Iterator[Path]:
 
 
 def _text(path: Path) -> str:
-    """The file's text; empty where there is none."""
+    """Return the file's text; empty if there is no such file."""
     try:
         return path.read_text().strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""The answer to input that is no request, written without the application, which never gets it."""
+"""The answer to malformed input, written without the application, which never gets such input."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 
 def malformed_answer(why: str, where: str, sent: Headers, default_headers: Headers) -> bytes:
-    """400 as a problem; the connection ends behind it. ``where``: the header to blame, or nothing. ``sent``: headers so far."""
+    """Return a 400 problem, after which the connection closes. ``where``: the header at fault, or nothing. ``sent``: headers
+    so far."""
     error = refused(why or "This is not an HTTP/1.1 request.", [(where, why)] * bool(where))
     response = problem_response(error, request_id := request_id_of({"headers": sent}))
     head = [

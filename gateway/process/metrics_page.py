@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 
 def merged(pages: Mapping[int, str]) -> str:
-    """The pages of workers by their numbers, as one. A family's samples stand together, as the format asks."""
+    """Merge the metrics pages of workers, by their numbers, into one. A family's samples are grouped, as the format demands."""
     heads: dict[str, list[str]] = {}
     samples: dict[str, list[str]] = {}
     for number, page in sorted(pages.items()):
@@ -27,8 +27,8 @@ def merged(pages: Mapping[int, str]) -> str:
 
 
 def _labelled(sample: str, number: int) -> str:
-    """``name{a="b"} 1`` or ``name 1`` with one label more. A label's value may have spaces and braces: only the first brace
-    counts, which no name has."""
+    """Add a label to ``name{a="b"} 1`` or ``name 1``. A label's value may have spaces and braces, a name neither, so only the
+    first brace counts."""
     label = f'worker="{number}"'
     name, brace, rest = sample.partition("{")
     if brace and " " not in name:

@@ -1,18 +1,18 @@
-"""Client connections move between the workers of one port: to the one that owns what they ask for.
+"""Moves of client connections between the workers of one port, each to the worker that owns what its requests ask for.
 
-A client that knows nothing of owners reaches any worker, and a request for another's topic is passed on: its bytes are received,
-hashed and copied twice. So once ``MOVES_AFTER`` requests of a connection in a row were answered by the same other worker, the
-connection itself is handed to it, as a descriptor (``SCM_RIGHTS``, unix(7)). The client notices nothing.
+A client that knows no owners reaches any worker, and requests for another worker's topics are forwarded: their bytes are
+received, hashed and copied twice. So after ``MOVES_AFTER`` consecutive requests of a connection were answered by the same other
+worker, the connection itself is handed to that worker, as a descriptor (``SCM_RIGHTS``, unix(7)). The client notices nothing.
 
-1. A connection moves only between two requests: the answer is with the system, and no byte of a next request was read. Bytes that
-   come meanwhile wait in the connection.
-2. It goes by a socket of the receiver's place, which outlasts its processes: a connection that is under way while the receiver
-   is replaced waits for the successor. Where that socket is full, the connection stays, and its requests are passed on as before.
-3. A worker takes connections in while it uses less than half of its limits, so a move refuses no client. Else it hands them back
-   (``_STAY``), and they move no more.
+1. A connection moves only between two requests: the system has the whole answer, and no byte of a next request was read. Bytes
+   that arrive meanwhile stay in the socket.
+2. It goes through a socket that belongs to the receiver's place and outlasts its processes: if the receiver is being replaced,
+   its successor gets the connection. If that socket is full, the connection stays, and its requests are forwarded as before.
+3. A worker accepts moved connections while it uses less than half of its limits, so a move refuses no client. Otherwise it hands
+   them back (``_STAY``), and they do not move again.
 4. A connection of a principal with quotas, and one over TLS, stays.
 
-Belongs to the event loop.
+Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _log = logging.getLogger("gateway.process.moving")
 
 
 class Moving:
-    """Of one worker. ``room``: how many connections it may have and still take in another's."""
+    """Moves from and to one worker. ``room``: number of its connections up to which it accepts others."""
 
     def __init__(self, worker: Worker, room: int, registry: CollectorRegistry) -> None:
         self._worker = worker
@@ -52,7 +52,8 @@ class Moving:
         )
 
     def begin(self, own_url: str, receiving: Callable[[], MovingProtocol], count: Callable[[], int]) -> None:
-        """Take connections in. ``receiving`` makes a connection's protocol; ``count``: how many there are."""
+        """Start to accept connections. ``receiving`` makes a connection's protocol; ``count`` returns the number of
+        connections."""
         root = own_url.rstrip("/").rpartition(":")[0]
         ports = enumerate(self._worker.ports)
         self._places = {f"{root}:{port}": number for number, port in ports if number != self._worker.number}
@@ -60,14 +61,14 @@ class Moving:
         asyncio.get_running_loop().add_reader(self._worker.inbox.fileno(), self._on_arrival)
 
     def end(self) -> None:
-        """Take no more in, and hand none over. Those under way are the successor's. Idempotent."""
+        """Stop to accept connections and to hand them over. Those in transit are left to the successor. Idempotent."""
         self._places = {}
         if self._receiving is not None:
             self._receiving = None
             asyncio.get_running_loop().remove_reader(self._worker.inbox.fileno())
 
     def hand_over(self, url: str, descriptor: int) -> bool:
-        """Whether the connection is on its way to the worker at ``url``: then this process must let go of it."""
+        """Send the connection to the worker at ``url``. Return whether it was sent: then this process must let go of it."""
         number = self._places.get(url)
         if number is None or not self._send(number, _MOVES, descriptor):
             return False
@@ -86,7 +87,7 @@ class Moving:
         try:
             message, descriptors, _, _ = socket.recv_fds(self._worker.inbox, 2, 1, socket.MSG_CMSG_CLOEXEC)
         except BlockingIOError:
-            return  # another process of this place took it
+            return  # another process of this place has received it
         for descriptor in descriptors:
             connection = socket.socket(fileno=descriptor)
             connection.setblocking(False)

@@ -14,11 +14,12 @@ from gateway.process.connection_limits import ConnectionLimits
 from gateway.process.protocol import GatewayProtocol
 
 MOVES_AFTER: Final = 4
-"""Requests in a row. Of a client whose requests go anywhere, two workers would get a move for each sixteenth."""
+"""Consecutive requests for one worker before a move. With two workers, a client that asks for anything moves at each
+sixteenth."""
 
 
 class MovingProtocol(GatewayProtocol):
-    """One connection. ``hand_over``: to the worker at a URL, a descriptor; whether it is on its way."""
+    """One connection. ``hand_over`` sends a descriptor to the worker at a URL, and returns whether it was sent."""
 
     def __init__(
         self,
@@ -37,29 +38,29 @@ class MovingProtocol(GatewayProtocol):
         self._came = False
 
     def came(self, *, may_move: bool) -> None:
-        """Before it begins: the connection was another worker's until now, and is between two requests."""
+        """Note, before it begins, that the connection comes from another worker and is between two requests."""
         self._came, self._may_move = True, may_move
 
     def begin(self, transport: asyncio.Transport, carrier: asyncio.Transport | None = None) -> None:
-        """HTTP begins, or goes on."""
+        """Start HTTP, or resume it."""
         super().begin(transport, carrier)
         if self._came:
             self._due_at_ms = self._received_at_ms + self._limits.idle_ms
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Begin a request."""
         super().on_message_begin()
         self.scope[LEANING] = self._leaning  # type: ignore[typeddict-unknown-key]
 
     def on_response_complete(self) -> None:
-        """The answer is given."""
+        """Finish an answer."""
         super().on_response_complete()
         if self._may_move and self._leaning.count >= MOVES_AFTER:
-            # The event loop sends the answer's end in this turn.
+            # The event loop sends the end of the answer in this iteration.
             self.loop.call_soon(self._move)
 
     def _move(self) -> None:
-        """Hand the connection to the worker that its requests keep going to, if it is between two requests."""
+        """Hand the connection to the worker to which its requests keep going, if it is between two requests."""
         cycle, leaning, transport = self.cycle, self._leaning, self._gentle.transport
         is_between = (
             cycle is not None
@@ -72,5 +73,5 @@ class MovingProtocol(GatewayProtocol):
             return
         leaning.stayed()
         if self._hand_over(leaning.url, transport.get_extra_info("socket").fileno()):
-            # Closes this process's descriptor only: the other one is open.
+            # Closes this process's descriptor only: the other process's stays open.
             transport.abort()

@@ -1,7 +1,7 @@
-"""A second address for operators: probes, metrics, and calls that are not for clients.
+"""A second address for operators: probes, metrics, and requests that are not for clients.
 
-It has connections and limits of its own. So clients of the other listener can't make a gateway look dead or hide its metrics. It
-shares the event loop: an answer shows that the loop turns.
+It has connections and limits of its own, so clients of the other listener can't make a gateway look dead or hide its metrics. It
+shares the event loop: an answer shows that the loop runs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BACKLOG: Final = 64
 
 
 class OperationsListener:
-    """Serves ``app`` on ``settings.ops_host`` and ``port``."""
+    """Listener that serves ``app`` on ``settings.ops_host`` and ``port``."""
 
     def __init__(self, app: ASGIApp, settings: Settings, port: int) -> None:
         self.state = ServerState()
@@ -43,7 +43,7 @@ class OperationsListener:
         self._server: asyncio.Server | None = None
 
     async def bind(self) -> str:
-        """Take the address, without listening yet; returns its URL. Raises ``OSError``."""
+        """Bind the address, without listening yet; return its URL. Raise ``OSError``."""
         self._server = await asyncio.get_running_loop().create_server(
             lambda: GatewayProtocol(self._config, self.state, {}, limits=self._limits),
             self._host,
@@ -54,18 +54,18 @@ class OperationsListener:
         return listening_url(self._server)
 
     async def serve(self) -> None:
-        """Listen."""
+        """Start to listen."""
         assert self._server is not None
         await self._server.start_serving()
 
     def sweep(self, now_ms: int) -> None:
-        """End connections whose time is over; about once a second."""
+        """Close connections whose time is over. Called about once a second."""
         for connection in list(self.state.connections):
             if isinstance(connection, GatewayProtocol):
                 connection.sweep(now_ms)
 
     def close(self) -> None:
-        """Stop listening; requests under way are answered first."""
+        """Stop listening; requests in flight are answered first."""
         if self._server is not None:
             self._server.close()
         for connection in list(self.state.connections):
@@ -73,6 +73,6 @@ class OperationsListener:
 
 
 def listening_url(server: asyncio.Server, scheme: str = "http") -> str:
-    """The URL of a server's first socket."""
+    """Return the URL of a server's first socket."""
     host, port = server.sockets[0].getsockname()[:2]
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

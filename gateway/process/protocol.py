@@ -3,21 +3,20 @@
 1. A request's head (line and headers) has at most ``HEADERS_MAX`` fields and ``HEAD_BYTES_MAX`` bytes, one ``Host``, and says
    HTTP/1.1 or 1.0. Any other input, HTTP or not, is answered with 400, as a problem.
 2. A connection is closed when a head does not arrive within ``head_ms``, or no request comes for ``idle_ms``. A body that a route
-   waits for is refused with 400 when it pauses for ``body_idle_ms``, or over that time is slower than
-   ``BODY_BYTES_PER_SECOND_MIN``.
-3. A client that takes a waiting answer too slowly is cut off (``AnswerPace``).
-4. When the answer is given before the request has arrived whole, the connection's sending side is closed, and further input is
-   dropped for a while (as long as nginx does it). Closing at once would reset the connection, and the client would lose the
-   answer that says why.
+   waits for is refused with 400 if it pauses for ``body_idle_ms``, or is slower than ``BODY_BYTES_PER_SECOND_MIN`` over that time.
+3. A client that reads a pending answer too slowly is disconnected (``AnswerPace``).
+4. If the answer is sent before the request has arrived whole, the connection's sending side is closed, and further input is
+   discarded for a while (as long as nginx does it). Closing immediately would reset the connection, and the client would lose
+   the answer that says why.
 5. A request that offers to change the protocol is answered as if it did not.
-6. Beyond ``connections_max``, and beyond an address's share of it, a connection's requests get 503 ``OVERLOADED``. Far beyond it
-   connections are cut.
-7. The framing of a chunked body is dropped, trailers included: a proxy that looked at the head has not seen them. More than
+6. Beyond ``connections_max``, and beyond an address's share of it, a connection's requests get 503 ``OVERLOADED``. Far beyond
+   it, connections are aborted.
+7. The framing of a chunked body is discarded, trailers included: a proxy that checked the head has not seen them. More than
    ``FRAMING_BYTES_MAX`` of framing is refused with 400.
-8. A long body of known length goes to the route as it came, past the parser, which would copy it three times. Its end is counted,
-   and the next request gets a parser of its own.
+8. A long body of known length goes to the route directly, bypassing the parser, which would copy it three times. Its end is
+   found by counting, and the next request gets a new parser.
 
-Half-closed clients are treated as gone: a long poll must notice that its client left.
+Half-closed clients are treated as disconnected: a long poll must notice that its client left.
 """
 
 from __future__ import annotations
@@ -51,14 +50,14 @@ from gateway.quotas.quotas import Connection
 HEADERS_MAX: Final = 128
 """Far more than clients and proxies send."""
 HEAD_BYTES_MAX: Final = 64 * 1024
-"""Request line and headers. Ids in paths and ``Tidelog-*`` headers need a few KiB at most."""
+"""Most bytes of request line and headers. Ids in paths and ``Tidelog-*`` headers need a few KiB at most."""
 URL_BYTES_MAX: Final = 16 * 1024
 PIPELINE_MAX: Final = 32
-"""Requests sent ahead on one connection; each costs a few KiB before it is handled."""
+"""Most pipelined requests on one connection; each costs a few KiB before it is handled."""
 SLICE_BYTES: Final = 32 * 1024
-"""The parser's input at a time: within it, framing and body are not told apart."""
+"""Size of the parser's input: framing and body within one input are not told apart."""
 FRAMING_BYTES_MAX: Final = 32 * 1024
-"""Chunk extensions and trailers of one body."""
+"""Most bytes of chunk extensions and trailers in one body."""
 _FRAMING_PER_BODY_BYTE: Final = 8
 """A chunk of one byte has five bytes of framing; these count as body."""
 BODY_BYTES_PER_SECOND_MIN: Final = 500
@@ -93,14 +92,14 @@ class GatewayProtocol(HttpToolsProtocol):
         self._address: str | None = None
         self._header_count = self._head_bytes = self._framing_bytes = 0
         self._left_bytes = 0
-        """Of a long body, which the parser does not see."""
+        """Bytes still to come of a long body, which the parser does not see."""
         self._hosts: list[bytes] = []
         self._in_head = False
         self._refusal = ""
         self._where = ""
         self._deaf = False
         self._due_at_ms: int | None = None
-        """By when the connection must have sent a head, or the rest of a request that is already answered."""
+        """Time by which the connection must have sent a head, or the rest of a request that is already answered."""
         self._received_at_ms = 0
         self._window_bytes = 0
         self._window_since_ms = 0
@@ -110,12 +109,12 @@ class GatewayProtocol(HttpToolsProtocol):
     # The connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection, or refuse it as the limits say."""
+        """Accept the connection, or refuse it as the limits say."""
         self.begin(transport)
         self.enter(transport)
 
     def begin(self, transport: asyncio.Transport, carrier: asyncio.Transport | None = None) -> None:
-        """HTTP begins. ``carrier``: the transport below ``transport``, if any."""
+        """Start HTTP. ``carrier``: the transport below ``transport``, if any."""
         self._gentle = GentleTransport(transport, self, carrier, call_soon=self.loop.call_soon)
         self._socket = LentSocket(self._gentle)
         super().connection_made(self._gentle)  # type: ignore[arg-type]
@@ -123,7 +122,8 @@ class GatewayProtocol(HttpToolsProtocol):
         self._due_at_ms = self._received_at_ms + self._limits.head_ms
 
     def enter(self, transport: asyncio.Transport) -> bool:
-        """Take one of the listener's slots (``leave`` gives it back), or refuse as the limits say; False: it is cut off."""
+        """Take one of the listener's slots (``leave`` releases it), or refuse as the limits say; return False if it was
+        aborted."""
         self.connections.add(self)
         client = get_remote_addr(transport)
         if client is not None:
@@ -140,21 +140,21 @@ class GatewayProtocol(HttpToolsProtocol):
         return True
 
     def leave(self) -> None:
-        """Give the slot back. Idempotent."""
+        """Release the slot. Idempotent."""
         self.connections.discard(self)
         if self._address is not None:
             self._limits.addresses.leave(self._address)
             self._address = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It ended."""
+        """Note the end of the connection."""
         self.leave()
         self._connection.end()
         self._socket.lost()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse the input, unless it does not matter any more."""
+        """Parse the input, unless it is to be discarded."""
         self._received_at_ms = _now_ms()
         self._window_bytes += len(data)
         start = 0
@@ -165,12 +165,12 @@ class GatewayProtocol(HttpToolsProtocol):
             start = stop
 
     def _take_past_parser(self, piece: bytes | memoryview) -> None:
-        """More of a long body, and at most its end."""
+        """Pass on more of a long body, and at most its end."""
         if self._deaf:
             return
         cycle: Any = self.cycle
         if not cycle.response_complete:
-            # What the route takes is not copied once more if it is ``bytes``.
+            # The route does not copy its body again if that is ``bytes``.
             cycle.body = cycle.body + piece if cycle.body else bytes(piece)
             if len(cycle.body) > HIGH_WATER_LIMIT:
                 self.flow.pause_reading()
@@ -209,9 +209,9 @@ class GatewayProtocol(HttpToolsProtocol):
             self._go_on_without_upgrade(bytes(data[upgrade.args[0] :]))
 
     def _go_on_without_upgrade(self, rest: bytes) -> None:
-        """Read a request that offers another protocol (h2c, websocket) again, as the HTTP/1.1 request that it also is.
+        """Parse a request that offers another protocol (h2c, websocket) again, as the HTTP/1.1 request that it also is.
 
-        The parser ignores such a request's body: it would be handled without it.
+        The parser ignores such a request's body, so it would be handled without its body.
         """
         method = self.parser.get_method()
         if method == b"CONNECT":
@@ -243,7 +243,7 @@ class GatewayProtocol(HttpToolsProtocol):
             transport.write_eof()
 
     def sweep(self, now_ms: int, *, is_memory_short: bool = False) -> None:
-        """End the connection if its time is over; ``is_memory_short``: others wait for memory that its answer may hold."""
+        """Close the connection if its time is over; ``is_memory_short``: others wait for memory that its answer may hold."""
         transport = self._gentle.transport
         if self.lingering_since_ms is not None:
             if now_ms - self.lingering_since_ms > LINGER_MS or now_ms - self._received_at_ms > LINGER_IDLE_MS:
@@ -277,12 +277,12 @@ class GatewayProtocol(HttpToolsProtocol):
         if self._due_at_ms is None or now_ms <= self._due_at_ms:
             return
         if self.flow.read_paused:
-            # Requests sent ahead wait their turn: the client is not to blame that the rest of a head does not come.
+            # Pipelined requests wait for earlier ones: the client is not at fault if the rest of a head does not arrive.
             self._due_at_ms = now_ms + limits.head_ms
             return
         self._due_at_ms = None
         if cycle is not None and not cycle.response_complete:
-            # Half a head after a request that is being handled: that one is answered, then the connection ends.
+            # Half a head after a request in progress: that request is answered, then the connection ends.
             self._deaf = True
             cycle.keep_alive = False
             return
@@ -292,7 +292,7 @@ class GatewayProtocol(HttpToolsProtocol):
     # What the parser finds
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Begin a request."""
         super().on_message_begin()
         self.scope.update({CONNECTION: self._connection, CLIENT_SOCKET: self._socket, IS_GONE: self._gentle.is_gone})  # type: ignore[misc]
         self._header_count = self._head_bytes = self._framing_bytes = 0
@@ -301,13 +301,13 @@ class GatewayProtocol(HttpToolsProtocol):
         self._due_at_ms = self._received_at_ms + self._limits.head_ms
 
     def on_url(self, url: bytes) -> None:
-        """A piece of the request target."""
+        """Append a piece of the request target."""
         super().on_url(url)
         if len(self.url) > URL_BYTES_MAX:
             self._stop(f"The request's target is longer than {URL_BYTES_MAX} bytes.")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, or a trailer, which is dropped."""
+        """Add a header; drop a trailer."""
         self._header_count += 1
         self._head_bytes += len(name) + len(value)
         if self._header_count > HEADERS_MAX:
@@ -325,7 +325,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """The head is complete: the request can be handled."""
+        """Check the head, and handle the request."""
         if len(self.pipeline) >= PIPELINE_MAX:
             self._stop(f"More than {PIPELINE_MAX} requests are sent ahead.")
         fault = fault_of(self.parser.get_http_version(), self.url, self.headers, self._hosts)
@@ -339,7 +339,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self._window_since_ms, self._window_bytes = self._received_at_ms, 0
 
     def on_response_complete(self) -> None:
-        """The answer is given, perhaps before the request has arrived whole."""
+        """Go on after an answer, which may be sent before the request has arrived whole."""
         # Not the overridden method, which sets a timer for each answer: ``sweep`` closes idle connections.
         self.server_state.total_requests += 1
         if self.transport.is_closing():
@@ -352,11 +352,11 @@ class GatewayProtocol(HttpToolsProtocol):
             self._due_at_ms = _now_ms() + patience_ms
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        """Handle the request: a few are begun in one turn of the loop."""
+        """Handle the request; a bounded number begins in one iteration of the event loop."""
         self._limits.starts.start(partial(super()._start_asgi_task, cycle, app))
 
     def on_message_complete(self) -> None:
-        """The request has arrived whole."""
+        """Note that the request has arrived whole."""
         if self.parser.should_upgrade():
             return
         super().on_message_complete()
@@ -380,7 +380,7 @@ class GatewayProtocol(HttpToolsProtocol):
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
             if self._in_head:
-                # The broken request follows one that is being handled: that one is answered, then the connection ends.
+                # The broken request follows one in progress: that one is answered, then the connection ends.
                 cycle.keep_alive = False
                 return
             cycle.disconnected = True

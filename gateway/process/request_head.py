@@ -1,4 +1,4 @@
-"""What a request's head must have beside its grammar, and what it says of the body."""
+"""Requirements on a request's head beyond its grammar, and what the head says about the body."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from typing import Final
 
 LONG_BODY_BYTES: Final = 64 * 1024
-"""From this length on a body goes past the parser: making the next request's parser costs less than parsing it."""
+"""Length from which a body bypasses the parser: a new parser for the next request costs less than parsing the body."""
 
 _UPGRADE_HEADERS: Final = frozenset({b"connection", b"upgrade", b"http2-settings"})
 
 Headers = Sequence[tuple[bytes, bytes]]
-"""Names in lower case."""
+"""Headers with lower-case names."""
 
 
 def fault_of(version: str, url: bytes, headers: Headers, hosts: Sequence[bytes]) -> tuple[str, str] | None:
-    """Why the request is refused, and the header that is to blame or nothing; None: it is not.
+    """Return why the request is refused, and the header at fault or nothing; None if it is not refused.
 
-    ``hosts``: values of its Host headers. The parser has refused what has both a length and chunks.
+    ``hosts``: values of its Host headers. The parser has already refused requests with both a length and chunks.
     """
     if version not in ("1.1", "1.0"):
         return f"HTTP/{version} is not spoken here, only HTTP/1.1 and HTTP/1.0.", ""
@@ -26,7 +26,7 @@ def fault_of(version: str, url: bytes, headers: Headers, hosts: Sequence[bytes])
     if version == "1.0" and any(name == b"transfer-encoding" for name, _ in headers):
         return "HTTP/1.0 has no Transfer-Encoding.", "Transfer-Encoding"
     if url[0] not in b"/*":
-        # A whole URL, as proxies get it. If its host is not the one in Host, one of the two was not checked.
+        # A whole URL, as proxies get it. If its host differs from Host, one of both was not checked.
         authority = url.partition(b"://")[2].partition(b"/")[0]
         if [authority.lower()] != [host.lower() for host in hosts]:
             return "The request's target and its Host header name different hosts.", "Host"
@@ -34,7 +34,7 @@ def fault_of(version: str, url: bytes, headers: Headers, hosts: Sequence[bytes])
 
 
 def long_body_bytes(headers: Headers) -> int:
-    """The length of a body of ``LONG_BODY_BYTES`` or more that is framed by nothing but its length; 0: it is none."""
+    """Return the length of a body of ``LONG_BODY_BYTES`` or more that is framed by its length alone; 0 for any other."""
     if any(name == b"transfer-encoding" for name, _ in headers):
         return 0
     lengths = [value for name, value in headers if name == b"content-length"]
@@ -45,7 +45,7 @@ def long_body_bytes(headers: Headers) -> int:
 
 
 def head_without_upgrade(method: bytes, url: bytes, version: str, headers: Headers) -> bytes:
-    """The head of a request that offers another protocol, without the offer."""
+    """Return the head of a request that offers another protocol, without the offer."""
     kept = [(name, value) for name, value in headers if name not in _UPGRADE_HEADERS]
     tokens = [token.strip() for name, value in headers if name == b"connection" for token in value.split(b",")]
     tokens = [token for token in tokens if token.lower() in (b"close", b"keep-alive")]

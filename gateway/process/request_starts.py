@@ -1,7 +1,7 @@
-"""Starts requests, a few in each turn of the event loop.
+"""Starts of requests, limited to a few in each iteration of the event loop.
 
-The acknowledgements of a flush go out together, so hundreds of clients send their next requests at one moment. Were all of them
-begun in one turn, all else would wait for that turn: flushes that are due, commits that have ended, answers that are ready.
+The acknowledgements of a flush are sent together, so hundreds of clients send their next requests at the same moment. If all of
+them began in one iteration, everything else would wait for it: pending flushes, finished commits, answers ready to send.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from collections.abc import Callable
 from typing import Final
 
 STARTS_PER_TURN: Final = 32
-"""Some milliseconds of small requests."""
+"""Requests begun in one iteration: some milliseconds of small requests."""
 
 
 class RequestStarts:
-    """One for all connections of a listener. Belongs to the event loop."""
+    """The starts of all connections of a listener. Used on the event loop only."""
 
     def __init__(self, per_turn: int = STARTS_PER_TURN) -> None:
         self._per_turn = per_turn
         self._count = 0
-        """Starts since the turn began."""
+        """Number of starts in this iteration."""
         self._waiting: deque[Callable[[], None]] = deque()
 
     def start(self, begin: Callable[[], None]) -> None:
-        """Call ``begin``: now, or in order in one of the next turns."""
+        """Call ``begin`` now, or in one of the next iterations, in order."""
         if self._count >= self._per_turn:
             self._waiting.append(begin)
             return

@@ -1,8 +1,8 @@
 """The process's server: uvicorn with the gateway's own protocol, signals and order of shutdown.
 
 On SIGTERM or SIGINT readiness fails and new work gets 503 ``DRAINING``, while the socket still listens. The engine drains: waits
-end, and buffered records are flushed and acknowledged. Requests under way get their answers. Only then the socket is closed. A
-second signal ends the process at once.
+end, and buffered records are flushed and acknowledged. Requests in flight get their answers. Only then the socket is closed. A
+second signal ends the process immediately.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ if TYPE_CHECKING:
 
 SWEEP_SECONDS = 1.0
 DATE_SECONDS = 1.0
-"""How old the ``Date`` of an answer may be."""
+"""Largest age of an answer's ``Date``."""
 GC_ALLOCATIONS = 100_000
-"""New objects between two collections. With Python's 700 every few requests pay for a look at all others under way. Each has
-a hundred objects, and leaves no cycle."""
+"""New objects between two garbage collections. With Python's default of 700, every few requests would pay for a scan of all
+other requests' objects. Each request has a hundred objects, and leaves no cycle."""
 SWITCH_SECONDS = 0.001
-"""How long a thread that has written waits for the interpreter's lock beside a busy event loop: several times a put."""
+"""Time that a thread waits for the interpreter's lock, held by a busy event loop: several times as long as a put."""
 MEMORY_SHORT_MS = 500
-"""A longer wait for an answer's memory is a wait for slow clients, not for reads."""
+"""Wait for an answer's memory above which slow clients, rather than reads, are assumed to hold it."""
 LAST_CONNECTIONS_SECONDS = 2
-"""How long connections may take to end once all requests are answered."""
+"""Time that connections have to end once all requests are answered."""
 HAND_OVER_LOOK_SECONDS = 0.1
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _BACKLOG = 1024
@@ -65,7 +65,8 @@ _log = logging.getLogger("gateway.process.server")
 
 
 def moving_of(gateway: Gateway, worker: Worker | None) -> Moving | None:
-    """What moves connections to other workers of the port; None: there are none, or TLS ties connections to this process."""
+    """Return what moves connections to other workers of the port; None if there are none, or TLS ties connections to this
+    process."""
     settings = gateway.settings
     if worker is None or gateway.certificate is not None:
         return None
@@ -74,7 +75,7 @@ def moving_of(gateway: Gateway, worker: Worker | None) -> Moving | None:
 
 
 def server_config(app: GatewayApplication, gateway: Gateway, moving: Moving | None = None) -> uvicorn.Config:
-    """uvicorn's configuration for the gateway."""
+    """Return uvicorn's configuration for the gateway."""
     settings, certificate = gateway.settings, gateway.certificate
     share = settings.connections_per_address_max
     limits = ConnectionLimits(
@@ -110,9 +111,9 @@ def server_config(app: GatewayApplication, gateway: Gateway, moving: Moving | No
 
 
 class GatewayServer(uvicorn.Server):
-    """Serves the gateway's application, and the operators' part on the operations listener if there is one.
+    """Server of the gateway's application, and of the operators' part on the operations listener if there is one.
 
-    ``announce`` gets the URL once it listens, and that of the operations listener.
+    ``announce`` gets the URL once the server listens, and that of the operations listener.
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class GatewayServer(uvicorn.Server):
         moving: Moving | None = None,
         sweep_seconds: float = SWEEP_SECONDS,
     ) -> None:
-        """``worker``: what the supervisor handed over; None: there is none."""
+        """Create the server. ``worker``: what the supervisor handed over; None: there is no supervisor."""
         super().__init__(config)
         self._worker = worker
         self._moving = moving
@@ -145,7 +146,7 @@ class GatewayServer(uvicorn.Server):
         self._background: set[asyncio.Task[None]] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start the engine, listen, say so."""
+        """Start the engine, listen, and announce the URLs."""
         operations_url = None
         if self._operations is not None:
             try:
@@ -173,7 +174,7 @@ class GatewayServer(uvicorn.Server):
             self._moving.begin(self._reached_at(url), self._protocol, lambda: len(self.server_state.connections))
         self._keep(supervised(self._sweep, "the sweep of connections"))
         self._keep(supervised(functools.partial(_look_at_files, self._gateway), "the look at the certificates"))
-        # Objects made by start-up stay: the collector need not look at them with each full collection.
+        # Objects made by start-up stay: full collections need not scan them.
         gc.collect()
         gc.freeze()
         gc.set_threshold(GC_ALLOCATIONS)
@@ -185,7 +186,8 @@ class GatewayServer(uvicorn.Server):
             self._worker.tell_ready(operations_url)
 
     async def main_loop(self) -> None:
-        """Renew the date of both listeners' answers each second, until the end. uvicorn's own looks for the end every 0.1 s."""
+        """Renew the date of both listeners' answers each second, until shutdown. uvicorn's own loop checks for shutdown every
+        0.1 s."""
         while not await self.on_tick(0):
             if self._operations is not None:
                 self._operations.state.default_headers = self.server_state.default_headers
@@ -193,7 +195,7 @@ class GatewayServer(uvicorn.Server):
                 await asyncio.wait_for(self._ended.wait(), DATE_SECONDS)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close the listeners, the operations one last: until then it says that the gateway is going."""
+        """Close the listeners, the operations listener last: until then it reports that the gateway is shutting down."""
         if self._kafka is not None:
             await self._kafka.close()
         await super().shutdown(sockets)
@@ -236,7 +238,7 @@ class GatewayServer(uvicorn.Server):
             self._moving.end()
 
     def _protocol(self) -> MovingProtocol:
-        """Of a connection that another worker hands over."""
+        """Return the protocol for a connection that another worker hands over."""
         protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
@@ -244,7 +246,7 @@ class GatewayServer(uvicorn.Server):
         return protocol
 
     def _reached_at(self, url: str) -> str:
-        """Where other gateways reach this one. ``url``: the address that it listens on for clients."""
+        """Return the URL at which other gateways reach this one. ``url``: the address at which it listens for clients."""
         settings = self._gateway.settings
         if self._worker is None:
             return settings.advertised_url or url
@@ -254,7 +256,7 @@ class GatewayServer(uvicorn.Server):
         return urlsplit(settings.advertised_url)._replace(netloc=_with_port(settings.advertised_url, own)).geturl()
 
     async def _hand_over(self) -> None:
-        """Let the connections go to the successor, which listens already: no request is refused for that."""
+        """Leave the connections to the successor, which already listens: no request is refused for that."""
         _log.info("handing over")
         self._stop_moving()
         self.servers[0].close()
@@ -276,7 +278,7 @@ class GatewayServer(uvicorn.Server):
         _log.info("draining")
         try:
             async with asyncio.timeout(settings.drain_timeout_ms / 1000):
-                # From here on other gateways shall send nothing here.
+                # From now on other gateways must not send requests here.
                 await asyncio.gather(self._gateway.membership.leave(), self._gateway.engine.drain())
                 while self.server_state.tasks:
                     await asyncio.wait(set(self.server_state.tasks))
@@ -285,7 +287,7 @@ class GatewayServer(uvicorn.Server):
             _log.error(
                 "draining took longer than %d ms; what was not acknowledged may be lost", settings.drain_timeout_ms
             )
-        except Exception as error:  # noqa: BLE001 - the top of the process: it must end all the same
+        except Exception as error:  # noqa: BLE001 - top level of the process, which must end anyway
             self.drained_whole = False
             _log.error("draining failed", exc_info=error)
         # The lifespan's end must not wait a second time for what could not be drained.
@@ -321,14 +323,14 @@ class GatewayServer(uvicorn.Server):
 def _kafka_listener(gateway: Gateway, worker: Worker | None) -> KafkaListener | None:
     if gateway.settings.kafka_listen is None:
         return None
-    # Here, since kio and aiokafka take memory, and an extra brings them.
+    # Imported here, since kio and aiokafka take memory, and come with an extra.
     from gateway.kafka.listening.listener import KafkaListener  # noqa: PLC0415
 
     return KafkaListener(gateway, number=0 if worker is None else worker.number)
 
 
 def _with_port(advertised_url: str, own_url: str) -> str:
-    """The host of the one with the port of the other."""
+    """Return the host of one URL with the port of the other."""
     host = urlsplit(advertised_url).hostname or ""
     return f"[{host}]:{urlsplit(own_url).port}" if ":" in host else f"{host}:{urlsplit(own_url).port}"
 

@@ -1,4 +1,4 @@
-"""Whether a gateway answers SQL: its setting, and what is installed here."""
+"""Whether a gateway answers SQL: by its setting, and by what is installed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from gateway.sql.statements import Statements
 
 
 def statements_of(settings: Settings) -> Statements | None:
-    """Where statements are answered; None: nowhere. Raises ``SettingsError`` for ``on`` without what it needs."""
+    """Return what answers statements; None if SQL is not offered. Raise ``SettingsError`` for ``on`` if a requirement is
+    missing."""
     is_there = sys.platform == "linux" and importlib.util.find_spec("duckdb") is not None
     if settings.sql == "on" and not is_there:
         raise SettingsError("TIDELOG_SQL: sql=on needs Linux and DuckDB: pip install 'tidelog[sql]'")

@@ -1,11 +1,11 @@
-"""A statement's process: ``python -m gateway.process.sql_statement``. A gateway starts it for one statement, and kills it after.
+"""A statement's process: ``python -m gateway.process.sql_statement``. A gateway starts it for one statement, then kills it.
 
-Once its libraries are there it can open no file, no socket and no other process, and write nothing but its standard output: the
-system refuses, whatever DuckDB would do (``fence``). It has no credential: its environment is what Python needs
-(``statement_environment``). It ends by its limits of memory and of a processor's time, and with its gateway: at once on Linux, by
-an alarm elsewhere.
+Once its libraries are loaded it can open no file and no socket, start no process, and write only to its standard output: the
+system refuses it, whatever DuckDB would do (``fence``). It has no credential: its environment is only what Python needs
+(``statement_environment``). It ends at its limits of memory and CPU time, and with its gateway: immediately on Linux, by an alarm
+elsewhere.
 
-Like a reader of history it ignores SIGTERM and SIGINT, and yields to all other processes. It finds no pandas
+Like a reader of history it ignores SIGTERM and SIGINT, and has a lower priority than all other processes. It finds no pandas
 (``log_format.without_pandas``).
 """
 
@@ -37,7 +37,8 @@ _FRUGAL: Final = {
     "OPENBLAS_NUM_THREADS": "1",
 }
 _WORKING_BYTES: Final = 320 * 1024 * 1024
-"""Of address space for records and answer, above what interpreter and libraries have: 425 MiB, of which 165 are resident."""
+"""Address space for records and answer, in addition to the interpreter's and the libraries': 425 MiB, of which 165 are
+resident."""
 
 
 _KILL_WITH_PARENT: Final = 1
@@ -45,12 +46,13 @@ _KILL_WITH_PARENT: Final = 1
 
 
 def statement_command() -> list[str]:
-    """This Python with this program; the modules are looked for where this process found them."""
+    """Return the command: this Python with this program; modules are looked up where this process found them."""
     return [sys.executable, *(["-P"] if sys.flags.safe_path else []), "-m", "gateway.process.sql_statement"]
 
 
 def statement_environment(own: Mapping[str, str]) -> dict[str, str]:
-    """What of the gateway's own environment a statement's process gets; and its libraries set no memory aside."""
+    """Return the environment of a statement's process: a part of the gateway's own, and settings that keep libraries from
+    reserving memory."""
     return {name: own[name] for name in _KEPT if name in own} | _FRUGAL
 
 
@@ -59,7 +61,7 @@ def main() -> None:
     yield_to_gateway(out_of_memory_score=OUT_OF_MEMORY_SCORE)
     _end_with_gateway()
     find_no_pandas()
-    import pyarrow as pa  # noqa: PLC0415 - what takes long comes behind the lower priority
+    import pyarrow as pa  # noqa: PLC0415 - slow imports come after the priority was lowered
 
     from gateway.sql.statement import Statement  # noqa: PLC0415
 
@@ -76,19 +78,19 @@ def main() -> None:
                 blocks[name.decode()].append(stream.read_all())
         error = statement.load(blocks)
         _say(sink, statement.found() if error is None else Found(error=error))
-    # The gateway has it, and kills: nothing is left to be tidied up.
+    # The gateway has the answer, and kills this process: nothing is left to clean up.
     os._exit(0)
 
 
 def _end_with_gateway() -> None:
     signal.alarm(LIFE_S_MAX)
     if sys.platform == "linux":
-        # Where the gateway is gone before this, what this process reads first ends it.
+        # If the gateway has ended before this, the first read ends this process.
         ctypes.CDLL(None).prctl(_KILL_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
 
 
 def fence() -> None:
-    """From here on the system refuses this process what a statement has no need of."""
+    """Have the system refuse this process, from now on, what a statement does not need."""
     seconds = int(time.process_time()) + CPU_S_MAX
     for limit, most in (
         (resource.RLIMIT_AS, _address_bytes() + _WORKING_BYTES),
@@ -114,7 +116,7 @@ def _frame(source: BinaryIO) -> bytes:
 def _exactly(source: BinaryIO, size: int) -> bytes:
     data = source.read(size)
     if len(data) < size:
-        os._exit(1)  # the gateway needs it no more
+        os._exit(1)  # the gateway does not need this process any more
     return data
 
 

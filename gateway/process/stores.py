@@ -1,4 +1,4 @@
-"""The store as a gateway's process opens it: for what it writes and looks at, and for old records."""
+"""The store as a gateway's process opens it: for writes and looks at logs, and for old records."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from log_format.stores.hedged import requests_at_once
 CONNECT_TIMEOUT_MS: Final = 2_000
 READ_TIMEOUT_MS: Final = 8_000
 RETRY_MS_MAX: Final = 3_000
-"""Clients repeat refused requests, and wait for that: the gateway gives up early and says so, rather than late."""
+"""Time after which requests to the store are no longer retried: clients repeat refused requests, so it is better to fail
+early."""
 
 
 def open_counted(uri: str, requests: StoreRequests, *, threads: int) -> ObjectStore:
-    """For ``threads`` that ask at once. Raises ``ValueError`` and ``OSError`` for a store that can't be opened."""
+    """Open the store for ``threads`` concurrent requests, and count these. Raise ``ValueError`` and ``OSError`` if it can't be
+    opened."""
     store = open_store(
         uri,
         max_pool_connections=threads,
@@ -34,7 +36,7 @@ def open_counted(uri: str, requests: StoreRequests, *, threads: int) -> ObjectSt
 def open_for_old_records(
     uri: str, requests: StoreRequests, *, threads: int, clock: Clock, registry: CollectorRegistry
 ) -> ObjectStore:
-    """As ``open_counted``; a slow read of a store behind a network is asked a second time."""
+    """Open the store as ``open_counted`` does; a slow read of a store behind a network is sent a second time."""
     if not uri.startswith("s3:"):
         return open_counted(uri, requests, threads=threads)
     store = open_counted(uri, requests, threads=requests_at_once(threads))

@@ -1,6 +1,7 @@
 """The operators' listener of a supervisor: its workers' metrics on one page, and whether any of them can serve.
 
-A second one, on loopback, is the workers' own: their ``/metrics`` on the clients' port is that page."""
+A second listener, on loopback, is for the workers: their ``/metrics`` on the clients' port returns that page.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class SupervisedPage:
-    """Serves in threads of its own while the context lasts. ``port`` None: not at all. ``workers``: their operators' URLs."""
+    """Listener that serves in threads of its own while the context lasts. ``port`` None: nothing is served. ``workers``:
+    returns the URLs of their operators' listeners, by number."""
 
     def __init__(self, host: str, port: int | None, workers: Callable[[], Mapping[int, str]]) -> None:
         self._server: ThreadingHTTPServer | None = None
@@ -28,7 +30,7 @@ class SupervisedPage:
 
     @property
     def url(self) -> str | None:
-        """Where it listens."""
+        """URL at which it listens; None if it does not."""
         if self._server is None:
             return None
         host, port = self._server.server_address[:2]
@@ -60,10 +62,10 @@ def _handler(workers: Callable[[], Mapping[int, str]]) -> type[BaseHTTPRequestHa
                 self._of_any()
 
         def log_message(self, *_: object) -> None:
-            """Probes are no news."""
+            """Log nothing about probes."""
 
         def _of_any(self) -> None:
-            """The first worker's answer that is no failure: each knows the same of the store."""
+            """Answer with the first worker's answer that is not a failure: each worker knows the same about the store."""
             status, body = 503, b""
             for url in workers().values():
                 status, body = _asked(f"{url}{self.path}")
@@ -82,7 +84,7 @@ def _handler(workers: Callable[[], Mapping[int, str]]) -> type[BaseHTTPRequestHa
 
 
 def _asked(url: str) -> tuple[int, bytes]:
-    """Status and body; 503 where there is no answer."""
+    """Return status and body; 503 if there is no answer."""
     try:
         with urllib.request.urlopen(url, timeout=ASKED_SECONDS_MAX) as answer:  # noqa: S310 - a worker's own address
             return answer.status, answer.read()

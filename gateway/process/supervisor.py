@@ -1,12 +1,12 @@
-"""Several ``workers``: so many gateways in processes of their own behind one port. This process serves no client itself.
+"""Several ``workers``: that many gateways, each in its own process, share one port. This process itself serves no clients.
 
-1. Each worker has a listening socket of its own on the shared port (``SO_REUSEPORT``): the kernel spreads connections over them.
-   The sockets stay open here, so a connection that comes while a worker is replaced waits for the next one.
-2. A worker that ends is started again, after a pause that grows while it keeps ending. Where one refuses to start at the
-   beginning, all of them end.
-3. SIGHUP replaces the workers one after the other. The new one listens before the old one hands over: that accepts no more,
-   answers what its connections still ask, closes each behind its answer, and ends.
-4. SIGTERM and SIGINT drain all of them. A second signal ends them at once. Workers notice when this process is gone, and drain.
+1. Each worker has its own listening socket on the shared port (``SO_REUSEPORT``): the kernel distributes connections over them.
+   The sockets stay open here, so a connection that comes while a worker is being replaced waits for its successor.
+2. A worker that ends is restarted, after a pause that grows while it keeps ending. If any worker fails to start at the beginning,
+   all of them end.
+3. SIGHUP replaces the workers one after another. The new worker listens before the old one hands over: the old one accepts no
+   more connections, answers the requests of its open ones, closes each after its answer, and ends.
+4. SIGTERM and SIGINT drain all workers. A second signal kills them. Workers notice when this process has ended, and drain.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ _log = logging.getLogger("gateway.process.supervisor")
 
 @dataclass(slots=True)
 class _Place:
-    """One worker's place: its sockets stay, its processes come and go."""
+    """One worker's place: its sockets stay open while its processes are replaced."""
 
     number: int
     shared: socket.socket
     own: socket.socket
     inbox: socket.socket
-    """Where other workers hand connections to; ``outbox`` is its other end."""
+    """Socket on which other workers hand over connections; ``outbox`` is its other end."""
     outbox: socket.socket
     process: asyncio.subprocess.Process | None = None
     starting: asyncio.subprocess.Process | None = None
-    """One that does not listen yet."""
+    """Process that does not listen yet."""
     operations_url: str | None = None
     pause: RestartPause = field(default_factory=RestartPause)
 
 
 class CannotStart(Exception):
-    """A worker refused to start; ``status`` is its exit status."""
+    """A worker failed to start; ``status`` is its exit status."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"a worker ended with status {status} before it listened")
@@ -60,9 +60,8 @@ class CannotStart(Exception):
 
 
 class Supervisor:
-    """``arguments``: of this process; the ``count`` workers get them, too. ``announce`` gets the URL once all workers listen, and
-    that of the operators' page.
-    """
+    """Supervisor of ``count`` workers. ``arguments``: this process's own, also passed to the workers. ``announce`` gets the
+    URL once all workers listen, and that of the operators' page."""
 
     def __init__(
         self, settings: Settings, count: int, arguments: Sequence[str], announce: Callable[[str, str | None], None]
@@ -80,7 +79,7 @@ class Supervisor:
         self._status = 0
 
     async def run(self) -> int:
-        """Serve until a signal; returns the exit status: the worst of the workers'."""
+        """Serve until a signal; return the exit status: the worst of the workers'."""
         try:
             sockets = _listeners(self._settings, self._count)
         except OSError as error:
@@ -112,7 +111,7 @@ class Supervisor:
         return self._status
 
     async def _start(self, place: _Place) -> None:
-        """A new process in the place; returns when it listens. Raises ``CannotStart``."""
+        """Start a new process in the place, and wait until it listens. Raise ``CannotStart``."""
         ready_read, ready_write = os.pipe()
         outboxes = [other.outbox.fileno() for other in self._places]
         inherited = {
@@ -129,7 +128,7 @@ class Supervisor:
             *worker_arguments(self._settings, self._count, place.number),
             env=os.environ | environment_of(inherited | told),
             pass_fds=(*inherited.values(), *outboxes),
-            # A terminal's Ctrl-C is for this process: it tells the workers.
+            # A terminal's Ctrl-C is for this process, which then signals the workers.
             start_new_session=True,
         )
         place.starting = process
@@ -141,13 +140,13 @@ class Supervisor:
         place.process, place.operations_url = process, json.loads(answer)["operations_url"]
 
     async def _watch(self, place: _Place) -> None:
-        """Start the worker again whenever it ends by itself."""
+        """Restart the worker whenever it ends by itself."""
         while True:
             process = place.process
             assert process is not None
             status = await process.wait()
             if place.process is not process:
-                continue  # it was replaced
+                continue  # the process was replaced
             pause = place.pause.next_seconds()
             _log.error("worker %d ended with status %d, and is started again in %g s", place.number, status, pause)
             await asyncio.sleep(pause)
@@ -168,7 +167,7 @@ class Supervisor:
             _log.info("worker %d is replaced", place.number)
 
     async def _end_all(self) -> None:
-        """Drain every worker, and wait for all of them. The status of one that does not listen yet counts for nothing."""
+        """Drain all workers, and wait for them. The exit status of a worker that does not listen yet is ignored."""
         living = [place.process for place in self._places if _lives(place.process)]
         starting = [place.starting for place in self._places if _lives(place.starting)]
         for process in (*living, *starting):
@@ -201,11 +200,11 @@ def _lives(process: asyncio.subprocess.Process | None) -> TypeGuard[asyncio.subp
 
 
 def _listeners(settings: Settings, count: int) -> list[tuple[socket.socket, socket.socket]]:
-    """For each worker a socket of the shared port and one of its own. Raises ``OSError``."""
+    """Return for each worker a socket of the shared port and one of its own. Raise ``OSError``."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     port = settings.port
     if port:
-        # Two programs of one user may share a port, too: that would be a mistake.
+        # SO_REUSEPORT would let another program of the same user share the port by mistake: check that it is free.
         with socket.socket(family, socket.SOCK_STREAM) as alone:
             alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             alone.bind((settings.host, port))
@@ -226,7 +225,7 @@ def _listeners(settings: Settings, count: int) -> list[tuple[socket.socket, sock
 
 
 def _pair() -> tuple[socket.socket, socket.socket]:
-    """Connected: what the second sends comes to the first. A message each, and never a wait."""
+    """Return two connected sockets: the first receives what the second sends, in whole messages, and neither blocks."""
     pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     for one in pair:
         one.setblocking(False)

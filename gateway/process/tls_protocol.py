@@ -1,14 +1,14 @@
-"""HTTP/1.1 over TLS on one connection: the gateway's protocol, behind a handshake.
+"""HTTP/1.1 over TLS on one connection: the gateway's protocol, after a handshake.
 
-1. A connection counts, in total and for its address, from the moment it is accepted: half-done handshakes hold no more than
-   absent requests. A connection cut at the limits costs no handshake.
+1. A connection counts, in total and for its address, from the moment it is accepted: an unfinished handshake holds no more than a
+   connection without requests. A connection refused at the limits costs no handshake.
 2. A handshake has ``head_ms``. Connections without TLS, or with an unsupported version, are closed.
 3. Unlike TCP, TLS has no half-closed connections. After an answer to a request that has not arrived whole, the connection stays
-   open and input is dropped, as long as over TCP. Other connections are closed once the system has taken all output, without
-   waiting for the client's goodbye.
+   open and input is discarded, as long as over TCP. Other connections are closed once the system has accepted all output, without
+   waiting for the client's close_notify.
 
-The event loop has TLS, but its listener would set TLS up before the protocol knows of the connection, and with one certificate
-for ever. So the listener is plain, and the event loop's TLS class is inserted here.
+The event loop supports TLS, but its listener would start TLS before the protocol knows of the connection, and always with the
+same certificate. So the listener is plain, and the event loop's TLS protocol is inserted here.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from gateway.process.connection_limits import ConnectionLimits
 from gateway.process.protocol import GatewayProtocol
 
 READ_BYTES_MAX: Final = 64 * 1024
-"""Bytes received, and not yet decrypted or handed on, before reading pauses."""
+"""Bytes received, and not yet decrypted or passed on, above which reading pauses."""
 _SHUTDOWN_SECONDS: Final = 3600.0
-"""The event loop's own time limit on closing would cut off an answer that is read slowly; ``sweep`` has better limits."""
+"""Effectively no limit: the event loop's own would cut off an answer that is read slowly; ``sweep`` has better limits."""
 
 
 class TlsProtocol(GatewayProtocol):
@@ -49,7 +49,7 @@ class TlsProtocol(GatewayProtocol):
         self._shown: ClientCertificate | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection, and begin the handshake; after it, begin with HTTP."""
+        """Accept the connection and start the handshake; after the handshake, start HTTP."""
         if self._tcp is not None:
             self._shown = client_certificate(transport.get_extra_info("peercert"))
             self.begin(transport, carrier=self._tcp)
@@ -73,27 +73,27 @@ class TlsProtocol(GatewayProtocol):
         tls.connection_made(transport)
 
     def on_message_begin(self) -> None:
-        """A request begins. It is of the principal of the connection's certificate, if there is one."""
+        """Begin a request. Its caller is the principal of the connection's certificate, if there is one."""
         super().on_message_begin()
         if self._shown is not None:
             self.scope[CLIENT_CERTIFICATE] = self._shown  # type: ignore[typeddict-unknown-key]
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give the connection's slot back."""
+        """Release the connection's slot."""
         if self._is_secure:
             super().connection_lost(exc)
         else:
             self.leave()
 
     def shutdown(self) -> None:
-        """Close once requests under way are answered; during a handshake at once."""
+        """Close once requests in flight are answered; during a handshake immediately."""
         if self._is_secure:
             super().shutdown()
         elif self._tcp is not None:
             self._tcp.abort()
 
     def sweep(self, now_ms: int, *, is_memory_short: bool = False) -> None:
-        """End the connection if its time is over, or if it only waits for the client's goodbye."""
+        """Close the connection if its time is over, or if it only waits for the client's close_notify."""
         if self._is_secure:
             super().sweep(now_ms, is_memory_short=is_memory_short)
             if self._gentle.transport.is_closing() and not self._gentle.unsent_bytes():

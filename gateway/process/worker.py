@@ -1,4 +1,4 @@
-"""One gateway of several that share a port, and what its supervisor hands to it: sockets, and two pipes."""
+"""One of several gateways that share a port, and what its supervisor hands over to it: sockets, and two pipes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 VARIABLE: Final = "TIDELOG_WORKER"
-"""Of the environment of a worker's process."""
+"""Environment variable of a worker's process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """``shared`` is a socket of the port that clients know. ``own`` leads to this worker only: for other gateways, and for
-    clients that learn addresses. ``ready``: the pipe on which it says that it listens. ``life``: a pipe that ends when the
-    supervisor is gone. ``page_url``: where the supervisor has the metrics of all workers. ``ports``: of each worker, in their
-    order, that of its ``own``. By ``inbox`` connections of other workers come here; ``outboxes`` lead to that of each.
+    """A worker's own view of its place.
+
+    ``shared``: socket of the port that clients know. ``own``: socket that leads to this worker only, for other gateways and for
+    clients that learn addresses. ``ready``: pipe on which the worker reports that it listens. ``life``: pipe that ends when the
+    supervisor has ended. ``page_url``: the supervisor's page with the metrics of all workers. ``ports``: port of each worker's
+    ``own``, in order of their numbers. ``inbox``: socket on which other workers' connections arrive; ``outboxes``: sockets to
+    each worker's inbox.
     """
 
     number: int
@@ -33,7 +36,7 @@ class Worker:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Self | None:
-        """Of the process's environment; None where it has no supervisor."""
+        """Read the process's environment; return None if the process has no supervisor."""
         text = environment.get(VARIABLE)
         if text is None:
             return None
@@ -51,12 +54,12 @@ class Worker:
         )
 
     def tell_ready(self, operations_url: str | None) -> None:
-        """Say that it listens, and where its operators look."""
+        """Report that the worker listens, and its operators' URL."""
         os.write(self.ready, json.dumps({"operations_url": operations_url}).encode())
         os.close(self.ready)
 
 
 def environment_of(handed_over: Mapping[str, object]) -> dict[str, str]:
-    """The variable for a worker's process: the members of ``Worker``, sockets as descriptors, which it inherits under their
-    numbers."""
+    """Return the environment variable for a worker's process: the members of ``Worker``, with sockets as descriptors, which
+    the process inherits under their numbers."""
     return {VARIABLE: json.dumps(handed_over)}

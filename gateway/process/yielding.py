@@ -1,4 +1,4 @@
-"""How the processes that a gateway starts beside itself, readers of history and statements, yield to it."""
+"""Lower priority of the processes that a gateway starts: readers of history and SQL statements."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ NICE: Final = 10
 
 
 def yield_to_gateway(*, out_of_memory_score: int) -> None:
-    """Leave signals to the gateway, and yield to other processes: for the processor, and to the kernel where memory is short."""
-    # SIGTTOU: what it logs to a terminal would stop a process that is not of the foreground.
+    """Ignore signals, which are for the gateway, and lower the priority: for CPU time, and for being kept when memory is
+    short."""
+    # SIGTTOU: logging to a terminal would otherwise stop a background process.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGTTOU):
         signal.signal(number, signal.SIG_IGN)
     # A terminal's Ctrl-C is for the gateway. A session of its own would not do: Linux may weigh sessions against each other
-    # (``kernel.sched_autogroup_enabled``), and then ``NICE`` would say nothing about this process beside its gateway.
+    # (``kernel.sched_autogroup_enabled``), and then ``NICE`` would have no effect relative to the gateway.
     if os.getpgid(0) != os.getpid():
         os.setpgid(0, 0)
     os.nice(NICE)
