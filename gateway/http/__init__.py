@@ -1,4 +1,4 @@
-"""HTTP for every route: bodies and parameters in, answers out, dispatch from path to route past FastAPI.
+"""HTTP for every route: bodies and parameters in, answers out, dispatch from path to route in place of FastAPI's.
 
-No topic, no group and no gateway is known here: limits, budgets and pools are handed in.
+No topic, group or gateway is known here: limits, budgets and pools are passed in.
 """

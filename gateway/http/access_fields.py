@@ -1,4 +1,4 @@
-"""The fields of access: principals, roles, and the resources that ACLs name."""
+"""Fields about access: principals, roles, and the resources that ACLs name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAME_WHAT: Final = f"and 1 to {IDENTIFIER_BYTES_MAX} bytes without control char
 
 
 def is_principal(text: str, *kinds: str) -> bool:
-    """Whether the text is a principal of one of the kinds, which end in a colon."""
+    """Return whether the text is a principal of one of the kinds, which end in a colon."""
     kind, colon, name = text.partition(":")
     return f"{kind}{colon}" in kinds and is_identifier(name)
 
@@ -59,7 +59,7 @@ PermissionField = Annotated[str, OneOf("allow", "deny")]
 
 
 def resource_fault(resource_type: str, resource: str, pattern: str = "literal") -> str | None:
-    """Why no resource of the type can have such a name, or begin so; None: one can."""
+    """Return why no resource of the type can have this name or prefix; None if one can."""
     if resource_type == CLUSTER:
         is_cluster = resource in (CLUSTER, EVERY) and pattern == "literal"
         return None if is_cluster else f"must be {CLUSTER}, literally"

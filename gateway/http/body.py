@@ -1,15 +1,16 @@
-"""Request bodies, read by counting bytes as they come.
+"""Request bodies, read with a count of their bytes.
 
 1. At most ``request_bytes_max`` is buffered, compressed or decompressed. A longer body is refused (413) by its ``Content-Length``
-   before a byte of it is read, else at the first byte too many.
-2. Buffered bytes are reserved in a budget first, chunk by chunk, so a slow client holds only what it sent; past the budget 503
-   ``OVERLOADED``. The reservation lasts as long as the ``with`` block, or until its new owner releases it (``handed_over``).
-3. A body of more than 64 KiB is decompressed in the codec pool, piece by piece and in order, so that the event loop goes on
-   meanwhile. Waiting pieces are reserved as well.
-4. A body that takes too long as a whole is refused. ``ClientDisconnect`` is raised when the client goes away, or the body stops
-   coming (the protocol's limit). In all these cases nothing of the body was looked at.
+   before any of it is read, else at the first byte too many.
+2. Bytes are reserved in a budget before they are buffered, chunk by chunk, so a slow client holds only what it sent; beyond the
+   budget the answer is 503 ``OVERLOADED``. The reservation lasts as long as the ``with`` block, or until its new owner releases
+   it (``handed_over``).
+3. A body of more than 64 KiB is decompressed in the codec pool, in pieces and in order, while the event loop runs on. Queued
+   pieces are reserved as well.
+4. A body that takes too long as a whole is refused. ``ClientDisconnect`` is raised if the client disconnects, or the body stops
+   arriving (the protocol's limit). In all these cases no part of the body was used.
 
-The protocol decides what becomes of the connection after a refusal (answer first, then close).
+The protocol decides what happens to the connection after a refusal (answer first, then close).
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from gateway.problem import refused
 from log_format.errors import ErrorCode, RequestRefused
 
 _INLINE_BYTES_MAX: Final = 64 * 1024
-"""Larger pieces go to the pool; below, changing threads costs more than decompressing."""
+"""Size above which pieces go to the pool; below it, changing threads costs more than decompressing."""
 _POOL_BYTES_MIN: Final = 1024 * 1024
-"""How much the pool gets at a time: it may be busy, and a body must not queue for each of its chunks."""
+"""Least size of the pieces for the pool: it may be busy, and a body must not queue for each of its chunks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyLimits:
-    """``bytes_max`` for one body, and ``total_ms`` for receiving all of it."""
+    """``bytes_max`` of one body, and ``total_ms`` for receiving all of it."""
 
     bytes_max: int
     total_ms: int
@@ -59,7 +60,7 @@ class Body:
 
     @property
     def content_type(self) -> str | None:
-        """The ``Content-Type`` header as sent; None without one."""
+        """The ``Content-Type`` header as sent; None if there is none."""
         return header_text(self._request, b"content-type")
 
     async def __aenter__(self) -> Self:
@@ -77,9 +78,9 @@ class Body:
             self.reservation.release()
 
     def handed_over(self, size_bytes: int) -> Reservation:
-        """Memory for what the body was turned into. Its new owner releases it, not the ``with`` block.
+        """Return memory for what the body was converted to. Its new owner releases it, not the ``with`` block.
 
-        A second call reserves so many bytes anew. Raises ``BackOff`` (``OVERLOADED``).
+        A second call makes a new reservation. Raises ``BackOff`` (``OVERLOADED``).
         """
         if self.is_handed_over:
             return self.budget.reserve(size_bytes)
@@ -94,14 +95,14 @@ class Body:
 def request_body(request: Request, limits: BodyLimits, budget: Memory, *, pool: Executor) -> Body:
     """Read the body of ``request``; a large one is decompressed in ``pool``. Its memory is reserved until the block ends.
 
-    Raises ``RequestRefused`` (413 ``REQUEST_TOO_LARGE``, 415 for an unknown encoding, 400 for a corrupt or stalled one),
+    Raises ``RequestRefused`` (413 ``REQUEST_TOO_LARGE``, 415 for an unknown encoding, 400 for a corrupt or stalled body),
     ``BackOff`` (503 ``OVERLOADED``), ``ClientDisconnect``.
     """
     return Body(request, limits, budget, pool)
 
 
 def has_body(request: Request) -> bool:
-    """Whether the request says that it has a body: only a body needs a type."""
+    """Return whether the request announces a body: only a body needs a type."""
     return "transfer-encoding" in request.headers or request.headers.get("content-length", "0") != "0"
 
 
@@ -135,7 +136,7 @@ async def _read(request: Request, limits: BodyLimits, reservation: Reservation, 
 
 
 class _Decompressing:
-    """One compressed body: decompressed at once while it is small, then in the pool."""
+    """Decompression of one body: inline while it is small, then in the pool."""
 
     __slots__ = ("_decompressor", "_pool", "_reservation", "_reserved_bytes", "_seen_bytes", "_waiting")
 
@@ -146,10 +147,11 @@ class _Decompressing:
         self._waiting: list[bytes] = []
         self._reserved_bytes = 0
         self._seen_bytes = 0
-        """Compressed and decompressed bytes together: a few may become many."""
+        """Compressed and decompressed bytes together: a few compressed ones may become many."""
 
     async def take(self, chunk: bytes, *, is_last: bool) -> bytes:
-        """The output after ``chunk``; all of it after the last one. Raises as ``Decompressor``, and ``BackOff``."""
+        """Return the output so far after ``chunk``; the rest of it after the last chunk. Raise as ``Decompressor`` does, and
+        ``BackOff``."""
         self._waiting.append(chunk)
         self._seen_bytes += len(chunk)
         if self._seen_bytes <= _INLINE_BYTES_MAX:

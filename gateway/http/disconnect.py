@@ -1,4 +1,4 @@
-"""What the work for a client does when the client goes away."""
+"""Cancelling or refusing work for a client that has disconnected."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Scope
 
 IS_GONE: Final = "tidelog.is_gone"
-"""In a request's scope: whether its client has closed the connection."""
+"""Key in a request's scope of a function that returns whether the client has closed the connection."""
 T = TypeVar("T")
 
 
 async def unless_disconnected(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """The result of ``work``, which is cancelled if the client goes away first. For waits, not for work that must be finished.
+    """Return the result of ``work``, which is cancelled if the client disconnects first. For waits, not for work that must be
+    finished.
 
-    The request's body must have been read, or never be read. Raises ``ClientDisconnect``, and what ``work`` raises.
+    The request's body must already be read, or never be read. Raises ``ClientDisconnect``, and what ``work`` raises.
     """
     task = asyncio.create_task(work)
     watch = asyncio.create_task(_disconnected(request))
@@ -40,11 +41,11 @@ async def _disconnected(request: Request) -> None:
 
 
 async def still_connected(request: Request) -> None:
-    """Raise ``ClientDisconnect`` when the client has gone: it may be calling elsewhere. The body must have been read."""
+    """Raise ``ClientDisconnect`` if the client has disconnected: it may be calling elsewhere. The body must already be read."""
     await asyncio.sleep(0)
     watch = _disconnected(request)
     try:
-        # As far as it comes without waiting: a task for that would cost more than most of the call.
+        # Runs as far as it gets without waiting: a task would cost more than most of the call.
         watch.send(None)
     except StopIteration:
         raise ClientDisconnect from None
@@ -53,9 +54,11 @@ async def still_connected(request: Request) -> None:
 
 
 async def unless_gone(scope: Scope) -> None:
-    """As ``still_connected``, before the body is read. Where the server does not tell (``IS_GONE``), every client is there.
+    """Raise ``ClientDisconnect`` if the client has disconnected, before the body is read. If the server does not provide
+    ``IS_GONE``, assume that the client is connected.
 
-    A gateway that stood still finds the request first, and in the event loop's next turn that the client gave it up.
+    After a pause of the whole process, the gateway sees the request first, and the client's disconnect in the event loop's next
+    iteration.
     """
     is_gone: Callable[[], bool] | None = scope.get(IS_GONE)
     if is_gone is None:

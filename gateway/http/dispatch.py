@@ -1,9 +1,9 @@
-"""Finds the route of a path and a method: exact paths by one look-up, others by their patterns, the most literal first.
+"""Dispatch of a path and a method to a route: exact paths by one look-up, others by their patterns, the most literal first.
 
 So ``/v1/topics/{topic}:delete-records`` is a resource of its own, never a topic of that name.
 
-It replaces the framework's router, whose cost grows with the number of routes, and answers unknown routes and methods with the
-contract's errors.
+The dispatcher replaces the framework's router, whose cost grows with the number of routes, and answers unknown routes and methods
+with the API's errors.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from log_format.errors import ErrorCode, RequestRefused
 
 Forward = Callable[[ASGIApp, Scope, Receive, Send], Awaitable[None]]
-"""Calls the route's application, or passes the request to another gateway."""
+"""Calls the route's application, or forwards the request to another gateway."""
 
 FOUND: Final = "tidelog.found"
-"""Where a request's scope has its route's application, if it was looked up before."""
+"""Key in a request's scope of its route's application, if it was looked up before."""
 _OPEN_ENDED: Final = ":path}"
-"""A parameter that may have slashes."""
+"""Ending of a parameter that may contain slashes."""
 _PARAMETER: Final = re.compile(r"\{[^}]*\}")
 
 
@@ -36,14 +36,14 @@ class MethodNotAllowed(RequestRefused, code=ErrorCode.METHOD_NOT_ALLOWED):
 
 
 def no_such_route() -> RequestRefused:
-    """404 for a path without a route."""
+    """Return the 404 for a path without a route."""
     return RequestRefused("There is no such route. GET /openapi.json lists them.", code=ErrorCode.NOT_FOUND)
 
 
 class Dispatcher:
     """Calls the route that a request names.
 
-    Sets ``scope["route"]`` and ``scope["path_params"]``. HEAD goes where GET goes; the server leaves out the body. Raises
+    Sets ``scope["route"]`` and ``scope["path_params"]``. HEAD is dispatched like GET; the server omits the body. Raises
     ``RequestRefused`` (404, 405).
     """
 
@@ -66,7 +66,7 @@ class Dispatcher:
         special_first = sorted(patterns, key=lambda template: -len(_PARAMETER.sub("", template)))
         self._open_ended = [patterns[template] for template in special_first if template in open_ended]
         self._patterns: dict[int, list[tuple[re.Pattern[str], dict[str, APIRoute]]]] = {}
-        """By the number of slashes, which other parameters have none of."""
+        """Patterns by their number of slashes: other parameters contain none."""
         for template in special_first:
             if template not in open_ended:
                 self._patterns.setdefault(template.count("/"), []).append(patterns[template])
@@ -81,13 +81,13 @@ class Dispatcher:
         return self._forward(app, scope, receive, send)
 
     def find(self, scope: Scope) -> ASGIApp:
-        """The application of the request's route. Raises ``RequestRefused``."""
+        """Return the application of the request's route. Raise ``RequestRefused``."""
         path: str = scope["path"]
         by_method = self._exact.get(path)
         parameters: dict[str, str] = {}
         if by_method is None:
             for pattern, candidates in self._patterns.get(path.count("/"), self._open_ended):
-                # Not match, whose pattern's end would let a line break follow.
+                # Not match: the end of its pattern would allow a trailing line break.
                 match = pattern.fullmatch(path)
                 if match is not None:
                     by_method = candidates
@@ -96,7 +96,7 @@ class Dispatcher:
             else:
                 raise no_such_route()
         route = by_method.get(scope["method"])
-        # For a wrong method, too: the request is counted under the route that it missed.
+        # Also for a wrong method: the request is counted under the route that it missed.
         scope["route"] = route or next(iter(by_method.values()))
         scope["path_params"] = parameters
         if route is None:

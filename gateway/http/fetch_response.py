@@ -1,4 +1,5 @@
-"""Sends records: answers whole or in pieces, and event streams. Each holds its reserved memory until it is sent."""
+"""Responses with records: whole answers, answers in pieces, and event streams. Each holds its reserved memory until it is
+sent."""
 
 from __future__ import annotations
 
@@ -16,19 +17,19 @@ from gateway.memory_budget import Reservation
 from log_format.errors import BackOff
 
 INLINE_BYTES_MAX: Final = 64 * 1024
-"""Records of more bytes are encoded in a thread."""
+"""Bytes of records above which they are encoded in a thread."""
 WHOLE_BYTES_MAX: Final = 2 * 1024 * 1024
-"""An answer of more bytes is made and sent piece by piece: as JSON it may become six times as long."""
+"""Size above which an answer is made and sent in pieces: as JSON it may become six times as long."""
 SENT_BYTES_MIN: Final = 64 * 1024
-"""Pieces of up to so many bytes are sent together."""
+"""Size up to which pieces are joined before they are sent."""
 PIECE_TEXT_BYTES: Final = 4 * 1024 * 1024
-"""The largest such piece: 512 KiB of records as JSON, or 1 MiB as Arrow."""
+"""Size of the largest piece: 512 KiB of records as JSON, or 1 MiB as Arrow."""
 
 Headers = list[tuple[bytes, bytes]]
 
 
 class RecordsResponse:
-    """An answer with records. ``pieces`` makes its body, in the codec pool where it is large."""
+    """An answer with records. ``pieces`` makes its body, in the codec pool if it is large."""
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class RecordsResponse:
         self._pool = pool
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send the answer."""
         del scope, receive
         try:
             if self._size_bytes > WHOLE_BYTES_MAX:
@@ -72,14 +73,14 @@ class RecordsResponse:
         await send({"type": "http.response.body", "body": body})
 
     async def _gathered(self, pieces: Iterator[bytes | memoryview], chunks: list[bytes | memoryview]) -> bool:
-        """Make pieces until all are made or the reservation is full; returns whether all are made."""
+        """Make pieces until all are made or the reservation is full; return whether all are made."""
         room = max(self._reservation.size_bytes, INLINE_BYTES_MAX)
         if self._size_bytes <= INLINE_BYTES_MAX:
             return _gather(pieces, chunks, room)
         return await asyncio.get_running_loop().run_in_executor(self._pool, _gather, pieces, chunks, room)
 
     def _has_grown(self) -> bool:
-        """Make more room: as JSON records may be many times as long. False when the budget has none."""
+        """Enlarge the reservation, since records may be many times as long as JSON. Return False if the budget has no more."""
         before = self._reservation.size_bytes
         try:
             self._reservation.cover(2 * max(before, INLINE_BYTES_MAX))
@@ -88,10 +89,10 @@ class RecordsResponse:
         return self._reservation.size_bytes > before
 
     async def _send_pieces(self, send: Send) -> None:
-        # An answer's first record comes whatever its size, and may be larger than the reservation made before.
+        # An answer's first record is included whatever its size, and may be larger than the reservation made before.
         self._reservation.cover(self._size_bytes + PIECE_TEXT_BYTES)
         pieces = self._taken()
-        # Before the headers, so that records that can't be encoded are a problem, not half an answer.
+        # Before the headers, so that records that can't be encoded give a problem, not half an answer.
         first = await asyncio.get_running_loop().run_in_executor(self._pool, _some, pieces)
         await self._send_on(send, pieces, first)
 
@@ -110,9 +111,10 @@ class RecordsResponse:
 
 
 class EventStreamResponse:
-    """Server-sent events. Each is sent before the next is made. The stream ends when the client goes away. HEAD gets none.
+    """A stream of server-sent events. Each is sent before the next is made. The stream ends when the client disconnects. HEAD
+    gets none.
 
-    ``headers``: numbers sent ahead of the first event.
+    ``headers``: numbers sent before the first event.
     """
 
     def __init__(
@@ -123,7 +125,7 @@ class EventStreamResponse:
         self._headers = _encoded(headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it. Raises ``ClientDisconnect``."""
+        """Send the stream. Raise ``ClientDisconnect``."""
         del receive
         headers: Headers = [
             (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -136,27 +138,27 @@ class EventStreamResponse:
             await self._events.aclose()
             await send({"type": "http.response.body", "body": b""})
             return
-        # Without it the headers would wait for the first event.
+        # Without this the headers would wait for the first event.
         await send({"type": "http.response.body", "body": b"", "more_body": True})
         await unless_disconnected(self._request, self._send_events(send))
         await send({"type": "http.response.body", "body": b""})
 
     async def _send_events(self, send: Send) -> None:
-        # Closed at once, even when the client goes away during an event: the stream gives back what it holds.
+        # Closed immediately, even if the client disconnects during an event, so that the stream releases what it holds.
         async with aclosing(self._events):
             async for event in self._events:
                 await send({"type": "http.response.body", "body": event, "more_body": True})
 
 
 def _some(pieces: Iterator[bytes | memoryview]) -> bytes | None:
-    """The next pieces, joined while they are short, since each costs a change of threads; None after the last."""
+    """Return the next pieces, joined while they are short, since each call costs a change of threads; None after the last."""
     chunks: list[bytes | memoryview] = []
     _gather(pieces, chunks, SENT_BYTES_MIN - 1)
     return b"".join(chunks) if chunks else None
 
 
 def _gather(pieces: Iterator[bytes | memoryview], chunks: list[bytes | memoryview], room: int) -> bool:
-    """Add pieces to ``chunks`` until they exceed ``room`` bytes; returns whether there are no more."""
+    """Add pieces to ``chunks`` until they exceed ``room`` bytes; return whether there are no more."""
     size = sum(map(len, chunks))
     while size <= room:
         piece = next(pieces, None)

@@ -1,6 +1,6 @@
-"""The fields of bodies, queries, headers, paths and answers: each range and form is stated here, once.
+"""Fields of bodies, queries, headers, paths and answers: each range and form is defined here, once.
 
-pydantic parses with these types, FastAPI describes them.
+pydantic parses with these types, FastAPI documents them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class Body(BaseModel):
-    """A JSON object of a request: members that it does not declare are refused, and no value is taken for another."""
+    """A JSON object of a request: undeclared members are refused, and no value is converted to another type."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -50,16 +50,16 @@ class Body(BaseModel):
 
     @classmethod
     def plain(cls, data: bytes) -> Any:
-        """An object with the model's members, where ``data`` is so plain that it can be had for less; else None.
+        """Return an object with the model's members if ``data`` is simple enough to be decoded cheaply; else None.
 
-        What is wrong with a body is never said here.
+        This method never reports errors of a body.
         """
         del data
         return None
 
 
 class Parameters(BaseModel):
-    """The query of a route; parameters that it does not declare are refused."""
+    """The query of a route; undeclared parameters are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -76,12 +76,12 @@ class Between:
     maximum: int = INT64_MAX
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """One message for all values that are no such integer."""
+        """Return a schema with one message for all values that are not such an integer."""
         number = core_schema.int_schema(strict=True, ge=self.minimum, le=self.maximum)
         return _said(number, f"must be an integer from {self.minimum} to {self.maximum}")
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """The schema with the integer's width."""
+        """Return the JSON schema with the integer's width."""
         return {**handler(schema), "format": "int32" if self.maximum <= INT32_MAX else "int64"}
 
 
@@ -92,7 +92,7 @@ class Says:
     what: str
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """The type's own."""
+        """Return the type's own schema, with this message."""
         return _said(handler(source), self.what)
 
 
@@ -103,15 +103,15 @@ class OneOf:
         self._words = words
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """One message for any other word."""
+        """Return a schema with one message for any other word."""
         return _said(core_schema.literal_schema(list(self._words)), f"must be one of {', '.join(self._words)}")
 
 
 class NotNull:
-    """A member of type ``X | None``: it may be absent, and is None then, but may not be null."""
+    """A member of type ``X | None`` that may be absent, and then is None, but may not be null."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """The schema of ``X``."""
+        """Return the schema of ``X``."""
         schema = handler(source)
         assert schema["type"] == "nullable"
         inner: CoreSchema = schema["schema"]
@@ -119,7 +119,7 @@ class NotNull:
 
 
 def is_identifier(text: str) -> bool:
-    """Whether it is one: 1 to 255 bytes of UTF-8 without control characters."""
+    """Return whether the text is an identifier: 1 to 255 bytes of UTF-8 without control characters."""
     if text.isascii():
         return 1 <= len(text) <= IDENTIFIER_BYTES_MAX and text.isprintable()
     try:
@@ -130,7 +130,7 @@ def is_identifier(text: str) -> bool:
 
 
 def each_once(entries: list[T], keys: Iterable[Hashable], what: str) -> list[T]:
-    """The entries of a list, unless two have the same key. Raises ``PydanticCustomError``."""
+    """Return the entries of a list, unless two have the same key. Raise ``PydanticCustomError``."""
     seen: set[Hashable] = set()
     twice: list[Fault] = []
     for index, key in enumerate(keys):
@@ -165,7 +165,7 @@ def _queue(name: str) -> str:
 
 
 def number(text: str) -> int | str:
-    """The integer of a query's text, ASCII digits with an optional sign; any other text unchanged."""
+    """Return the integer of a query's text, ASCII digits with an optional sign; any other text unchanged."""
     return int(text) if _DIGITS.fullmatch(text) else text
 
 
@@ -176,7 +176,7 @@ IDENTIFIER_SCHEMA: Final[Mapping[str, Any]] = {
     "maxLength": IDENTIFIER_BYTES_MAX,
     "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]+$",
 }
-"""In JSON schema's terms, which count characters."""
+"""Schema of an identifier, in JSON schema's terms, which count characters rather than bytes."""
 TOPIC_NAME_SCHEMA: Final[Mapping[str, Any]] = {
     "type": "string",
     "pattern": "^[A-Za-z0-9._-]+$",
@@ -185,13 +185,13 @@ TOPIC_NAME_SCHEMA: Final[Mapping[str, Any]] = {
 }
 
 Digits: Final = BeforeValidator(number)
-"""For integers in a query."""
+"""Validator for integers in a query."""
 TopicName = Annotated[str, WithJsonSchema(dict(TOPIC_NAME_SCHEMA))]
-"""Text: a name that no topic can have names no topic, which the engine reports."""
+"""A topic's name, as any text: a name that no topic can have names no topic, which the engine reports."""
 Identifier = Annotated[str, AfterValidator(_identifier), WithJsonSchema(dict(IDENTIFIER_SCHEMA))]
-"""Names that a client chooses: a group, a member's client or instance id, a transactional id."""
+"""A name that a client chooses: a group, a member's client or instance id, a transactional id."""
 Opaque = Annotated[str, WithJsonSchema(dict(_OPAQUE))]
-"""Ids that the gateway issued: an unknown one names nothing."""
+"""An id that the gateway issued: an unknown one names nothing."""
 Partition = Annotated[int, Between(0, INT32_MAX)]
 Offset = Annotated[int, Between(0)]
 Count = Annotated[int, Between(0)]
@@ -199,24 +199,24 @@ Timestamp = Annotated[int, Between(TIMESTAMP_MS_MIN, TIMESTAMP_MS_MAX)]
 """Milliseconds since the epoch."""
 
 LIST_LIMIT: Final = 1_000
-"""The contract's default of ``limit``."""
+"""The API's default of ``limit``."""
 Limit = Annotated[int, Between(1, 10_000), Digits, Field(description="The most entries of a page")]
 
 
 class PartitionKey(Body):
-    """One partition."""
+    """A partition of a topic."""
 
     topic: TopicName
     partition: Partition
 
     @property
     def key(self) -> tuple[str, int]:
-        """As the engine has it."""
+        """Topic and partition, as the engine has them."""
         return (self.topic, self.partition)
 
 
 def each_partition_once(entries: list[Any]) -> list[Any]:
-    """The entries, each a ``PartitionKey``. Raises ``PydanticCustomError`` where two name the same partition."""
+    """Return the entries, each a ``PartitionKey``. Raise ``PydanticCustomError`` if two name the same partition."""
     return each_once(entries, [entry.key for entry in entries], "is there twice")
 
 

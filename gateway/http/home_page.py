@@ -1,4 +1,4 @@
-"""The page at ``/``: tells a person with a browser which server answers here, and where to go on."""
+"""The page at ``/`` without the console: tells a person with a browser which server answers, and links to its routes."""
 
 from __future__ import annotations
 

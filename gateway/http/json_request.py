@@ -1,8 +1,8 @@
-"""JSON bodies other than records: parsed strictly, then checked against a model.
+"""JSON bodies other than records: parsed strictly, then validated by a model.
 
-1. Refused are repeated and unknown members, NaN, and other numbers where an integer is needed.
-2. At most ``NODES_MAX`` commas and brackets are allowed, counted ahead of the parser. It makes objects of many times their size,
-   and holds the interpreter's lock until it is done.
+1. Repeated and unknown members, NaN, and other numbers where an integer is needed are refused.
+2. At most ``NODES_MAX`` commas and brackets are allowed, counted before parsing: the parser makes objects of many times their
+   size, and holds the interpreter's lock until it is done.
 
 Records have decoders of their own.
 """
@@ -20,13 +20,13 @@ from gateway.http.validation import body_refusal
 from gateway.problem import refused
 
 NODES_MAX: Final = 131_072
-"""More than twice what naming 10,000 partitions with offset and metadata takes. Parsing so much takes about 30 ms."""
+"""More than twice what 10,000 partitions with offset and metadata take. Parsing so much takes about 30 ms."""
 
 M = TypeVar("M", bound=BaseModel)
 
 
 def checked(model: type[M], data: bytes) -> M:
-    """The object in ``data``, as the model has it. Raises ``RequestRefused``, and errors of the model's validators."""
+    """Return the object in ``data`` as the model. Raise ``RequestRefused``, and errors of the model's validators."""
     if issubclass(model, Body) and (found := model.plain(data)) is not None:
         plain: M = found
         return plain
@@ -38,7 +38,7 @@ def checked(model: type[M], data: bytes) -> M:
 
 
 def parsed_object(data: bytes) -> dict[str, Any]:
-    """The JSON object in ``data``. Raises ``RequestRefused`` (``INVALID_REQUEST``)."""
+    """Return the JSON object in ``data``. Raise ``RequestRefused`` (``INVALID_REQUEST``)."""
     if nodes_exceed(data, NODES_MAX):
         what = f"has more than {NODES_MAX} commas and brackets: send it as several requests"
         raise refused(f"The body {what}.", [("", what)])

@@ -1,8 +1,8 @@
-"""A request's query, headers and path parts: text, made the values of a model, or refused by name.
+"""A request's query, headers and path parts: text that becomes the values of a model, or is refused by name.
 
-1. A parameter that the model does not declare, or given twice, or outside its range is refused (400): a typing error never
-   passes silently.
-2. A path part that can't be a name is answered like an unknown name (404), without asking the store.
+1. A parameter that the model does not declare, or given twice, or outside its range is refused (400): a typing error never passes
+   silently.
+2. A path part that can't be a name is answered like an unknown name (404), without access to the store.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from log_format.errors import ErrorCode, RequestRefused, UnknownTopic
 from log_format.topic.config import check_topic_name
 
 PARAMETERS_MAX: Final = 100
-"""A query with more is refused before its parameters are looked at."""
+"""Most parameters of a query: one with more is refused before its parameters are parsed."""
 
 ENCODED_SLASH: Final = "\udc2f"
-"""Stands for an encoded ``/`` inside a path part, so that routing does not take it for a separator. It is a lone surrogate, which
-no decoded path can hold otherwise."""
+"""Stands for an encoded ``/`` inside a path part, so that routing does not treat it as a separator. It is a lone surrogate,
+which no decoded path can otherwise contain."""
 
 OWN_PREFIX: Final = b"tidelog-"
-"""Of headers that no route may ignore once it reads headers."""
+"""Prefix of headers that a route may not ignore if it reads headers."""
 _GIVEN_TWICE: Final = "is given more than once"
 _PARTITION: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 
@@ -40,9 +40,10 @@ Pairs = Sequence[tuple[str, str]]
 
 
 def of_pairs(model: type[M], pairs: Pairs, kind: str) -> M:
-    """The model of a query or of headers. Raises ``RequestRefused`` that names each wrong one; ``kind``: what they are.
+    """Return the model of a query or of headers. Raise ``RequestRefused`` that names each wrong one; ``kind``: what they are
+    called.
 
-    What the model declares as a list may be given more than once.
+    A parameter that the model declares as a list may be given more than once.
     """
     given: dict[str, Any] = dict(pairs)
     errors: list[tuple[str, str]] = []
@@ -69,14 +70,14 @@ def _list_names(model: type[BaseModel]) -> tuple[str, ...]:
 
 
 def parameters_refused(errors: Pairs, kind: str = "Query parameter") -> RequestRefused:
-    """The refusal of parameters: names, and what is wrong with each."""
+    """Return the refusal of parameters, given their names and what is wrong with each."""
     listed = [(name[:100], what) for name, what in errors]
     where, what = listed[0]
     return refused(f"{kind} {where!r} {what}.", listed)
 
 
 def query_pairs(request: Request) -> Pairs:
-    """The query's parameters. Raises ``RequestRefused`` where it is not UTF-8, or has too many."""
+    """Return the query's parameters. Raise ``RequestRefused`` if the query is not UTF-8, or has too many."""
     raw: bytes = request.scope["query_string"]
     if not raw:
         return ()
@@ -89,13 +90,13 @@ def query_pairs(request: Request) -> Pairs:
 
 
 def header_names(model: type[BaseModel]) -> dict[bytes, str]:
-    """The headers that a model declares, by their names as ASGI has them."""
+    """Return the headers that a model declares, by their names in ASGI."""
     aliases = [field.alias or name for name, field in model.model_fields.items()]
     return {alias.lower().encode(): alias for alias in aliases}
 
 
 def header_pairs(request: Request, names: Mapping[bytes, str]) -> Pairs:
-    """The request's headers of these names, and all that begin with ``OWN_PREFIX``."""
+    """Return the request's headers of these names, and all that begin with ``OWN_PREFIX``."""
     return [
         (names.get(name) or name.decode("latin-1").title(), value.decode("latin-1"))
         for name, value in request.scope["headers"]
@@ -104,7 +105,7 @@ def header_pairs(request: Request, names: Mapping[bytes, str]) -> Pairs:
 
 
 def header_text(request: Request, name: bytes) -> str | None:
-    """The first of the request's headers of this name, in lower case; None without one."""
+    """Return the first of the request's headers of this name, in lower case; None if there is none."""
     for one, value in request.scope["headers"]:
         if one == name:
             text: str = value.decode("latin-1")
@@ -113,18 +114,18 @@ def header_text(request: Request, name: bytes) -> str | None:
 
 
 def accepted(request: Request) -> str:
-    """All of the request's ``Accept`` headers as one; empty without any."""
+    """Return all of the request's ``Accept`` headers as one; empty if there are none."""
     return ",".join(request.headers.getlist("accept"))
 
 
 def path_text(request: Request, name: str) -> str:
-    """A path part, percent-decoded, encoded slashes included."""
+    """Return a path part, percent-decoded, encoded slashes included."""
     value: str = request.path_params[name]
     return value.replace(ENCODED_SLASH, "/") if ENCODED_SLASH in value else value
 
 
 def topic_named(name: str) -> str:
-    """The name of a topic. Raises ``UnknownTopic`` (404) for an impossible name."""
+    """Return the name of a topic. Raise ``UnknownTopic`` (404) for an impossible name."""
     try:
         return check_topic_name(name)
     except RequestRefused:
@@ -132,7 +133,7 @@ def topic_named(name: str) -> str:
 
 
 def partition_named(name: str) -> int:
-    """The number of a partition. Raises ``RequestRefused`` (404 ``UNKNOWN_PARTITION``) for any other text."""
+    """Return the number of a partition. Raise ``RequestRefused`` (404 ``UNKNOWN_PARTITION``) for any other text."""
     if not _PARTITION.fullmatch(name):
         raise RequestRefused(
             f"There is no partition {name!r}: partitions are numbered from 0.", code=ErrorCode.UNKNOWN_PARTITION

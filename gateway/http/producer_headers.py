@@ -1,4 +1,4 @@
-"""The request headers that make a produce request idempotent, part of a transaction, or conditional."""
+"""Request headers that make a produce request idempotent, part of a transaction, or conditional."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _Number = Annotated[int, fields.Between(0), BeforeValidator(_number)]
 
 
 TransactionId = _Id
-"""Names a transaction in a header."""
+"""Id of a transaction in a header."""
 
 
 class ProducerHeaders(fields.Headers):
@@ -64,19 +64,19 @@ class ProducerHeaders(fields.Headers):
 
     @property
     def given(self) -> list[str]:
-        """The headers of the request."""
+        """Names of the producer headers in the request."""
         return [type(self).model_fields[name].alias or name for name in self.model_fields_set]
 
     @property
     def stamp(self) -> ProducerStamp | None:
-        """None where there is none."""
+        """The stamp; None if the request has none."""
         if self.producer_id is None or self.producer_epoch is None or self.producer_sequence is None:
             return None
         return ProducerStamp(self.producer_id, self.producer_epoch, self.producer_sequence)
 
 
 class ProduceHeaders(ProducerHeaders):
-    """Also the transaction that the records wait for."""
+    """The producer's stamp, and the transaction to which the records belong."""
 
     transaction_id: Annotated[
         _Id | None,
@@ -89,7 +89,7 @@ class ProduceHeaders(ProducerHeaders):
 
 
 class ConditionalHeaders(ProduceHeaders):
-    """Also the offset that the partition must have reached."""
+    """The producer's stamp and transaction, and the offset that the partition must have reached."""
 
     expected_offset: Annotated[
         _Number | None,

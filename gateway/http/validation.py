@@ -1,4 +1,4 @@
-"""Translates pydantic's errors into the contract's words; no other module does.
+"""Translation of pydantic's errors into the API's words, only here.
 
 ``where`` is a JSON pointer into the body, or a parameter's or header's name; at most 20 faults are listed.
 """
@@ -16,7 +16,8 @@ from log_format.errors import RequestRefused
 from log_format.limits import REPORTED_ERRORS_MAX
 
 FAULTS_MAX: Final = 10_000
-"""Faults beyond so many are not sought: pydantic makes an object of each, and holds the interpreter's lock meanwhile."""
+"""Number of faults beyond which none is reported: pydantic makes an object of each, and holds the interpreter's lock
+meanwhile."""
 
 UNKNOWN_PARAMETER: Final = "is not a parameter of this route"
 _FAULTS: Final = "faults"
@@ -31,7 +32,7 @@ _WHAT: Final[Mapping[str, str]] = {
     "dict_type": "must be an object",
     "model_type": "must be an object",
 }
-"""Messages by the error's type; other types bring their own words."""
+"""Messages by type of error; other types have messages of their own."""
 
 At = tuple[str | int, ...]
 Fault = tuple[At, str]
@@ -39,12 +40,12 @@ Fault = tuple[At, str]
 
 
 def faults(found: Sequence[Fault]) -> PydanticCustomError:
-    """Raised by a validator: what is wrong inside the value that it checks."""
+    """Return the error that a validator raises: what is wrong inside the value that it checks."""
     return PydanticCustomError(_FAULTS, "is wrong", {_FAULTS: found[:REPORTED_ERRORS_MAX]})
 
 
 def body_refusal(error: ValidationError, body: object) -> RequestRefused:
-    """The refusal of a body with ``error``."""
+    """Return the refusal of a body with ``error``."""
     if error.error_count() > FAULTS_MAX:
         what = f"has more than {FAULTS_MAX} faults"
         return refused(f"The body {what}.", [("", what)])
@@ -60,7 +61,7 @@ def body_refusal(error: ValidationError, body: object) -> RequestRefused:
 
 
 def named_faults(error: ValidationError) -> list[tuple[str, str]]:
-    """Each wrong parameter of a query or of headers, and what is wrong with it."""
+    """Return each wrong parameter of a query or of headers, and what is wrong with it."""
     errors: list[tuple[str, str]] = []
     for found in error.errors(include_url=False, include_input=False):
         if found["type"] == _FAULTS:
@@ -77,7 +78,7 @@ def _what(found: ErrorDetails) -> str:
 
 
 def _path(found: ErrorDetails, value: Any) -> At:
-    """The fault's position in the body: pydantic's location without names of union branches."""
+    """Return the fault's position in the body: pydantic's location without names of union branches."""
     path: list[str | int] = []
     for index, token in enumerate(found["loc"], 1):
         is_missing = found["type"] == "missing" and index == len(found["loc"])
@@ -96,5 +97,5 @@ def _pointer(at: At) -> str:
 
 
 def _token(name: str) -> str:
-    """A member's name as a token of a JSON pointer (RFC 6901, section 3), cut, in characters that can be encoded."""
+    """Return a member's name as a token of a JSON pointer (RFC 6901, section 3), shortened, in characters that can be encoded."""
     return name[:80].replace("~", "~0").replace("/", "~1").encode(errors="backslashreplace").decode()
