@@ -1,5 +1,5 @@
-"""Authentication and authorization: credentials to callers, callers and ACLs to answers.
+"""Authentication and authorization: from credentials to callers, from callers and ACLs to decisions.
 
-It knows no route, and of HTTP only the header ``Authorization``. Middlewares ask it ahead of the routes. Routes ask ``Rights``
-for what stands in a body.
+Nothing here knows routes, and of HTTP only the header ``Authorization``. Middlewares check requests before the routes. Routes ask
+``Rights`` about resources that a body names.
 """

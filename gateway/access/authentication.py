@@ -1,10 +1,11 @@
-"""From the ``Authorization`` header to the caller, or the one 401.
+"""Authentication: from the ``Authorization`` header to the caller, or to the only 401.
 
-1. Exactly one header, ``Bearer`` and a credential of at most ``CREDENTIAL_BYTES_MAX``. All that is wrong gets the same answer.
-2. A token is proved by its secret's SHA-256, compared in constant time. What was proved is remembered while the token's row is in
-   the table and its secret has not expired. So a revoked one ends with the next look at the table.
+1. Exactly one header is accepted, ``Bearer`` and a credential of at most ``CREDENTIAL_BYTES_MAX``. Every fault gets the same
+   answer.
+2. A token is verified by its secret's SHA-256, compared in constant time. A verified token is cached while its row is in the
+   table and its secret has not expired. So a revoked token ends with the next look at the table.
 
-Belongs to the event loop.
+Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from log_format.clock import Clock
 from log_format.errors import ErrorCode, RequestRefused
 
 if TYPE_CHECKING:
-    from gateway.access.jwt_callers import JwtCallers  # its libraries are loaded where an issuer is set
+    from gateway.access.jwt_callers import JwtCallers  # its libraries are loaded only if an issuer is set
 
 CREDENTIAL_BYTES_MAX: Final = 8 * 1024
 _HEADER: Final = b"authorization"
@@ -42,7 +43,7 @@ class Unauthenticated(RequestRefused, code=ErrorCode.UNAUTHENTICATED):
 
 
 class _Seen(NamedTuple):
-    """A token that was proved, while its row stands in the table."""
+    """A verified token, valid while its row is in the table."""
 
     row: CredentialRow
     expires_at_ms: int
@@ -50,7 +51,8 @@ class _Seen(NamedTuple):
 
 
 class Authentication:
-    """``bootstrap``: of the file ``bootstrap_token_file``; ``jwts``: of the issuer. None: there is none."""
+    """Authentication of callers. ``bootstrap``: token of the file ``bootstrap_token_file``; ``jwts``: of the issuer. None:
+    there is none."""
 
     def __init__(
         self,
@@ -67,21 +69,25 @@ class Authentication:
         self._jwts = jwts
         self._clock = clock
         self._seen: dict[bytes, _Seen] = {}
-        """Proved tokens. A look-up takes no longer for one that is nearly right: dictionaries compare keyed hashes first."""
+        """Verified tokens. A look-up takes no longer for one that is nearly right: dictionaries compare keyed hashes first."""
 
     def at_once(self, shown: ClientCertificate | None, headers: Headers) -> Caller | None:
-        """The caller of a request, where that takes no waiting; else None: ``caller`` tells. ``shown``: its connection's
-        certificate. Raises ``Unauthenticated``, ``BackOff``."""
+        """Return the caller of a request if that takes no waiting; None if ``caller`` has to be asked. Raise ``Unauthenticated``,
+        ``BackOff``.
+
+        ``shown``: the connection's certificate.
+        """
         return self.certified(shown, headers) or self.known(headers) if self._rights.is_recent else None
 
     async def caller(self, shown: ClientCertificate | None, headers: Headers) -> Caller:
-        """As ``at_once``, and waits for the access table or for a JWT to be verified."""
+        """Return the caller as ``at_once`` does, after waiting for the access table or for the verification of a JWT."""
         await self._rights.renew()
         caller = self.certified(shown, headers) or self.known(headers)
         return await self.verified(headers) if caller is None else caller
 
     def known(self, headers: Headers) -> Caller | None:
-        """The caller, where that takes no waiting; else None: ``verified`` tells. Raises ``Unauthenticated``, ``BackOff``."""
+        """Return the caller if that takes no waiting; None if ``verified`` has to be asked. Raise ``Unauthenticated``,
+        ``BackOff``."""
         credential = _credential(headers)
         if not credential.startswith(TOKEN_BEGINS):
             return self._known_jwt(credential)
@@ -101,12 +107,12 @@ class Authentication:
             if compare_digest(secret.sha256, token.sha256) and now_ms < secret.expires_at_ms:
                 assert row is not None
                 return self._remembered(credential, row, secret)
-        self._rights.check_recent()  # the token may have been made or rotated since
+        self._rights.check_recent()  # the token may have been created or rotated since
         raise Unauthenticated
 
     def certified(self, shown: ClientCertificate | None, headers: Headers) -> Caller | None:
-        """The caller that a client certificate names; None without one, and where ``headers`` bring a credential. Raises
-        ``Unauthenticated`` for a certificate that has ended since the handshake; ``BackOff``."""
+        """Return the caller that a client certificate names; None without one, and if ``headers`` have a credential. Raise
+        ``Unauthenticated`` for a certificate that has expired since the handshake; ``BackOff``."""
         if shown is None or any(name == _HEADER for name, _ in headers):
             return None
         if self._clock.now_ms() >= shown.expires_at_ms:
@@ -115,8 +121,8 @@ class Authentication:
         return Caller(f"User:{shown.uri}", authentication="certificate", expires_at_ms=shown.expires_at_ms)
 
     def still(self, caller: Caller) -> Caller:
-        """A caller that was let in earlier, here or at another gateway, as it would be let in now: a rotation may have given its
-        secret an earlier end. Raises ``Unauthenticated``; ``BackOff`` where that is not known."""
+        """Return a caller that was authenticated earlier, here or at another gateway, as it would be now: a rotation may have
+        given its secret an earlier end. Raise ``Unauthenticated``; ``BackOff`` if that is not known."""
         now_ms = self._clock.now_ms()
         if caller.expires_at_ms is not None and now_ms >= caller.expires_at_ms:
             raise Unauthenticated
@@ -125,14 +131,14 @@ class Authentication:
         self._rights.check_age()
         row = self._table.state.credentials.get(caller.token_id)
         for secret in () if row is None else row.secrets:
-            if caller.secret is None:  # a gateway of an older release let it in, and does not say by which
+            if caller.secret is None:  # a gateway of an older release authenticated the caller, and does not say by which secret
                 return caller
             if secret.sha256 == caller.secret and now_ms < secret.expires_at_ms:
                 return replace(caller, expires_at_ms=secret.expires_at_ms)
         raise Unauthenticated
 
     async def verified(self, headers: Headers) -> Caller:
-        """The caller, by a credential that ``known`` can't tell by itself. Raises as ``known``."""
+        """Return the caller by a credential for which ``known`` returns None. Raise as ``known`` does."""
         if self._jwts is None:
             raise Unauthenticated
         try:
@@ -169,7 +175,7 @@ _BOOTSTRAPPED: Final = Caller(BOOTSTRAP, (), "token", BOOTSTRAP_ID)
 
 
 def _credential(headers: Headers) -> bytes:
-    """What the one header brings. Raises ``Unauthenticated``."""
+    """Return the credential in the only header. Raise ``Unauthenticated``."""
     found: bytes | None = None
     for name, value in headers:
         if name == _HEADER:

@@ -11,11 +11,11 @@ from gateway.access.token import BOOTSTRAP_ID, Token, parsed_token
 
 _BYTES_MAX: Final = 1024
 _OTHERS: Final = stat.S_IRWXO | stat.S_IWGRP
-"""The group may read: where Kubernetes mounts a secret, its files are the group's."""
+"""Permissions that the file must not have. The group may read: where Kubernetes mounts a secret, its files are the group's."""
 
 
 def read_bootstrap_token(path: str) -> Token:
-    """The token in the file. Raises ``ValueError`` where there is none, or others than the owner may use the file."""
+    """Return the token in the file. Raise ``ValueError`` if there is none, or if users other than the owner have access."""
     try:
         with Path(path).open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)

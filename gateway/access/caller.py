@@ -1,4 +1,4 @@
-"""The caller of a request: its identity, and how that was proved."""
+"""The caller of a request: its identity, and how it was authenticated."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ class NotProved(Exception):
 
 
 CALLER: Final = "tidelog.caller"
-"""Where the request's scope has it."""
+"""Key of the caller in a request's scope."""
 
 Proof = Literal["token", "jwt", "certificate", "none"]
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """``principal`` is ``User:…``, each of ``groups`` ``Group:…``, in order and once. ``expires_at_ms``: when its credential
-    ends, in milliseconds since the epoch; None: not by itself. ``secret``: the SHA-256 of the token's secret that was shown, in
-    hexadecimal; None where there is none."""
+    """A caller. ``principal`` is ``User:…``, each of ``groups`` ``Group:…``, in order, each once.
+
+    ``expires_at_ms``: end of its credential, in milliseconds since the epoch; None: the credential does not expire. ``secret``:
+    the SHA-256 of the token's secret, in hexadecimal; None without a token.
+    """
 
     principal: str
     groups: tuple[str, ...] = ()
@@ -34,11 +36,11 @@ class Caller:
 
 
 ANONYMOUS: Final = Caller("User:anonymous")
-"""Every caller of a gateway without authentication."""
+"""The caller of every request to a gateway without authentication."""
 
 
 def caller_of(asked: Request | Mapping[str, Any]) -> Caller:
-    """The caller of a request, or of a request's scope."""
+    """Return the caller of a request, or of a request's scope."""
     scope = asked.scope if isinstance(asked, Request) else asked
     caller: Caller = scope.get(CALLER, ANONYMOUS)
     return caller

@@ -1,7 +1,7 @@
-"""The keys of an OpenID Connect issuer: found by discovery, kept, asked for again when they may have changed. Blocks.
+"""The keys of an OpenID Connect issuer, fetched by discovery. Blocks.
 
-1. An answer of more than ``ANSWER_BYTES_MAX``, one that takes longer than ``FETCH_MS_MAX``, and a redirect are no answer.
-2. What discovery says must be about the very issuer of the settings, and its keys be reached as safely as it is.
+1. An answer of more than ``ANSWER_BYTES_MAX``, one that takes longer than ``FETCH_MS_MAX``, and a redirect are errors.
+2. The discovery document must be about the very issuer in the settings, and its keys must be reached as safely as the issuer.
 
 Source: OpenID Connect Discovery 1.0, section 4; RFC 7517.
 """
@@ -25,11 +25,11 @@ _DISCOVERY: Final = "/.well-known/openid-configuration"
 
 
 class IssuerUnavailable(Exception):
-    """The issuer did not say which keys it has."""
+    """The issuer did not return its keys."""
 
 
 def fetched_keys(issuer: str) -> Sequence[Key]:
-    """The issuer's keys as they are now. Raises ``IssuerUnavailable``."""
+    """Fetch the issuer's present keys. Raise ``IssuerUnavailable``."""
     deadline_s = time.monotonic() + FETCH_MS_MAX / 1000
     with urllib3.PoolManager(num_pools=2, maxsize=1, retries=False) as pool:
         document = _fetched(pool, issuer.rstrip("/") + _DISCOVERY, deadline_s)

@@ -1,8 +1,8 @@
-"""What a JWT says, if an issuer's key signed it for this service. Pure, and it blocks: some 100 µs.
+"""Verification of a JWT: whether an issuer's key signed it for this service, and whom it names. Pure, and blocks for some 100 µs.
 
-1. Only algorithms of the settings, all asymmetric, and only with a key that is made for them: an HMAC by a public key proves
-   nothing.
-2. ``iss`` and ``aud`` must be the settings', ``exp`` must be there and not be past by more than ``SKEW_MS``; ``nbf`` likewise.
+1. Only algorithms of the settings, all asymmetric, are accepted, and only with a key that is made for them: an HMAC by a public
+   key proves nothing.
+2. ``iss`` and ``aud`` must be the settings', ``exp`` must be present and not be past by more than ``SKEW_MS``; ``nbf`` likewise.
 3. No JWT is ``User:bootstrap``: an issuer's users may choose their names.
 """
 
@@ -35,16 +35,16 @@ _DECODER: Final = jwt.PyJWT(
         "verify_iat": False,
     }
 )
-"""Times are judged here, by the gateway's clock."""
+"""Decoder of JWTs. Times are checked here instead, by the gateway's clock."""
 
 
 class UnknownKey(NotProved):
-    """No key that is known has the token's id: the issuer may have a new one."""
+    """No known key has the token's key id: the issuer may have a new one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A public key. ``algorithm`` None: it may serve each of its kind."""
+    """A public key. ``algorithm`` None: it is valid for each algorithm of its kind."""
 
     id: str | None
     kind: str
@@ -54,7 +54,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JwtRules:
-    """What a JWT must have, as the settings say."""
+    """What the settings demand of a JWT."""
 
     issuer: str
     audience: str
@@ -64,7 +64,7 @@ class JwtRules:
 
 
 def keys_in(document: object) -> list[Key]:
-    """The keys for signatures in a JWKS. Those of unknown kinds are left out. Raises ``ValueError`` for another document."""
+    """Return the keys for signatures in a JWKS, without those of unknown kinds. Raise ``ValueError`` for another document."""
     listed = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(listed, list) or len(listed) > KEYS_MAX:
         raise ValueError("the key set is no JWKS of a hundred keys at most")
@@ -82,7 +82,7 @@ def keys_in(document: object) -> list[Key]:
 
 
 def proved(token: str, keys: Sequence[Key], rules: JwtRules, now_ms: int) -> Caller:
-    """The caller whom the token names. Raises ``NotProved``, ``UnknownKey``."""
+    """Return the caller whom the token names. Raise ``NotProved``, ``UnknownKey``."""
     try:
         header = jwt.get_unverified_header(token)
         key, algorithm = _key_of(header, keys, rules)
@@ -127,7 +127,7 @@ def _groups(claim: object) -> tuple[str, ...]:
     names = [] if claim is None else [claim] if isinstance(claim, str) else claim
     if not isinstance(names, list):
         raise NotProved("its claim of groups is no list")
-    # No ACL can name a group that is no name.
+    # A group that is not a valid name is left out: no ACL can name it.
     return tuple(dict.fromkeys(f"Group:{name}" for name in names if isinstance(name, str) and is_identifier(name)))
 
 

@@ -1,11 +1,11 @@
-"""The callers that JWTs name: verified off the loop, remembered by the token's hash for a minute.
+"""The callers that JWTs name: verified off the event loop, cached by the token's hash for a minute.
 
-1. Keys are asked for when the first JWT comes, when a JWT names one that is unknown, and every few minutes in use. Not more often
-   than each ``UNKNOWN_KEY_PAUSE_MS``, however many unknown ones come; while there are none, each ``NO_KEYS_PAUSE_MS``.
-2. While there are no keys, or only very old ones, JWTs get 503: the gateway can't know. Tokens go on.
-3. Requests that wait for the issuer's keys at the same time share one question to the issuer.
+1. Keys are fetched when the first JWT comes, when a JWT names an unknown key, and every few minutes in use. For unknown keys at
+   most once in ``UNKNOWN_KEY_PAUSE_MS``, however many come; while there are no keys, once in ``NO_KEYS_PAUSE_MS``.
+2. While there are no keys, or only very old ones, JWTs get 503, because the gateway can't verify them. Tokens still work.
+3. Requests that wait for the issuer's keys at the same time share one fetch.
 
-Belongs to the event loop.
+Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from log_format.errors import BackOff
 
 REMEMBERED_MS: Final = 60_000
 REMEMBERED_MAX: Final = 10_000
-"""Verified tokens, each some 500 bytes."""
+"""Most cached tokens, at some 500 bytes each."""
 UNKNOWN_KEY_PAUSE_MS: Final = 30_000
 NO_KEYS_PAUSE_MS: Final = 2_000
 KEYS_RENEWED_MS: Final = 300_000
 KEYS_TRUSTED_MS: Final = 86_400_000
-"""Keys that the issuer has not confirmed for a day may have been withdrawn."""
+"""Largest age of keys: those that the issuer has not confirmed for a day may have been withdrawn."""
 VERIFYING_MAX: Final = 1_000
-"""Tokens that wait for being verified, a tenth of a millisecond each."""
+"""Most tokens that wait to be verified, at a tenth of a millisecond each."""
 
 _COMPACT: Final = re.compile(rb"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 _log = logging.getLogger("gateway.access")
@@ -43,11 +43,11 @@ _log = logging.getLogger("gateway.access")
 class _Remembered(NamedTuple):
     caller: Caller
     until_ms: int
-    """Since the epoch."""
+    """Time of day in milliseconds since the epoch."""
 
 
 class JwtCallers:
-    """``fetch_keys`` asks the issuer, in a thread of ``executor``, in which tokens are verified, too."""
+    """Verifier of JWTs. ``fetch_keys`` fetches the issuer's keys, in a thread of ``executor``, where tokens are verified, too."""
 
     def __init__(
         self, rules: JwtRules, *, fetch_keys: Callable[[], Sequence[Key]], executor: Executor, clock: Clock
@@ -64,12 +64,12 @@ class JwtCallers:
         self._verifying = 0
 
     def known(self, credential: bytes) -> Caller | None:
-        """The caller of a JWT that was verified a short while ago; else None."""
+        """Return the caller of a JWT that was verified a short while ago; else None."""
         found = self._remembered.get(hashlib.sha256(credential).digest())
         return None if found is None or self._clock.now_ms() >= found.until_ms else found.caller
 
     async def verified(self, credential: bytes) -> Caller:
-        """The caller. Raises ``NotProved``; ``BackOff`` where that can't be known now."""
+        """Verify a JWT and return its caller. Raise ``NotProved``; ``BackOff`` if that can't be known now."""
         if _COMPACT.fullmatch(credential) is None:
             raise NotProved("it is no JWT")
         await self._have_keys()
@@ -95,7 +95,7 @@ class JwtCallers:
             self._verifying -= 1
 
     async def _have_keys(self) -> None:
-        """Raises ``BackOff`` where there are none that can be trusted."""
+        """Fetch the keys if necessary. Raise ``BackOff`` if there are none that can be trusted."""
         age_ms = self._clock.monotonic_ms() - self._confirmed_ms
         if self._keys is None or age_ms > KEYS_TRUSTED_MS:
             await self._asked_anew(NO_KEYS_PAUSE_MS)
@@ -105,7 +105,7 @@ class JwtCallers:
             self._ask(UNKNOWN_KEY_PAUSE_MS)
 
     async def _asked_anew(self, pause_ms: int) -> bool:
-        """Whether the issuer was asked, by this call or one that it waited for."""
+        """Return whether the keys were fetched, by this call or by one that it waited for."""
         asking = self._ask(pause_ms)
         if asking is None:
             return False
@@ -113,7 +113,7 @@ class JwtCallers:
         return True
 
     def _ask(self, pause_ms: int) -> asyncio.Task[None] | None:
-        """The question under way, or a new one; None within the pause after the last."""
+        """Return the fetch in progress, or a new one; None during the pause after the last."""
         now_ms = self._clock.monotonic_ms()
         if self._asking is None:
             if self._asked_ms is not None and now_ms - self._asked_ms < pause_ms:
