@@ -131,7 +131,7 @@ class Authentication:
         self._rights.check_age()
         row = self._table.state.credentials.get(caller.token_id)
         for secret in () if row is None else row.secrets:
-            if caller.secret is None:  # a gateway of an older release authenticated the caller, and does not say by which secret
+            if caller.secret is None:  # a gateway of an older release does not say which one
                 return caller
             if secret.sha256 == caller.secret and now_ms < secret.expires_at_ms:
                 return replace(caller, expires_at_ms=secret.expires_at_ms)

@@ -1,7 +1,7 @@
-"""Collects what is wrong with a request, so that one answer names all that the sender has to mend.
+"""Collection of the errors of a request, so that one answer names everything that the sender has to correct.
 
-A refusal is ``INVALID_REQUEST`` where the envelope is wrong, ``INVALID_RECORD`` where a record can't be stored. It names at most
-``REPORTED_ERRORS_MAX`` errors; decoders may stop there.
+A refusal is ``INVALID_REQUEST`` if the envelope is wrong, ``INVALID_RECORD`` if a record can't be stored. It names at most
+``REPORTED_ERRORS_MAX`` errors; decoders may stop at that number.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from log_format.limits import REPORTED_ERRORS_MAX
 
 
 def malformed(detail: str, where: str = "", what: str | None = None) -> RequestRefused:
-    """The refusal of a wrong envelope: 400 ``INVALID_REQUEST``.
+    """Return the refusal of a wrong envelope: 400 ``INVALID_REQUEST``.
 
-    ``where`` is a JSON pointer (empty: the whole body), a line, or a header's name; ``what`` is ``detail`` unless given.
+    ``where`` is a JSON pointer (empty: the whole body), a line, or a header's name; ``what`` defaults to ``detail``.
     """
     return RequestRefused(detail, code=ErrorCode.INVALID_REQUEST, errors=[{"where": where, "what": what or detail}])
 
 
 def too_large(detail: str, bytes_max: int) -> RequestRefused:
-    """The refusal of a body above the limit: 413 ``REQUEST_TOO_LARGE`` with ``limit_bytes``."""
+    """Return the refusal of a body above the limit: 413 ``REQUEST_TOO_LARGE`` with ``limit_bytes``."""
     return RequestRefused(detail, code=ErrorCode.REQUEST_TOO_LARGE, limit_bytes=bytes_max)
 
 
@@ -37,17 +37,17 @@ class BadRecords:
         return len(self.errors) >= REPORTED_ERRORS_MAX
 
     def add(self, where: str, what: str) -> None:
-        """Note one error; beyond the bound nothing happens."""
+        """Note one error, unless there are enough."""
         if not self.full:
             self.errors.append({"where": where, "what": what})
 
     def refuse(self) -> None:
-        """Raise ``RequestRefused`` (400 ``INVALID_RECORD``) if anything was noted."""
+        """Raise ``RequestRefused`` (400 ``INVALID_RECORD``) if any error was noted."""
         if self.errors:
             raise self.refusal()
 
     def refusal(self, code: ErrorCode = ErrorCode.INVALID_RECORD, **fields: Any) -> RequestRefused:
-        """The refusal that names all errors noted; there must be one."""
+        """Return the refusal that names all noted errors, of which there must be one."""
         first = self.errors[0]
         more = f" (and {len(self.errors) - 1} more)" if len(self.errors) > 1 else ""
         detail = f"Nothing was stored. {first['where']}: {first['what']}{more}."

@@ -1,7 +1,7 @@
-"""Gives each record its partition, and a timestamp where it names none.
+"""Assignment of a partition to each record, and of a timestamp to records that name none.
 
-The route's partition wins, then the record's, then Kafka's default hash of the key. Records without a key go to the partition
-whose turn it is with this request.
+The route's partition takes precedence, then the record's own, then Kafka's default hash of the key. All records of a request
+without a key go to one partition, chosen round-robin for each request.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from log_format.records.partitioner import partition_for_key, partition_for_keys
 from log_format.records.schema import BATCH_SCHEMA, TIMESTAMP
 
 FEW_KEYS: Final = 4
-"""Up to so many keys are hashed one by one: cheaper than starting the array form."""
+"""Number of keys up to which keys are hashed one by one: cheaper than starting the array form."""
 
 
 def route(
@@ -31,11 +31,18 @@ def route(
     now_ms: int,
     log_append_time: bool,
 ) -> tuple[pa.Table, Partitions]:
-    """The records with ``BATCH_SCHEMA`` and all timestamps, and the partition of each, in ``[0, partition_count)``.
+    """Return the records with ``BATCH_SCHEMA`` and all timestamps, and the partition of each, in ``[0, partition_count)``.
 
-    ``route_partition`` (None: the route names none) and ``sticky`` are partitions of the topic. ``now_ms`` is the time of arrival
-    in milliseconds; with ``log_append_time`` every record gets it. Raises ``RequestRefused`` (400 ``INVALID_RECORD``) for records
-    that name a partition that the topic lacks.
+    Args:
+        incoming: The records.
+        partition_count: Of the topic.
+        route_partition: The partition that the route names; None: none.
+        sticky: Partition for records without a key.
+        now_ms: Time of arrival, the timestamp of records without one.
+        log_append_time: Whether every record gets ``now_ms`` as its timestamp.
+
+    Raises:
+        RequestRefused: Records name a partition that the topic lacks (400 ``INVALID_RECORD``).
     """
     if route_partition is not None:
         partitions = np.full(len(incoming), route_partition, dtype=np.int32)
@@ -77,7 +84,7 @@ def _with_timestamps(records: pa.Table, now_ms: int, *, log_append_time: bool) -
     if not log_append_time and not timestamps.null_count:
         return records
     if log_append_time or timestamps.null_count == len(timestamps):
-        # Numbers instead of a repeated scalar, which would be converted by way of datetime.
+        # Numbers instead of a repeated scalar, which Arrow would convert by way of datetime.
         if len(timestamps) == 1:
             filled = pa.array([now_ms * 1000], TIMESTAMP)
         else:

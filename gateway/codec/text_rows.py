@@ -1,7 +1,7 @@
-"""Rows of text, each made of the same parts one behind the other, without a Python object for any row.
+"""Rows of text, each joined from the same parts, without a Python object for any row.
 
-Arrow joins columns row by row, at a price for each part. So numbers do not become columns of their own.
-Where they have as many digits each, they are written into copies of the text around them, four digits at a time; digits that all
+Arrow joins columns row by row, at a price for each part. So numbers do not become columns of their own. If all numbers of a part
+have equally many digits, they are written into copies of the text around them, four digits at a time; leading digits that all
 share are part of that text.
 """
 
@@ -17,10 +17,11 @@ import pyarrow.compute as pc
 
 Numbers = npt.NDArray[np.integer[Any]]
 Parts = list[str | pa.Array | Numbers]
-"""Columns are ``string`` arrays, numbers are at least 0. These have a place for each row, and one part at least is of these."""
+"""Parts of the rows: text that is the same in each row, ``string`` arrays, and numbers, which are at least 0. Arrays and
+numbers have an element for each row; one part at least must be of these."""
 
 _ROWS_MIN: Final = 64
-"""Fewer numbers are written one by one."""
+"""Number of rows below which numbers are written one by one."""
 _DIGITS: Final = 4
 _BELOW: Final = 10**_DIGITS
 _TEXTS: Final = np.frombuffer(b"".join(b"%04d" % number for number in range(_BELOW)), dtype=np.uint32)
@@ -28,7 +29,7 @@ _TEXTS: Final = np.frombuffer(b"".join(b"%04d" % number for number in range(_BEL
 
 
 def join_rows(parts: Parts) -> pa.Array:
-    """The parts of each row, one after the other; null where a part is null."""
+    """Join the parts of each row; a row is null if one of its parts is null."""
     count = next(len(part) for part in parts if not isinstance(part, str))
     merged: list[str | pa.Array] = []
     between: list[str | Numbers] = []
@@ -46,7 +47,7 @@ def join_rows(parts: Parts) -> pa.Array:
 
 
 def text_of(rows: pa.Array) -> memoryview:
-    """The bytes of all rows of a ``string`` array, one after the other."""
+    """Return the bytes of all rows of a ``string`` array, concatenated."""
     _, offsets, data = rows.buffers()
     if data is None or len(rows) == 0:
         return memoryview(b"")
@@ -55,7 +56,7 @@ def text_of(rows: pa.Array) -> memoryview:
 
 
 def _numbered(parts: Sequence[str | Numbers], count: int) -> list[str | pa.Array]:
-    """Texts and numbers as one text or one column; where some numbers have more digits than others, as several."""
+    """Join texts and numbers to one text or one column, or to several if the numbers differ in their count of digits."""
     template = bytearray()
     varying: list[tuple[int, Numbers, int, int]] = []
     for part in parts:
@@ -78,7 +79,8 @@ def _numbered(parts: Sequence[str | Numbers], count: int) -> list[str | pa.Array
 
 
 def _write(text: bytearray, end: int, numbers: Numbers, least: int, most: int) -> None:
-    """Write numbers up to ``end`` of each row; the digits before those in which ``least`` and ``most`` differ are there."""
+    """Write numbers so that they end at ``end`` in each row; the leading digits that ``least`` and ``most`` share are already
+    there."""
     digits, count = len(str(most)), len(numbers)
     width = len(text) // count
     while least != most:
@@ -94,7 +96,7 @@ def _write(text: bytearray, end: int, numbers: Numbers, least: int, most: int) -
 
 
 def _apart(parts: Sequence[str | Numbers]) -> list[str | pa.Array]:
-    """Neighbouring texts as one, and each part of numbers as a column unless all of them are the same."""
+    """Join neighbouring texts, and make each part of numbers a column, unless all its numbers are the same."""
     apart: list[str | pa.Array] = []
     for part in parts:
         if not isinstance(part, str) and (part != part[0]).any():

@@ -3,7 +3,7 @@
 1. A request's head (line and headers) has at most ``HEADERS_MAX`` fields and ``HEAD_BYTES_MAX`` bytes, one ``Host``, and says
    HTTP/1.1 or 1.0. Any other input, HTTP or not, is answered with 400, as a problem.
 2. A connection is closed when a head does not arrive within ``head_ms``, or no request comes for ``idle_ms``. A body that a route
-   waits for is refused with 400 if it pauses for ``body_idle_ms``, or is slower than ``BODY_BYTES_PER_SECOND_MIN`` over that time.
+   waits for is refused with 400 if it pauses for ``body_idle_ms``, or is slower than ``BODY_BYTES_PER_SECOND_MIN`` for that time.
 3. A client that reads a pending answer too slowly is disconnected (``AnswerPace``).
 4. If the answer is sent before the request has arrived whole, the connection's sending side is closed, and further input is
    discarded for a while (as long as nginx does it). Closing immediately would reset the connection, and the client would lose
