@@ -1,4 +1,4 @@
-"""Reads a whole object up to a bound, so that an oversized object in the bucket can't fill a reader's memory."""
+"""Reading a whole object up to a limit, so that an oversized object in the bucket can't fill a reader's memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from log_format.store import ObjectStore
 
 
 def read_bounded(store: ObjectStore, key: str, bytes_max: int) -> bytes:
-    """The object. Raises ``CorruptData`` for a larger one, without reading it; ``ObjectMissing``, ``StoreUnavailable``."""
+    """Return the object. Raises ``CorruptData`` for a larger one, without reading it; ``ObjectMissing``, ``StoreUnavailable``."""
     try:
         return store.get(key, bytes_max=bytes_max)
     except ObjectTooLarge as problem:

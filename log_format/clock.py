@@ -6,32 +6,32 @@ import time
 from typing import Final, Protocol
 
 _MONOTONIC: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""Goes on while the machine is suspended, where there is such a clock. A committer that trusts the head for some time must
+"""Clock that also runs while the machine is suspended, if the system has one. A committer that trusts the head for some time must
 notice that its machine slept."""
 
 
 class Clock(Protocol):
-    """Wall time for what people see, monotonic time for durations, and waiting."""
+    """The protocol of a clock: wall time for what people see, monotonic time for durations, and waiting."""
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch."""
+        """Return milliseconds since the epoch."""
 
     def monotonic_ms(self) -> int:
-        """Milliseconds since some moment; never goes back. Time in which the machine slept counts where it can be known."""
+        """Return milliseconds since some moment, never going back. Time in which the machine slept counts if it can be known."""
 
     def sleep_ms(self, duration_ms: int) -> None:
-        """Return after ``duration_ms``."""
+        """Wait for ``duration_ms``."""
 
 
 class SystemClock:
     """The machine's clock."""
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch."""
+        """Return milliseconds since the epoch."""
         return time.time_ns() // 1_000_000
 
     def monotonic_ms(self) -> int:
-        """Milliseconds since the machine started, suspended or not (CLOCK_BOOTTIME); without suspended time where unknown."""
+        """Return milliseconds since the machine started (CLOCK_BOOTTIME, which counts suspended time, if the system has it)."""
         return time.clock_gettime_ns(_MONOTONIC) // 1_000_000
 
     def sleep_ms(self, duration_ms: int) -> None:

@@ -1,7 +1,7 @@
 """Every error that crosses a package boundary.
 
-An error's *class* says what the caller does next. Its *code* is the HTTP API's ``error_code`` (docs/http-api.md, section 1). It
-answers three questions: the HTTP status, whether the very same request may succeed later, whether it may have happened.
+An error's *class* says what the caller does next. Its *code* is the HTTP API's ``error_code`` (docs/http-api.md, section 1). A
+code answers three questions: the HTTP status, whether the very same request may succeed later, and whether it may have happened.
 Codes are append-only. Only the table below has these answers; HTTP problems and the SDK's exceptions are made from it.
 
 Store errors are not part of the HTTP API. They say what an ``ObjectStore`` operation did, and its caller translates them.
@@ -68,7 +68,7 @@ class ErrorCode(StrEnum):
 
 
 class Answers(NamedTuple):
-    """What a code says: HTTP status, whether to retry, whether the request may have changed anything, a short title."""
+    """The meaning of a code: HTTP status, whether to retry, whether the request may have changed anything, a short title."""
 
     status: int
     retryable: bool
@@ -142,10 +142,11 @@ ANSWERS: Mapping[ErrorCode, Answers] = MappingProxyType(
 
 
 class TidelogError(Exception):
-    """The root. ``code`` is the HTTP API's; ``detail`` is one sentence for people; ``fields`` go into the HTTP problem.
+    """The root of all errors. ``code`` is the HTTP API's; ``detail`` is a sentence for people; ``fields`` go into the HTTP
+    problem.
 
-    ``status``, ``retryable`` and ``may_have_happened`` are those of the code unless given. A class that names no code has that of
-    the class above it.
+    ``status``, ``retryable`` and ``may_have_happened`` are those of the code unless given. A class without a code of its own has
+    its base class's.
     """
 
     default_code: ClassVar[ErrorCode] = ErrorCode.INTERNAL
@@ -175,11 +176,11 @@ class TidelogError(Exception):
 
 
 class RequestRefused(TidelogError, code=ErrorCode.INVALID_REQUEST):
-    """Fix the request: repeated unchanged, it is refused again. Nothing changed."""
+    """Error: the request must be fixed. Repeated unchanged, it is refused again. Nothing changed."""
 
 
 class UnknownTopic(RequestRefused, code=ErrorCode.UNKNOWN_TOPIC):
-    """The topic does not exist, or no longer does."""
+    """Error: the topic does not exist, or no longer does."""
 
     def __init__(self, topic: str) -> None:
         advice = f"Create it with 'tidelog topic create {topic}' (over HTTP: POST /v1/topics)."
@@ -187,7 +188,7 @@ class UnknownTopic(RequestRefused, code=ErrorCode.UNKNOWN_TOPIC):
 
 
 class UnknownPartition(RequestRefused, code=ErrorCode.UNKNOWN_PARTITION):
-    """The topic has no such partition."""
+    """Error: the topic has no such partition."""
 
     def __init__(self, topic: str, partition: object, partition_count: int) -> None:
         super().__init__(
@@ -196,7 +197,10 @@ class UnknownPartition(RequestRefused, code=ErrorCode.UNKNOWN_PARTITION):
 
 
 class OffsetOutOfRange(RequestRefused, code=ErrorCode.OFFSET_OUT_OF_RANGE):
-    """Look again at where the log starts and ends: 410 below the log start, 416 beyond the high watermark."""
+    """Error: the offset is outside the log, whose start and end the caller must look up again.
+
+    The status is 410 below the log start, 416 beyond the high watermark.
+    """
 
     def __init__(self, topic: str, partition: int, offset: int, log_start_offset: int, high_watermark: int) -> None:
         below = offset < log_start_offset
@@ -212,36 +216,36 @@ class OffsetOutOfRange(RequestRefused, code=ErrorCode.OFFSET_OUT_OF_RANGE):
 
 
 REPLACED_BY: Final = "replaced_by"
-"""A field of ``TopicReplaced``: the id of the topic that has the name now."""
+"""Field of ``TopicReplaced``: the id of the topic that has the name now."""
 
 
 class TopicReplaced(TidelogError, code=ErrorCode.UNAVAILABLE):
-    """Reload and retry: the topic was re-created or given partitions since the request was prepared. Nothing changed."""
+    """Error: the topic was re-created or got partitions since the request was prepared. Nothing changed; reload and retry."""
 
     @classmethod
     def by(cls, topic: str, topic_id: str) -> TopicReplaced:
-        """Another topic has the name now."""
+        """Return the error for a topic whose name now belongs to ``topic_id``."""
         return cls(f"Topic {topic!r} was deleted and re-created meanwhile.", topic=topic, replaced_by=topic_id)
 
 
 class BackOff(TidelogError, code=ErrorCode.UNAVAILABLE):
-    """Try again later: the store or the gateway can't do it now. Nothing changed."""
+    """Error: the store or the gateway can't do it now. Nothing changed; retry later."""
 
 
 class OutcomeUnknown(TidelogError, code=ErrorCode.OUTCOME_UNKNOWN):
-    """Read back: the bounds were reached before it was known whether the change is in the log."""
+    """Error: a limit was reached before it was known whether the change is in the log. Read back."""
 
 
 class CorruptData(TidelogError, code=ErrorCode.CORRUPT_SEGMENT):
-    """Quarantine: stored bytes are missing or are not what the log says they are. Every decoder raises only this."""
+    """Error: stored bytes are missing, or are not what the log says. Quarantine them. Decoders raise only this."""
 
 
 class UnsupportedTable(CorruptData, code=ErrorCode.UNSUPPORTED_TABLE):
-    """Stop: another program's commit asks for Delta features that Tidelog lacks. Nothing is damaged, nothing changed."""
+    """Error: a later release wrote something that this one does not know. Stop; nothing is damaged, nothing changed."""
 
 
 class StoreError(Exception):
-    """What an ``ObjectStore`` operation met. ``key`` is the object's."""
+    """An error of an ``ObjectStore`` operation. ``key`` is the object's."""
 
     def __init__(self, key: str, detail: str) -> None:
         super().__init__(f"{key}: {detail}")
@@ -250,14 +254,14 @@ class StoreError(Exception):
 
 
 class ObjectMissing(StoreError):
-    """There is no such object."""
+    """Error: there is no such object."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key, "no such object")
 
 
 class ObjectTooLarge(StoreError):
-    """The object has more bytes than the caller takes. None of them was read."""
+    """Error: the object has more bytes than the caller accepts. None of them was read."""
 
     def __init__(self, key: str, size_bytes: int, bytes_max: int) -> None:
         super().__init__(key, f"it has {size_bytes} bytes, more than {bytes_max}")
@@ -265,14 +269,14 @@ class ObjectTooLarge(StoreError):
 
 
 class ObjectExists(StoreError):
-    """``put_if_absent`` found an object under the key: perhaps the caller's own, from a try whose answer was lost."""
+    """Error: ``put_if_absent`` found an object with the key: perhaps the caller's own, from a try whose answer was lost."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key, "the object exists")
 
 
 class StoreUnavailable(StoreError):
-    """The operation failed. ``may_have_happened`` false promises that nothing changed: it was refused, or never sent.
+    """Error: the operation failed. ``may_have_happened`` false promises that nothing changed: it was refused, or never sent.
 
     ``may_pass`` false: waiting does not help. The store's name, the permissions or the settings must change.
     """

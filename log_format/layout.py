@@ -39,97 +39,97 @@ ACCESS_ROOT = f"{SYSTEM}access/"
 JOURNALS = f"{SYSTEM}journals/"
 SCHEDULED = f"{SYSTEM}scheduled/"
 AUDIT_TOPIC = "__audit"
-"""The topic of audit events, written by gateways only."""
+"""Name of the topic of audit events, written by gateways only."""
 SEGMENTS = "segments/"
 COMPACTED = "compacted/"
 SCHEDULED_BELOW = "scheduled/"
-"""Below a topic's root: its delayed records."""
+"""Path of a topic's delayed records, below its root."""
 _COMMIT = re.compile(r"([0-9]{20})\.json")
 _CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
 
 
 def topic_root(topic: str) -> str:
-    """The key prefix of the topic's table, ending with a slash."""
+    """Return the key prefix of the topic's table, ending with a slash."""
     return f"{TOPICS}{topic}/"
 
 
 def scheduled_root(topic: str, topic_id: str) -> str:
-    """The key prefix of the delayed records of one incarnation of a topic, ending with a slash."""
+    """Return the key prefix of the delayed records of one incarnation of a topic, ending with a slash."""
     return f"{topic_root(topic)}{SCHEDULED_BELOW}{topic_id}/"
 
 
 def journal_root(journal: int) -> str:
-    """The key prefix of a journal's table, ending with a slash."""
+    """Return the key prefix of a journal's table, ending with a slash."""
     return f"{JOURNALS}{journal}/"
 
 
 def table_log_prefix(root: str) -> str:
-    """The key prefix of the Delta log of the table below ``root``, ending with a slash."""
+    """Return the key prefix of the Delta log of the table at ``root``, ending with a slash."""
     return f"{root}_delta_log/"
 
 
 def table_commit_key(root: str, version: int) -> str:
-    """The key of one commit of the table below ``root``."""
+    """Return the key of one commit of the table at ``root``."""
     return f"{table_log_prefix(root)}{version:020d}.json"
 
 
 def table_checkpoint_key(root: str, version: int) -> str:
-    """The key of the checkpoint at ``version`` of the table below ``root``."""
+    """Return the key of the checkpoint at ``version`` of the table at ``root``."""
     return f"{table_log_prefix(root)}{version:020d}.checkpoint.parquet"
 
 
 def table_last_checkpoint_key(root: str) -> str:
-    """The key of the hint that names the newest checkpoint of the table below ``root``."""
+    """Return the key of the hint that names the newest checkpoint of the table at ``root``."""
     return f"{table_log_prefix(root)}_last_checkpoint"
 
 
 def table_cleaned_prefix(root: str) -> str:
-    """The key prefix of the notes of log clean-up for the table below ``root``."""
+    """Return the key prefix of log clean-up's notes for the table at ``root``."""
     return f"{root}_cleaned/"
 
 
 def table_cleaned_key(root: str, version: int) -> str:
-    """The key of the note that commits below ``version`` of the table below ``root`` may be gone."""
+    """Return the key of the note that commits below ``version`` of the table at ``root`` may be gone."""
     return f"{table_cleaned_prefix(root)}{version:020d}"
 
 
 def log_prefix(topic: str) -> str:
-    """The key prefix of the topic's Delta log, ending with a slash."""
+    """Return the key prefix of the topic's Delta log, ending with a slash."""
     return table_log_prefix(topic_root(topic))
 
 
 def commit_key(topic: str, version: int) -> str:
-    """The key of one commit."""
+    """Return the key of one commit of the topic."""
     return table_commit_key(topic_root(topic), version)
 
 
 def checkpoint_key(topic: str, version: int) -> str:
-    """The key of the checkpoint at ``version``."""
+    """Return the key of the topic's checkpoint at ``version``."""
     return table_checkpoint_key(topic_root(topic), version)
 
 
 def last_checkpoint_key(topic: str) -> str:
-    """The key of the hint that names the newest checkpoint."""
+    """Return the key of the hint that names the topic's newest checkpoint."""
     return table_last_checkpoint_key(topic_root(topic))
 
 
 def segment_path(unique: str) -> str:
-    """The path of a flushed segment, relative to the table, as in ``add.path``."""
+    """Return the path of a flushed segment, relative to the table, as in ``add.path``."""
     return f"{SEGMENTS}{unique}.parquet"
 
 
 def compacted_path(unique: str) -> str:
-    """The path of a rewritten segment, relative to the table, as in ``add.path``."""
+    """Return the path of a rewritten segment, relative to the table, as in ``add.path``."""
     return f"{COMPACTED}{unique}.parquet"
 
 
 def commit_version(key: str) -> int | None:
-    """The version in a commit's key; None for another key."""
+    """Return the version in a commit's key; None for another key."""
     match = _COMMIT.fullmatch(key.rpartition("/")[2])
     return int(match.group(1)) if match else None
 
 
 def checkpoint_version(key: str) -> int | None:
-    """The version in a checkpoint's key; None for another key."""
+    """Return the version in a checkpoint's key; None for another key."""
     match = _CHECKPOINT.fullmatch(key.rpartition("/")[2])
     return int(match.group(1)) if match else None

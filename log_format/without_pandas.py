@@ -1,7 +1,7 @@
-"""Programs that find no pandas: gateways have no use for it. Maintenance has: pyspark asks for it where Spark compacts keys.
+"""Hiding pandas from gateways, which have no use for it. Maintenance needs pandas: pyspark asks for it if Spark compacts keys.
 
-pyarrow imports it beside its first array where it is installed, as with ``tidelog[all]``: a third of a gateway's start, half of
-that of a statement in SQL, and 40 MB of memory, for nothing.
+If pandas is installed, as with ``tidelog[all]``, pyarrow imports it with its first array. That takes a third of a gateway's
+start, half of the start of an SQL statement's process, and 40 MB of memory, for nothing.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 
 class WithoutPandas(MetaPathFinder):
-    """Finds nothing, and lets no other look for pandas."""
+    """An import finder that refuses pandas, and leaves every other module to the other finders."""
 
     def find_spec(self, name: str, *_: Any) -> None:
-        """Raises ``ModuleNotFoundError`` for pandas."""
+        """Raise ``ModuleNotFoundError`` for pandas; return None for any other module."""
         if name == "pandas":
             raise ModuleNotFoundError(name=name)
 
 
 def find_no_pandas() -> None:
-    """From now on this process has none, as if it weren't installed. Of a program: it comes before the imports."""
+    """Hide pandas from this process, as if it weren't installed. A program calls this before its other imports."""
     sys.meta_path.insert(0, WithoutPandas())

@@ -1,4 +1,4 @@
-"""Reconciled logs: what a checkpoint holds, how it is written, and how a topic's state is loaded from it.
+"""Reconciled logs: what a checkpoint has, how it is written, and how the state of a topic or journal is loaded from it.
 
-The Parquet schema of checkpoints is Delta's, and so is in ``delta``. Here is what Tidelog reads out of it.
+The Parquet schema of checkpoints is Delta's, and is in ``delta``. This package interprets the rows for Tidelog.
 """

@@ -1,10 +1,10 @@
 """The reconciled log as one Parquet object: a classic Delta checkpoint (Delta protocol, "Checkpoints", V1).
 
-The committing process writes it, since no other process would. It is made piece by piece from the checkpoint before it and the
-commits since, and takes no more memory than its own bytes and its predecessor's. The object is whole or absent. Its content
-follows from the log alone, so two writers of one version do no harm. ``_last_checkpoint`` is a hint.
+The committing process writes the checkpoint, since no other process would. It makes the checkpoint piece by piece from the
+previous one and the commits after that, and needs no more memory than the bytes of both. The object is whole or absent. Its
+content follows from the log alone, so two writers of the same version do no harm. ``_last_checkpoint`` is a hint.
 
-What the topic remembers of producers and transactions is in the file's metadata (``memory``).
+The topic's memory of producers and transactions is in the file's metadata (``memory``).
 """
 
 from __future__ import annotations
@@ -42,30 +42,35 @@ from log_format.store import ObjectStore
 
 
 def last_checkpoint_version(store: ObjectStore, topic: str) -> int | None:
-    """The version that a topic's hint names; None without a readable one. Raises ``StoreUnavailable``."""
+    """Return the version in a topic's hint; None without a readable hint. Raises ``StoreUnavailable``."""
     return hinted_checkpoint(store, layout.topic_root(topic))
 
 
 def hinted_checkpoint(store: ObjectStore, root: str) -> int | None:
-    """The version that the hint of the table below ``root`` names; None without a readable one. Raises ``StoreUnavailable``."""
+    """Return the version in the hint of the table at ``root``; None without a readable hint. Raises ``StoreUnavailable``."""
     return hinted_version(store, layout.table_last_checkpoint_key(root))
 
 
 def write_checkpoint(store: ObjectStore, topic: str, version: int, now_ms: int) -> None:
-    """``write_table_checkpoint`` of a topic."""
+    """Write a topic's checkpoint, like ``write_table_checkpoint``."""
     write_table_checkpoint(store, layout.topic_root(topic), version, now_ms)
 
 
 def write_table_checkpoint(
     store: ObjectStore, root: str, version: int, now_ms: int, *, journal: JournalTopics | None = None
 ) -> None:
-    """Write the checkpoint of ``version`` of the table below ``root``, and the hint to it.
+    """Write the checkpoint of ``version`` of the table at ``root``, and the hint to it.
 
-    ``journal``: what a journal knows of its topics at that version. Where the caller has it, no commit is replayed for it.
+    Args:
+        store: where the table is.
+        root: key prefix of the table.
+        version: version of the log.
+        now_ms: present time, in ms since the epoch, by which old tombstones are left out.
+        journal: a journal's knowledge of its topics at that version, if the caller has it; else it is replayed.
 
-    Does nothing while what foreign commits touched in a topic is not put back (``put_back``): whoever loaded from the checkpoint
-    would not know of it. Does nothing when there is a checkpoint of this version or a later one. Replacing it could change its
-    tombstones, which depend on the time of writing, under a reader by ranges (S3A), which fails then. Raises
+    Does nothing while a topic's files that foreign commits touched are not restored (``put_back``), since a reader that begins at
+    the checkpoint would not learn about them. Does nothing if there is a checkpoint of this version or a later one: replacing it
+    could change its tombstones, which depend on the time of writing, and a reader by ranges (S3A) would then fail. Raises
     ``StoreUnavailable``, ``CorruptData``.
     """
     hint = hinted_checkpoint(store, root)
@@ -78,7 +83,7 @@ def write_table_checkpoint(
 
 
 def put_checkpoint(store: ObjectStore, root: str, version: int, hint: int | None, found: MovedOn) -> None:
-    """Put ``found`` as the checkpoint of ``version``, unless there is one, and move the hint up. ``hint``: what it says now.
+    """Put ``found`` as the checkpoint of ``version``, unless there is one, and raise the hint, which names ``hint`` now.
 
     Raises ``StoreUnavailable``, ``CorruptData``.
     """
@@ -96,17 +101,16 @@ def put_checkpoint(store: ObjectStore, root: str, version: int, hint: int | None
 MadeT = TypeVar("MadeT")
 
 Seen = Callable[[int, Commit], None]
-"""Called with the version and content of each commit read after the checkpoint; perhaps more than once for one commit."""
+"""Callback with the version and content of each commit read after the checkpoint; perhaps several times for one commit."""
 
 
 def reconciled_log(
     store: ObjectStore, topic: str, version: int, now_ms: int, *, seen: Seen | None = None
 ) -> pa.Table | None:
-    """A topic's log up to ``version``, reconciled (``SCHEMA``); None when there is a checkpoint of a later version.
+    """Return a topic's log up to ``version``, reconciled (``SCHEMA``); None if there is a checkpoint of a later version.
 
-    Without the tombstones of files that at ``now_ms`` have been deletable for a while.
-
-    Raises ``StoreUnavailable``, ``CorruptData``.
+    Tombstones are left out if their files may have been deleted a while before ``now_ms``. Raises ``StoreUnavailable``,
+    ``CorruptData``.
     """
     return reconciled_table(store, layout.topic_root(topic), version, now_ms, seen=seen)
 
@@ -114,7 +118,7 @@ def reconciled_log(
 def reconciled_table(
     store: ObjectStore, root: str, version: int, now_ms: int, *, seen: Seen | None = None
 ) -> pa.Table | None:
-    """``reconciled_log`` of the table below ``root``."""
+    """Return the reconciled log of the table at ``root``, like ``reconciled_log``."""
 
     def whole(found: MovedOn) -> pa.Table:
         return pa.concat_tables([SCHEMA.empty_table(), *found.rows()]).replace_schema_metadata(found.metadata())
@@ -124,7 +128,7 @@ def reconciled_table(
 
 @dataclass(frozen=True, slots=True)
 class MovedOn:
-    """The bytes of a checkpoint, if there is one, moved on by the commits after it. Both methods raise ``CorruptData``."""
+    """A checkpoint's bytes, if there is one, with the commits after it applied. Both methods raise ``CorruptData``."""
 
     base: CheckpointFile | None
     reconciliation: Reconciliation
@@ -132,11 +136,11 @@ class MovedOn:
     version: int
 
     def metadata(self) -> dict[bytes, bytes]:
-        """Of the checkpoint's file."""
+        """Return the metadata of the checkpoint's file."""
         return dict(self.reconciliation.with_metadata(SCHEMA.empty_table()).schema.metadata)
 
     def rows(self) -> Iterator[pa.Table]:
-        """See ``Reconciliation.rows``."""
+        """Yield the rows, as ``Reconciliation.rows`` does."""
         with as_corrupt(self.root, self.version):
             yield from self.reconciliation.rows(partial(self._pieces, "add"), partial(self._pieces, "remove"))
 
@@ -159,8 +163,11 @@ def _made_from_readable(
     seen: Seen | None = None,
     journal: JournalTopics | None = None,
 ) -> MadeT | None:
-    """What ``make`` makes of the log at ``version``, from its newest checkpoint that can be read; None: one of a later version is
-    there. Raises ``StoreUnavailable``, ``CorruptData``."""
+    """Return the result of ``make`` for the log at ``version``, from the newest readable checkpoint on; None if a later one
+    exists.
+
+    Raises ``StoreUnavailable``, ``CorruptData``.
+    """
     damaged: frozenset[int] = frozenset()
     while True:
         found = _moved_on(store, root, hint, version, now_ms, seen=seen, journal=journal, damaged=damaged)
@@ -185,7 +192,7 @@ def _moved_on(
     journal: JournalTopics | None,
     damaged: frozenset[int],
 ) -> MovedOn | None:
-    """The log at ``version``; None when there is a checkpoint of a later one. ``damaged``: checkpoints that are no base.
+    """Return the log at ``version``; None if there is a checkpoint of a later one. ``damaged``: checkpoints to ignore.
 
     Raises ``StoreUnavailable``, ``CorruptData``.
     """
@@ -204,15 +211,15 @@ def _moved_on(
             if found is None:
                 raise CorruptData(f"The log of {root} lacks {missing}.", object=missing)
             return found
-        listed = newest  # their predecessors may have been cleaned away during the read
+        listed = newest  # earlier checkpoints may have been cleaned away during the read
     prefix = layout.table_log_prefix(root)
     raise StoreUnavailable(prefix, "the log grows faster than it can be read", may_have_happened=False)
 
 
 def _listed_versions(store: ObjectStore, root: str, hint: int | None) -> list[int]:
-    """The versions of checkpoints, newest first. Where a listing costs the whole log: any one with all commits after it.
+    """Return the versions of checkpoints, newest first; or only one with all commits after it, if listing reads the whole log.
 
-    ``hint`` only says where to look first; it may be old.
+    ``hint`` only says where to look first; it may be stale.
     """
     prefix = layout.table_log_prefix(root)
     if hint is not None and not store.lists_from_key:
@@ -228,7 +235,7 @@ def _listed_versions(store: ObjectStore, root: str, hint: int | None) -> list[in
 
 
 class OpenedCheckpoint(NamedTuple):
-    """``head``: see ``CheckpointFile.head``."""
+    """A checkpoint with its footer and head (``CheckpointFile.head``) decoded."""
 
     version: int
     file: CheckpointFile
@@ -238,7 +245,7 @@ class OpenedCheckpoint(NamedTuple):
 def open_checkpoint(
     store: ObjectStore, root: str, version: int, *, is_foreign: bool = False
 ) -> OpenedCheckpoint | None:
-    """A checkpoint of the table below ``root``; None where another program wrote it, unless ``is_foreign``.
+    """Open a checkpoint of the table at ``root``; return None if another program wrote it, unless ``is_foreign``.
 
     Raises ``ObjectMissing``, ``StoreUnavailable``, ``CorruptData``.
     """
@@ -254,7 +261,7 @@ def open_checkpoint(
 
 
 def is_loadable(store: ObjectStore, root: str, version: int) -> bool:
-    """Whether Tidelog wrote the checkpoint of this version, and every row of it can be read. Raises ``StoreUnavailable``."""
+    """Return whether Tidelog wrote the checkpoint of this version, and every row can be read. Raises ``StoreUnavailable``."""
     try:
         opened = open_checkpoint(store, root, version)
         if opened is None:
@@ -270,8 +277,10 @@ def is_loadable(store: ObjectStore, root: str, version: int) -> bool:
 def _newest_own(
     store: ObjectStore, root: str, listed: Sequence[int], damaged: frozenset[int] = frozenset()
 ) -> OpenedCheckpoint | None:
-    """The newest checkpoint that Tidelog wrote and that can be read; of those ``listed``, or else of all. None: the log has all
-    of it. Raises ``ObjectMissing``, ``StoreUnavailable``, ``CorruptData``."""
+    """Return the newest readable checkpoint by Tidelog, of those ``listed`` or else of all; None if the log has its beginning.
+
+    Raises ``ObjectMissing``, ``StoreUnavailable``, ``CorruptData``.
+    """
     problem: CorruptData | None = None
     for version in listed:
         if version in damaged:
@@ -290,7 +299,7 @@ def _newest_own(
     every = _listed_versions(store, root, None)
     if every != list(listed):
         return _newest_own(store, root, every, damaged)
-    # Without the first commit another program's checkpoint may be all there is of the log's beginning.
+    # Without the first commit another program's checkpoint may be all that is left of the log's beginning.
     if _exists(store, layout.table_commit_key(root, 0)):
         return None
     if problem is not None:
@@ -316,7 +325,8 @@ def _reconciled(
     seen: Seen | None,
     journal: JournalTopics | None,
 ) -> MovedOn:
-    """The log at ``version``, from its checkpoint on. Raises ``ObjectMissing``, ``CorruptData``, ``StoreUnavailable``."""
+    """Return the log at ``version``, from checkpoint ``base`` on. Raises ``ObjectMissing``, ``CorruptData``,
+    ``StoreUnavailable``."""
     begun = NO_LOG if base is None else base.version
     commits = _commits(store, root, range(begun + 1, version + 1), seen)
     return moved_on_by(base, commits, root, now_ms, journal)
@@ -329,7 +339,8 @@ def moved_on_by(
     now_ms: int,
     journal: JournalTopics | None = None,
 ) -> MovedOn:
-    """A checkpoint of the table below ``root``, or nothing, moved on by ``commits``. Raises as reading those does."""
+    """Return checkpoint ``base`` (None: an empty one) of the table at ``root`` with ``commits`` applied. Raises what reading them
+    raises."""
     if base is None:
         head = with_memory(SCHEMA.empty_table(), NO_MEMORY)
         return MovedOn(None, Reconciliation(head, commits, now_ms, journal), root, NO_LOG)
@@ -346,12 +357,12 @@ def _commits(store: ObjectStore, root: str, versions: range, seen: Seen | None) 
 
 
 def live_segments(table: pa.Table) -> Iterator[tuple[SegmentRef, list[Run]]]:
-    """The segments of a checkpoint's table (``SCHEMA``) with their runs. Raises ``CorruptData``."""
+    """Yield the segments of a checkpoint's table (``SCHEMA``) with their runs. Raises ``CorruptData``."""
     return segments_of(present(table, "add"))
 
 
 def removed_paths(table: pa.Table) -> set[str]:
-    """The paths that the tombstones of a checkpoint's table (``SCHEMA``) name."""
+    """Return the paths of the tombstones of a checkpoint's table (``SCHEMA``)."""
     return {plain_path(path) for path in pc.struct_field(present(table, "remove"), "path").to_pylist()}
 
 
@@ -363,16 +374,18 @@ def is_due(
     interval_min: int = limits.CHECKPOINT_INTERVAL_MIN,
     interval_max: int = limits.CHECKPOINT_INTERVAL_MAX,
 ) -> bool:
-    """Whether to write a checkpoint at ``version``. Larger ones are written more rarely, so the cost per commit stays flat."""
+    """Return whether to write a checkpoint at ``version``. Larger ones are written more rarely, so the cost per commit is
+    constant."""
     since = version - (-1 if checkpoint_version is None else checkpoint_version)
     interval = min(max(segment_count // 50, interval_min), interval_max)
     return since >= interval
 
 
 def decode_checkpoint(data: bytes, root: str, version: int, *, with_tombstones: bool = True, **fields: Any) -> pa.Table:
-    """The rows of a checkpoint (``SCHEMA``). ``with_tombstones`` false skips tombstones where they lie apart.
+    """Decode the rows of a checkpoint (``SCHEMA``), without tombstones in row groups of their own if ``with_tombstones`` is
+    false.
 
-    Raises ``CorruptData``, which names the object and carries ``fields``.
+    Raises ``CorruptData``, which names the object and has ``fields``.
     """
     with as_corrupt(root, version, **fields):
         table = decode_checkpoint_file(data, with_tombstones=with_tombstones)

@@ -1,4 +1,4 @@
-"""The log of a journal: the table below ``system/journals/<n>/``, and how a checkpoint of it becomes a ``JournalState``."""
+"""The log of a journal: its table at ``system/journals/<n>/``, and loading a ``JournalState`` from a checkpoint."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from log_format.store import ObjectStore
 
 
 def journals_of(store: ObjectStore) -> list[int]:
-    """The journals that the store has. Raises ``StoreUnavailable``."""
+    """Return the numbers of the store's journals. Raises ``StoreUnavailable``."""
     return sorted(int(name) for name in store.list_directories(layout.JOURNALS) if name.isdecimal())
 
 
 def journal_table(journal: int) -> Table[JournalState]:
-    """The root of a journal's table and how it is read."""
+    """Return the description of a journal's table."""
 
     def state_of(data: bytes, version: int) -> JournalState:
         return _read_checkpoint(data, journal, version)
@@ -40,7 +40,7 @@ def journal_table(journal: int) -> Table[JournalState]:
 
 
 class JournalLogs:
-    """The logs of a store's journals, each made when it is asked for and kept. Nothing is read here."""
+    """The logs of a store's journals, each created when it is first asked for. Creating one reads nothing."""
 
     def __init__(self, store: ObjectStore, clock: Clock, *, fetch_all: Map = map) -> None:
         self._store = store
@@ -49,7 +49,7 @@ class JournalLogs:
         self._logs: dict[int, TableLog[JournalState]] = {}
 
     def get(self, number: int) -> TableLog[JournalState]:
-        """The log of this journal."""
+        """Return the log of this journal."""
         log = self._logs.get(number)
         if log is None:
             log = self._logs[number] = TableLog(
@@ -81,7 +81,7 @@ def _read_checkpoint(data: bytes, journal: int, version: int) -> JournalState:
 
 
 def live_objects(table: pa.Table) -> list[PlacedObject]:
-    """The objects of a reconciled log (``checkpoint.SCHEMA``) of a journal, oldest first. Raises ``CorruptData``."""
+    """Return the objects in a journal's reconciled log (``checkpoint.SCHEMA``), oldest first. Raises ``CorruptData``."""
     return [placed_object(add) for add in _adds(table)]
 
 

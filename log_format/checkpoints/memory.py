@@ -1,7 +1,7 @@
-"""What a topic remembers of its producers and of applied transactions, inside a checkpoint.
+"""A topic's memory of producers and applied transactions, inside a checkpoint.
 
-No Delta action holds it. It is in the Parquet file's key-value metadata, which other readers ignore. A checkpoint without it
-was written by another program. Then every producer id issued before it counts as forgotten, and every transaction that a
+No Delta action has this memory. It is in the Parquet file's key-value metadata, which other readers ignore. A checkpoint without
+it was written by another program. Then every producer id issued before it counts as forgotten, and every transaction that a
 ``txn`` names counts as applied.
 """
 
@@ -24,14 +24,14 @@ from log_format.topic.producers import NO_PRODUCERS, Producers, decode_producers
 from log_format.topic.state import DELETED_PROPERTY, producers_after
 
 PRODUCERS_KEY: Final = b"tidelog.producers"
-"""JSON (``Producers.encoded``), compressed with zlib, as base64: other readers insist that metadata is text."""
+"""Metadata key of ``Producers.encoded``, compressed with zlib and encoded as base64, since other readers need text."""
 TRANSACTIONS_KEY: Final = b"tidelog.applied"
-"""``AppliedTransactions.encoded``, packed the same way."""
+"""Metadata key of ``AppliedTransactions.encoded``, compressed and encoded in the same way."""
 JOURNAL_KEY: Final = b"tidelog.journal"
-"""``JournalTopics.encoded``, packed the same way; only in a journal's checkpoint."""
+"""Metadata key of ``JournalTopics.encoded``, compressed and encoded in the same way; only in a journal's checkpoint."""
 KEYS: Final = (PRODUCERS_KEY, TRANSACTIONS_KEY, JOURNAL_KEY)
 _CLOCKS_DIFFER_MS_MAX: Final = 60_000
-"""How much later than another program's checkpoint an id's issue time may be while the id counts as used before it."""
+"""Clock difference allowed for: an id counts as used before another program's checkpoint if issued up to this much later."""
 
 
 class TopicMemory(NamedTuple):
@@ -40,10 +40,10 @@ class TopicMemory(NamedTuple):
     producers: Producers
     transactions: AppliedTransactions
     journal: JournalTopics = NO_TOPICS
-    """Of a journal's table."""
+    """Topics of a journal, if the table is a journal."""
 
     def after(self, commit: Commit, configuration: Mapping[str, str]) -> TopicMemory:
-        """The memory after a commit to a topic with these table properties. Raises ``CorruptData``."""
+        """Return the memory after a commit to a topic with these table properties. Raises ``CorruptData``."""
         if configuration.get(DELETED_PROPERTY) == "true":
             return NO_MEMORY
         if configuration.get(JOURNAL_TABLE_PROPERTY) == "true":
@@ -57,7 +57,7 @@ NO_MEMORY: Final = TopicMemory(NO_PRODUCERS, NO_TRANSACTIONS)
 
 
 def with_memory(table: pa.Table, memory: TopicMemory) -> pa.Table:
-    """The checkpoint's table with ``memory`` in its metadata."""
+    """Return the checkpoint's table with ``memory`` in its metadata."""
     metadata = {
         PRODUCERS_KEY: _packed(memory.producers.encoded()),
         TRANSACTIONS_KEY: _packed(memory.transactions.encoded()),
@@ -68,7 +68,7 @@ def with_memory(table: pa.Table, memory: TopicMemory) -> pa.Table:
 
 
 def memory_of(table: pa.Table) -> TopicMemory:
-    """The memory in a checkpoint's table (``checkpoint.SCHEMA``). Raises ``ValueError`` when it is damaged."""
+    """Return the memory in a checkpoint's table (``checkpoint.SCHEMA``). Raises ``ValueError`` if it is damaged."""
     metadata = table.schema.metadata or {}
     producers, transactions = metadata.get(PRODUCERS_KEY), metadata.get(TRANSACTIONS_KEY)
     journal = metadata.get(JOURNAL_KEY)

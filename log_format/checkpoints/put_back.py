@@ -1,8 +1,8 @@
-"""Puts a topic's table back to what Tidelog's own commits say, for readers of Delta, behind commits of other programs.
+"""Restoring a topic's table, as readers of Delta see it, after commits of other programs.
 
-Readers of Tidelog pass over a foreign commit (``delta.foreign``). Readers of Delta believe it until a later commit names the same
-files again: each that the topic has with its original row, each other as removed. Files that a foreign commit removed are still
-stored: only Tidelog's maintenance deletes objects, and it keeps what its own commits name.
+Readers of Tidelog ignore a foreign commit (``delta.foreign``). Readers of Delta follow it until a later commit names the same
+files again: each file that the topic has with its original row, each other file as removed. Files that a foreign commit removed
+are still in the store, since only Tidelog's maintenance deletes objects, and it keeps what its own commits name.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from log_format.topic.changes import moved_metadata
 from log_format.topic.state import TopicState
 
 _ROWS_BYTES_MAX: Final = limits.COMMIT_BYTES_MAX // 4
-"""Statistics and tags in one commit."""
+"""Most bytes of statistics and tags in one commit."""
 
 
 def needs_putting_back(state: TopicState) -> bool:
-    """Whether the table says something else to readers of Delta, or lets other programs write."""
+    """Return whether readers of Delta see something else than Tidelog's, or other programs may write to the table."""
     if not state.exists:
         return bool(state.foreign.touched)
     return not (state.foreign.is_put_back and state.is_guarded)
 
 
 class PutBack:
-    """Name again what foreign commits touched, and say the table's protocol and metadata as they are.
+    """A change that names again the files that foreign commits touched, and states the table's protocol and metadata again.
 
-    ``look`` at a state first, then commit; both again until ``needs_putting_back`` is over, since one commit names a bounded
-    number of files. The result is how many files the commit named.
+    Call ``look`` at a state, then commit the change; repeat both until ``needs_putting_back`` is false, since one commit names a
+    limited number of files. The result is how many files the commit named.
     """
 
     def __init__(self, store: ObjectStore, topic: str, *, files_max: int = limits.REMOVES_PER_COMMIT_MAX) -> None:
@@ -48,21 +48,21 @@ class PutBack:
         self._rows: dict[str, Add] = {}
 
     def look(self, state: TopicState, now_ms: int) -> None:
-        """Read the original rows of some files that are to be named. Raises ``StoreUnavailable``, ``CorruptData``."""
+        """Read the original rows of some of the files. Raises ``StoreUnavailable``, ``CorruptData``."""
         self._looked, self._rows = [], {}
         paths = sorted(state.foreign.touched)[: self._files_max]
         live = [path for path in paths if _is_live(state, path)]
         if live:
             table = reconciled_log(self._store, self._topic, state.version, now_ms)
             if table is None:
-                return  # a checkpoint of a later version is there: the next look reads from it
+                return  # there is a checkpoint of a later version: the next look reads from that
             adds = present(table, "add")
             named = pc.is_in(pc.struct_field(adds, "path"), pa.array(live, pa.string()))
             self._rows = {row["path"]: _add(row) for row in adds.filter(named).to_pylist()}
         self._looked = paths
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[int]:
-        """Nothing where there is nothing to put back. Never raises; the log must have begun."""
+        """Propose the restoring actions, none if there is nothing to restore. Never raises; the log must not be empty."""
         actions: list[Action] = []
         if state.exists and needs_putting_back(state):
             actions.append(PROTOCOL)
@@ -80,7 +80,7 @@ class PutBack:
                     len(key) + len(tag or "") for key, tag in (row.tags or {}).items()
                 )
             else:
-                continue  # it joined the table again since the look
+                continue  # the file joined the table again after the look
             files += 1
         return Proposal(operation="RESTORE", actions=actions, result=files)
 

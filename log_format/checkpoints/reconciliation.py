@@ -1,7 +1,7 @@
-"""A checkpoint moved on by the commits after it (Delta protocol, "Action Reconciliation"), piece by piece.
+"""Applying commits to a checkpoint (Delta protocol, "Action Reconciliation"), piece by piece.
 
 Segments and tombstones of the previous checkpoint stay Arrow columns, of which only some rows are in memory at a time. The
-actions of the commits become Python values: there are few.
+actions of the commits become Python values, since there are few.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from log_format.topic.deleted_files import DELETED_FILES_APP_ID
 from log_format.topic.state import EMPTY_REQUEST_APP_ID, PARTITION_COUNT_PROPERTY
 
 Pieces = Callable[[], Iterable[pa.Table]]
-"""The rows of the previous checkpoint (``SCHEMA``, or the column in question), some at a time."""
+"""Function that returns the rows of the previous checkpoint (``SCHEMA``, or only the column in question) in pieces."""
 
 
 class Reconciliation:
-    """A checkpoint plus commits. ``head``: the checkpoint's ``txn``, ``metaData`` and ``protocol`` (``CheckpointFile.head``).
+    """A checkpoint with commits applied.
 
-    ``journal``: what a journal knows of its topics after the commits; None: it follows from them.
+    ``head``: the checkpoint's ``txn``, ``metaData`` and ``protocol`` (``CheckpointFile.head``). ``journal``: a journal's
+    knowledge of its topics after the commits; None if it must be computed from them.
     """
 
     def __init__(
@@ -53,20 +54,20 @@ class Reconciliation:
 
     @property
     def awaits_putting_back(self) -> bool:
-        """Whether the table is a topic's, and has files that foreign commits touched and none of Tidelog has named since."""
+        """Whether the table is a topic's, and has files that foreign commits touched and no later commit of Tidelog names."""
         return bool(self._foreign.touched) and PARTITION_COUNT_PROPERTY in self._configuration()
 
     def with_metadata(self, table: pa.Table) -> pa.Table:
-        """The table with the checkpoint's metadata added."""
+        """Return the table with the checkpoint's metadata."""
         return with_memory(table, self._memory)
 
     def rows(self, adds_before: Pieces, removes_before: Pieces) -> Iterator[pa.Table]:
-        """The rows (``SCHEMA``), tombstones last."""
+        """Yield the rows (``SCHEMA``), tombstones last."""
         txns = [txn for txn in self._txns.values() if self._memory.transactions.needs(txn["appId"])]
         yield from _rows("protocol", pa.array([self._protocol], PROTOCOL).drop_null())
         yield from _rows("metaData", pa.array([self._metadata], METADATA).drop_null())
         yield from _rows("txn", pa.array(txns, TXN))
-        # As an Arrow array: there may be hundreds of thousands of tombstones.
+        # An Arrow array, since there may be hundreds of thousands of tombstones.
         named = pa.array(list(self._gone | self._back), pa.string())
         for piece in adds_before():
             yield from _rows("add", _without(present(piece, "add"), named))
@@ -77,7 +78,8 @@ class Reconciliation:
         yield from _rows("remove", _younger(pa.array(list(self._removes.values()), REMOVE), oldest_ms))
 
     def _tombstones_from_ms(self) -> int:
-        """Files that left the table before are not named: they have been deletable for a while, or are gone as the log says."""
+        """Return the time before which tombstones are left out: their files may have been deleted a while ago, or the log says
+        they are."""
         by_age_ms = self._now_ms - _tombstones_kept_ms(self._configuration())
         gone = self._txns.get(DELETED_FILES_APP_ID)
         return by_age_ms if gone is None else max(by_age_ms, gone["version"])
@@ -101,7 +103,7 @@ class Reconciliation:
             self._memory = self._memory.after(commit, self._configuration())
         for txn in commit.txns:
             if txn.app_id.startswith(EMPTY_REQUEST_APP_ID):
-                continue  # the memory of producers has it
+                continue  # the memory of producers has this
             self._txns[txn.app_id] = {"appId": txn.app_id, "version": txn.version, "lastUpdated": txn.last_updated}
         for remove in commit.removes:
             self._adds.pop(remove.path, None)
@@ -124,8 +126,11 @@ def _younger(removes: pa.Array, oldest_ms: int) -> pa.Array:
 
 
 def _tombstones_kept_ms(configuration: Mapping[str, str]) -> int:
-    """How long a checkpoint names removed files at most. A topic's: until they may be deleted by age and a little longer;
-    without a tombstone they are orphans. Other tables are small, and no job collects their orphans."""
+    """Return the longest time for which a checkpoint names removed files.
+
+    For a topic, until the files may be deleted by age, and a little longer, since without a tombstone they are orphans. Other
+    tables are small, and no job collects their orphans.
+    """
     if PARTITION_COUNT_PROPERTY not in configuration:
         return limits.SYSTEM_TOMBSTONES_KEPT_MS
     retention_ms = TopicConfig.from_properties(configuration).integer("deleted.file.retention.ms")
@@ -138,7 +143,7 @@ def _last(table: pa.Table, name: str) -> dict[str, Any] | None:
 
 
 def _rows(name: str, values: pa.Array) -> Iterator[pa.Table]:
-    """Rows of one kind of action; nothing without any."""
+    """Yield the rows of one kind of action, if there are any."""
     if len(values):
         columns = [values if field.name == name else pa.nulls(len(values), field.type) for field in SCHEMA]
         yield pa.table(columns, schema=SCHEMA)

@@ -1,9 +1,8 @@
-"""Makes a topic whole again whose own log is damaged, or whose segments are gone: ``tidelog doctor --repair``.
+"""Repairing a topic with a damaged log, or with missing segments: ``tidelog doctor --repair``.
 
-What is lost stays lost: bring the objects back from a backup first, where there is one. A repair makes the rest readable,
-writable and deletable. It is a commit at the end of the log, and a checkpoint of that version. The commit by itself can't be
-replayed (``TAG_REPAIRED``), so every reader begins at the checkpoint, and agrees with every other. Ended in between, a repair is
-made again.
+What is lost stays lost, so first restore the objects from a backup if there is one. A repair makes the rest readable, writable
+and deletable. It is a commit at the end of the log, and a checkpoint of that version. The commit alone can't be replayed
+(``TAG_REPAIRED``), so every reader begins at the checkpoint, and all agree. A repair that was interrupted is repeated.
 """
 
 from __future__ import annotations
@@ -54,20 +53,20 @@ from log_format.version import __version__
 
 _ENGINE: Final = "tidelog-repair"
 _CLOCKS_DIFFER_MS_MAX: Final = 60_000
-"""How much later than a lost commit a producer's id may have been issued and yet have been used in it."""
+"""Clock difference allowed for: a producer's id may have been issued this much later than a lost commit that used it."""
 _NO_SETTINGS: Final = {"retention.ms": -1}
-"""Of a topic whose settings are lost: nothing of it may expire before somebody has looked."""
+"""Settings of a topic whose own are lost: nothing may expire before somebody has looked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repair:
-    """What was found and, but for a dry run, made. Nothing is amiss where ``is_needed`` is false."""
+    """What was found and, except in a dry run, repaired. Nothing is damaged if ``is_needed`` is false."""
 
     topic: str
     exists: bool
-    """Whether the topic exists after it; False also where its deletion was all that the log still said."""
+    """Whether the topic exists after the repair; also False if the readable log ends with the topic's deletion."""
     lost: tuple[str, ...] = ()
-    """Keys of the log's objects that are missing or damaged; of very many the first."""
+    """Keys of missing or damaged objects of the log; only the first if there are very many."""
     gone: tuple[str, ...] = ()
     """Segments that the log names and the store does not have."""
     gaps: tuple[Gap, ...] = ()
@@ -75,11 +74,12 @@ class Repair:
     is_made_anew: bool = False
     """Whether the topic has another id, so that all its readers begin at its start."""
     has_settings: bool = True
-    """Whether its settings are known. If not it keeps all records until they are given again."""
+    """Whether the topic's settings are known. Otherwise it keeps all records until they are set again."""
     version: int | None = None
-    """Of the commit; None: nothing was committed."""
+    """Version of the commit; None if nothing was committed."""
     producers_from_ms: int = 0
-    """A producer's id that was issued before is refused if the rest does not know it. 0: none, or a minute behind the repair."""
+    """Issue time (ms since the epoch) up to which unknown producer ids are refused. 0: none, or up to a minute after
+    the repair."""
 
     @property
     def is_needed(self) -> bool:
@@ -96,11 +96,18 @@ def repair_topic(
     looks_at_files: bool = True,
     is_dry_run: bool = False,
 ) -> Repair:
-    """Make a topic whole. ``looks_at_files``: also do without segments whose objects are gone, by one listing of them.
+    """Repair a topic. May run concurrently with gateways and other repairs.
 
-    May run beside gateways and other repairs. Raises ``UnknownTopic`` without a log, ``UnsupportedTable`` where a later release
-    wrote it, ``CorruptData`` where a journal is damaged, ``BackOff`` when others commit all the time. After ``StoreUnavailable``
-    run it again.
+    Args:
+        store: where the topic is.
+        topic: its name.
+        clock: source of time.
+        new_id: source of unique ids.
+        looks_at_files: also remove segments whose objects are gone, found by one listing.
+        is_dry_run: only report.
+
+    Raises ``UnknownTopic`` without a log, ``UnsupportedTable`` if a later release wrote it, ``CorruptData`` if a journal is
+    damaged, ``BackOff`` if others commit all the time. After ``StoreUnavailable`` run it again.
     """
     for _ in range(limits.COMMIT_ATTEMPTS_MAX):
         log = TopicLog(store, topic, clock)
@@ -122,7 +129,7 @@ def repair_topic(
 
 
 def stored_paths(store: ObjectStore, topic: str) -> set[str]:
-    """The topic's data files, below its root. Raises ``StoreUnavailable``."""
+    """Return the paths of the topic's stored data files, relative to its root. Raises ``StoreUnavailable``."""
     root = layout.topic_root(topic)
     return {
         info.key.removeprefix(root)
@@ -132,14 +139,14 @@ def stored_paths(store: ObjectStore, topic: str) -> set[str]:
 
 
 class LeaveOutSegments:
-    """Take segments out of a topic whose objects are gone. The result is the gaps that that leaves."""
+    """A change that removes segments whose objects are gone from a topic. The result is the gaps that they leave."""
 
     def __init__(self, topic_id: str, paths: Collection[str]) -> None:
         self._topic_id = topic_id
         self._paths = frozenset(paths)
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[tuple[Gap, ...]]:
-        """Removes, and the ends up to which offsets may be missing. Nothing for another incarnation. Never raises."""
+        """Propose removes, and the offsets below which gaps may be. No actions for another incarnation. Never raises."""
         if state.topic_id != self._topic_id:
             return Proposal(operation="REPAIR", actions=(), result=())
         segments = [segment for segment in state.manifest.segments() if segment.path in self._paths]
@@ -180,7 +187,7 @@ def _without_lost_segments(store: ObjectStore, log: TopicLog, new_id: NewId, *, 
 
 
 class _Plan:
-    """A repair of the log as it is found now."""
+    """A repair of the log as it is now."""
 
     def __init__(self, store: ObjectStore, topic: str, clock: Clock, new_id: NewId, *, looks_at_files: bool) -> None:
         self._store = store
@@ -194,7 +201,7 @@ class _Plan:
         self._parts = parts
         lost_by_ms = self._now_ms if parts.lost_by_ms is None else min(parts.lost_by_ms, self._now_ms)
         self._forgotten_ms = lost_by_ms + _CLOCKS_DIFFER_MS_MAX
-        """A producer's id that was issued up to then may have been used in what is lost."""
+        """Issue time up to which a producer's id may have been used in what is lost."""
         self._remains = remains = Remains(topic, parts)
         gone: list[str] = []
         if looks_at_files and not remains.is_deleted:
@@ -214,10 +221,11 @@ class _Plan:
         )
 
     def commit(self) -> bool:
-        """Put the commit and its checkpoint; False where another one took the version. Raises as ``repair_topic``."""
+        """Put the commit and its checkpoint; return False if another commit took the version. Raises the same errors as
+        ``repair_topic``."""
         root, version = layout.topic_root(self._topic), self._parts.head + 1
         if self._closes is not None:
-            # As with each change of a topic at a journal: whoever knows the topic looks at its log again.
+            # Like every change of a topic at a journal: whoever knows the topic then refreshes it.
             journal, close = self._closes
             Committer(journal, new_id=self._new_id, engine=_ENGINE).commit(JournalNotes([close]))
         info = CommitInfo(
@@ -233,7 +241,7 @@ class _Plan:
             for segment in self._remains.left_out.values()
         ]
         actions: list[Action] = [PROTOCOL, self._metadata, *self._txns()]
-        # Readers of Delta take the checkpoint, which is without all of them.
+        # Readers of Delta use the checkpoint, which has none of these files.
         data = encode_commit(info, [*actions, *removes[: limits.REMOVES_PER_COMMIT_MAX]])
         key = layout.table_commit_key(root, version)
         try:
@@ -249,7 +257,7 @@ class _Plan:
         return True
 
     def _metadata_at(self, journals: JournalLogs) -> MetaData:
-        """The topic's metadata at its present place; moves the ends up to what a journal has forgotten."""
+        """Return the topic's metadata at its present place; raise the next offsets to what a journal has drained."""
         known, remains = self._remains.metadata, self._remains
         if remains.is_deleted:
             assert known is not None
@@ -275,7 +283,7 @@ class _Plan:
     def _place(
         self, journals: JournalLogs, topic_id: str, here: Attachment | None, count: int
     ) -> tuple[Attachment | None, int]:
-        """The journal that has records of the topic, or is said to have its appends; and how many partitions it knows."""
+        """Return the attachment to the journal that has the topic's records or appends, and the number of partitions it knows."""
         ends = self._remains.ends
         for number in journals_of(self._store):
             state = journals.get(number).refresh()
@@ -294,7 +302,7 @@ class _Plan:
         return None, count
 
     def _txns(self) -> Iterable[Txn]:
-        """Every offset that any readable part names, as it is now: those of an incarnation before are 0."""
+        """Return every offset that any readable part names, with its present value; offsets of earlier incarnations are 0."""
         values = dict.fromkeys(self._remains.app_ids, 0)
         if not self._remains.is_deleted:
             keys_compacted = self._remains.keys_compacted()
@@ -306,7 +314,7 @@ class _Plan:
 
 
 def _deleted(topic: str, topic_id: str, now_ms: int) -> MetaData:
-    """Of a topic of which nothing is left."""
+    """Return the metadata of a topic of which nothing is left."""
     state = replace(
         TopicState.absent(topic),
         topic_id=topic_id,

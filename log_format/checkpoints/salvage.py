@@ -1,10 +1,10 @@
-"""What is left of a topic's log of which objects are lost or damaged.
+"""Reading what is left of a topic's log that has lost or damaged objects.
 
-1. The newest checkpoint that can be read, and in order each commit of Tidelog after it that can be read.
-2. A lost commit may have removed segments: those that later ones cover are left out.
-3. A lost commit may have deleted the topic, or made it anew. Then offsets go back, or records come behind a deletion. All from
-   before is left out, and the topic gets another id: no position of a reader fits both.
-4. Nothing is guessed from files that no commit names: a refused append leaves such files, too.
+1. What is left is the newest readable checkpoint, and in order each readable commit of Tidelog after it.
+2. A lost commit may have removed segments: those whose offsets later segments cover are left out.
+3. A lost commit may have deleted the topic, or created it again. Then offsets go back, or records follow a deletion. Everything
+   before is left out, and the topic gets another id, since no position of a reader fits both.
+4. Files that no commit names are ignored, since a refused append leaves such files, too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from log_format.topic.state import DELETED_PROPERTY, KEYS_COMPACTED_APP_ID, LOG_
 
 _DIGITS_MAX: Final = 10
 _COMMITS_MISSING_MAX: Final = 1_000
-"""In a row, of those that are named in a report: a log whose clean-up was lost may lack many more."""
+"""Most missing objects named in a report: a log that lost a clean-up's note may lack many more commits."""
 
 
 class Gap(NamedTuple):
@@ -44,20 +44,20 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogParts:
-    """What a listing of the log shows, and the checkpoint to begin with. ``lost``: keys of objects that are lost or damaged."""
+    """The readable parts of a log: a checkpoint to begin with, and commits. ``lost``: keys of lost or damaged objects."""
 
     head: int
     base: OpenedCheckpoint | None
     commits: tuple[tuple[int, Commit], ...]
     lost: tuple[str, ...]
     lost_by_ms: int | None
-    """When every lost commit had been made: the next one says, or the damaged object's own time; None: nothing does."""
+    """Time by which every lost commit had been made, by the next commit or the damaged object's own time; None if unknown."""
 
 
 def read_parts(store: ObjectStore, topic: str) -> LogParts | None:
-    """Everything of a topic's log that can be read; None where there is no log.
+    """Read all readable parts of a topic's log; return None if there is no log.
 
-    Raises ``StoreUnavailable``; ``UnsupportedTable`` where a later release wrote a part of it.
+    Raises ``StoreUnavailable``; ``UnsupportedTable`` if a later release wrote a part of it.
     """
     root = layout.topic_root(topic)
     written_ms = {info.key: info.modified_at_ms for info in store.list(layout.table_log_prefix(root))}
@@ -91,7 +91,7 @@ def read_parts(store: ObjectStore, topic: str) -> LogParts | None:
 def _newest_readable(
     store: ObjectStore, root: str, checkpoints: Iterable[int], lost: list[str]
 ) -> OpenedCheckpoint | None:
-    """The newest whole checkpoint of Tidelog; adds to ``lost`` the damaged ones above it."""
+    """Return the newest whole checkpoint by Tidelog; add newer damaged ones to ``lost``."""
     for version in sorted(checkpoints, reverse=True):
         try:
             opened = open_checkpoint(store, root, version)
@@ -108,7 +108,7 @@ def _newest_readable(
 
 
 def _readable(store: ObjectStore, key: str) -> Commit | None:
-    """The commit; None where it is gone, or says what no commit can say."""
+    """Return the commit; None if it is gone, or has content that no commit can have."""
     try:
         commit = decode_commit(read_bounded(store, key, limits.COMMIT_BYTES_MAX), key)
         for add in commit.adds:
@@ -123,25 +123,25 @@ def _readable(store: ObjectStore, key: str) -> Commit | None:
 
 
 class Remains:
-    """What the readable parts of a log say together. Raises ``CorruptData`` where the checkpoint is damaged after all.
+    """The combined content of a log's readable parts. Raises ``CorruptData`` if the checkpoint turns out to be damaged.
 
-    ``metadata`` is None where no readable part has that of the present incarnation.
+    ``metadata`` is None if no readable part has that of the present incarnation.
     """
 
     def __init__(self, topic: str, parts: LogParts) -> None:
         self.metadata: MetaData | None = None
         self.is_made_anew = False
-        """Whether a lost commit made the topic anew."""
+        """Whether a lost commit created the topic again."""
         self.left_out: dict[str, SegmentRef] = {}
-        """Segments that the log names and the topic is without, by path."""
+        """Path -> segment that the log names and the repaired topic lacks."""
         self.ends: dict[int, int] = {}
         """Partition -> next offset."""
         self.app_ids: set[str] = set()
-        """Of every ``txn`` that was met."""
+        """App ids of all ``txn`` that were read."""
         self._starts: dict[int, int] = {}
         self._keys_compacted: dict[int, int] = {}
         self._segments: dict[str, tuple[SegmentRef, list[Run]]] = {}
-        """By path, in the order in which they joined."""
+        """Segments by path, in the order in which they joined."""
         if parts.base is not None:
             self._begin(topic, parts.base)
         for _, commit in parts.commits:
@@ -150,35 +150,36 @@ class Remains:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether the topic exists no more."""
+        """Whether the topic is deleted."""
         return self.metadata is not None and self.metadata.configuration.get(DELETED_PROPERTY) == "true"
 
     @property
     def paths(self) -> set[str]:
-        """Of the segments that are left."""
+        """Paths of the segments that are left."""
         return set(self._segments)
 
     @property
     def partition_count(self) -> int:
-        """As many partitions as are named anywhere."""
+        """Number of partitions, by the largest one named anywhere."""
         return 1 + max([NO_LOG, *self.ends, *self._starts])
 
     def log_start(self, partition: int) -> int:
-        """The first readable offset."""
+        """Return the first readable offset."""
         return min(self._starts.get(partition, 0), self.ends.get(partition, 0))
 
     def keys_compacted(self) -> dict[int, int]:
-        """Partition -> the offset below which there may be gaps, those of lost commits included."""
+        """Return partition -> the offset below which gaps may be, including those of lost commits."""
         found = {partition: min(self._keys_compacted.get(partition, 0), end) for partition, end in self.ends.items()}
         return found | {gap.partition: max(found[gap.partition], gap.end_offset) for gap in self.gaps()}
 
     def leave_out(self, paths: Iterable[str]) -> None:
-        """Do without these segments."""
+        """Leave out these segments."""
         for path in paths:
             self.left_out[path] = self._segments.pop(path)[0]
 
     def gaps(self) -> list[Gap]:
-        """Offsets from each log start on that no segment holds. Key compaction may have left out more within segments."""
+        """Return the offsets after each log start that no segment covers. Key compaction may have left more gaps
+        within segments."""
         spans: dict[int, list[tuple[int, int]]] = {partition: [] for partition in self.ends}
         for _, runs in self._segments.values():
             for run in runs:
@@ -223,7 +224,7 @@ class Remains:
                 self._note(txn.app_id, txn.version)
 
     def _forget(self) -> None:
-        """Of an incarnation before."""
+        """Drop everything of an earlier incarnation."""
         self.leave_out(list(self._segments))
         for offsets in (self.ends, self._starts, self._keys_compacted):
             offsets.clear()
@@ -244,7 +245,7 @@ class Remains:
             self.ends[run.partition] = max(run.end_offset, self.ends.get(run.partition, 0))
 
     def _leave_out_covered(self) -> None:
-        """The newer of two segments with the same offsets was made of the older one."""
+        """Of two segments with the same offsets leave out the older one, which the newer was made from."""
         taken: dict[int, list[tuple[int, int]]] = {}
         covered = []
         for path, (_, runs) in reversed(self._segments.items()):
@@ -257,6 +258,6 @@ class Remains:
 
 
 def _meets(spans: list[tuple[int, int]], run: Run) -> bool:
-    """Whether a span, of which no two meet, has an offset of the run."""
+    """Return whether one of the spans, which do not overlap, has an offset of the run."""
     index = bisect_left(spans, (run.end_offset, 0))
     return index > 0 and spans[index - 1][1] > run.base_offset

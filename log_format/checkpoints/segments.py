@@ -1,7 +1,7 @@
-"""The segments that a checkpoint names, as columns of a manifest, without a Python object for each.
+"""Reading the segments that a checkpoint names as columns of a manifest, without a Python object for each.
 
-Arrow reads the tags' JSON. Where an entry is not as Tidelog writes it (another path, a number out of range, unreadable JSON), the
-whole batch goes to ``segments_of``. That takes the segments one by one and says what is wrong.
+Arrow parses the tags' JSON. If an entry is not as Tidelog writes it (another path, a number out of range, unreadable JSON), the
+whole batch goes to ``segments_of``, which reads the segments one by one and says what is wrong.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Int64s = npt.NDArray[np.int64]
 
 
 def segments_of(adds: pa.StructArray) -> Iterator[tuple[SegmentRef, list[Run]]]:
-    """The segments of ``add`` rows (``checkpoint_schema.ADD``) with their runs, one by one. Raises ``CorruptData``."""
+    """Yield the segments of ``add`` rows (``checkpoint_schema.ADD``) with their runs, one by one. Raises ``CorruptData``."""
     paths, sizes = (pc.struct_field(adds, name).to_pylist() for name in ("path", "size"))
     tags = pc.struct_field(adds, "tags")
     runs_tags, footer_tags = (pc.map_lookup(tags, tag, "first").to_pylist() for tag in (TAG_RUNS, TAG_FOOTER))
@@ -43,7 +43,7 @@ def segments_of(adds: pa.StructArray) -> Iterator[tuple[SegmentRef, list[Run]]]:
 
 
 def columns_of(adds: pa.StructArray) -> tuple[SegmentColumns, ManyRuns] | None:
-    """The same as columns, for at least one ``add``; None when the caller must use ``segments_of``."""
+    """Return the same as columns, for at least one ``add``; None if the caller must use ``segments_of``."""
     tags = pc.struct_field(adds, "tags")
     numbers = _numbers(*(pc.map_lookup(tags, tag, "first") for tag in (TAG_RUNS, TAG_FOOTER)))
     if numbers is None:
@@ -63,7 +63,7 @@ def columns_of(adds: pa.StructArray) -> tuple[SegmentColumns, ManyRuns] | None:
 
 
 def _numbers(runs_tags: pa.Array, footer_tags: pa.Array) -> tuple[Int64s, Int64s, Int64s] | None:
-    """Seven columns of all runs; for each run the position of its segment; two columns of all segments' footers."""
+    """Return seven columns of all runs; the index of each run's segment; two columns of all segments' footers."""
     if runs_tags.null_count or footer_tags.null_count:
         return None
     parts = [pa.scalar(text) for text in ('{"r":', ',"f":', "}\n", "")]

@@ -1,4 +1,4 @@
-"""A topic's state from a checkpoint, read piece by piece: it takes little more memory than the state itself.
+"""Loading a topic's state from a checkpoint piece by piece, with little more memory than the state itself.
 
 Statistics, tombstones and other columns that only writers of checkpoints need are skipped.
 """
@@ -26,7 +26,7 @@ _FIELDS: Final = (SCHEMA.field("add"),)
 
 
 def read_checkpoint(data: bytes, topic: str, version: int) -> TopicState:
-    """The state that a checkpoint gives. Raises ``CorruptData``."""
+    """Return the state in a checkpoint. Raises ``CorruptData``."""
     with in_turn(len(data)):
         return _read(data, topic, version)
 
@@ -63,7 +63,7 @@ def _read(data: bytes, topic: str, version: int) -> TopicState:
 
 
 def metadata_of(table: pa.Table) -> MetaData | None:
-    """The ``metaData`` of a checkpoint's head; None without one."""
+    """Return the ``metaData`` in a checkpoint's head; None without one."""
     rows = present(table, "metaData")
     if not len(rows):
         return None
@@ -78,7 +78,7 @@ def metadata_of(table: pa.Table) -> MetaData | None:
 
 
 def adds_of(file: CheckpointFile) -> Iterator[pa.StructArray]:
-    """Every ``add``, in pieces, without its statistics. Raises as ``CheckpointFile``."""
+    """Yield every ``add``, in pieces, without statistics. Raises the same errors as ``CheckpointFile``."""
     for piece in file.pieces(_COLUMNS, with_tombstones=False):
         table = conforming(piece, _FIELDS)
         check_required(table)

@@ -1,4 +1,4 @@
-"""How a system table is read: its state is what its checkpoint's live ``add`` say, in the order of their times."""
+"""Loading a system table: its state follows from the live ``add`` actions of its checkpoint, in the order of their times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ StateT = TypeVar("StateT", bound=SystemTableState)
 
 
 def system_table(root: str, label: str, absent: Callable[[], StateT]) -> Table[StateT]:
-    """The table at ``root``. ``label``: its name in errors. ``absent``: its state before the first commit."""
+    """Return the description of the table at ``root``. ``label``: its name in errors. ``absent``: its state before the first
+    commit."""
 
     def read_checkpoint(data: bytes, version: int) -> StateT:
         column = decode_checkpoint(data, root, version).column("add").combine_chunks().drop_null()

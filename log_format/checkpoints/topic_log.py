@@ -1,4 +1,4 @@
-"""The log of one topic: the table below ``topics/<topic>/``, and how a checkpoint of it becomes a ``TopicState``."""
+"""The log of one topic: its table at ``topics/<topic>/``, and loading a ``TopicState`` from a checkpoint."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from log_format.topic.state import TopicState
 
 
 class TopicTable:
-    """See ``TableDescription``. It keeps the name alone: a gateway may have thousands open."""
+    """The description of a topic's table. It keeps only the name, since a gateway may have thousands of topics open."""
 
     __slots__ = ("_topic",)
 
@@ -24,35 +24,35 @@ class TopicTable:
 
     @property
     def root(self) -> str:
-        """See ``TableDescription``."""
+        """Key prefix of all objects of the table, ending with a slash."""
         return layout.topic_root(self._topic)
 
     @property
     def label(self) -> str:
-        """See ``TableDescription``."""
+        """Name of the table in errors."""
         return f"topic {self._topic!r}"
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """See ``TableDescription``."""
+        """Fields of every error about the table."""
         return {"topic": self._topic}
 
     def absent(self) -> TopicState:
-        """See ``TableDescription``."""
+        """Return the state before the first commit."""
         return TopicState.absent(self._topic)
 
     def read_checkpoint(self, data: bytes, version: int) -> TopicState:
-        """See ``TableDescription``."""
+        """Return the state in a checkpoint's bytes at its version. Raises ``CorruptData``."""
         return read_checkpoint(data, self._topic, version)
 
 
 def topic_table(topic: str) -> TableDescription[TopicState]:
-    """The root of a topic's table and how it is read."""
+    """Return the description of a topic's table."""
     return TopicTable(topic)
 
 
 class TopicLog(TableLog[TopicState]):
-    """One topic's log: see ``TableLog``."""
+    """The log of one topic's table."""
 
     def __init__(
         self,

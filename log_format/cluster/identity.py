@@ -1,7 +1,7 @@
-"""What the gateways of one store share for ever: an id, and the key that proves producer ids.
+"""The permanent identity of a store's gateways: an id, and the key that proves producer ids.
 
 It is one object, ``system/cluster.json``: ``{"cluster_id": text, "producer_key": hexadecimal digits}``. The first process that
-needs it puts it if absent; it never changes. The key keeps clients from making up ids by accident or mischief. Every reader of
+needs it puts it if absent; it never changes. The key keeps clients from inventing ids by accident or mischief. Every reader of
 the store knows it.
 """
 
@@ -21,7 +21,7 @@ from log_format.store import ObjectStore
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The gateways of one store."""
+    """The identity of a store's gateways."""
 
     cluster_id: str
     producer_key: bytes
@@ -36,7 +36,7 @@ _decode: Final = msgspec.json.Decoder(_Stored).decode
 
 
 def load_cluster(store: ObjectStore, new_id: NewId) -> Cluster:
-    """The store's cluster; made when there is none. ``new_id`` must be hard to guess (a random UUID is).
+    """Return the store's cluster, creating it if there is none. ``new_id`` must be hard to guess (a random UUID is).
 
     Raises ``StoreUnavailable``, ``CorruptData``.
     """

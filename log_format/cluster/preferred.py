@@ -1,8 +1,8 @@
-"""Which live gateway is preferred for a topic: highest random weight, the same in every gateway and every client.
+"""Choosing the preferred live gateway for a topic: highest random weight, the same in every gateway and every client.
 
-Each (gateway, topic) has a weight: the first 8 bytes of BLAKE2b over ``gateway id, 0x00, topic``. The highest weight wins. A
-new gateway takes only the topics that it is best for, a leaving one gives up only its own, and there is no table to keep. The
-ranking is a hint against conflicts. The truth is put-if-absent: gateways that see different peers are only slower.
+Each (gateway, topic) has a weight: the first 8 bytes of BLAKE2b over ``gateway id, 0x00, topic``. The highest weight wins. A new
+gateway takes only the topics for which it has the highest weight, a leaving one gives up only its own, and there is no table to
+keep. The ranking is a hint against conflicts. Put-if-absent decides: gateways that see different peers are only slower.
 
 Source: Thaler and Ravishankar, "Using name-based mappings to increase hit rates", IEEE/ACM Transactions on Networking 1998.
 """
@@ -15,16 +15,16 @@ from collections.abc import Iterable
 
 
 def ranked(topic: str, gateway_ids: Iterable[str], count: int) -> list[str]:
-    """The best ``count`` gateways for ``topic``, best first; fewer when there are fewer. Input order does not count."""
+    """Return the best ``count`` gateways for ``topic``, best first; fewer if there are fewer. Input order does not matter."""
     weighed = ((_weight(gateway_id, topic), gateway_id) for gateway_id in gateway_ids)
     return [gateway_id for _, gateway_id in heapq.nlargest(count, weighed)]
 
 
 def preferred(topic: str, gateway_ids: Iterable[str], *, owners: int = 1, partition: int | None = None) -> str | None:
-    """The gateway that should commit to the topic; None without gateways.
+    """Return the gateway that should commit to the topic; None without gateways.
 
-    With ``owners`` above 1 partition ``p`` belongs to the gateway of rank ``p modulo owners``. A request without a partition
-    belongs to the best.
+    With ``owners`` above 1, partition ``p`` belongs to the gateway of rank ``p modulo owners``. A request without a partition
+    belongs to the best one.
     """
     best = ranked(topic, gateway_ids, owners)
     if not best:

@@ -1,10 +1,10 @@
-"""Which segment holds an offset of a partition, and which one a timestamp.
+"""The search for the segment with an offset of a partition, or with a timestamp.
 
-Flat columns take some 50 bytes a segment (``segment_rows``) and 32 a run (``partition_runs``): a topic may have hundreds of
-thousands. Both questions are a binary search. Adding a segment costs O(1), amortized. Removing segments costs one pass over the
-columns, however many leave at once.
+Flat columns take some 50 bytes per segment (``segment_rows``) and 32 per run (``partition_runs``), since a topic may have
+hundreds of thousands. Both searches are binary. Adding a segment costs O(1), amortized. Removing segments costs one pass over the
+columns, however many are removed in one call.
 
-Runs of one partition never overlap. Runs wholly below the partition's log start are dropped. A segment stays listed until a
+Runs of one partition never overlap. Runs entirely below the partition's log start are dropped. A segment stays listed until a
 ``remove`` names it, even without runs. Thread-safe.
 """
 
@@ -25,18 +25,19 @@ from log_format.segments.run import Run, SegmentRef
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A run and the segment that holds it."""
+    """A run and its segment."""
 
     segment: SegmentRef
     base_offset: int
     end_offset: int
     journal: int | None = None
-    """The journal whose object the segment is; None: it is the topic's own."""
+    """Journal whose object the segment is; None if the segment is the topic's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManyRuns:
-    """Runs of any partitions, in any order, as columns of one length. ``segments``: positions in the segments given with them."""
+    """Runs of any partitions, in any order, as columns of the same length. ``segments``: indices of the segments
+    given with them."""
 
     partitions: npt.NDArray[np.int64]
     bases: npt.NDArray[np.int64]
@@ -47,7 +48,7 @@ class ManyRuns:
 
 
 class Manifest:
-    """Partition -> runs -> segments, for one incarnation of a topic."""
+    """The manifest of one incarnation of a topic: partition -> runs -> segments."""
 
     __slots__ = ("_lock", "_partitions", "_run_count", "_segments")
 
@@ -60,7 +61,7 @@ class Manifest:
     def add(
         self, segment: SegmentRef, runs: Iterable[Run], log_starts: Mapping[int, int] | np.ndarray | None = None
     ) -> None:
-        """Add a segment and its runs, but those wholly below ``log_starts``. Raises ``CorruptData`` on overlap."""
+        """Add a segment and its runs, except those entirely below ``log_starts``. Raises ``CorruptData`` on overlap."""
         with self._lock:
             row = self._segments.append(segment)
             if row is None:
@@ -76,7 +77,7 @@ class Manifest:
                 self._run_count += 1
 
     def add_many(self, segments: SegmentColumns, runs: ManyRuns, log_starts: npt.NDArray[np.int64]) -> None:
-        """As ``add`` of each segment, without an object for any. Raises ``CorruptData``; the manifest is unusable then."""
+        """Add segments like ``add``, without an object for each. Raises ``CorruptData``; the manifest is then unusable."""
         with self._lock:
             first = self._segments.extend(segments)
             if first is None:
@@ -102,11 +103,11 @@ class Manifest:
                 self._run_count += len(listed)
 
     def remove(self, path: str) -> None:
-        """Remove a segment and its runs; nothing happens when it is not listed."""
+        """Remove a segment and its runs, if it is listed."""
         self.remove_all([path])
 
     def remove_all(self, paths: Iterable[str]) -> None:
-        """Remove segments and their runs."""
+        """Remove these segments and their runs."""
         with self._lock:
             if not [path for path in paths if self._segments.remove(path) is not None]:
                 return
@@ -127,14 +128,14 @@ class Manifest:
         added: Iterable[tuple[SegmentRef, Sequence[Run]]],
         log_starts: Mapping[int, int] | np.ndarray | None = None,
     ) -> None:
-        """``remove_all``, then ``add`` of each: one step for concurrent readers."""
+        """Remove segments, then add others, in one step for concurrent readers."""
         with self._lock:
             self.remove_all(removed)
             for segment, runs in added:
                 self.add(segment, runs, log_starts)
 
     def trim(self, partition: int, log_start: int) -> None:
-        """Drop the partition's runs that lie wholly below ``log_start``."""
+        """Drop the partition's runs that are entirely below ``log_start``."""
         with self._lock:
             runs = self._partitions.get(partition)
             count = runs.index_of(log_start) if runs is not None else 0
@@ -143,15 +144,15 @@ class Manifest:
                 self._run_count -= count
 
     def find(self, partition: int, offset: int) -> Located | None:
-        """The first run that ends after ``offset``: it holds the offset, or the next one that exists. O(log n)."""
+        """Return the first run that ends after ``offset``: it has the offset, or the next one that exists. O(log n)."""
         with self._lock:
             runs = self._partitions.get(partition)
             return None if runs is None else self._located(runs, runs.index_of(offset))
 
     def following(self, partition: int, offset: int, *, count_max: int, bytes_max: int) -> list[tuple[Located, int]]:
-        """The runs from the first that ends after ``offset`` on, each with its stored bytes.
+        """Return the runs from the first that ends after ``offset`` on, each with its stored bytes.
 
-        At most ``count_max`` runs and ``bytes_max`` stored bytes; one run at least where there is one.
+        At most ``count_max`` runs and ``bytes_max`` stored bytes, but at least one run if there is one.
         """
         with self._lock:
             runs = self._partitions.get(partition)
@@ -164,9 +165,9 @@ class Manifest:
             return [(located, size) for located, size in found if located is not None]
 
     def find_timestamp(self, partition: int, offset: int, timestamp_ms: int) -> Located | None:
-        """The first run that ends after ``offset`` and whose largest timestamp is at least ``timestamp_ms``.
+        """Return the first run that ends after ``offset`` and whose largest timestamp is at least ``timestamp_ms``.
 
-        O(log n) from the log start; from further on, O(log n) plus the runs skipped.
+        O(log n) from the log start; from a later offset, O(log n) plus the runs skipped.
         """
         with self._lock:
             runs = self._partitions.get(partition)
@@ -175,22 +176,22 @@ class Manifest:
             return self._located(runs, runs.index_of_timestamp(timestamp_ms, runs.index_of(offset)))
 
     def newest_timestamp_ms(self, partition: int, offset: int) -> int | None:
-        """The largest timestamp of the first run that ends after ``offset``; None without one. O(log n)."""
+        """Return the largest timestamp of the first run that ends after ``offset``; None without one. O(log n)."""
         with self._lock:
             runs = self._partitions.get(partition)
             index = 0 if runs is None else runs.index_of(offset)
             return None if runs is None or index == len(runs) else runs.max_timestamps[index]
 
     def size_bytes(self, partition: int) -> int:
-        """Stored bytes of the partition's runs."""
+        """Return the stored bytes of the partition's runs."""
         with self._lock:
             runs = self._partitions.get(partition)
             return 0 if runs is None else int(np.asarray(runs.sizes).sum(dtype=np.int64))
 
     def retained_from(self, partition: int, *, oldest_ms: int | None, bytes_max: int | None) -> int:
-        """The partition's start once its oldest runs are dropped, whole ones only; 0 when none is.
+        """Return the partition's start after dropping its oldest runs, whole ones only; 0 if none is dropped.
 
-        A run is dropped when no timestamp in it is from ``oldest_ms`` on, or when ``bytes_max`` stored bytes remain without it.
+        A run is dropped if all its timestamps are before ``oldest_ms``, or if ``bytes_max`` stored bytes remain without it.
         """
         with self._lock:
             runs = self._partitions.get(partition)
@@ -202,12 +203,12 @@ class Manifest:
             return runs.ends[count - 1] if count else 0
 
     def has_all(self, paths: Iterable[str]) -> bool:
-        """Whether each of these segments is listed."""
+        """Return whether each of these segments is listed."""
         with self._lock:
             return all(self._segments.find(path) is not None for path in paths)
 
     def paths_within(self, partition: int, start_offset: int, end_offset: int) -> set[str]:
-        """The segments that hold listed runs of ``[start_offset, end_offset)``."""
+        """Return the paths of segments that have listed runs with offsets in ``[start_offset, end_offset)``."""
         with self._lock:
             runs = self._partitions.get(partition)
             if runs is None:
@@ -215,7 +216,7 @@ class Manifest:
             return {self._segments.path(row) for row in runs.segments[runs.within(start_offset, end_offset)]}
 
     def runs(self, partition: int) -> list[Located]:
-        """All runs of a partition, in order of offset."""
+        """Return all runs of a partition, in order of offset."""
         with self._lock:
             runs = self._partitions.get(partition)
             if runs is None:
@@ -226,21 +227,21 @@ class Manifest:
             ]
 
     def segments(self) -> list[SegmentRef]:
-        """Every listed segment, in the order in which they joined."""
+        """Return every listed segment, in the order in which they joined."""
         with self._lock:
             return list(self._segments)
 
     def segment_count(self) -> int:
-        """How many segments are listed."""
+        """Return the number of listed segments."""
         return len(self._segments)
 
     @property
     def memory_bytes(self) -> int:
-        """About how much memory this takes."""
+        """Estimated memory in bytes."""
         return self._segments.memory_bytes + RUN_BYTES * self._run_count + PARTITION_BYTES * len(self._partitions)
 
     def segments_below(self, log_starts: Mapping[int, int], *, count_max: int | None = None) -> Sequence[SegmentRef]:
-        """The segments without readable records if the log started there, except the newest of each partition.
+        """Return segments that would have no readable records with these log starts, but never the newest of each partition.
 
         At most ``count_max``: those that joined first.
         """

@@ -1,9 +1,9 @@
-"""The runs of one partition in order of offset, as flat columns: 28 bytes each, whatever they hold.
+"""The runs of one partition in order of offset, as flat columns: 28 bytes each, whatever their content.
 
 A search by offset is binary, over the runs' ends. A search by timestamp is binary over the largest timestamp up to the end of
-each block of runs, and then linear in one block. (Timestamps may be in any order; these maxima are not.)
+each block of runs, and then linear in one block. (Timestamps may be in any order; these maxima never fall.)
 
-Invariants: runs never overlap. Not thread-safe. A segment is the number of its row (``segment_rows``).
+Invariant: runs never overlap. Not thread-safe. A segment is the number of its row (``segment_rows``).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import numpy.typing as npt
 from log_format.manifest.segment_rows import Rows, selected
 
 RUN_BYTES: Final = 32
-"""28 in the columns, and the reserve of columns and allocator (``benchmarks.manifests``)."""
+"""Memory of a run in bytes: 28 in the columns, and spare capacity of columns and allocator (``benchmarks.manifests``)."""
 PARTITION_BYTES: Final = 800
-"""The columns of a partition without runs: measured."""
+"""Memory in bytes of a partition's columns without runs: measured."""
 _BLOCK: Final = 64
-"""Runs in a block. A search in it takes a microsecond, and its maximum costs an eighth of a byte a run."""
+"""Number of runs in a block. Searching a block takes a microsecond, and its maximum costs an eighth of a byte per run."""
 _NO_BLOCKS: Final = array("q")
 _UINT32_MAX: Final = 2**32 - 1
 _COLUMNS: Final = ("ends", "lengths", "max_timestamps", "segments", "sizes")
@@ -31,7 +31,7 @@ _COLUMNS: Final = ("ends", "lengths", "max_timestamps", "segments", "sizes")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunColumns:
-    """Runs of one partition, in order of offset, as columns of one length."""
+    """Runs of one partition, in order of offset, as columns of the same length."""
 
     bases: npt.NDArray[np.int64]
     ends: npt.NDArray[np.int64]
@@ -41,7 +41,7 @@ class RunColumns:
 
 
 class PartitionRuns:
-    """The columns. ``newest``: the segment of the run that ends last, even when that run is no longer listed."""
+    """The columns. ``newest``: segment of the run that ends last, even if that run is not listed any more."""
 
     __slots__ = ("_block_maxima", "ends", "lengths", "max_timestamps", "newest", "newest_end", "segments", "sizes")
 
@@ -52,7 +52,7 @@ class PartitionRuns:
         self.segments = array("I")
         self.sizes = array("I")
         self._block_maxima = _NO_BLOCKS
-        """Kept from the second block on."""
+        """Largest timestamp up to the end of each block; empty while there is only one block."""
         self.newest: int | None = None
         self.newest_end = 0
 
@@ -60,7 +60,7 @@ class PartitionRuns:
         return len(self.ends)
 
     def base(self, index: int) -> int:
-        """The first offset of a run."""
+        """Return the first offset of a run."""
         return self.ends[index] - self.lengths[index]
 
     def note(self, end_offset: int, segment: int) -> None:
@@ -69,7 +69,7 @@ class PartitionRuns:
             self.newest, self.newest_end = segment, end_offset
 
     def insert(self, base_offset: int, end_offset: int, max_timestamp_ms: int, segment: int, size_bytes: int) -> bool:
-        """Insert a run in order, almost always at the end; False when it overlaps another one."""
+        """Insert a run in order, almost always at the end; return False if it overlaps another one."""
         index = bisect_right(self.ends, base_offset)
         if index < len(self.ends) and self.base(index) < end_offset:
             return False
@@ -87,7 +87,7 @@ class PartitionRuns:
         return True
 
     def extend(self, runs: RunColumns) -> bool:
-        """Insert many runs in order; False when some overlap: this object is unusable then."""
+        """Insert many runs in order; return False if some overlap, after which this object is unusable."""
         bases, ends = runs.bases, runs.ends
         added: tuple[npt.NDArray[Any], ...] = (
             runs.ends, ends - bases, runs.max_timestamps, runs.segments, runs.sizes,
@@ -120,7 +120,7 @@ class PartitionRuns:
             self.newest_end = self.ends[-1] if self.ends else 0
 
     def renumber(self, numbers: Rows) -> None:
-        """Give segments their new rows."""
+        """Replace the segments' row numbers by new ones."""
         rows = array("I")
         rows.frombytes(numbers[np.asarray(self.segments)].tobytes())
         self.segments = rows
@@ -138,13 +138,13 @@ class PartitionRuns:
         self._accumulate()
 
     def index_of(self, offset: int) -> int:
-        """The first run that ends after the offset. O(log n)."""
+        """Return the index of the first run that ends after the offset. O(log n)."""
         return bisect_right(self.ends, offset)
 
     def index_of_timestamp(self, timestamp_ms: int, first: int = 0) -> int:
-        """The first run from ``first`` on whose largest timestamp is at least ``timestamp_ms``; the number of runs without one.
+        """Return the index of the first run, from ``first`` on, whose largest timestamp is at least ``timestamp_ms``.
 
-        O(log n) from 0 on, else O(log n) plus the runs skipped.
+        Without one, return the number of runs. O(log n) from 0 on, otherwise O(log n) plus the runs skipped.
         """
         start = max(first, bisect_left(self._block_maxima, timestamp_ms) * _BLOCK)
         late = np.asarray(self.max_timestamps)
@@ -156,12 +156,12 @@ class PartitionRuns:
         return len(late)
 
     def index_of_size(self, bytes_max: int) -> int:
-        """How many of the oldest runs may be dropped so that at least ``bytes_max`` stored bytes are left."""
+        """Return how many of the oldest runs can be dropped so that at least ``bytes_max`` stored bytes are left."""
         sizes = np.cumsum(np.asarray(self.sizes), dtype=np.int64)
         return int(np.searchsorted(sizes, sizes[-1] - bytes_max, side="right"))
 
     def within(self, start_offset: int, end_offset: int) -> slice:
-        """The runs that have offsets in ``[start_offset, end_offset)``."""
+        """Return the slice of runs that have offsets in ``[start_offset, end_offset)``."""
         stop = bisect_left(self.ends, end_offset)
         if stop < len(self.ends) and self.base(stop) < end_offset:
             stop += 1

@@ -1,11 +1,11 @@
-"""The segments that a manifest lists, as rows of columns: some 50 bytes each instead of objects.
+"""The segments of a manifest as rows of columns: some 50 bytes each, instead of objects.
 
-A path that Tidelog gave (``layout.segment_path`` or ``compacted_path`` of a UUID) is kept as the UUID's 16 bytes and a kind. A
-segment with another path, or with numbers too large for the columns, is kept beside them as an object. A hash table of row
-numbers (open addressing) finds a path. So a segment joins in O(1), amortized.
+For a path that Tidelog chose (``layout.segment_path`` or ``compacted_path`` of a UUID) a row has the UUID's 16 bytes and a kind.
+A segment with another path, or with numbers too large for the columns, is kept as an object in a dictionary. A hash table of row
+numbers (open addressing) finds a path. So adding a segment costs O(1), amortized.
 
-Rows are numbered in the order in which they joined. A removed segment's number stays until ``renumbered`` closes the gaps. A
-caller that keeps row numbers must renumber them then. Not thread-safe.
+Rows are numbered in the order in which they joined. A removed segment's number stays until ``renumbered`` closes the gaps;
+callers that keep row numbers must then renumber them. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from log_format.layout import COMPACTED, SEGMENTS
 from log_format.segments.run import SegmentRef
 
 ROW_BYTES: Final = 50
-"""29 in the columns, and the reserve of columns, row table and allocator (``benchmarks.manifests``)."""
+"""Memory of a row in bytes: 29 in the columns, and spare capacity of columns, row table and allocator
+(``benchmarks.manifests``)."""
 ODD_BYTES: Final = 480
-"""A segment kept as an object: its reference with a path of usual length, and its entries in two dictionaries: measured."""
+"""Memory in bytes of a segment kept as an object: its reference with a usual path, and two dictionary entries: measured."""
 
 _PATH: Final = re.compile(
     rf"(?:({SEGMENTS})|{COMPACTED})"
@@ -33,7 +34,7 @@ _PATH: Final = re.compile(
 )
 _PREFIXES: Final = (SEGMENTS, COMPACTED)
 DASHED: Final = 2
-"""A bit of a kind: the UUID is written with dashes. The lowest bit is the path's prefix."""
+"""Bit of a kind: the UUID is written with dashes. The lowest bit is the path's prefix."""
 _ODD: Final = 254
 _GONE: Final = 255
 _UINT32_MAX: Final = 2**32 - 1
@@ -42,21 +43,21 @@ _MIXER: Final = 0x9E3779B97F4A7C15
 """2**64 / golden ratio: spreads neighbouring numbers (Knuth, multiplicative hashing)."""
 _SLOTS_MIN: Final = 8
 _GONE_MIN: Final = 64
-"""With fewer gaps, closing them does not pay."""
+"""Number of gaps below which closing them does not pay."""
 
 _UNINDEXED_MAX: Final = 4
-"""Rows that are looked through without a table of slots: most topics of many have no more."""
+"""Number of rows up to which a search is linear, without a hash table: most topics have no more."""
 _NO_SLOTS: Final = array("I")
 _NO_ODD: Final[dict[int, SegmentRef]] = {}
 _NO_ODD_ROWS: Final[dict[str, int]] = {}
-"""Shared until there is something to enter."""
+"""Empty containers that all objects share until they have an entry."""
 
 Rows = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentColumns:
-    """Segments with paths of the usual form, as columns of one length; ``high`` and ``low`` are the halves of the UUID."""
+    """Segments with paths of the usual form, as columns of the same length; ``high`` and ``low`` are the halves of the UUID."""
 
     kinds: npt.NDArray[np.uint8]
     high: npt.NDArray[np.uint64]
@@ -79,7 +80,7 @@ class SegmentRows:
         self._footers = array("I")
         self._crcs = array("I")
         self._slots = _NO_SLOTS
-        """Row number + 1; 0: free. At most two thirds are taken. Empty for a few rows."""
+        """Hash table of row numbers + 1; 0 for a free slot. At most two thirds are taken. Empty for a few rows."""
         self._odd: dict[int, SegmentRef] = _NO_ODD
         self._odd_rows: dict[str, int] = _NO_ODD_ROWS
         self._gone = 0
@@ -89,16 +90,16 @@ class SegmentRows:
 
     @property
     def row_count(self) -> int:
-        """How many row numbers are in use, removed segments included."""
+        """Number of row numbers in use, including those of removed segments."""
         return len(self._kinds)
 
     @property
     def memory_bytes(self) -> int:
-        """About how much memory this takes."""
+        """Estimated memory in bytes."""
         return ROW_BYTES * len(self._kinds) + ODD_BYTES * len(self._odd)
 
     def find(self, path: str) -> int | None:
-        """The row of the segment with this path."""
+        """Return the row of the segment with this path; None without one."""
         key = _key(path)
         if key is None or self._odd_rows:
             row = self._odd_rows.get(path)
@@ -116,7 +117,7 @@ class SegmentRows:
         return None
 
     def append(self, segment: SegmentRef) -> int | None:
-        """The segment's new row; None when its path is listed already."""
+        """Add a segment and return its row; None if its path is listed already."""
         if self.find(segment.path) is not None:
             return None
         row = len(self._kinds)
@@ -142,7 +143,8 @@ class SegmentRows:
         return row
 
     def extend(self, segments: SegmentColumns) -> int | None:
-        """The first of the segments' new rows, which are consecutive; None when a path is listed already or comes twice."""
+        """Add segments in consecutive rows and return the first; None, adding nothing, if a path is listed already or comes
+        twice."""
         first = len(self._kinds)
         columns: tuple[npt.NDArray[Any], ...] = (
             segments.kinds, segments.high, segments.low, segments.sizes, segments.footer_sizes, segments.footer_crc32s,
@@ -158,7 +160,7 @@ class SegmentRows:
         return None
 
     def remove(self, path: str) -> int | None:
-        """The row that the segment had; None when it was not listed."""
+        """Remove a segment and return the row that it had; None if it was not listed."""
         row = self.find(path)
         if row is None:
             return None
@@ -169,19 +171,19 @@ class SegmentRows:
         return row
 
     def gone(self) -> npt.NDArray[np.bool_]:
-        """For each row whether its segment was removed."""
+        """Return for each row whether its segment was removed."""
         is_gone: npt.NDArray[np.bool_] = np.asarray(self._kinds) == _GONE
         return is_gone
 
     def segment(self, row: int) -> SegmentRef:
-        """The segment of a row."""
+        """Return the segment of a row."""
         size_bytes = self._sizes[row]
         return self._odd.get(row) or SegmentRef(
             self.path(row), size_bytes, size_bytes - self._footers[row], self._crcs[row]
         )
 
     def path(self, row: int) -> str:
-        """The path of a row's segment."""
+        """Return the path of a row's segment."""
         kind = self._kinds[row]
         if kind == _ODD:
             return self._odd[row].path
@@ -191,11 +193,12 @@ class SegmentRows:
         return f"{_PREFIXES[kind & 1]}{unique}.parquet"
 
     def __iter__(self) -> Iterator[SegmentRef]:
-        """Every listed segment, in the order in which they joined."""
+        """Return an iterator over the listed segments, in the order in which they joined."""
         return (self.segment(row) for row, kind in enumerate(self._kinds) if kind != _GONE)
 
     def renumbered(self) -> Rows | None:
-        """Close the gaps when there are many: each row's new number; None when nothing changed. Amortized O(1) a removal."""
+        """Close the gaps if there are many, and return each row's new number; None if nothing changed. Amortized O(1) per
+        removal."""
         if self._gone * 4 < len(self._kinds) or self._gone < _GONE_MIN:
             return None
         stays = ~self.gone()
@@ -222,7 +225,8 @@ class SegmentRows:
         self._slots[slot] = row + 1
 
     def _index_from(self, first: int) -> bool:
-        """Enter the rows from ``first`` on into the table, growing it when needed; False when two rows have one path."""
+        """Enter the rows from ``first`` on into the hash table, growing it if needed; return False if two rows have the same
+        path."""
         if self._is_crowded():
             count = _SLOTS_MIN
             while count * 2 < len(self._kinds) * 3:
@@ -235,7 +239,7 @@ class SegmentRows:
         wanted = (mixed >> np.uint64(32)).astype(np.int64) & (len(slots) - 1)
         while len(rows):
             free = slots[wanted] == 0
-            slots[wanted[free]] = rows[free] + 1  # of rows that want one slot the last gets it
+            slots[wanted[free]] = rows[free] + 1  # of rows that hash to the same slot the last one gets it
             others = slots[wanted].astype(np.int64) - 1
             waits = others != rows
             rows, others, wanted = rows[waits], others[waits], wanted[waits]
@@ -246,14 +250,14 @@ class SegmentRows:
 
 
 def selected(column: array[int], which: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> array[int]:
-    """The values of a column where a mask is true, or at these indices."""
+    """Return the values of a column where a mask is true, or at these indices."""
     kept = array(column.typecode)
     kept.frombytes(np.asarray(column)[which].tobytes())
     return kept
 
 
 def _key(path: str) -> tuple[int, int, int] | None:
-    """Kind and the UUID's halves; None for a path that is not of the usual form."""
+    """Return kind and the UUID's halves; None for a path that is not of the usual form."""
     match = _PATH.fullmatch(path)
     if match is None:
         return None
