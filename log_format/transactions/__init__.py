@@ -1,4 +1,4 @@
-"""The table ``system/transactions``: its rows and changes, the staged objects, and how a transaction is finished.
+"""The table ``system/transactions``: its rows and changes, the staged objects, and how a decided transaction is finished.
 
-A gateway, and a program without one (Spark's sink, maintenance), decide and finish by the same code.
+Gateways, and programs without one (Spark's sink, maintenance), decide and finish transactions by the same code.
 """

@@ -14,15 +14,19 @@ from log_format.transactions.staged_records import StagedRecords
 
 
 def transaction_batch(row: TransactionRow, requests: Sequence[StagedRecords], floor: int, now_ms: int) -> Batch:
-    """The batch of the staged requests for one topic, at least one, in order. ``floor``: that of the transactions' state.
+    """Return one topic's batch.
 
-    ``now_ms``: the timestamps under ``LogAppendTime``, since the records are appended only now.
+    Args:
+        row: the transaction.
+        requests: the staged requests for the topic, at least one, in order.
+        floor: floor of the transactions' state.
+        now_ms: timestamp of the records under ``LogAppendTime``, since they are appended only now.
     """
     return Batch(
         topic_id=requests[0].topic_id,
         records=pa.concat_tables([request.records for request in requests]),
         partitions=np.concatenate([request.partitions for request in requests]),
-        record_bytes_max=0,  # checked when it was staged: a decided transaction can't be refused
+        record_bytes_max=0,  # checked at staging: a decided transaction can't be refused
         transaction=TransactionStamp(row.transaction_id, row.decided_version, floor),
         append_time_ms=now_ms,
     )

@@ -1,8 +1,8 @@
-"""Where ``system/transactions`` begins in a store whose topics came from another one.
+"""The first version of ``system/transactions`` in a store whose topics were copied from another one.
 
-By versions of that table a topic remembers which transactions have ended (``log_format.topic.applied_transactions``). A table
-that began at version 0 would decide its first transactions below them, and no topic would take their records. So it begins
-behind them, with a checkpoint in place of the commits before.
+A topic remembers by versions of that table which transactions have ended (``log_format.topic.applied_transactions``). If the
+table began at version 0, its first decisions would have lower versions, and no topic would accept their records. So the table
+begins at a later version, with a checkpoint in place of the earlier commits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from log_format.transactions.state import NAME, transactions_table
 
 
 def skip_versions(store: ObjectStore, version: int, clock: Clock) -> None:
-    """Let the next decision have a version above ``version``, whatever the table has now. No program may write it meanwhile.
+    """Make the next decision's version larger than ``version``, whatever the table has now. Nobody may write to it meanwhile.
 
     Raises ``StoreUnavailable``, ``CorruptData``.
     """

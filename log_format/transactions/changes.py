@@ -1,8 +1,8 @@
-"""Decisions about transactions. Many share one commit of ``system/transactions``; each is accepted or refused by itself.
+"""Decisions about transactions. Many share one commit of ``system/transactions``; each is accepted or refused on its own.
 
 A decision is judged at the state with the earlier decisions of its commit applied, and again at each newer head. So an expired,
-fenced or ended transaction is never committed, whatever others decide at the same time (KIP-890: one producer id and epoch name
-one transaction).
+fenced or ended transaction is never committed, whatever others decide concurrently (KIP-890: one producer id and epoch name one
+transaction).
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ from log_format.transactions.staged_age import REQUEST_MS_MAX, is_older, staged_
 from log_format.transactions.state import NAME, TransactionsEdit, TransactionsState, TransactionsView
 
 Outcome = TransactionRow | TidelogError
-"""The current row, or why nothing was decided."""
+"""Current row, or the error if nothing was decided."""
 
 
 class NotFinished(BackOff):
-    """An earlier transaction is decided, but not applied to all of its topics: the next must wait. Nothing happened."""
+    """Error: an earlier transaction is decided, but not applied to all of its topics, so the next one must wait. Nothing
+    happened."""
 
     def __init__(self, row: TransactionRow) -> None:
         super().__init__(f"Transaction {row.transaction_id} of {row.transactional_id!r} is not visible everywhere yet.")
@@ -54,27 +55,29 @@ class Decision(Protocol):
     """A decision about one transaction or transactional id."""
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
-        """The rows to write and the outcome. No rows: the decision holds already, or is refused. Pure."""
+        """Return the rows to write, and the outcome. No rows: the decision was made before, or is refused. Pure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begin:
-    """Raise a transactional id's epoch, fencing an open transaction. ``transaction_id`` None: begin no transaction."""
+    """A decision that raises a transactional id's epoch, fencing an open transaction. ``transaction_id`` None: begin no
+    transaction."""
 
     transactional_id: str
     transaction_id: str | None
     new_producer_id: str
-    """Used when the transactional id is new."""
+    """Producer id for a new transactional id."""
     timeout_ms: int = 0
     number: int = NO_NUMBER
-    """The client's own number of the transaction. The new row names the newest number that the id has committed."""
+    """The client's own number of the transaction. The new row also has the newest number that the id has committed."""
     owner: str = ""
-    """Fingerprint of the new epoch's owner; empty: the epoch has no owner."""
+    """Fingerprint of the new epoch's owner; empty if the epoch has no owner."""
     check_after_ms: int | None = None
-    """After how long it is offered to askers."""
+    """Time after which the transaction is offered to askers; None for never."""
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
-        """The fenced transaction's row and the new one; ``NotFinished`` while the previous one is decided but not finished."""
+        """Return the fenced transaction's row and the new one; ``NotFinished`` if the previous one is decided but not
+        finished."""
         known = state.producers.get(self.transactional_id)
         rows: list[TransactionRow] = []
         before = state.transactions.get(known.transaction_id) if known is not None else None
@@ -102,15 +105,15 @@ class Begin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecideCommit:
-    """Commit an open transaction with exactly these staged objects."""
+    """A decision that commits an open transaction with exactly these staged objects."""
 
     transaction_id: str
     staged: tuple[str, ...]
     lanes: Lanes = NO_LANES
-    """Behind what is staged, of a Kafka client's."""
+    """Lanes after what is staged, for a Kafka client's transaction."""
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
-        """``committing``; a transaction already decided to commit keeps its first decision."""
+        """Return the row in state ``committing``; a transaction that was decided to commit before keeps that decision."""
         row = state.transactions.get(self.transaction_id)
         if row is not None and row.state in ("committing", "committed"):
             return (), row
@@ -133,14 +136,15 @@ class DecideCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitAtOnce:
-    """Commit a transaction of one request. ``stamp``: the producer's request; its repeat keeps the first decision."""
+    """A decision that commits a transaction of one request. ``stamp``: the producer's request; a retry keeps the
+    first decision."""
 
     transaction_id: str
     staged: tuple[str, ...]
     stamp: ProducerStamp | None
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
-        """``committing``; or the row of another transaction that committed the same request before."""
+        """Return the row in state ``committing``; or the row of another transaction that committed the same request before."""
         known = state.transactions.get(self.transaction_id)
         if known is not None and known.state == "aborted":
             return (), staged_too_long()
@@ -170,12 +174,12 @@ class CommitAtOnce:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forbid:
-    """Ensure that a transaction that was never begun is never committed; one that was begun stays as it is."""
+    """A decision that a transaction without a row is never committed. A transaction with a row stays as it is."""
 
     transaction_id: str
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
-        """``aborted``, unless there is a row already."""
+        """Return a row in state ``aborted``, or the existing row."""
         known = state.transactions.get(self.transaction_id)
         if known is not None:
             return (), known
@@ -195,15 +199,15 @@ class Forbid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecideAbort:
-    """Abort an open transaction; an aborted one stays so."""
+    """A decision that aborts an open transaction; an aborted one stays aborted."""
 
     transaction_id: str
     reason: Reason
     lanes: Lanes | None = None
-    """Behind what is staged, of a Kafka client's that goes on in its epoch; None: as they were."""
+    """Lanes after what is staged, for a Kafka client that continues in its epoch; None: the lanes stay as they were."""
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
-        """``aborted``; refused once it is decided to commit, or fenced."""
+        """Return the row in state ``aborted``; refused if the transaction is decided to commit, or fenced."""
         row = state.transactions.get(self.transaction_id)
         if row is None:
             return (), unknown(self.transaction_id)
@@ -211,7 +215,8 @@ class DecideAbort:
             return (), row if row.reason != "fenced" else not_open(row)
         if row.state != "open":
             return (), not_open(row)
-        # A Kafka client that did not ask for it must not go on in its epoch: what it sends now would be half of its transaction.
+        # A Kafka client that did not ask for the abort must not continue in its epoch: what it sends now would be half of its
+        # transaction.
         is_others = is_numbered(row.producer_id) and self.reason == "asked" and self.lanes is None
         reason: Reason = "fenced" if is_others else self.reason
         ended = aborted(row, "expired" if now_ms > row.expires_at_ms else reason, now_ms)
@@ -222,25 +227,25 @@ class DecideAbort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finish:
-    """Record that all records of a decided transaction are in their topics, at ``places``."""
+    """A decision that records that all records of a decided transaction are in their topics, at ``places``."""
 
     transaction_id: str
     places: tuple[Place, ...]
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
-        """``committed``; the first answer stays."""
+        """Return the row in state ``committed``; the first answer stays."""
         row = state.transactions.get(self.transaction_id)
         if row is None:
             return (), unknown(self.transaction_id)
         if row.state != "committing":
             return (), row
-        # The staged objects are deleted next: their names, perhaps many, are of no more use.
+        # The staged objects are deleted next, so their names, perhaps many, are of no more use.
         done = msgspec.structs.replace(row, state="committed", recorded_at_ms=now_ms, places=self.places, staged=())
         return [done], done
 
 
 def next_owners(before: tuple[str, ...], owner: str) -> tuple[str, ...]:
-    """The owners of a transactional id once its next epoch is ``owner``'s; empty where that epoch has no owner."""
+    """Return the owners of a transactional id once its next epoch is ``owner``'s; empty if that epoch has no owner."""
     if not owner:
         return ()
     others = [one for one in before if one != owner]
@@ -248,15 +253,18 @@ def next_owners(before: tuple[str, ...], owner: str) -> tuple[str, ...]:
 
 
 def is_told(row: TransactionRow, epoch: int, owner: str) -> bool:
-    """Whether the owner (a fingerprint; empty: there is none) may know of this epoch of the row's producer: it has the newest
-    one, or had one that was fenced."""
+    """Return whether the owner may know of this epoch of the row's producer.
+
+    ``owner`` is a fingerprint, or empty for nobody. An owner may know if it has the newest epoch, or had this one, which was
+    fenced.
+    """
     if not owner or not row.owners or owner == row.owners[-1]:
         return True
     return epoch < row.epoch and owner in row.owners
 
 
 class Decide:
-    """Decisions that share a commit. The result has an outcome for each."""
+    """A change that commits several decisions. The result has an outcome for each."""
 
     def __init__(self, decisions: Sequence[Decision], new_id: NewId) -> None:
         assert decisions
@@ -264,7 +272,7 @@ class Decide:
         self._new_id = new_id
 
     def propose(self, state: TransactionsState, now_ms: int) -> Proposal[Sequence[Outcome]]:
-        """One ``add`` with the rows; nothing when no decision needs one. The result holds refusals, too."""
+        """Propose one ``add`` with the rows; no actions if no decision needs a row. Refusals are in the result."""
         rows: list[TransactionRow] = []
         outcomes: list[Outcome] = []
         ahead = TransactionsEdit(state)
@@ -290,7 +298,8 @@ class Decide:
 
 
 def judge_request(state: TransactionsView, stamp: ProducerStamp, now_ms: int) -> Outcome | None:
-    """The outcome of a producer's one-request transaction if it was decided before, or its refusal; None: it is the next one."""
+    """Return the outcome of a producer's one-request transaction if it was decided before, or its refusal; None if it is the next
+    one."""
     verdict = SequenceCheck(state.requests, now_ms, limits.PRODUCER_EXPIRATION_MS).judge(stamp)
     if verdict is None:
         before = request_before(state, stamp)
@@ -302,14 +311,14 @@ def judge_request(state: TransactionsView, stamp: ProducerStamp, now_ms: int) ->
 
 
 def request_before(state: TransactionsView, stamp: ProducerStamp) -> TransactionRow | None:
-    """The producer's previous request if it is not finished: its records must come before those of this one."""
+    """Return the producer's previous request if it is not finished: its records must come before those of this one."""
     before = state.by_stamp.get(stamp._replace(sequence=stamp.sequence - 1))
     row = None if before is None else state.transactions.get(before)
     return row if row is not None and not row.has_ended else None
 
 
 def usable(state: TransactionsView, transaction_id: str, now_ms: int) -> Outcome:
-    """The row of an open transaction, or the refusal."""
+    """Return the row of an open transaction, or the refusal."""
     row = state.transactions.get(transaction_id)
     if row is None:
         return unknown(transaction_id)
@@ -322,7 +331,7 @@ def usable(state: TransactionsView, transaction_id: str, now_ms: int) -> Outcome
 
 
 def not_open(row: TransactionRow) -> TidelogError:
-    """The refusal to use a transaction that has ended."""
+    """Return the error for using a transaction that is not open."""
     if row.reason == "fenced":
         return RequestRefused(
             f"Transaction {row.transaction_id} is fenced: a newer epoch of {row.transactional_id!r} has begun.",
@@ -338,10 +347,11 @@ def not_open(row: TransactionRow) -> TidelogError:
 
 
 def unknown(transaction_id: str) -> TidelogError:
-    """The answer for a transaction that was never begun, or that ended more than a day ago."""
+    """Return the error for a transaction that was never begun, or is forgotten (a day after its end, or earlier if there are
+    many)."""
     return RequestRefused(f"There is no transaction {transaction_id[:100]!r}.", code=ErrorCode.UNKNOWN_TRANSACTION)
 
 
 def aborted(row: TransactionRow, reason: Reason, now_ms: int) -> TransactionRow:
-    """The row of the aborted transaction, without its records."""
+    """Return the row of the aborted transaction, without its records."""
     return msgspec.structs.replace(row, state="aborted", reason=reason, recorded_at_ms=now_ms)

@@ -1,7 +1,7 @@
-"""Check-back: an open transaction whose client is silent is offered to askers, which decide it (RocketMQ's half messages).
+"""Check-back: an open transaction with a silent client is offered to askers, which decide it (RocketMQ's half messages).
 
 An offer is a row: it says how often the transaction was offered, and when it may be offered next. So two gateways never offer it
-within one pause. With the last offer the transaction expires at the end of its pause.
+within one pause. With the last offer the transaction is set to expire at the end of that pause.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from log_format.transactions.state import TransactionsView
 
 
 class NotDue(BackOff):
-    """The transaction was offered to another asker, or has ended. Nothing happened."""
+    """Error: the transaction was offered to another asker, or has ended. Nothing happened."""
 
 
 def due(rows: Iterable[TransactionRow], prefix: str, now_ms: int) -> list[TransactionRow]:
-    """Those to be offered now, the longest waiting first."""
+    """Return the rows to be offered now, the longest waiting first."""
     found = [row for row in rows if _is_due(row, now_ms) and row.transactional_id.startswith(prefix)]
     return sorted(found, key=lambda row: row.check_at_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """Offer an open transaction to one asker."""
+    """A decision that offers an open transaction to one asker."""
 
     transaction_id: str
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
-        """The offered row; ``NotDue``."""
+        """Return the offered row, or ``NotDue``."""
         row = usable(state, self.transaction_id, now_ms)
         if isinstance(row, TidelogError) or not _is_due(row, now_ms):
             return (), NotDue(f"Transaction {self.transaction_id} is not to be checked now.")

@@ -1,6 +1,7 @@
-"""Rewrites ``system/transactions``: one file with the current rows replaces all others.
+"""Compaction of ``system/transactions``: one file with the current rows replaces all others.
 
-So what is remembered bounds the table, its checkpoints and a gateway's reads at start-up, not what ever happened.
+So the size of the table, of its checkpoints and of a gateway's reads at start-up depends on what is remembered, not on everything
+that ever happened.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from log_format.transactions.state import TAG_REQUESTS, TransactionsState
 
 
 class Compact(CompactTable[TransactionsState]):
-    """See ``CompactTable``."""
+    """A change that compacts the table, as ``CompactTable`` describes."""
 
     def contents(self, state: TransactionsState) -> Contents:
-        """The current rows, and the sequences of producers whose rows are forgotten."""
+        """Return the current rows, and the sequences of producers whose rows are forgotten."""
         rows = snapshot(state)
         tags: dict[str, str | None] = {
             TAG_TRANSACTIONS: encode_tag(rows),
@@ -29,7 +30,7 @@ class Compact(CompactTable[TransactionsState]):
 
 
 def snapshot(state: TransactionsState) -> Sequence[TransactionRow]:
-    """The rows that give ``state``, the longest unchanged first."""
+    """Return the rows that give ``state``, the longest unchanged first."""
     epochs = [
         msgspec.structs.replace(
             row,

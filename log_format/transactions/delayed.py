@@ -1,6 +1,6 @@
-"""Delayed records of a decided transaction: filed under a name that follows from the transaction, so once by any process.
+"""Delayed records of a decided transaction: filed under a name that follows from the transaction, so that filing is idempotent.
 
-A record is delayed where it is due behind the decision, whenever the transaction is finished. So each process that finishes it
+A record is delayed if it is due after the decision, whenever the transaction is finished. So each process that finishes it
 appends the same records. Blocks.
 """
 
@@ -25,7 +25,8 @@ from log_format.transactions.staged_records import StagedRecords
 def filed(
     row: TransactionRow, requests: Sequence[StagedRecords], store: ObjectStore, clock: Clock, new_id: NewId
 ) -> Sequence[StagedRecords]:
-    """What is to be appended of one topic's requests, once the rest is filed. ``row``: of state ``committing``.
+    """File the delayed ones of a topic's records, and return the others, which are to be appended. ``row``: of state
+    ``committing``.
 
     Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``.
     """

@@ -1,14 +1,14 @@
-"""Finishes a decided transaction. Repeating it changes nothing, in any process.
+"""Finishing a decided transaction. It is idempotent, and any process can do it.
 
-1. Each topic gets its records by one commit that names the transaction (``log_format.topic.applied_transactions``): applied
-   twice, they are in the log once, at the first places. The records of a topic that was deleted meanwhile are gone with it.
-2. Groups get their offsets behind the records: a reader of the offsets finds the records, too, or finishes the transaction. So do
-   queues their settlements.
-3. The last row is written behind both, and says where the records are. Behind it what was staged is deleted.
-4. Staged objects that are missing say that another program was faster, where the row says so, too.
-5. Of a large transaction the row names an index in place of the batches. Only gateways apply it, piece by piece.
+1. Each topic gets its records by one commit that names the transaction (``log_format.topic.applied_transactions``). If applied
+   twice, the records are in the log once, at their first offsets. Records of a topic that was deleted meanwhile are dropped.
+2. Groups get their offsets after the records: a reader of the offsets finds the records, too, or finishes the transaction. Queues
+   get their settlements in the same way.
+3. The last row is written after both, and says where the records are. Then the staged objects are deleted.
+4. If staged objects are missing, another program was faster, provided that the row says so, too.
+5. The row of a large transaction names an index instead of batches. Only gateways apply it, piece by piece.
 
-Programs differ in how they append, decide and read: each hands in its ``Means``.
+Programs differ in how they append, decide and read: each passes its own ``Means``.
 """
 
 from __future__ import annotations
@@ -32,38 +32,39 @@ ResultT = TypeVar("ResultT")
 
 
 class Means(Protocol):
-    """What a program finishes a transaction with. In a program that blocks none of these waits."""
+    """The operations by which a program finishes a transaction. In a program that blocks, none of these coroutines waits."""
 
     async def each(self, work: Callable[[ItemT], Awaitable[ResultT]], items: Sequence[ItemT]) -> list[ResultT]:
-        """Do the work for all items, side by side or one after another. Raises once all that were begun have ended."""
+        """Do the work for all items, in parallel or one after another. Raises after all that were begun have ended."""
 
     async def records(self, row: TransactionRow, names: Sequence[str]) -> Sequence[StagedRecords]:
-        """The staged records of these names, in order. Raises ``BackOff``, ``CorruptData``."""
+        """Return the staged records of these names, in order. Raises ``BackOff``, ``CorruptData``."""
 
     async def append(self, row: TransactionRow, requests: Sequence[StagedRecords]) -> Sequence[Appended] | Duplicate:
-        """Append one topic's records, as ``transaction_batch`` has them. Raises what the writer's outcome is."""
+        """Append one topic's records, as ``transaction_batch`` puts them together. Raises the writer's error."""
 
     async def append_indexed(self, row: TransactionRow, name: str) -> Sequence[Place]:
-        """Append what the index of this name names, each topic's by one commit. Raises ``BackOff``, ``OutcomeUnknown``,
+        """Append the batches in this index, each topic's by one commit. Raises ``BackOff``, ``OutcomeUnknown``,
         ``CorruptData``."""
 
     async def settle(self, row: TransactionRow, names: Sequence[str]) -> None:
-        """Make what is staged under these names its group's or queue's. Raises ``BackOff``, ``OutcomeUnknown``."""
+        """Commit the staged offsets or settlements of these names to their group or queue. Raises ``BackOff``,
+        ``OutcomeUnknown``."""
 
     async def record(self, last: Finish) -> TransactionRow:
-        """Decide that it has ended; the last row. Raises what that is refused with."""
+        """Decide that the transaction has ended, and return its last row. Raises the refusal."""
 
     async def newest(self, transaction_id: str) -> TransactionRow | None:
-        """The row at the table's head. Raises ``BackOff``."""
+        """Return the row at the table's head. Raises ``BackOff``."""
 
     async def clean(self, transaction_id: str) -> None:
         """Delete the staged objects, now or later, best effort. Raises nothing."""
 
 
 async def finish(row: TransactionRow, means: Means) -> TransactionRow:
-    """The row of the finished transaction. One that is undecided, or has ended, is returned unchanged.
+    """Finish the transaction and return its last row. One that is undecided, or has ended, is returned unchanged.
 
-    Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``: it is not finished then.
+    Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``: then it is not finished.
     """
     if row.state != "committing":
         return row
@@ -85,12 +86,12 @@ async def finish(row: TransactionRow, means: Means) -> TransactionRow:
 
 
 def staged_offset_names(row: TransactionRow) -> list[str]:
-    """The staged objects that hold offsets of groups, or settlements of queues."""
+    """Return the names of staged objects with offsets of groups, or settlements of queues."""
     return [name for name in row.staged if name.endswith(SUFFIX)]
 
 
 def _by_topic(row: TransactionRow) -> list[list[str]]:
-    """The staged objects of each topic, in order. Raises ``CorruptData``."""
+    """Return the names of each topic's staged objects, in order. Raises ``CorruptData``."""
     topics: dict[str, list[str]] = {}
     for name in row.staged:
         staged_key(row.transaction_id, name)
@@ -101,7 +102,7 @@ def _by_topic(row: TransactionRow) -> list[list[str]]:
 
 
 async def _applied(row: TransactionRow, names: Sequence[str], means: Means) -> Sequence[Place]:
-    """Where one topic has its records."""
+    """Append one topic's records; return their places."""
     requests = [request for request in await means.records(row, names) if request.records.num_rows]
     if not requests:
         return []
@@ -113,7 +114,7 @@ async def _applied(row: TransactionRow, names: Sequence[str], means: Means) -> S
 
 
 def places_of(topic: str, appended: Sequence[Appended] | Duplicate) -> list[Place]:
-    """As the transaction's row has them."""
+    """Return the places in the form of the transaction's row."""
     places = appended.places if isinstance(appended, Duplicate) else appended
     return [Place(topic, place.partition, place.base_offset, place.count) for place in places]
 

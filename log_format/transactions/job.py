@@ -1,11 +1,11 @@
-"""The decision of a transaction that a job stages and commits without a gateway: a batch that Spark writes.
+"""The decision of a transaction that a job stages and commits without a gateway, such as a batch that Spark writes.
 
-1. Staging needs no row: the transaction's id says that it is a job's (``producer_id.JOB``). Staged objects without a row are left
-   alone for ``ORPHAN_GRACE_MS``. Who deletes them then forbids the transaction first. That row is forgotten later, so what was
-   staged more than ``JOB_MS_MAX`` ago is not decided.
-2. A query is a transactional id, and its batches are the numbers of its transactions. One number is committed once. It is judged
-   at the head, in the commit that decides, so no second process of the query can come between.
-3. The next number is decided only when the previous one is finished: records keep their order.
+1. Staging needs no row: the transaction's id says that it is a job's (``producer_id.JOB``). Staged objects without a row are kept
+   for ``ORPHAN_GRACE_MS``. Whoever deletes them then forbids the transaction first. Since that row is forgotten later, a
+   transaction staged more than ``JOB_MS_MAX`` ago is never decided.
+2. A query is a transactional id, and its batches are the numbers of its transactions. Each number is committed once. The number
+   is judged at the head, in the commit that decides, so no second process of the query can come between.
+3. The next number is decided only after the previous one is finished, so records keep their order.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from log_format.transactions.state import TransactionsView
 
 
 class NumberCommitted(RequestRefused, code=ErrorCode.TRANSACTION_NOT_OPEN):
-    """The transactional id has committed this number already, and all of it is visible. Nothing happened now."""
+    """Error: the transactional id has committed this number already, and all of it is visible. Nothing happened now."""
 
     def __init__(self, transactional_id: str, number: int) -> None:
         super().__init__(f"Transaction {number} of {transactional_id!r} is committed already.")
 
 
 class NumberPassed(RequestRefused, code=ErrorCode.FENCED_PRODUCER):
-    """The transactional id has committed a later number: the client runs from an old copy of its state."""
+    """Error: the transactional id has committed a later number, since the client runs from an old copy of its state."""
 
     def __init__(self, transactional_id: str, number: int, last_number: int) -> None:
         super().__init__(f"{transactional_id!r} has committed transaction {last_number}, which is later than {number}.")
@@ -37,7 +37,7 @@ class NumberPassed(RequestRefused, code=ErrorCode.FENCED_PRODUCER):
 
 
 def judge_number(transactional_id: str, number: int, last_number: int) -> RequestRefused | None:
-    """Why ``number`` can't be committed after ``last_number`` (``NO_NUMBER``: none was); None: it can."""
+    """Return the error if ``number`` can't be committed after ``last_number`` (``NO_NUMBER``: none was), else None."""
     if last_number == NO_NUMBER or number > last_number:
         return None
     if number == last_number:
@@ -47,19 +47,20 @@ def judge_number(transactional_id: str, number: int, last_number: int) -> Reques
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitJob:
-    """Commit exactly these staged objects. ``transactional_id`` empty: a job that writes once, without a number."""
+    """A decision that commits exactly these staged objects. ``transactional_id`` empty: a job that writes once,
+    without a number."""
 
     transaction_id: str
     staged: tuple[str, ...]
     new_producer_id: str
-    """Used when the transactional id is new."""
+    """Producer id for a new transactional id."""
     transactional_id: str = ""
     number: int = NO_NUMBER
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
-        """``committing``; an earlier decision stays.
+        """Return the row in state ``committing``; an earlier decision stays.
 
-        ``NotFinished`` while the previous one is decided but not finished; ``NumberCommitted``, ``NumberPassed``.
+        The outcome is ``NotFinished`` if the previous one is decided but not finished; ``NumberCommitted``, ``NumberPassed``.
         """
         known = state.transactions.get(self.transaction_id)
         if known is not None and known.state == "aborted":

@@ -1,8 +1,8 @@
-"""The sequences of a Kafka client's transactions: the order of what is staged, and what an earlier transaction has already.
+"""The sequences of a Kafka client's transactions: the order of what is staged, and what earlier transactions have already.
 
-Sequences count the records of each partition over all transactions of an epoch (KIP-98). A staged batch says its own in its
-name, so staging needs no order: the commit puts the batches in order. The row of the newest transaction keeps the *lanes*: the
-next sequence of each partition used in the epoch.
+Sequences count the records of each partition over all transactions of an epoch (KIP-98). A staged batch has its sequence in its
+name, so staging needs no order: the commit puts the batches in order. The row of the newest transaction has the *lanes*: the next
+sequence of each partition used in the epoch.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ NO_LANES: Final[Lanes] = ()
 
 
 def in_order(names: Sequence[StagedName], lanes: Lanes) -> tuple[tuple[str, ...], Lanes]:
-    """The staged objects in the order in which they are applied, and the lanes behind them. ``lanes``: those before.
+    """Return the staged objects in the order in which they are applied, and the lanes after them. ``lanes``: those before.
 
-    Left out is what an earlier transaction of the epoch has: it came late. Raises ``RequestRefused`` (``SEQUENCE_OUT_OF_ORDER``)
-    where batches are missing between others.
+    Batches that an earlier transaction of the epoch has are left out: they came late. Raises ``RequestRefused``
+    (``SEQUENCE_OUT_OF_ORDER``) if batches are missing between others.
     """
     following = {(topic, partition): sequence for topic, many in lanes for partition, sequence in many}
     numbered: dict[tuple[str, int], list[tuple[StagedLane, str]]] = {}
@@ -50,7 +50,7 @@ def in_order(names: Sequence[StagedName], lanes: Lanes) -> tuple[tuple[str, ...]
 
 
 def reached(names: Sequence[StagedName], lanes: Lanes) -> Lanes:
-    """The lanes behind all that is staged, whether it is whole or not: of a transaction that is aborted."""
+    """Return the lanes after everything staged, complete or not, for a transaction that is aborted."""
     following = {(topic, partition): sequence for topic, many in lanes for partition, sequence in many}
     for one in names:
         if one.lane is not None:

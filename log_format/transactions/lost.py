@@ -1,10 +1,10 @@
-"""Decided transactions that lack staged objects: another program deleted or garbled them before their records were in a topic.
+"""Decided transactions that lack staged objects: another program deleted or damaged them before their records were in a topic.
 
-Nothing can bring such a transaction to its end. It stays ``committing``, its producer can't begin another one, and readers of its
-groups' offsets wait. ``do_without`` ends it without what is lost, when people ask for that (decision 091): all that is left
-is committed, and the row says how many objects were lost, so that nobody is told that all of it was committed.
+Such a transaction can't be finished. It stays ``committing``, its producer can't begin another one, and readers of its groups'
+offsets wait. ``do_without`` ends it without what is lost, if an operator asks for that (decision 091): everything that is left is
+committed, and the row says how many objects were lost, so that nobody is told that all of it was committed.
 
-Who finishes a transaction writes the ``committed`` row before anything staged is deleted. So what is missing while the row at
+Whoever finishes a transaction writes the ``committed`` row before deleting anything staged. So what is missing while the row at
 the head is ``committing`` is lost.
 
 Blocks.
@@ -44,11 +44,11 @@ ADVICE: Final = (
     "tidelog doctor --store STORE --repair system/transactions"
 )
 LEFT_ALONE_MS: Final = 60_000
-"""A younger decision is left to the process that made it."""
+"""Age in ms below which a decision is left to the process that made it."""
 
 
 class TransactionDamaged(TidelogError):
-    """The transaction was committed without objects that another program had deleted: the same request again says the same."""
+    """Error: the transaction was committed without objects that another program had deleted. A retry gets the same answer."""
 
     def __init__(self, row: TransactionRow) -> None:
         super().__init__(
@@ -59,7 +59,7 @@ class TransactionDamaged(TidelogError):
 
 
 def whole(row: TransactionRow) -> TransactionRow:
-    """The row, where nothing of the transaction is lost. Raises ``TransactionDamaged``."""
+    """Return the row if nothing of the transaction is lost. Raises ``TransactionDamaged``."""
     if row.lost:
         raise TransactionDamaged(row)
     return row
@@ -67,16 +67,17 @@ def whole(row: TransactionRow) -> TransactionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoWithout:
-    """Go on with what is left of a decided transaction. ``looked_at``: its row when the objects were looked for."""
+    """A decision to continue with what is left of a decided transaction. ``looked_at``: its row when the objects were
+    looked for."""
 
     looked_at: TransactionRow
     staged: tuple[str, ...]
-    """The names that are left."""
+    """Names that are left."""
     lost: int
-    """How many objects are lost."""
+    """Number of lost objects."""
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
-        """``committing``, with less; a row that is another one by now stays as it is."""
+        """Return the row in state ``committing``, with fewer objects; a row that has changed meanwhile stays as it is."""
         row = state.transactions.get(self.looked_at.transaction_id)
         if row is None:
             return (), unknown(self.looked_at.transaction_id)
@@ -94,11 +95,12 @@ class Damaged:
     lost: tuple[str, ...]
     left: tuple[str, ...]
     indexed: Mapping[str, Sequence[IndexedBatch]] = field(default_factory=dict)
-    """By an index that names lost batches: those that are left."""
+    """Name of each index with lost batches -> the batches that are left."""
 
 
 def damaged(store: ObjectStore, state: TransactionsState, now_ms: int) -> Iterator[Damaged]:
-    """Those that lack objects, of the decisions that are older than ``LEFT_ALONE_MS``. All that they staged is read.
+    """Yield the transactions that lack objects, among the decisions older than ``LEFT_ALONE_MS``. Reads everything that they
+    staged.
 
     Raises ``StoreUnavailable``.
     """
@@ -110,7 +112,7 @@ def damaged(store: ObjectStore, state: TransactionsState, now_ms: int) -> Iterat
 
 
 def do_without(store: ObjectStore, found: Damaged, new_id: NewId) -> DoWithout:
-    """The decision that ends it without what is lost; indexes that it names are put. Raises ``StoreUnavailable``."""
+    """Return the decision that continues without what is lost, putting the indexes that it names. Raises ``StoreUnavailable``."""
     left: list[str] = []
     for name in found.left:
         if name not in found.indexed:
@@ -150,7 +152,7 @@ def _looked_at(store: ObjectStore, row: TransactionRow) -> Damaged:
 
 
 def _decode(store: ObjectStore, key: str) -> None:
-    """Raise ``ObjectMissing``, ``CorruptData`` where it is not what a decision names; ``StoreUnavailable``."""
+    """Raise ``ObjectMissing``, ``CorruptData`` if the object is not what a decision names; ``StoreUnavailable``."""
     if is_index(key):
         decode_index(read_bounded(store, key, INDEX_BYTES_MAX), key)
         return

@@ -1,9 +1,9 @@
-"""Decisions about the transactions of Kafka's clients: one (producer id, epoch) has many, one after another (KIP-98, KIP-360).
+"""Decisions about the transactions of Kafka's clients: a (producer id, epoch) has many, one after another (KIP-98, KIP-360).
 
 1. A client gets its epoch before its first transaction, by a row in state ``producer``. Only that epoch begins and ends
    transactions of the transactional id.
-2. A transaction that was aborted without being asked for ends the epoch: what its client sends later could be half of it.
-3. A client that raises its own epoch gets the same answer again when it repeats the request.
+2. A transaction that was aborted without a request of its client ends the epoch: what the client sends later could be half of it.
+3. A client that raises its own epoch gets the same answer again if it retries the request.
 """
 
 from __future__ import annotations
@@ -20,24 +20,28 @@ from log_format.transactions.row import NO_EPOCH, TransactionRow
 from log_format.transactions.state import TransactionsView
 
 LAST_EPOCH: Final = 2**15 - 2
-"""Then the transactional id gets another producer id, as Kafka's brokers do it."""
+"""Last epoch of a producer id. Then the transactional id gets another producer id, as Kafka's brokers do it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitProducer:
-    """The transactional id's next epoch. ``asked``: producer id and epoch of a client that raises its own; None: of any other."""
+    """A decision that gives the transactional id its next epoch.
+
+    ``asked``: producer id and epoch of a client that raises its own epoch; None for any other client.
+    """
 
     transactional_id: str
     new_producer_id: str
-    """Used when the transactional id has none, or has used all of its epochs."""
+    """Producer id for a transactional id that has none, or has used all of its epochs."""
     timeout_ms: int
-    """Of the epoch's transactions."""
+    """Timeout of the epoch's transactions."""
     owner: str = ""
-    """See ``Begin``."""
+    """Fingerprint of the new epoch's owner; empty if the epoch has no owner."""
     asked: tuple[str, int] | None = None
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
-        """The fenced transaction's row and the new one; ``NotFinished`` while the previous one is decided but not finished."""
+        """Return the fenced transaction's row and the new one; ``NotFinished`` if the previous one is decided but not
+        finished."""
         known = state.producers.get(self.transactional_id)
         if known is not None and known.state == "committing":
             return (), NotFinished(known)
@@ -68,18 +72,18 @@ class InitProducer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginNext:
-    """The epoch's next transaction, unless one is open."""
+    """A decision that begins the epoch's next transaction, unless one is open."""
 
     transactional_id: str
     producer_id: str
     epoch: int
     transaction_id: str
-    """Used when none is open."""
+    """Id for the new transaction if none is open."""
     owner: str = ""
     """Fingerprint of the principal that asks; an epoch of another owner counts as none."""
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
-        """The open transaction; ``NotFinished`` while the previous one is decided but not finished."""
+        """Return the open transaction; ``NotFinished`` if the previous one is decided but not finished."""
         known = of_epoch(state, self.transactional_id, self.producer_id, self.epoch, self.owner)
         if isinstance(known, TidelogError):
             return (), known
@@ -109,10 +113,10 @@ class BeginNext:
 
 
 def of_epoch(state: TransactionsView, transactional_id: str, producer_id: str, epoch: int, owner: str = "") -> Outcome:
-    """The newest row of the transactional id, if it is of this producer, epoch and owner (a fingerprint); else the refusal.
+    """Return the newest row of the transactional id, if it is of this producer, epoch and owner (a fingerprint); else the error.
 
-    Its owner is told of any other epoch that it is fenced, also of one that is still to come. Anybody else is told the same of
-    another's epoch as of one that was never issued.
+    An owner is told that any other epoch is fenced, even one that is still to come. Anybody else gets the same answer for
+    another's epoch as for one that was never issued.
     """
     known = state.producers.get(transactional_id)
     if known is None or known.producer_id != producer_id or not is_told(known, epoch, owner):
@@ -124,7 +128,7 @@ def of_epoch(state: TransactionsView, transactional_id: str, producer_id: str, e
 
 
 def given_up(row: TransactionRow) -> TidelogError:
-    """The refusal to go on in the epoch of a transaction that was aborted without being asked for."""
+    """Return the error for continuing in the epoch of a transaction that was aborted without a request of its client."""
     why = {
         "expired": "its time-out passed",
         "topic": "one of its topics was deleted",

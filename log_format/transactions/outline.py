@@ -1,6 +1,7 @@
-"""What of a large transaction is read before it is decided: a batch of each topic, and all that is no batch (decision 081).
+"""The outline of a large transaction, which is read before the decision: a batch of each topic, and all other objects (decision
+081).
 
-The names of batches say the incarnation of their topic. So one batch of each topic tells the topics and their incarnations.
+The names of batches have the incarnation of their topic. So one batch of each topic shows the topics and their incarnations.
 """
 
 from __future__ import annotations
@@ -12,22 +13,26 @@ from log_format.transactions.staged_records import StagedRecords, incarnation_ha
 
 
 class Outline(NamedTuple):
-    """``batches``: names of the batches, in order; ``others``: of the other objects. ``incarnations``: those of the names, by the
-    hash of the topic."""
+    """The names of a transaction's staged objects, sorted out.
+
+    ``batches``: batches, in order. ``others``: all other objects. ``incarnations``: hash of each topic -> the incarnations in
+    names.
+    """
 
     batches: Sequence[str]
     others: Sequence[str]
     firsts: Sequence[str]
-    """The first batch of each topic."""
+    """First batch of each topic."""
     incarnations: dict[str, set[str]]
 
     @property
     def read(self) -> list[str]:
-        """The objects to read."""
+        """Names of the objects to read."""
         return [*self.firsts, *self.others]
 
     def fits(self, firsts: Iterable[StagedRecords]) -> bool:
-        """Whether all batches were routed for the incarnations of these, and these are of the topics that their names say."""
+        """Return whether all batches were routed for the incarnations of ``firsts``, whose topics are those that
+        their names say."""
         known = {topic_hash(one.topic): incarnation_hash(one.topic_id) for one in firsts}
         return known.keys() == self.incarnations.keys() and all(
             named <= {"", known[topic]} for topic, named in self.incarnations.items()
@@ -35,7 +40,7 @@ class Outline(NamedTuple):
 
 
 def outline_of(names: Iterable[str]) -> Outline:
-    """Of the staged objects of a Kafka client's transaction."""
+    """Return the outline of the staged objects of a Kafka client's transaction."""
     batches: list[str] = []
     others: list[str] = []
     firsts: list[str] = []

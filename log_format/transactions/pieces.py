@@ -1,7 +1,7 @@
-"""A large transaction's records of one topic as many segments: what goes into each, for which offsets (decision 081).
+"""A large transaction's records of one topic as many segments: the records of each, and their offsets (decision 081).
 
-The names of staged batches say their partitions and numbers of records. So where each piece begins follows from the next offsets
-alone, without a read, and pieces are written one at a time, in any order.
+The names of staged batches have their partitions and numbers of records. So the offsets of each piece follow from the topic's
+next offsets without reading a batch, and pieces can be written one at a time, in any order.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from log_format.transactions.staged_index import IndexedBatch
 from log_format.transactions.staged_records import StagedRecords, decode_staged, staged_key
 
 BATCHES_MAX: Final = 4_096
-"""Batches of one piece: each takes some 10 KiB beside its records while it is read."""
+"""Most batches of a piece: reading one takes some 10 KiB of memory in addition to its records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Batches that become one segment, in order of partition and sequence. ``counts``: of the records of each partition."""
+    """Batches that become one segment, by partition and sequence. ``counts``: partition -> number of records."""
 
     batches: tuple[IndexedBatch, ...]
     counts: Mapping[int, int]
@@ -40,7 +40,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What a piece's segment depends on: the first offsets, the codec, and the records' times under ``LogAppendTime``."""
+    """What a piece's segment depends on: its first offsets, the codec, and the records' timestamp under ``LogAppendTime``."""
 
     bases: tuple[tuple[int, int], ...]
     compression: str
@@ -48,7 +48,7 @@ class Placement:
 
 
 def pieces_of(batches: Sequence[IndexedBatch], bytes_max: int) -> list[Piece]:
-    """The pieces of one topic's batches: each has one batch, or at most ``bytes_max`` staged bytes in ``BATCHES_MAX``."""
+    """Return the pieces of one topic's batches: each has one batch, or at most ``bytes_max`` staged bytes and ``BATCHES_MAX``."""
     found: list[Piece] = []
     some: list[IndexedBatch] = []
     size_bytes = 0
@@ -64,7 +64,7 @@ def pieces_of(batches: Sequence[IndexedBatch], bytes_max: int) -> list[Piece]:
 
 
 def placements(pieces: Sequence[Piece], state: TopicState, append_time_ms: int) -> Iterator[Placement]:
-    """Where each piece goes if the topic is at ``state`` when all of them are committed."""
+    """Yield where each piece goes if the topic is at ``state`` when all of them are committed."""
     compression = state.config.choice("compression.type")
     is_append_time = state.config.choice("message.timestamp.type") == "LogAppendTime"
     next_offsets = state.next_offsets.copy()
@@ -77,7 +77,7 @@ def placements(pieces: Sequence[Piece], state: TopicState, append_time_ms: int) 
 
 
 class Writing(NamedTuple):
-    """What writing pieces of a transaction takes; ``fetch_all`` reads several objects ahead. Blocks."""
+    """The tools to write pieces of a transaction; ``fetch_all`` reads several objects ahead. Blocks."""
 
     store: ObjectStore
     clock: Clock
@@ -86,7 +86,7 @@ class Writing(NamedTuple):
     row: TransactionRow
 
     def written(self, piece: Piece, placement: Placement, state: TopicState) -> UploadedSegment:
-        """Read the piece's batches, put its segment. Raises ``BackOff``, ``CorruptData``."""
+        """Read the piece's batches, and put its segment. Raises ``BackOff``, ``CorruptData``."""
         encoded = self._encoded(piece, placement, state)
         ref = encoded.ref(segment_path(self.new_id()))
         started_ms = self.clock.monotonic_ms()
@@ -97,7 +97,7 @@ class Writing(NamedTuple):
         return UploadedSegment(ref, encoded.runs, started_ms)
 
     def read(self, batches: Sequence[IndexedBatch]) -> list[StagedRecords]:
-        """Their content. Raises ``BackOff``, ``CorruptData``."""
+        """Return the content of the batches. Raises ``BackOff``, ``CorruptData``."""
         sizes = {staged_key(self.row.transaction_id, batch.name): batch.size_bytes for batch in batches}
 
         def get(key: str) -> bytes:

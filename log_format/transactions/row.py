@@ -1,4 +1,4 @@
-"""One row of ``system/transactions``: the state of one transaction, or the newest epoch of a transactional id.
+"""A row of ``system/transactions``: the state of one transaction, or the newest epoch of a transactional id.
 
 The rows of a commit are in its data file, for readers of the table with SQL, and in the tag ``tidelog.transactions`` of its
 ``add``, so that replay reads no data file. A later row of a transaction replaces the earlier ones.
@@ -19,21 +19,22 @@ from log_format.topic.producers import ProducerStamp
 TAG_TRANSACTIONS: Final = "tidelog.transactions"
 
 RowState = Literal["producer", "open", "committing", "committed", "aborted"]
-"""``producer``: no transaction, only a new epoch."""
+"""State of a row. ``producer``: no transaction, only a new epoch."""
 Reason = Literal["", "asked", "fenced", "expired", "topic", "offsets"]
-"""Why a transaction was aborted: ``asked`` by its client, ``fenced`` by a newer epoch, ``expired``, a deleted ``topic``, or
-refused ``offsets`` of a group."""
+"""Reason of an abort: ``asked`` by its client, ``fenced`` by a newer epoch, ``expired``, a deleted ``topic``, or refused
+``offsets`` of a group."""
 
 NO_SEQUENCE: Final = -1
 NO_NUMBER: Final = -1
 NO_EPOCH: Final = -1
 OWNERS_MAX: Final = 4
-"""A former owner is told that it is fenced; one that is further back than this, that there is no such producer."""
+"""Number of newest owners that a row remembers. A former owner among them is told that it is fenced, any other that there is no
+such producer."""
 NEVER_CHECKED: Final = -1
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):
-    """The place of a transaction's records: ``[base_offset, base_offset + record_count)``."""
+    """The offset range of a transaction's records in a partition: ``[base_offset, base_offset + record_count)``."""
 
     topic: str
     partition: int
@@ -42,7 +43,7 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TransactionRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """One row. ``transaction_id`` is empty only with ``state`` ``producer``. Times in milliseconds since the epoch."""
+    """A row. ``transaction_id`` is empty only in ``state`` ``producer``. Times are in milliseconds since the epoch."""
 
     transaction_id: str
     transactional_id: str
@@ -56,47 +57,47 @@ class TransactionRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True)
     staged: tuple[str, ...] = ()
     """Names of the staged objects in the decision, in the order in which they are applied."""
     places: tuple[Place, ...] = ()
-    """Of a committed transaction, in order of topic and partition."""
+    """Offset ranges of a committed transaction's records, in order of topic and partition."""
     sequence: int = NO_SEQUENCE
-    """Of a transaction of one request: the producer's sequence. It has no transactional id."""
+    """The producer's sequence, for a transaction of one request, which has no transactional id."""
     decided_version: int = NO_LOG
-    """Of a committing or committed transaction: the table's version at which it was decided."""
+    """Version of the table at which a committing or committed transaction was decided."""
     number: int = NO_NUMBER
     """The client's own number of the transaction: the batch that a query writes with it."""
     last_number: int = NO_NUMBER
-    """The newest number that the transactional id had committed before it."""
+    """Newest number that the transactional id had committed before it."""
     owners: tuple[str, ...] = ()
-    """Fingerprints of the different owners of the transactional id's newest epochs, the present one last; at most ``OWNERS_MAX``.
-    Empty: the present epoch has no owner."""
+    """Fingerprints of the distinct owners of the transactional id's newest epochs, the present one last; at most ``OWNERS_MAX``.
+    Empty if the present epoch has no owner."""
     check_at_ms: int = NEVER_CHECKED
-    """Of an open transaction: from when on it may be offered to an asker."""
+    """Time from which an open transaction may be offered to an asker."""
     checks: int = 0
-    """How often it was offered."""
+    """Number of offers so far."""
     lanes: tuple[tuple[str, tuple[tuple[int, int], ...]], ...] = ()
-    """Of a Kafka client's: see ``lanes.Lanes``."""
+    """Lanes of a Kafka client's transaction, as in ``lanes.Lanes``."""
     resumed_epoch: int = NO_EPOCH
-    """In state ``producer``: the epoch whose own client asked for this one."""
+    """Epoch whose own client asked for this one, in state ``producer``."""
     resumed_producer_id: str = ""
-    """The producer id of that epoch where it was the id's last one; else it is the row's own."""
+    """Producer id of that epoch, if it was the id's last epoch; else it is the row's own."""
     lost: int = 0
-    """Of a decided transaction: how many of its staged objects it goes without (``log_format.transactions.lost``)."""
+    """Number of staged objects that a decided transaction goes without (``log_format.transactions.lost``)."""
 
     @property
     def committed_number(self) -> int:
-        """The newest number that the transactional id has committed, this row included."""
+        """Newest number that the transactional id has committed, including this row."""
         is_decided = self.state in ("committing", "committed") and self.number != NO_NUMBER
         return self.number if is_decided else self.last_number
 
     @property
     def stamp(self) -> ProducerStamp | None:
-        """The request of a transaction of one request with producer headers; None for any other."""
+        """Request of a transaction of one request with producer headers; None for any other."""
         if self.transactional_id or self.sequence == NO_SEQUENCE:
             return None
         return ProducerStamp(self.producer_id, self.epoch, self.sequence)
 
     @property
     def has_ended(self) -> bool:
-        """Whether its state is final."""
+        """Whether the state is final."""
         return self.state in ("committed", "aborted")
 
 
@@ -124,7 +125,7 @@ _DECODER: Final = msgspec.json.Decoder(list[TransactionRow])
 
 
 def encode_rows(rows: Sequence[TransactionRow]) -> bytes:
-    """The data file of a commit with these rows: Parquet with ``SCHEMA``."""
+    """Encode the data file of a commit with these rows: Parquet with ``SCHEMA``."""
     columns: dict[str, list[Any]] = {
         "transaction_id": [row.transaction_id or None for row in rows],
         "transactional_id": [row.transactional_id or None for row in rows],
@@ -142,10 +143,10 @@ def encode_rows(rows: Sequence[TransactionRow]) -> bytes:
 
 
 def encode_tag(rows: Sequence[TransactionRow]) -> str:
-    """The tag of an ``add`` with these rows."""
+    """Encode the tag of an ``add`` with these rows."""
     return _ENCODER.encode(rows).decode()
 
 
 def decode_tag(tag: str) -> list[TransactionRow]:
-    """The rows from ``encode_tag``. Raises ``ValueError`` (``msgspec.DecodeError``) for anything else."""
+    """Decode the result of ``encode_tag``. Raises ``ValueError`` (``msgspec.DecodeError``) for anything else."""
     return _DECODER.decode(tag)

@@ -1,7 +1,9 @@
-"""The index of a large transaction: what its decision would else name itself (docs/decisions/081-large-transactions.md).
+"""The index of a large transaction, which lists what its decision would otherwise name
+(docs/decisions/081-large-transactions.md).
 
 ``system/transactions/staged/<transaction id>/<unique>.index``: JSON ``[[name, bytes], …]``, the staged batches of a Kafka client
-in the order in which they are applied. It is put before the decision, which names it. One that no decision names says nothing.
+in the order in which they are applied. It is put before the decision, which names it. An index that no decision names has no
+meaning.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from log_format.transactions.staged_records import StagedLane, parse_name
 
 SUFFIX: Final = ".index"
 INDEX_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Several times the largest that a gateway writes."""
+"""Largest index, in bytes: several times the largest that a gateway writes."""
 
 
 class IndexedBatch(NamedTuple):
@@ -34,17 +36,17 @@ _DECODER: Final = msgspec.json.Decoder(list[_Row])
 
 
 def is_index(name: str) -> bool:
-    """Whether the staged object of this name is an index."""
+    """Return whether the staged object of this name is an index."""
     return name.endswith(SUFFIX)
 
 
 def encode_index(rows: Sequence[_Row]) -> bytes:
-    """The object's bytes."""
+    """Encode the object."""
     return _ENCODER.encode(rows)
 
 
 def decode_index(data: bytes, key: str) -> list[IndexedBatch]:
-    """The batches from ``encode_index``. Raises only ``CorruptData``."""
+    """Decode the result of ``encode_index``. Raises only ``CorruptData``."""
     try:
         rows = _DECODER.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
@@ -59,7 +61,7 @@ def decode_index(data: bytes, key: str) -> list[IndexedBatch]:
 
 
 def by_topic(batches: Iterable[IndexedBatch]) -> list[list[IndexedBatch]]:
-    """The batches of each topic, in order."""
+    """Return the batches of each topic, in order."""
     topics: dict[str, list[IndexedBatch]] = {}
     for batch in batches:
         topics.setdefault(batch.topic_hash, []).append(batch)

@@ -1,7 +1,7 @@
-"""Offsets of a group in an open transaction: one object for each request, beside the staged records.
+"""Offsets of a group in an open transaction: one object for each request, next to the staged records.
 
-The name is that of staged records with the group instead of the topic, and ends in ``.json``. When two requests of a
-transaction name one partition of a group, the later counts.
+The name is like that of staged records, with the group instead of the topic, and ends in ``.json``. If two requests of a
+transaction name the same partition of a group, the later one counts.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ SUFFIX: Final = ".json"
 
 
 class StagedOffset(msgspec.Struct, frozen=True, kw_only=True):
-    """The next offset to read of a partition."""
+    """The next offset to read in a partition."""
 
     topic: str
     partition: int
     offset: int
     metadata: str | None = None
     leader_epoch: int = -1
-    """As a Kafka client sent it; absent in older objects."""
+    """Leader epoch as a Kafka client sent it; absent in older objects."""
     topic_id: str | None = None
-    """The incarnation that it is for; None: the one at the commit."""
+    """Incarnation that the offset is for; None: the one at the commit."""
 
 
 class StagedOffsets(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,12 +41,12 @@ _DECODER: Final = msgspec.json.Decoder(StagedOffsets)
 
 
 def encode_offsets(staged: StagedOffsets) -> bytes:
-    """The object's bytes."""
+    """Encode the object."""
     return msgspec.json.encode(staged)
 
 
 def decode_offsets(data: bytes, key: str) -> StagedOffsets:
-    """The offsets from ``encode_offsets``. Raises only ``CorruptData``."""
+    """Decode the result of ``encode_offsets``. Raises only ``CorruptData``."""
     try:
         return _DECODER.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:

@@ -1,12 +1,13 @@
 """Records of an open transaction: one object for each request, outside the topics, until the transaction is decided.
 
 ``system/transactions/staged/<transaction id>/<number, 8 digits>-<topic's hash>-<sequence or x>-<unique>.arrow``. The number
-orders the requests. Hash and sequence show a repeat without a read. The object is an Arrow IPC stream of ``BATCH_SCHEMA`` and
-each record's partition; its metadata names the topic and the incarnation that the records were routed for. Where some records
-are delayed there is a column ``deliver_at``: milliseconds, -1 of a record that is not.
+orders the requests. Hash and sequence identify a retry without reading. The object is an Arrow IPC stream of ``BATCH_SCHEMA`` and
+each record's partition; its metadata names the topic and the incarnation that the records were routed for. If some records are
+delayed, there is a column ``deliver_at``: milliseconds, -1 for a record that is not.
 
-A batch of a Kafka client has ``k<partition>.<sequence>.<records>`` in place of the sequence: those of its partition. Its unique
-part begins with ``i<hash of the topic's id>-``. Older writers' did not, and older readers take it for any unique part.
+A batch of a Kafka client has ``k<partition>.<sequence>.<records>`` in place of the sequence, by which records of its partition
+are counted. Its unique part begins with ``i<hash of the topic's id>-``. Older writers did not add that, and older readers take it
+for any unique part.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _DELIVER_AT: Final = pa.field("deliver_at", pa.int64())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedRecords:
-    """The records of one request, routed. ``records`` has ``BATCH_SCHEMA``. ``deliver_at``: None when none is delayed."""
+    """The records of one request, routed. ``records`` has ``BATCH_SCHEMA``. ``deliver_at``: None if no record is delayed."""
 
     topic: str
     topic_id: str
@@ -50,13 +51,13 @@ class StagedRecords:
 
 
 class StagedLane(NamedTuple):
-    """Of a Kafka client's batch: its partition, its first record's sequence, and how many records it has."""
+    """A Kafka client's batch: its partition, its first record's sequence, and its number of records."""
 
     partition: int
     sequence: int
     record_count: int
     incarnation: str = ""
-    """See ``incarnation_hash``. Empty in the name of an older version."""
+    """Hash of the topic's id (``incarnation_hash``); empty in names by older versions."""
 
     def __str__(self) -> str:
         return f"k{self.partition}.{self.sequence}.{self.record_count}"
@@ -74,16 +75,17 @@ class StagedName:
 
 
 STAGED: Final = f"{layout.TRANSACTIONS_ROOT}staged/"
-"""The key prefix of all staged objects."""
+"""Key prefix of all staged objects."""
 
 
 def staged_prefix(transaction_id: str) -> str:
-    """The key prefix of a transaction's staged objects."""
+    """Return the key prefix of a transaction's staged objects."""
     return f"{STAGED}{transaction_id}/"
 
 
 def staged_key(transaction_id: str, name: str) -> str:
-    """The key of a staged object that a decision names. Raises ``CorruptData`` for a name that the transaction can't have."""
+    """Return the key of a staged object that a decision names. Raises ``CorruptData`` for a name that the transaction
+    can't have."""
     is_name = _NAME.fullmatch(name) is not None or _INDEX.fullmatch(name) is not None
     if _ID.fullmatch(transaction_id) is None or not is_name:
         raise CorruptData(
@@ -97,24 +99,32 @@ def staged_key(transaction_id: str, name: str) -> str:
 def staged_name(
     number: int, topic: str, sequence: int | StagedLane | None, unique: str, *, suffix: str = ".arrow"
 ) -> str:
-    """The name of a staged object below ``staged_prefix``. Offsets have another ``suffix`` (``staged_offsets``)."""
+    """Return the name of a staged object below ``staged_prefix``.
+
+    Args:
+        number: position among the transaction's requests.
+        topic: topic, or group of offsets.
+        sequence: the request's sequence, a Kafka client's batch, or None.
+        unique: unique text.
+        suffix: ending; offsets have another one (``staged_offsets``).
+    """
     if isinstance(sequence, StagedLane) and sequence.incarnation:
         unique = f"i{sequence.incarnation}-{unique}"
     return f"{number:08d}-{topic_hash(topic)}-{'x' if sequence is None else sequence}-{unique}{suffix}"
 
 
 def topic_hash(topic: str) -> str:
-    """The topic's part of a staged object's name, of bounded length."""
+    """Return the topic's part of a staged object's name, of limited length."""
     return hashlib.sha256(topic.encode()).hexdigest()[:20]
 
 
 def incarnation_hash(topic_id: str) -> str:
-    """The incarnation's part of the name of a Kafka client's batch, so that its decision need not read each one."""
+    """Return the incarnation's part of the name of a Kafka client's batch, so that its decision need not read each one."""
     return hashlib.sha256(topic_id.encode()).hexdigest()[:8]
 
 
 def parse_names(keys: Iterable[str]) -> list[StagedName]:
-    """The names below a ``staged_prefix``, in order; of a request staged twice only the first."""
+    """Return the names below a ``staged_prefix``, in order; only the first for a request that was staged twice."""
     found: list[StagedName] = []
     seen: set[tuple[str, int | None, tuple[int | str, ...]]] = set()
     for key in keys:
@@ -124,7 +134,7 @@ def parse_names(keys: Iterable[str]) -> list[StagedName]:
     kept = []
     for staged in sorted(found, key=lambda one: (one.number, one.name)):
         if staged.sequence is not None or staged.lane is not None:
-            # A batch is the same batch whichever incarnation it was staged for.
+            # A batch is the same batch, whichever incarnation it was staged for.
             one = (staged.topic_hash, staged.sequence, () if staged.lane is None else staged.lane[:3])
             if one in seen:
                 continue
@@ -134,7 +144,7 @@ def parse_names(keys: Iterable[str]) -> list[StagedName]:
 
 
 def parse_name(name: str) -> StagedName | None:
-    """The parts of a name; None for one that no staged object has."""
+    """Return the parts of a name; None for one that no staged object has."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -146,7 +156,7 @@ def parse_name(name: str) -> StagedName | None:
 
 
 def encode_staged(staged: StagedRecords) -> bytes:
-    """The object's bytes, not compressed, so that its size in the store is its size in memory."""
+    """Encode the object, not compressed, so that its size in the store is its size in memory."""
     table = staged.records.append_column("partition", pa.array(staged.partitions, pa.int32()))
     if staged.deliver_at is not None:
         table = table.append_column(_DELIVER_AT, pa.array(staged.deliver_at, pa.int64()))
@@ -158,7 +168,7 @@ def encode_staged(staged: StagedRecords) -> bytes:
 
 
 def decode_staged(data: bytes, key: str) -> StagedRecords:
-    """The records from ``encode_staged``. Raises only ``CorruptData``."""
+    """Decode the result of ``encode_staged``. Raises only ``CorruptData``."""
     try:
         table = pa.ipc.open_stream(pa.BufferReader(data)).read_all()
         table.validate(full=True)

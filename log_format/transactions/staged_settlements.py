@@ -1,4 +1,4 @@
-"""A note that settlements of a queue belong to a transaction: one object for each request, beside the staged records.
+"""A note that settlements of a queue belong to a transaction: one object for each request, next to the staged records.
 
 The settlements are pending in ``system/queues`` under ``pending_id``. The name is that of staged offsets, with the queue instead
 of the group.
@@ -14,7 +14,7 @@ from log_format.errors import CorruptData
 
 
 class StagedSettlements(msgspec.Struct, frozen=True, kw_only=True):
-    """Settlements of one request, or what a queue produces and settles at once."""
+    """The settlements of one request, or of a queue's own transaction of records and settlements."""
 
     queue: str
     pending_id: str
@@ -25,17 +25,17 @@ _PREFIX: Final = b'{"queue":'
 
 
 def is_settlements(data: bytes) -> bool:
-    """Whether a staged object is such a note; offsets of a group begin otherwise."""
+    """Return whether a staged object is such a note; offsets of a group begin differently."""
     return data.startswith(_PREFIX)
 
 
 def encode_settlements(staged: StagedSettlements) -> bytes:
-    """The object's bytes."""
+    """Encode the object."""
     return msgspec.json.encode(staged)
 
 
 def decode_settlements(data: bytes, key: str) -> StagedSettlements:
-    """The note from ``encode_settlements``. Raises only ``CorruptData``."""
+    """Decode the result of ``encode_settlements``. Raises only ``CorruptData``."""
     try:
         return _DECODER.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:

@@ -1,6 +1,6 @@
 """The state of ``system/transactions`` at one version: each transaction's state, and each transactional id's epoch.
 
-1. Of a transaction only its newest row counts; of a transactional id only the row with its newest epoch.
+1. For a transaction only its newest row counts; for a transactional id only the row with its newest epoch.
 2. Forgetting follows from the log alone, by the newest row's own time. A decided, unfinished transaction is never forgotten.
 3. The state follows from the live ``add`` actions in the order of their times. A rewrite (``dataChange`` false) only changes
    which files are live.
@@ -28,7 +28,7 @@ from log_format.transactions.row import NO_NUMBER, TAG_TRANSACTIONS, Transaction
 
 NAME: Final = "system/transactions"
 TAG_REQUESTS: Final = "tidelog.requests"
-"""On a compacted file's ``add``: the sequences of producers, which its rows alone don't have."""
+"""Tag of a compacted file's ``add``: the sequences of producers, which the rows alone don't have."""
 
 
 def _nothing() -> Mapping[str, TransactionRow]:
@@ -36,24 +36,24 @@ def _nothing() -> Mapping[str, TransactionRow]:
 
 
 class TransactionsMemory(NamedTuple):
-    """About how many bytes rows take."""
+    """Estimated bytes that rows take."""
 
     all_bytes: int = 0
-    """Of all transactions."""
+    """Bytes of all transactions."""
     lasting_bytes: int = 0
-    """Of those that have not ended."""
+    """Bytes of the transactions that have not ended."""
     ids_bytes: int = 0
-    """Of transactional ids."""
+    """Bytes of transactional ids."""
 
     def with_row(self, row: TransactionRow, sign: Literal[1, -1] = 1) -> TransactionsMemory:
-        """The memory with a transaction's row added, or removed (-1)."""
+        """Return the memory with a transaction's row added, or removed (-1)."""
         size = row_bytes(row) * sign
         lasting = 0 if row.has_ended else size
         return self._replace(all_bytes=self.all_bytes + size, lasting_bytes=self.lasting_bytes + lasting)
 
 
 def row_bytes(row: TransactionRow) -> int:
-    """About how much memory a row takes: measured on CPython 3.11, rounded up."""
+    """Return a row's estimated memory in bytes: measured on CPython 3.11, rounded up."""
     lists = STAGED_BYTES * len(row.staged) + _PLACE_BYTES * len(row.places)
     lists += sum(_PLACE_BYTES + _LANE_BYTES * len(lanes) for _, lanes in row.lanes)
     return ROW_BYTES + lists + _OWNER_BYTES * len(row.owners)
@@ -65,7 +65,7 @@ _PLACE_BYTES: Final = 216
 _OWNER_BYTES: Final = 80
 _LANE_BYTES: Final = 136
 ID_BYTES: Final = 800
-"""A transactional id with its row, which has no lists: the id may be 255 bytes long."""
+"""Memory in bytes of a transactional id with its row, which has no lists: the id may be 255 bytes long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,26 +73,26 @@ class TransactionsState(SystemTableState):
     """All transactions at one version. Immutable. ``transactions`` and ``producers`` have the longest unchanged first."""
 
     transactions: Mapping[str, TransactionRow] = field(default_factory=_nothing)
-    """By transaction id."""
+    """Rows by transaction id."""
     producers: Mapping[str, TransactionRow] = field(default_factory=_nothing)
-    """By transactional id: a row of its newest epoch."""
+    """Rows by transactional id, each of its newest epoch."""
     requests: Producers = NO_PRODUCERS
-    """The sequences of producers whose requests are transactions of their own; the rows have the places."""
+    """Sequences of producers whose requests are transactions of their own; the rows have the places."""
     by_stamp: Mapping[ProducerStamp, str] = field(default_factory=lambda: MappingProxyType({}))
-    """The ids of those transactions while they are remembered."""
+    """Request -> id of that transaction, while it is remembered."""
     unfinished: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """Transactions that are decided but not applied to all of their topics, with the versions of their decisions."""
+    """Transactions that are decided but not applied to all of their topics -> version of the decision."""
     passing: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """Committed transactions that no client can ask for by id or sequence, with their times: forgotten soon."""
+    """Committed transactions that no client can ask for by id or sequence -> time; they are forgotten soon."""
     memory: TransactionsMemory = field(default=TransactionsMemory(), compare=False)
 
     @property
     def floor(self) -> int:
-        """Every transaction decided below this version has ended."""
+        """Version below which every decided transaction has ended."""
         return min(self.unfinished.values(), default=self.version + 1)
 
     def with_adds(self, adds: Iterable[Add]) -> Self:
-        """See ``SystemTableState``. Compacted files have the sequences of producers, too."""
+        """Return the state after these ``add``. Compacted files also have the sequences of producers. Raises ``CorruptData``."""
         state = self
         for add in adds:
             tags = add.tags or {}
@@ -102,7 +102,7 @@ class TransactionsState(SystemTableState):
         return state
 
     def with_rows(self, rows: Iterable[TransactionRow]) -> Self:
-        """The state after these rows, without what is too old; version and files stay."""
+        """Return the state after these rows, without what is too old; version and files stay."""
         edit = TransactionsEdit(self)
         newest_ms = 0
         for row in rows:
@@ -122,7 +122,7 @@ class TransactionsState(SystemTableState):
 
 
 class TransactionsEdit:
-    """A state under change, row by row, at the cost of one copy."""
+    """A change to the state in progress, row by row, at the cost of one copy."""
 
     def __init__(self, state: TransactionsState) -> None:
         self.version = state.version
@@ -146,7 +146,7 @@ class TransactionsEdit:
             self._take_request(row)
             return
         if row.state == "committed" and kind_of(row.transaction_id) == JOB:
-            self.passing[row.transaction_id] = row.recorded_at_ms  # the transactional id's row has its number
+            self.passing[row.transaction_id] = row.recorded_at_ms  # the transactional id's row has the number
         known = self.producers.get(row.transactional_id)
         if known is not None and known.lanes and known.transaction_id not in ("", row.transaction_id):
             self._drop_lanes(known.transaction_id)
@@ -158,7 +158,7 @@ class TransactionsEdit:
             self.memory = self.memory._replace(ids_bytes=ID_BYTES * len(self.producers))
 
     def _drop_lanes(self, transaction_id: str) -> None:
-        """Another transaction of the transactional id has come: its row has them."""
+        """Drop the lanes of a transaction after the transactional id's next one, whose row has them."""
         before = self.transactions.get(transaction_id)
         if before is not None:
             self.memory = self.memory.with_row(before, -1)
@@ -166,7 +166,7 @@ class TransactionsEdit:
             self.memory = self.memory.with_row(self.transactions[transaction_id])
 
     def forget(self, now_ms: int) -> None:
-        """Drop what no client may ask for any more."""
+        """Drop what no client can ask for any more."""
         for transaction_id, ended_ms in list(self.passing.items()):
             if ended_ms >= now_ms - limits.TRANSACTION_PASSING_MS:
                 break
@@ -184,7 +184,7 @@ class TransactionsEdit:
         self._forget_ids(now_ms)
 
     def _forget_ids(self, now_ms: int) -> None:
-        """Drop old transactional ids. Numbered ones stay longer: by its number a query knows the batch that it has committed."""
+        """Drop old transactional ids. Numbered ones stay longer, since a query recognizes its committed batch by the number."""
         since_ms = now_ms - limits.TRANSACTIONAL_ID_REMEMBERED_MS
         numbered_since_ms = now_ms - limits.NUMBERED_ID_REMEMBERED_MS
         forgotten: list[str] = []
@@ -214,11 +214,11 @@ class TransactionsEdit:
 
 
 TransactionsView = TransactionsState | TransactionsEdit
-"""The state that a decision is judged at. An edit is valid until the next change."""
+"""State at which a decision is judged. An edit is valid until the next change."""
 
 
 def transactions_table() -> Table[TransactionsState]:
-    """The root of the table and how it is read."""
+    """Return the description of the table."""
     return system_table(layout.TRANSACTIONS_ROOT, "the transactions", TransactionsState)
 
 
@@ -229,7 +229,7 @@ def _requests(tag: str) -> Producers:
 def _forget(
     rows: dict[str, TransactionRow], before_ms: int, count_max: int, surplus_bytes: int
 ) -> list[TransactionRow]:
-    """Remove ended rows from the beginning while they are too old, too many, or take too many bytes; returns the removed.
+    """Remove ended rows from the beginning while they are too old, too many, or take too many bytes; return the removed rows.
 
     Rows that have not ended move to the end.
     """

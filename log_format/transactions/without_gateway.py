@@ -1,10 +1,10 @@
-"""Decides and finishes transactions, for programs other than the gateway: Spark's jobs, maintenance. Blocks.
+"""Deciding and finishing transactions in programs other than the gateway: Spark's jobs, maintenance. All calls block.
 
-1. The rules are ``finishing``'s; one topic's records are in memory at a time.
-2. When a call raises after the decision, the same job, a gateway or maintenance finishes the transaction later.
-3. Only gateways commit offsets of groups, and what an index names: a transaction with some is not finished here.
+1. The rules are those of ``finishing``; one topic's records are in memory at a time.
+2. If a call raises after the decision, the same job, a gateway or maintenance finishes the transaction later.
+3. Only gateways commit offsets of groups, and the batches in an index: a transaction with these is not finished here.
 
-These programs compact ``system/transactions`` only where no gateway does.
+These programs compact ``system/transactions`` only if no gateway does.
 """
 
 from __future__ import annotations
@@ -37,20 +37,23 @@ from log_format.transactions.staged_records import StagedRecords, decode_staged,
 from log_format.transactions.state import TransactionsState, transactions_table
 
 ATTEMPTS_MAX: Final = 5
-"""Tries of a commit while the store refuses it or leaves its outcome unknown."""
+"""Most tries of a commit while the store refuses it or leaves its outcome unknown."""
 PAUSE_MS: Final = 500
-"""The first pause between two tries; each next one is longer by as much."""
+"""First pause between two tries; each next one is longer by as much."""
 FILES_MIN: Final = 400
-"""Live data files of the table that are rewritten into one. Gateways, where there are any, do so at half as many."""
+"""Number of live data files from which the table is compacted. Gateways, if there are any, do so at half as many."""
 JOURNAL_CACHE_BYTES: Final = 32 * 1024 * 1024
-"""Decoded objects of journals: used only where a large transaction drains its topic."""
+"""Cache of journals' decoded objects in bytes: used only if a large transaction drains its topic."""
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 
 
 class TransactionFinishing:
-    """For one thread at a time. ``log_of``: a topic's log. ``engine``: the program's name in the table's history."""
+    """A decider and finisher of transactions. For one thread at a time.
+
+    ``log_of``: returns a topic's log. ``engine``: the program's name in the table's history.
+    """
 
     def __init__(
         self,
@@ -76,10 +79,9 @@ class TransactionFinishing:
         self._committer = Committer(self.log, new_id=new_id, engine=engine)
 
     def decide(self, decision: Decision) -> TransactionRow:
-        """The current row once the decision is in the store.
+        """Make the decision, and return the current row once it is in the store. Idempotent.
 
-        Raises the decision's refusal; ``BackOff`` (nothing happened), ``OutcomeUnknown``, ``CorruptData``. The same decision
-        again has the same outcome.
+        Raises the decision's refusal; ``BackOff`` (nothing happened), ``OutcomeUnknown``, ``CorruptData``.
         """
         (outcome,) = self._tried(lambda: self._committer.commit(Decide([decision], self._new_id)).result)
         if isinstance(outcome, TidelogError):
@@ -87,9 +89,10 @@ class TransactionFinishing:
         return outcome
 
     def finish(self, row: TransactionRow) -> TransactionRow:
-        """The row of the finished transaction, all of it visible. One that is undecided, or has ended, is returned unchanged.
+        """Finish the transaction, and return its row once all of it is visible. One that is undecided, or has ended, stays
+        unchanged.
 
-        Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``: it is not finished then.
+        Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``: then it is not finished.
         """
         if row.state == "committing" and (staged_offset_names(row) or any(map(is_index, row.staged))):
             what = "is large, or has offsets of a group"
@@ -105,25 +108,25 @@ class TransactionFinishing:
             return
 
     def keep_small(self) -> None:
-        """Rewrite the table and write its checkpoint when due. Raises ``TidelogError``, ``StoreUnavailable``."""
+        """Compact the table and write its checkpoint when due. Raises ``TidelogError``, ``StoreUnavailable``."""
         if len(self.log.state.files) >= FILES_MIN:
             self._committer.commit(Compact(self._new_id, files_min=FILES_MIN))
         version, root = self.log.state.version, self.log.table.root
         if is_due(version, None, 0) and is_due(version, hinted_checkpoint(self._store, root), 0):
             write_table_checkpoint(self._store, root, version, self._clock.now_ms())
 
-    # ``Means``: nothing of it waits
+    # ``Means``: none of these coroutines waits
 
     async def each(self, work: Callable[[ItemT], Awaitable[ResultT]], items: Sequence[ItemT]) -> list[ResultT]:
-        """One after another."""
+        """Do the work for one item after another."""
         return [await work(item) for item in items]
 
     async def records(self, row: TransactionRow, names: Sequence[str]) -> Sequence[StagedRecords]:
-        """See ``Means``."""
+        """Return the staged records, as ``Means.records`` specifies."""
         return [self._read(staged_key(row.transaction_id, name)) for name in names]
 
     async def append(self, row: TransactionRow, requests: Sequence[StagedRecords]) -> Sequence[Appended] | Duplicate:
-        """See ``Means``."""
+        """Append one topic's records, as ``Means.append`` specifies."""
         requests = self._tried(lambda: filed(row, requests, self._store, self._clock, self._new_id))
         if not requests:
             return ()
@@ -134,26 +137,26 @@ class TransactionFinishing:
         return outcome
 
     async def append_indexed(self, row: TransactionRow, name: str) -> Sequence[Place]:
-        """``finish`` refuses a transaction with an index."""
+        """Never called, since ``finish`` refuses a transaction with an index."""
         raise AssertionError((row.transaction_id, name))
 
     async def settle(self, row: TransactionRow, names: Sequence[str]) -> None:
-        """``finish`` refuses a transaction with offsets."""
+        """Never called, since ``finish`` refuses a transaction with offsets."""
         raise AssertionError((row.transaction_id, names))
 
     async def record(self, last: Finish) -> TransactionRow:
-        """See ``Means``."""
+        """Decide that the transaction has ended, as ``Means.record`` specifies."""
         return self.decide(last)
 
     async def newest(self, transaction_id: str) -> TransactionRow | None:
-        """See ``Means``."""
+        """Return the row at the table's head, as ``Means.newest`` specifies."""
         try:
             return self.log.refresh().transactions.get(transaction_id)
         except StoreUnavailable as problem:
             raise BackOff(f"The store did not show {self.log.table.label}: {problem.detail}.") from problem
 
     async def clean(self, transaction_id: str) -> None:
-        """See ``Means``."""
+        """Delete the staged objects, as ``Means.clean`` specifies."""
         self.delete_staged(transaction_id)
 
     def _read(self, key: str) -> StagedRecords:
@@ -165,7 +168,8 @@ class TransactionFinishing:
             raise BackOff(f"The store does not serve staged records: {problem.detail}.") from problem
 
     def _tried(self, commit: Callable[[], ResultT]) -> ResultT:
-        """The result of ``commit``, tried again on failure: the same commit is in the log once, whatever earlier tries did."""
+        """Return the result of ``commit``, with retries, which are safe: the same commit is in the log once, whatever earlier
+        tries did."""
         for attempt in range(1, ATTEMPTS_MAX):
             try:
                 return commit()
@@ -175,7 +179,7 @@ class TransactionFinishing:
 
 
 def _result_of(work: Coroutine[Any, Any, ResultT]) -> ResultT:
-    """The result of work that never waits."""
+    """Run work that never waits, and return its result."""
     try:
         work.send(None)
     except StopIteration as ended:
