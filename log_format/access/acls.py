@@ -1,13 +1,14 @@
-"""ACLs: which principal is allowed or denied which operation on which resources, and what follows from all of them.
+"""ACLs: which principal is allowed or denied which operation on which resources, and the decision that follows from all of them.
 
-An ACL is a principal, an operation, a resource type, a resource, a pattern and a permission; the six are its identity. Those that
-differ only in operation and permission are one entry: a key (``key_of``) with a bit for each operation and permission. So a look
-takes a few dictionary look-ups whatever the number of ACLs, and a hundred thousand take some 25 MB.
+An ACL is a principal, an operation, a resource type, a resource, a pattern and a permission; the six are its identity. ACLs that
+differ only in operation and permission are one entry: a key (``key_of``) with a bit for each operation and permission. So a
+decision takes a few dictionary look-ups whatever the number of ACLs, and a hundred thousand ACLs take some 25 MB.
 
 1. A deny wins over every allow. What no ACL names is not allowed.
-2. Allowing Read, Write, Delete or Alter allows Describe. A deny denies the operation that it names, and All denies each.
-3. A literal ``*`` names every resource of its type. A name that begins with ``__`` is reached only by patterns that do.
-4. An ACL of the principal ``*`` is everyone's.
+2. Allowing Read, Write, Delete or Alter allows Describe. A deny denies only the operation that it names; denying All denies each.
+3. A literal ``*`` names every resource of its type. A name that begins with ``__`` is matched only by ACLs whose resource begins
+   with that.
+4. An ACL of the principal ``*`` applies to everyone.
 
 Source: Kafka's ``Authorizer`` (KIP-11, KIP-290 for prefixes).
 """
@@ -25,10 +26,10 @@ Permission = Literal["allow", "deny"]
 
 OPERATIONS: Final[tuple[Operation, ...]] = get_args(Operation)
 CLUSTER: Final = "cluster"
-"""The name of the only resource of its type."""
+"""Name of the only resource of its type."""
 EVERY: Final = "*"
 RESERVED: Final = "__"
-"""How names begin that Tidelog keeps for itself."""
+"""Prefix of names that are reserved for Tidelog."""
 
 _BIT: Final[Mapping[Operation, int]] = {operation: 1 << index for index, operation in enumerate(OPERATIONS)}
 _ALLOWS_DESCRIBE: Final = ("Read", "Write", "Delete", "Alter")
@@ -48,23 +49,23 @@ class Acl(NamedTuple):
 
     @property
     def bit(self) -> int:
-        """Its bit among those of its key."""
+        """Bit of the ACL among those of its key."""
         bit = _BIT[self.operation]
         return bit if self.permission == "allow" else bit << _DENY_SHIFT
 
 
 def key_of(principal: str, resource_type: str, pattern: str, resource: str) -> str:
-    """The key of an ACL's entry. No part has a line break: names have no control characters."""
+    """Return the key of an ACL's entry. No part has a line break, since names have no control characters."""
     return f"{principal}\n{resource_type}\n{pattern}\n{resource}"
 
 
 def acl_key(acl: Acl) -> str:
-    """The key of the ACL's entry."""
+    """Return the key of the ACL's entry."""
     return key_of(acl.principal, acl.resource_type, acl.pattern, acl.resource)
 
 
 def acls_of(key: str, bits: int) -> Iterator[Acl]:
-    """The ACLs of an entry: those that allow, then those that deny, by operation."""
+    """Yield the ACLs of an entry: those that allow, then those that deny, by operation."""
     principal, resource_type, pattern, resource = key.split("\n", 3)
     for permission in get_args(Permission):
         for operation in OPERATIONS:
@@ -83,7 +84,7 @@ _DENYING: Final = {operation: (_BIT[operation] | _BIT["All"]) << _DENY_SHIFT for
 
 
 class Found(NamedTuple):
-    """The answer to a question. ``by`` is the ACL that decided; None: none did, and it is not allowed."""
+    """A decision. ``by`` is the ACL that decided; None if none did, so that it is not allowed."""
 
     allowed: bool
     by: Acl | None
@@ -98,9 +99,10 @@ class Acls:
     __slots__ = ("_entries", "_lengths")
 
     def __init__(self, entries: dict[str, int], lengths: Mapping[str, int] | None = None) -> None:
-        """``entries``: bits by key. ``lengths``: what ``with_changes`` keeps; else it is found out."""
+        """Prepare the ACLs. ``entries``: bits by key. ``lengths``: prefix lengths kept by ``with_changes``; None:
+        compute them."""
         self._entries = entries
-        # For each principal and resource type: the lengths of its prefixes, as bits. A length may have no prefix any more.
+        # For each principal and resource type: the lengths of its prefixes, as bits. A length may no longer have a prefix.
         self._lengths = _lengths_with({}, entries) if lengths is None else lengths
 
     def __eq__(self, other: object) -> bool:
@@ -114,7 +116,7 @@ class Acls:
         return MappingProxyType(self._entries)
 
     def with_changes(self, changes: Mapping[str, int]) -> Acls:
-        """The ACLs with these keys' bits replaced; 0 removes the entry."""
+        """Return the ACLs with these keys' bits replaced; 0 removes the entry."""
         entries = self._entries.copy()
         for key, bits in changes.items():
             if bits:
@@ -124,7 +126,14 @@ class Acls:
         return Acls(entries, _lengths_with(self._lengths, changes))
 
     def judge(self, principals: Iterable[str], operation: Operation, resource_type: str, resource: str) -> Found:
-        """Whether any of these principals (the caller's own, its groups', its roles' and ``*``) may do it, and by which ACL."""
+        """Return whether any of these principals may do the operation, and by which ACL.
+
+        Args:
+            principals: the caller's own, its groups, its roles, and ``*``.
+            operation: the operation.
+            resource_type: the resource's type.
+            resource: its name.
+        """
         allowing, denying = _ALLOWING[operation], _DENYING[operation]
         allowed: Found | None = None
         for key in self._keys(principals, resource_type, resource):
@@ -136,14 +145,14 @@ class Acls:
         return allowed or NOTHING_FOUND
 
     def allow(self, principals: Iterable[str], operation: Operation, resource_type: str, resource: str) -> bool:
-        """Whether ``judge`` would allow it, in a third of the time."""
+        """Return whether ``judge`` would allow it, in a third of the time."""
         allowing, denying, found = _ALLOWING[operation], _DENYING[operation], 0
         for key in self._keys(principals, resource_type, resource):
             found |= self._entries.get(key, 0)
         return not found & denying and found & allowing != 0
 
     def _keys(self, principals: Iterable[str], resource_type: str, resource: str) -> list[str]:
-        """Under which keys the ACLs that name the resource would be."""
+        """Return the keys of all entries that could apply to the resource."""
         is_reserved, keys = resource.startswith(RESERVED), []
         for principal in principals:
             owner = f"{principal}\n{resource_type}"
@@ -153,7 +162,7 @@ class Acls:
             lengths = self._lengths.get(owner)
             if lengths:
                 if is_reserved:
-                    lengths &= ~0b11  # a shorter prefix is not in the reserved names
+                    lengths &= ~0b11  # a shorter prefix does not apply to reserved names
                 lengths &= (2 << len(resource)) - 1
                 while lengths:
                     lowest = lengths & -lengths

@@ -31,12 +31,12 @@ from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.ids import NewId
 
 SECRETS_MAX: Final = 2
-"""Live ones of a token: clients change from one to the other at their own time."""
+"""Most live secrets of a token: clients change from one to the other at their own time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """What a decision wrote; nothing where all was so already. ``deleted``: the ACLs that are no more."""
+    """The changes that a decision wrote, if any were needed. ``deleted``: the ACLs that were deleted."""
 
     changes: AccessChanges
     deleted: tuple[Acl, ...] = ()
@@ -47,12 +47,12 @@ Outcome = Decided | TidelogError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateToken:
-    """Make a token. ``row`` has its one secret; its times are the decision's."""
+    """A decision that creates a token. ``row`` has its one secret; its times are the decision's."""
 
     row: CredentialRow
 
     def decide(self, state: AccessState, _now_ms: int) -> Outcome:
-        """The row. An id is 62^16 wide: one that exists is a fault of the maker's randomness."""
+        """Return the row. Ids have 62^16 values, so a duplicate means that the issuer's random numbers are broken."""
         if self.row.id in state.credentials:
             return TidelogError("The new token has the id of another. Its maker draws no random numbers.")
         return Decided(changes=AccessChanges(credentials=(self.row,)))
@@ -60,14 +60,14 @@ class CreateToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RotateToken:
-    """Give a token a new secret. The newest one before it lives ``overlap_ms`` more at most, older ones end."""
+    """A decision that gives a token a new secret. The previous newest one lives at most ``overlap_ms`` more, older ones end."""
 
     id: str
     secret: Secret
     overlap_ms: int
 
     def decide(self, state: AccessState, now_ms: int) -> Outcome:
-        """The row with two secrets at most, the newest first."""
+        """Return the row with at most two secrets, the newest first."""
         row = state.credentials.get(self.id)
         if row is None:
             return unknown_token(self.id)
@@ -80,12 +80,12 @@ class RotateToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteToken:
-    """Revoke a token."""
+    """A decision that revokes a token."""
 
     id: str
 
     def decide(self, state: AccessState, _now_ms: int) -> Outcome:
-        """Its end."""
+        """Return the deletion."""
         if self.id not in state.credentials:
             return unknown_token(self.id)
         return Decided(changes=AccessChanges(deleted_credentials=(self.id,)))
@@ -93,24 +93,24 @@ class DeleteToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutRole:
-    """Make a role, or replace its members."""
+    """A decision that creates a role, or replaces its members."""
 
     row: RoleRow
 
     def decide(self, state: AccessState, _now_ms: int) -> Outcome:
-        """The row, unless it stands so."""
+        """Return the row, unless it is there already."""
         is_known = state.roles.get(self.row.role) == self.row
         return Decided(changes=AccessChanges(roles=() if is_known else (self.row,)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRole:
-    """End a role. ACLs that name it stay, and reach its members again when it is made anew."""
+    """A decision that deletes a role. ACLs that name it stay, and apply to its members again if it is re-created."""
 
     role: str
 
     def decide(self, state: AccessState, _now_ms: int) -> Outcome:
-        """Its end."""
+        """Return the deletion."""
         if self.role not in state.roles:
             return RequestRefused(f"There is no role {self.role!r}.", code=ErrorCode.UNKNOWN_ROLE)
         return Decided(changes=AccessChanges(deleted_roles=(self.role,)))
@@ -118,12 +118,12 @@ class DeleteRole:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddAcls:
-    """Add ACLs, all of them."""
+    """A decision that adds all of these ACLs."""
 
     acls: tuple[Acl, ...]
 
     def decide(self, state: AccessState, _now_ms: int) -> Outcome:
-        """The entries that change; none where all ACLs are there."""
+        """Return the entries that change; none if all ACLs exist already."""
         bits: dict[str, int] = {}
         for acl in self.acls:
             key = acl_key(acl)
@@ -134,12 +134,12 @@ class AddAcls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteAcls:
-    """Delete the ACLs that ``matches`` accepts."""
+    """A decision that deletes the ACLs that ``matches`` accepts."""
 
     matches: Callable[[Acl], bool]
 
     def decide(self, state: AccessState, _now_ms: int) -> Outcome:
-        """The entries that change, and the ACLs that are no more, in the order of the list."""
+        """Return the entries that change, and the deleted ACLs, sorted by key."""
         bits: dict[str, int] = {}
         deleted: list[Acl] = []
         for key, before in sorted(state.acls.entries.items()):
@@ -152,22 +152,22 @@ class DeleteAcls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutQuota:
-    """Set a principal's quota in place of the one that it has."""
+    """A decision that sets a principal's quota, replacing an earlier one."""
 
     row: QuotaRow
 
     def decide(self, state: AccessState, _now_ms: int) -> Outcome:
-        """The row, unless it stands so."""
+        """Return the row, unless it is there already."""
         is_known = state.quotas.get(self.row.principal) == self.row
         return Decided(changes=AccessChanges(quotas=() if is_known else (self.row,)))
 
 
 AccessDecision = CreateToken | RotateToken | DeleteToken | PutRole | DeleteRole | AddAcls | DeleteAcls | PutQuota
-"""A change to tokens, roles, ACLs or quotas. ``decide`` is pure: what to write (perhaps nothing), or the refusal."""
+"""Change to tokens, roles, ACLs or quotas. ``decide`` is pure: it returns what to write (perhaps nothing), or the refusal."""
 
 
 class Decide:
-    """Decisions that share a commit. The result has an outcome for each."""
+    """A change that commits several decisions. The result has an outcome for each."""
 
     def __init__(self, decisions: Sequence[AccessDecision], new_id: NewId) -> None:
         assert decisions
@@ -175,7 +175,7 @@ class Decide:
         self._new_id = new_id
 
     def propose(self, state: AccessState, now_ms: int) -> Proposal[Sequence[Outcome]]:
-        """One ``add`` with the rows; nothing when no decision needs one. The result holds refusals, too."""
+        """Propose one ``add`` with the rows; no actions if no decision needs a row. Refusals are in the result."""
         outcomes: list[Outcome] = []
         changes: list[AccessChanges] = []
         ahead = state
@@ -200,15 +200,15 @@ class Decide:
 
 
 class Compact(CompactTable[AccessState]):
-    """See ``CompactTable``."""
+    """A change that compacts the table, as ``CompactTable`` describes."""
 
     def contents(self, state: AccessState) -> Contents:
-        """All rows in their current state, as of the newest change."""
+        """Return all rows in their current state, as of the newest change."""
         return _contents([snapshot(state)], state.modification_time_ms)
 
 
 def unknown_token(token_id: str) -> TidelogError:
-    """The refusal of a change of a token that there is not."""
+    """Return the error for changing a token that does not exist."""
     return RequestRefused(f"There is no token {token_id[:100]!r}.", code=ErrorCode.UNKNOWN_TOKEN)
 
 

@@ -1,11 +1,11 @@
-"""What a commit of ``system/access`` adds: credentials, roles, ACLs, quotas, each replacing the earlier one of its name.
+"""The content of a commit of ``system/access``: credentials, roles, ACLs, quotas, each replacing the earlier one of its name.
 
 The changes are in the tag ``tidelog.access`` of the commit's ``add``, so that replay reads no data file. The data file has a row
-for each of them, for readers of the table with SQL.
+for each change, for readers of the table with SQL.
 
-1. A secret is stored as its SHA-256 only.
-2. ACLs are kept by principal, resource type, pattern and resource: ``log_format.access.acls``.
-3. A name in a ``deleted_`` list is gone. A quota has no such list: one without limits is not the same as none.
+1. Only the SHA-256 of a secret is stored.
+2. ACLs are stored by principal, resource type, pattern and resource: ``log_format.access.acls``.
+3. A name in a ``deleted_`` list is deleted. Quotas have no such list: a quota without limits is not the same as none.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TAG_ACCESS: Final = "tidelog.access"
 
 
 class Secret(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """One secret of a token. ``sha256`` in hexadecimal. Times in milliseconds since the epoch."""
+    """One secret of a token. ``sha256`` is in hexadecimal. Times are in milliseconds since the epoch."""
 
     sha256: str
     created_at_ms: int
@@ -31,7 +31,7 @@ class Secret(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
 
 
 class CredentialRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """A token: whom it names, and its secrets, the newest first; at most two."""
+    """A token: the principal that it stands for, and its secrets, the newest first; at most two."""
 
     id: str
     principal: str
@@ -42,14 +42,14 @@ class CredentialRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
 
 
 class RoleRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """A role and the users and groups that have it."""
+    """A role, and the users and groups that have it."""
 
     role: str
     members: tuple[str, ...]
 
 
 class QuotaRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """How much a principal may; None: no limit. ``principal`` is ``User:…``, or ``*`` for each user without a row."""
+    """The limits of a principal; None: no limit. ``principal`` is ``User:…``, or ``*`` for each user without a row."""
 
     principal: str
     produce_bytes_per_s: int | None = None
@@ -61,14 +61,14 @@ class QuotaRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
 
 
 class AccessChanges(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one decision changes. A commit holds several, one after another."""
+    """The changes of one decision. A commit has several, one after another."""
 
     credentials: tuple[CredentialRow, ...] = ()
     deleted_credentials: tuple[str, ...] = ()
     roles: tuple[RoleRow, ...] = ()
     deleted_roles: tuple[str, ...] = ()
     acls: dict[str, int] = {}
-    """By the ACLs' keys: the bits that are set from now on; 0: none."""
+    """Key of ACLs -> the bits that are set from now on; 0 for none."""
     quotas: tuple[QuotaRow, ...] = ()
 
     def __bool__(self) -> bool:
@@ -90,7 +90,7 @@ _DECODER: Final = msgspec.json.Decoder(list[AccessChanges])
 
 
 def rows(changes: Sequence[AccessChanges]) -> list[tuple[str, str, str | None]]:
-    """Kind, name and JSON (None: deleted) of each change, as the data file has them."""
+    """Return kind, name and JSON (None: deleted) of each change, as in the data file."""
     return [row for one in changes for row in _rows(one)]
 
 
@@ -117,7 +117,7 @@ def _document(row: CredentialRow | RoleRow | QuotaRow) -> str:
 
 
 def encode_rows(changed: Sequence[tuple[str, str, str | None]], now_ms: int) -> bytes:
-    """The data file of a commit with these rows: Parquet with ``SCHEMA``."""
+    """Encode the data file of a commit with these rows: Parquet with ``SCHEMA``."""
     columns: dict[str, list[Any]] = {
         "kind": [kind for kind, _, _ in changed],
         "name": [name for _, name, _ in changed],
@@ -128,10 +128,10 @@ def encode_rows(changed: Sequence[tuple[str, str, str | None]], now_ms: int) -> 
 
 
 def encode_tag(changes: Sequence[AccessChanges]) -> str:
-    """The tag of an ``add`` with these changes: JSON; when long, compressed with zlib, as base64."""
+    """Encode the tag of an ``add`` with these changes: JSON; if long, compressed with zlib, as base64."""
     return packed(_ENCODER.encode(changes))
 
 
 def decode_tag(tag: str) -> list[AccessChanges]:
-    """The changes in a tag of ``encode_tag``. Raises ``ValueError`` for any other."""
+    """Decode the result of ``encode_tag``. Raises ``ValueError`` for anything else."""
     return _DECODER.decode(unpacked(tag))

@@ -1,6 +1,6 @@
 """The state of ``system/access`` at one version.
 
-1. Of each name only the newest row counts. Nothing is forgotten by time: a token whose secrets have expired stays until it is
+1. For each name only the newest row counts. Nothing is forgotten by time: a token whose secrets have expired stays until it is
    deleted.
 2. The state follows from the live ``add`` actions in the order of their times. A rewrite (``dataChange`` false) only changes
    which files are live.
@@ -26,9 +26,10 @@ NAME: Final = "system/access"
 CREDENTIAL_BYTES: Final = 1_536
 ROLE_BYTES: Final = 640
 _NAME_BYTES: Final = 128
-"""A group of a token, a member of a role, without its characters."""
+"""Bytes of a group of a token, or a member of a role, without its characters."""
 ACL_BYTES: Final = 320
-"""A key of an ACL with its bits, without the characters of its principal and resource: measured on CPython 3.11, rounded up."""
+"""Bytes of a key of an ACL with its bits, without the characters of principal and resource: measured on CPython 3.11,
+rounded up."""
 QUOTA_BYTES: Final = 640
 
 RowT = TypeVar("RowT")
@@ -43,21 +44,21 @@ class AccessState(SystemTableState):
     """Tokens, roles, ACLs and quotas, at one version. Immutable."""
 
     credentials: Mapping[str, CredentialRow] = field(default_factory=_nothing)
-    """By id."""
+    """Tokens by id."""
     roles: Mapping[str, RoleRow] = field(default_factory=_nothing)
-    """By name."""
+    """Roles by name."""
     acls: Acls = field(default_factory=lambda: NO_ACLS)
     quotas: Mapping[str, QuotaRow] = field(default_factory=_nothing)
-    """By principal."""
+    """Quotas by principal."""
     memory_bytes: int = field(default=0, compare=False)
-    """About how much memory the rows take."""
+    """Estimated memory of the rows in bytes."""
 
     def with_adds(self, adds: Iterable[Add]) -> Self:
-        """See ``SystemTableState``."""
+        """Return the state after the changes in the tags of these ``add``. Raises ``CorruptData``."""
         return self.after(one for add in adds for one in changes_of(add.path, add.tags or {}))
 
     def after(self, changes: Iterable[AccessChanges]) -> Self:
-        """The state after these changes; version and files stay."""
+        """Return the state after these changes; version and files stay."""
         state = self
         for one in changes:
             grown = growth_bytes(one, state)
@@ -75,7 +76,7 @@ class AccessState(SystemTableState):
 
 
 def growth_bytes(changes: AccessChanges, state: AccessState) -> int:
-    """By how much the changes make the state larger; negative: smaller."""
+    """Return by how many bytes the changes make the state larger; negative if smaller."""
     grown = 0
     for credential in changes.credentials:
         grown += _credential_bytes(credential) - _credential_bytes(state.credentials.get(credential.id))
@@ -92,7 +93,7 @@ def growth_bytes(changes: AccessChanges, state: AccessState) -> int:
 
 
 def acl_bytes(key: str) -> int:
-    """What an entry of ACLs takes."""
+    """Return the bytes of an entry of ACLs."""
     return ACL_BYTES + len(key)
 
 
@@ -114,17 +115,17 @@ def _replaced(known: Mapping[str, RowT], rows: Mapping[str, RowT], deleted: Iter
 
 
 def access_table() -> Table[AccessState]:
-    """The root of the table and how it is read."""
+    """Return the description of the table."""
     return system_table(layout.ACCESS_ROOT, "the access table", AccessState)
 
 
 def changes_of(path: str, tags: Mapping[str, str | None]) -> list[AccessChanges]:
-    """The changes in an ``add``. Raises ``CorruptData``."""
+    """Return the changes in an ``add``. Raises ``CorruptData``."""
     return decoded_tag(NAME, path, tags, TAG_ACCESS, decode_tag)
 
 
 def snapshot(state: AccessState) -> AccessChanges:
-    """The changes that give all of ``state`` at once."""
+    """Return the changes that give all of ``state``."""
     return AccessChanges(
         credentials=tuple(state.credentials.values()),
         roles=tuple(state.roles.values()),

@@ -1,9 +1,9 @@
-"""Decisions about groups. Many share one commit of ``system/consumer_offsets``; each is accepted or refused by itself.
+"""Decisions about groups. Many share one commit of ``system/consumer_offsets``; each is accepted or refused on its own.
 
 1. A decision is judged at the state with the earlier decisions of its commit applied, and again at each newer head. So a former
-   coordinator (a gateway that was paused) can't move the group's offsets: its epoch is old.
-2. The coordinator refuses a member with an old generation. The decision refuses it, too, by what the log says.
-3. Offsets of a transaction are prepared before the transaction is decided, under the same rules, and settled after it.
+   coordinator (a gateway that was paused) can't move the group's offsets: its epoch is stale.
+2. The coordinator refuses a member with an old generation. The decision refuses the member, too, by what the log says.
+3. Offsets of a transaction are prepared before the transaction is decided, under the same rules, and settled after that.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from log_format.groups.state import NAME, Group, GroupsEdit, GroupsState, Groups
 from log_format.ids import NewId
 
 Outcome = Group | TidelogError
-"""The group after the decision, or why nothing was decided."""
+"""Group after the decision, or the error if nothing was decided."""
 
 
 class CoordinatorFenced(BackOff):
-    """Another gateway coordinates the group now, and nothing happened. The client should ask that one."""
+    """Error: another gateway coordinates the group now, and the client should ask that one. Nothing happened."""
 
     def __init__(self, group: str) -> None:
         super().__init__(f"Another gateway coordinates group {group!r} now.")
@@ -43,13 +43,13 @@ class CoordinatorFenced(BackOff):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Become the group's coordinator; the former one is fenced."""
+    """A decision that makes a gateway the group's coordinator, fencing the former one."""
 
     group: str
     coordinator: str
 
     def decide(self, state: GroupsView, now_ms: int) -> GroupChanges | TidelogError:
-        """The group's row with the next epoch; members stay."""
+        """Return the group's row with the next epoch; members stay."""
         known = state.group(self.group).row
         if known is None:
             known = GroupRow(
@@ -61,47 +61,49 @@ class Claim:
                 members=(),
                 changed_at_ms=now_ms,
             )
-        # Of the earliest version that can hold the row, so that a group deleted and re-created repeats no epoch.
+        # The epoch is the earliest version that can have the row, so that a group deleted and re-created repeats no epoch.
         row = msgspec.structs.replace(known, epoch=state.version + 2, coordinator=self.coordinator)
         return GroupChanges(groups=(row,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regroup:
-    """Store a group's members and what each may hold, as its coordinator decided."""
+    """A decision that stores a group's members and what each may hold, as its coordinator determined."""
 
     row: GroupRow
 
     @property
     def group(self) -> str:
-        """Of the row."""
+        """Name of the row's group."""
         return self.row.group
 
     def decide(self, state: GroupsView, now_ms: int) -> GroupChanges | TidelogError:
-        """The row."""
+        """Return the row with the current time."""
         refusal = _fenced(state, self.row.group, self.row.epoch)
         return refusal or GroupChanges(groups=(msgspec.structs.replace(self.row, changed_at_ms=now_ms),))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOffsets:
-    """Commit offsets; a null offset erases one. Any gateway may do so: the decision is judged by the members in the log."""
+    """A decision that commits offsets; a null offset erases one. Any gateway may make it: it is judged by the members
+    in the log."""
 
     group: str
     offsets: tuple[OffsetRow, ...]
     member: str | None = None
-    """None: the group has no members."""
+    """Member that commits; None if the group has no members."""
     generation: int | None = None
     transaction_id: str | None = None
-    """The offsets stay pending until this transaction is committed, beside those that are, and then become the group's."""
+    """Transaction until whose commit the offsets are pending, next to the committed ones; then they become the group's."""
     instead_of: Mapping[tuple[str, int], int | None] | None = None
-    """Commit only if these are the current offsets for the keys of ``offsets``, of the same incarnation (None: no offset)."""
+    """Current offsets, of the same incarnation (None: no offset), for the keys of ``offsets``; if they differ, nothing is
+    committed."""
     epoch: int | None = None
-    """The coordinator's epoch when it took the request. A gateway may hold a request since before another took the group over.
-    Such a request is refused, since its sender may have gone on there."""
+    """Epoch of the coordinator when it took the request. If another gateway has taken over the group since then, the request is
+    refused, since its sender may have gone on there."""
 
     def decide(self, state: GroupsView, now_ms: int) -> GroupChanges | TidelogError:
-        """The offsets, with the current time."""
+        """Return the offsets with the current time."""
         group = state.group(self.group)
         keys = [row.key for row in self.offsets]
         refusal = _fenced(state, self.group, self.epoch) if self.epoch is not None else None
@@ -118,7 +120,7 @@ class CommitOffsets:
         rows = tuple(msgspec.structs.replace(row, committed_at_ms=now_ms) for row in self.offsets)
         if self.transaction_id is None:
             if not rows and group.row is not None and not group.is_there:
-                # A commit without offsets still makes the group.
+                # A commit without offsets still creates the group.
                 return GroupChanges(groups=(msgspec.structs.replace(group.row, generation=1, changed_at_ms=now_ms),))
             return GroupChanges(offsets=rows)
         before = group.pending.get(self.transaction_id)
@@ -134,14 +136,15 @@ class CommitOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settle:
-    """Make a transaction's pending offsets the group's, or drop them. Never refused: the transaction is decided."""
+    """A decision that makes a transaction's pending offsets the group's, or drops them. Never refused: the transaction is
+    decided."""
 
     group: str
     transaction_id: str
     is_committed: bool
 
     def decide(self, state: GroupsView, now_ms: int) -> GroupChanges | TidelogError:
-        """The offsets, with the current time; nothing when they are settled already."""
+        """Return the offsets with the current time; nothing if they are settled already."""
         pending = state.group(self.group).pending.get(self.transaction_id)
         if pending is None:
             return GroupChanges()
@@ -151,13 +154,13 @@ class Settle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """End a group without members, and its offsets."""
+    """A decision that deletes a group without members, and its offsets."""
 
     group: str
     epoch: int
 
     def decide(self, state: GroupsView, now_ms: int) -> GroupChanges | TidelogError:
-        """A null for every offset, for readers of the table, and the end of the group."""
+        """Return a null for every offset, for readers of the table, and the deletion of the group."""
         group = state.group(self.group)
         refusal = _fenced(state, self.group, self.epoch)
         if refusal is not None:
@@ -173,13 +176,13 @@ class Delete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraseOffsets:
-    """Erase offsets of topics that no member subscribes to, also while the group has members."""
+    """A decision that erases offsets of topics to which no member subscribes, even while the group has members."""
 
     group: str
     keys: tuple[tuple[str, int], ...]
 
     def decide(self, state: GroupsView, now_ms: int) -> GroupChanges | TidelogError:
-        """A null for each of these that is there."""
+        """Return a null for each of these offsets that exists."""
         group = state.group(self.group)
         subscribed = (
             {topic for member in group.row.members for topic in (*member.topics, *member.target)}
@@ -197,11 +200,12 @@ class EraseOffsets:
 
 
 GroupDecision = Claim | Regroup | CommitOffsets | Settle | Delete | EraseOffsets
-"""A change to groups. ``decide`` is pure: what to write (perhaps nothing), or the refusal; ``group`` is then the outcome."""
+"""Change to a group. ``decide`` is pure: it returns what to write (perhaps nothing), or the refusal. The outcome is the state of
+``group`` then."""
 
 
 class Decide:
-    """Decisions that share a commit. The result has an outcome for each."""
+    """A change that commits several decisions. The result has an outcome for each."""
 
     def __init__(self, decisions: Sequence[GroupDecision], new_id: NewId) -> None:
         assert decisions
@@ -209,7 +213,7 @@ class Decide:
         self._new_id = new_id
 
     def propose(self, state: GroupsState, now_ms: int) -> Proposal[Sequence[Outcome]]:
-        """One ``add`` with the rows; nothing when no decision needs one. The result holds refusals, too."""
+        """Propose one ``add`` with the rows; no actions if no decision needs a row. Refusals are in the result."""
         all_changes: list[GroupChanges] = []
         outcomes: list[Outcome] = []
         ahead = GroupsEdit(state)
@@ -221,7 +225,7 @@ class Decide:
             if decided:
                 ahead.take(decided)
                 all_changes.append(decided)
-            # Now, since a later decision of this commit may end the group without undoing this one.
+            # The outcome as of now, since a later decision of this commit may delete the group without undoing this one.
             outcomes.append(ahead.group(decision.group))
         if not all_changes:
             return Proposal(operation="WRITE", actions=(), result=outcomes)
@@ -240,17 +244,25 @@ class Decide:
 
 
 class Compact(CompactTable[GroupsState]):
-    """See ``CompactTable``."""
+    """A change that compacts the table, as ``CompactTable`` describes."""
 
     def contents(self, state: GroupsState) -> Contents:
-        """All groups in their current state."""
+        """Return all groups in their current state."""
         return _contents([snapshot(state)])
 
 
 def judge_commit(
     name: str, group: Group, keys: Sequence[tuple[str, int]], member: str | None, generation: int | None
 ) -> TidelogError | None:
-    """Why the log refuses this member's commit for these partitions (None: it does not). ``member`` None: it has none."""
+    """Return the error if the log refuses the commit of offsets, else None.
+
+    Args:
+        name: the group's name.
+        group: its state.
+        keys: topic and partition of each offset.
+        member: the member that commits; None for a client that is no member.
+        generation: the member's generation.
+    """
     members = group.row.members if group.row is not None else ()
     if member is None:
         return stale(name, "it has members, so a commit needs a member_id and its generation") if members else None
@@ -260,7 +272,7 @@ def judge_commit(
         return fenced_member(name, member) if is_former else unknown_member(name, member)
     assert group.row is not None
     if group.row.classic is not None:
-        # Its clients assign partitions themselves, so a member may commit any, under the present generation only.
+        # The group's clients assign partitions themselves, so a member may commit any, but only under the present generation.
         is_present = generation == group.row.generation
         return (
             None
@@ -276,12 +288,12 @@ def judge_commit(
 
 
 def stale(group: str, what: str) -> TidelogError:
-    """The refusal of a request from another generation."""
+    """Return the error for a request from another generation."""
     return RequestRefused(f"Group {group!r}: {what}.", code=ErrorCode.STALE_GENERATION)
 
 
 def unknown_member(group: str, member: str) -> TidelogError:
-    """The answer to a member that left, was removed, or never joined."""
+    """Return the error for a member that left, was removed, or never joined."""
     return RequestRefused(
         f"Group {group!r} has no member {member[:100]!r}: it left, its session ended, or it never joined. Join again.",
         code=ErrorCode.UNKNOWN_MEMBER,
@@ -289,7 +301,7 @@ def unknown_member(group: str, member: str) -> TidelogError:
 
 
 def anothers_instance(group: str, instance: str | None) -> TidelogError:
-    """The answer to a new member that would replace another principal's."""
+    """Return the error for a new member that would replace another principal's."""
     return RequestRefused(
         f"Instance {(instance or '')[:100]!r} of group {group!r} is another principal's member.",
         code=ErrorCode.FENCED_MEMBER,
@@ -297,7 +309,7 @@ def anothers_instance(group: str, instance: str | None) -> TidelogError:
 
 
 def fenced_member(group: str, member: str) -> TidelogError:
-    """The answer to a static member that its next instance replaced."""
+    """Return the error for a static member that its next instance replaced."""
     return RequestRefused(
         f"Member {member[:100]!r} of group {group!r} was replaced by another with the same instance_id.",
         code=ErrorCode.FENCED_MEMBER,
@@ -305,7 +317,7 @@ def fenced_member(group: str, member: str) -> TidelogError:
 
 
 def not_empty(group: str) -> TidelogError:
-    """The refusal of a request that only a group without members allows."""
+    """Return the error for a request that only a group without members allows."""
     return RequestRefused(f"Group {group!r} has live members.", code=ErrorCode.GROUP_NOT_EMPTY)
 
 

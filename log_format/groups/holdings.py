@@ -1,8 +1,8 @@
 """Which member of a group holds which partition, by the group's row.
 
 1. A member holds the partitions that it has not released yet (``held``), and those of its ``target`` that no other member holds.
-2. It may read those of its ``target`` that no other member holds. So no member reads a moving partition until the former holder
-   has acknowledged its release, and the table says so. Hence two members never hold one partition.
+2. A member may read those of its ``target`` that no other member holds. So no member reads a moving partition until the former
+   holder has acknowledged its release, and the table says so. Hence two members never hold the same partition.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NOTHING: Partitions = {}
 
 
 class Holdings:
-    """The holdings by one row; None: a group without members. Computed on first use."""
+    """The holdings by one row; None stands for a group without members. Computed on first use."""
 
     def __init__(self, row: GroupRow | None) -> None:
         self._row = row
@@ -34,7 +34,7 @@ class Holdings:
         return {}
 
     def readable(self, member_id: str) -> Partitions:
-        """The partitions that the member may read now; none for an unknown member."""
+        """Return the partitions that the member may read now; none for an unknown member."""
         found = self._readable.get(member_id)
         if found is None:
             member = self._members.get(member_id)
@@ -43,7 +43,7 @@ class Holdings:
         return found
 
     def holds(self, member_id: str, topic: str, partition: int) -> bool:
-        """Whether the member holds the partition."""
+        """Return whether the member holds the partition."""
         holder = self._holder.get((topic, partition))
         if holder is not None:
             return holder == member_id
@@ -51,7 +51,7 @@ class Holdings:
         return member is not None and partition in member.target.get(topic, ())
 
     def held(self, member_id: str) -> Partitions:
-        """All partitions that the member holds."""
+        """Return all partitions that the member holds."""
         member = self._members[member_id]
         return joined(member.held, self.readable(member_id))
 
@@ -64,18 +64,18 @@ class Holdings:
 
 
 def keys_of(partitions: Partitions) -> Iterable[tuple[str, int]]:
-    """Each (topic, partition)."""
+    """Return an iterator over each (topic, partition)."""
     return ((topic, number) for topic, numbers in partitions.items() for number in numbers)
 
 
 def joined(one: Partitions, other: Partitions) -> Partitions:
-    """Partitions in either."""
+    """Return the partitions in either."""
     if not one or not other:
         return one or other
     return {topic: tuple(sorted({*one.get(topic, ()), *other.get(topic, ())})) for topic in sorted({*one, *other})}
 
 
 def common(one: Partitions, other: Partitions) -> Partitions:
-    """Partitions in both."""
+    """Return the partitions in both."""
     found = {topic: tuple(sorted(set(numbers).intersection(other.get(topic, ())))) for topic, numbers in one.items()}
     return {topic: numbers for topic, numbers in found.items() if numbers}

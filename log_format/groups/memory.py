@@ -1,4 +1,4 @@
-"""About how much memory a consumer group takes in every gateway that serves groups: measured on CPython 3.11, rounded up.
+"""Estimated memory of a consumer group in every gateway that serves groups: measured on CPython 3.11, rounded up.
 
 The coordinating gateway has the members twice, with an index of holders. The figures include that.
 """
@@ -12,37 +12,37 @@ import msgspec
 from log_format.groups.row import GroupRow, MemberRow, OffsetRow, Partitions, PendingOffsets
 
 GROUP_BYTES: Final = 1_024
-"""A group: its mappings and its name."""
+"""Bytes of a group: its mappings and its name."""
 _OFFSET_BYTES: Final = 320
 _METADATA_BYTES: Final = 64
 _MEMBER_BYTES: Final = 1_536
 _NAME_BYTES: Final = 128
-"""The name of a topic that a member subscribes to, without its characters."""
+"""Bytes of the name of a topic to which a member subscribes, without its characters."""
 _TOPIC_BYTES: Final = 512
-"""A topic with partitions of a member."""
+"""Bytes of a topic with partitions of a member."""
 _TARGET_BYTES: Final = 96
-"""A partition in a member's target."""
+"""Bytes of a partition in a member's target."""
 _HELD_BYTES: Final = 200
-"""A partition that a member holds."""
+"""Bytes of a partition that a member holds."""
 
 
 def offset_bytes(row: OffsetRow) -> int:
-    """A committed offset. Texts that most offsets repeat are shared (``sharing``)."""
+    """Return the bytes of a committed offset. Texts that most offsets repeat are shared (``sharing``)."""
     return _OFFSET_BYTES + (0 if row.metadata is None else _METADATA_BYTES + _text_bytes(row.metadata))
 
 
 def pending_bytes(pending: PendingOffsets) -> int:
-    """Pending offsets of a transaction. Their texts are not shared."""
+    """Return the bytes of pending offsets of a transaction. Their texts are not shared."""
     return GROUP_BYTES + sum(offset_bytes(row) + _OFFSET_BYTES for row in pending.offsets)
 
 
 def row_bytes(row: GroupRow | None) -> int:
-    """The members of a row."""
+    """Return the bytes of a row's members."""
     return 0 if row is None else sum(member_bytes(member) for member in row.members)
 
 
 def member_bytes(member: MemberRow) -> int:
-    """A member, its subscription and its partitions."""
+    """Return the bytes of a member, its subscription and its partitions."""
     names = sum(_NAME_BYTES + 2 * _text_bytes(name) for name in member.topics)
     targets = _partitions_bytes(member.target, _TARGET_BYTES)
     reader = () if member.reader is None else (member.reader.principal, *member.reader.groups)
@@ -53,7 +53,7 @@ def member_bytes(member: MemberRow) -> int:
 
 
 def sharing(row: OffsetRow, other: OffsetRow | None) -> OffsetRow:
-    """The row, using the equal texts of another row of the same group in place of its own."""
+    """Return the row with its texts replaced by equal ones of another row of the same group."""
     if other is None:
         return row
     return msgspec.structs.replace(
@@ -74,7 +74,7 @@ def _partitions_bytes(partitions: Partitions, each_bytes: int) -> int:
 
 
 def _text_bytes(text: str) -> int:
-    """What CPython takes for the characters: one, two or four bytes each, by the widest."""
+    """Return what CPython takes for the characters: one, two or four bytes each, by the widest."""
     if text.isascii():
         return len(text)
     return len(text) * (1 if (largest := max(text)) < "\u0100" else 2 if largest < "\U00010000" else 4)

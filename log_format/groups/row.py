@@ -1,8 +1,8 @@
-"""What a commit of ``system/consumer_offsets`` adds: committed offsets, and the coordinator's record of a group's members.
+"""The content of a commit of ``system/consumer_offsets``: committed offsets, and the coordinator's record of a group's members.
 
 Offsets are rows of the data file, for readers of the table with SQL. They are also in the tag ``tidelog.groups`` of its ``add``,
-so that replay reads no data file. Members are in the tag only: no other program needs them. The newest row of a (group, topic,
-partition) counts; a null offset says that none is committed any more.
+so that replay reads no data file. Members are in the tag only, since no other program needs them. The newest row of a (group,
+topic, partition) counts; a null offset says that none is committed any more.
 """
 
 from __future__ import annotations
@@ -19,100 +19,101 @@ from log_format.delta.system_table import data_bytes
 
 TAG_GROUPS: Final = "tidelog.groups"
 NO_EPOCH: Final = -1
-"""The leader epoch of an offset that was committed without one."""
+"""Leader epoch of an offset that was committed without one."""
 NO_GENERATION: Final = -1
-"""The generation of an offset that no member committed."""
+"""Generation of an offset that no member committed."""
 Partitions = dict[str, tuple[int, ...]]
-"""Partitions by topic, each ascending."""
+"""Topic -> its partitions, ascending."""
 
 
 class OffsetRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
-    """One committed offset: the next one to read. Times in milliseconds since the epoch."""
+    """A committed offset: the next one to read. Times are in milliseconds since the epoch."""
 
     group: str
     topic: str
     partition: int
     topic_id: str
-    """The topic's incarnation. An offset of a deleted one does not count."""
+    """Incarnation of the topic. An offset of a deleted one does not count."""
     offset: int | None
     metadata: str | None = None
     member: str | None = None
     generation: int = NO_GENERATION
     committed_at_ms: int
     leader_epoch: int = NO_EPOCH
-    """As a Kafka client committed it, to be told again."""
+    """Leader epoch as a Kafka client committed it, to be returned to clients."""
 
     @property
     def key(self) -> tuple[str, int]:
-        """Topic and partition: its key within the group."""
+        """Topic and partition: the key within the group."""
         return (self.topic, self.partition)
 
     @property
     def position(self) -> int | None:
-        """Where the group goes on; None where none is committed. A Kafka client commits -2 or -1 to begin at either end."""
+        """Offset at which the group continues; None if none is committed. A Kafka client commits -2 or -1 to begin at
+        either end."""
         return None if self.offset is None or self.offset < 0 else self.offset
 
 
 class Reader(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Whose member it is: what a pattern matches is narrowed to what this principal, or its groups, may read."""
+    """The principal of a member. What a pattern matches is limited to what this principal, or its groups, may read."""
 
     principal: str
     groups: tuple[str, ...] = ()
 
 
 def is_anothers(reader: Reader | None, owner: str) -> bool:
-    """Whether a member of this reader is another owner's; not, where one of the two is without an owner."""
+    """Return whether a member of this reader belongs to another owner; False if one of the two has no owner."""
     return owner != NOBODY and reader is not None and reader.principal != owner
 
 
 class ClassicMember(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
-    """What a member of Kafka's classic protocol brought and got. Only its clients understand the bytes."""
+    """What a member of Kafka's classic protocol sent and got. Only its clients understand the bytes."""
 
     client_host: str
     metadata: bytes
-    """For the protocol that the members chose."""
+    """Metadata for the protocol that the members chose."""
     assignment: bytes
-    """The leader's, for this generation."""
+    """Assignment by the leader for this generation."""
     protocols: tuple[str, ...] = ()
-    """The names of those that it knows, the preferred one first, where the gateway assigned partitions to it. Then both bytes are
-    empty: its topics and its target say what they would."""
+    """Names of the protocols that the member knows, the preferred one first, if the gateway assigned its partitions. Then both
+    byte fields are empty, since its topics and its target have their content."""
 
 
 class MemberRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
-    """One member as of its group's generation."""
+    """A member at its group's generation."""
 
     member_id: str
     client_id: str | None
     instance_id: str | None
     topics: tuple[str, ...]
-    """The topics that it subscribes to; empty with ``pattern``."""
+    """Topics to which the member subscribes; empty with ``pattern``."""
     pattern: str | None
     session_timeout_ms: int
     target: Partitions
-    """The partitions that this generation assigns to it."""
+    """Partitions that this generation assigns to the member."""
     held: Partitions
-    """The partitions that it may still hold, from earlier generations or this one."""
+    """Partitions that the member may still hold, from earlier generations or this one."""
     acknowledged: int
-    """The last generation that it acknowledged."""
+    """Last generation that the member acknowledged."""
     former_ids: tuple[str, ...] = ()
     """Ids of the members that it replaced (a static member that came back), newest last."""
     reader: Reader | None = None
-    """None: it joined a gateway without authentication."""
+    """Principal of the member; None if it joined a gateway without authentication."""
     rebalance_timeout_ms: int | None = None
-    """How long it may take to release partitions, or to join again; None: as long as its session."""
+    """Time that the member may take to release partitions, or to join again; None: its session timeout."""
     classic: ClassicMember | None = None
-    """None: it speaks another protocol, by which the gateway assigns partitions to it."""
+    """State of Kafka's classic protocol; None for a protocol in which the gateway assigns partitions."""
 
 
 class ClassicProtocol(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
-    """What the members of Kafka's classic protocol agreed on at this generation."""
+    """The agreement of the members of Kafka's classic protocol at this generation."""
 
     protocol_type: str
     """``consumer``, ``connect``, or another kind of client."""
     protocol: str | None
-    """The one that all of them know; None: there are no members."""
+    """Protocol that all members know; None without members."""
     leader: str | None
-    """The member that assigned."""
+    """Member that assigned the partitions."""
 
 
 class GroupRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
@@ -120,18 +121,18 @@ class GroupRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fa
 
     group: str
     epoch: int
-    """Raised by each take-over; writes of an earlier coordinator are refused."""
+    """Number raised by each take-over; writes of an earlier coordinator are refused."""
     coordinator: str
     generation: int
     assignor: str | None
     members: tuple[MemberRow, ...]
     changed_at_ms: int
     classic: ClassicProtocol | None = None
-    """Of a generation that the members assigned among themselves; None: the gateway did."""
+    """Agreement of a generation that the members assigned among themselves; None if the gateway assigned it."""
 
     @property
     def is_classic(self) -> bool:
-        """Whether the next generation is the members' own affair: all of them speak Kafka's classic protocol."""
+        """Whether the members themselves assign the next generation: all of them speak Kafka's classic protocol."""
         return all(one.classic is not None for one in self.members) if self.members else self.classic is not None
 
 
@@ -145,7 +146,7 @@ class PendingOffsets(msgspec.Struct, frozen=True, array_like=True, kw_only=True,
 
 
 class GroupChanges(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What one decision changes, in this order. A commit holds several, one after another."""
+    """The changes of one decision, applied in this order. A commit has several, one after another."""
 
     groups: tuple[GroupRow, ...] = ()
     offsets: tuple[OffsetRow, ...] = ()
@@ -153,7 +154,7 @@ class GroupChanges(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     settled: tuple[tuple[str, str], ...] = ()
     """Groups and transactions whose offsets are no longer pending; those committed are in ``offsets``."""
     deleted: tuple[str, ...] = ()
-    """Groups that ended, with all their offsets."""
+    """Groups that are deleted, with all their offsets."""
 
     def __bool__(self) -> bool:
         return bool(self.groups or self.offsets or self.pending or self.settled or self.deleted)
@@ -178,7 +179,7 @@ _DECODER: Final = msgspec.json.Decoder(list[GroupChanges])
 
 
 def encode_rows(rows: Sequence[OffsetRow]) -> bytes:
-    """The data file of a commit with these rows: Parquet with ``SCHEMA``."""
+    """Encode the data file of a commit with these rows: Parquet with ``SCHEMA``."""
     columns: dict[str, list[Any]] = {
         "group": [row.group for row in rows],
         "topic": [row.topic for row in rows],
@@ -194,10 +195,10 @@ def encode_rows(rows: Sequence[OffsetRow]) -> bytes:
 
 
 def encode_tag(changes: Sequence[GroupChanges]) -> str:
-    """The tag of an ``add`` with these changes: JSON; when long, compressed with zlib, as base64."""
+    """Encode the tag of an ``add`` with these changes: JSON; if long, compressed with zlib, as base64."""
     return packed(_ENCODER.encode(changes))
 
 
 def decode_tag(tag: str) -> list[GroupChanges]:
-    """The changes in a tag of ``encode_tag``. Raises ``ValueError`` for any other."""
+    """Decode the result of ``encode_tag``. Raises ``ValueError`` for anything else."""
     return _DECODER.decode(unpacked(tag))

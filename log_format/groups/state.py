@@ -1,9 +1,9 @@
 """The state of ``system/consumer_offsets`` at one version: every group's offsets and members, and the live data files.
 
-1. Of a group only the newest row of members counts; of a (topic, partition) only the newest offset.
+1. For a group only the newest row of members counts; for a (topic, partition) only the newest offset.
 2. The state follows from the tags of the live ``add`` actions in order of their times, so a checkpoint needs nothing else.
 3. A rewrite (``dataChange`` false) only changes which files are live.
-4. ``memory_bytes`` is updated with each change, at a cost that follows the change's size.
+4. ``memory_bytes`` is updated with each change, at a cost in proportion to the change's size.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ class Group:
     """One group. Immutable."""
 
     row: GroupRow | None = None
-    """None: no gateway has coordinated it yet."""
+    """Members and coordinator; None if no gateway has coordinated the group yet."""
     offsets: Mapping[tuple[str, int], OffsetRow] = field(default_factory=lambda: MappingProxyType({}))
-    """By topic and partition; without null offsets."""
+    """Offsets by topic and partition, without null offsets."""
     pending: Mapping[str, PendingOffsets] = field(default_factory=lambda: MappingProxyType({}))
-    """By transaction id."""
+    """Pending offsets by transaction id."""
     changed_at_ms: int = 0
-    """The newest time of any change to it."""
+    """Time of the newest change."""
     holdings: Holdings = field(default_factory=lambda: Holdings(None), compare=False)
     memory_bytes: int = field(default=0, compare=False)
-    """About how much memory its row, offsets and pending offsets take."""
+    """Estimated memory of row, offsets and pending offsets in bytes."""
 
     @property
     def epoch(self) -> int:
-        """0: no gateway has coordinated it yet."""
+        """Epoch of the coordinator; 0 if no gateway has coordinated the group yet."""
         return 0 if self.row is None else self.row.epoch
 
     @property
     def is_there(self) -> bool:
-        """Whether the group exists. One that was only claimed, for a join that failed, does not."""
+        """Whether the group exists. A group that was only claimed, for a join that failed, does not."""
         return bool(self.offsets) or (self.row is not None and self.row.generation > 0)
 
 
@@ -63,31 +63,31 @@ class GroupsState(SystemTableState):
 
     groups: Mapping[str, Group] = field(default_factory=lambda: MappingProxyType({}))
     memory_bytes: int = field(default=0, compare=False)
-    """About how much memory the groups take."""
+    """Estimated memory of the groups in bytes."""
 
     def group(self, name: str) -> Group:
-        """The group; an empty one when it does not exist."""
+        """Return the group; an empty one if it does not exist."""
         return self.groups.get(name, NO_GROUP)
 
     def with_adds(self, adds: Iterable[Add]) -> Self:
-        """See ``SystemTableState``."""
+        """Return the state after the changes in the tags of these ``add``. Raises ``CorruptData``."""
         return self.after(*(one for add in adds for one in changes_of(add.path, add.tags or {})))
 
     def after(self, *all_changes: GroupChanges) -> Self:
-        """The state after these changes, with the same version and files."""
+        """Return the state after these changes, with the same version and files."""
         edit = GroupsEdit(self)
         for changes in all_changes:
             edit.take(changes)
         return self.edited(edit)
 
     def edited(self, edit: GroupsEdit) -> Self:
-        """The state with what ``edit``, which began at this one, has changed; the same version and files."""
+        """Return the state with the changes of ``edit``, which began at this state; version and files stay."""
         groups = MappingProxyType(edit.groups())
         return replace(self, groups=groups, memory_bytes=self.memory_bytes + edit.grown_bytes())
 
 
 class GroupsEdit:
-    """A state under change, one decision after another. Untouched groups are not copied."""
+    """A change to the state in progress, one decision after another. Untouched groups are not copied."""
 
     def __init__(self, state: GroupsState) -> None:
         self.version = state.version
@@ -95,7 +95,7 @@ class GroupsEdit:
         self._edited: dict[str, _Edited] = {}
 
     def group(self, name: str) -> Group:
-        """The group; an empty one when it does not exist. Valid until the next change."""
+        """Return the group; an empty one if it does not exist. Valid until the next change."""
         edited = self._edited.get(name)
         return self._before.get(name, NO_GROUP) if edited is None else edited.group()
 
@@ -104,7 +104,7 @@ class GroupsEdit:
         for row in changes.groups:
             self._edit(row.group).take_row(row)
         for name, rows in groupby(changes.offsets, key=attrgetter("group")):
-            # The offsets of a group that ends stay in views taken earlier.
+            # The offsets of a deleted group stay in views taken earlier.
             if name not in changes.deleted:
                 self._edit(name).take_offsets(rows)
         for pending in changes.pending:
@@ -115,7 +115,7 @@ class GroupsEdit:
             self._edited[name] = _Edited(NO_GROUP)
 
     def groups(self) -> dict[str, Group]:
-        """All groups in their current state."""
+        """Return all groups in their current state."""
         groups = dict(self._before)
         for name, one in self._edited.items():
             if one.is_nothing:
@@ -125,7 +125,7 @@ class GroupsEdit:
         return groups
 
     def grown_bytes(self) -> int:
-        """How much more memory the groups take than before; negative when less."""
+        """Return by how many bytes the groups' memory has grown; negative if it shrank."""
         after = sum(GROUP_BYTES + one.memory_bytes for one in self._edited.values() if not one.is_nothing)
         known = [self._before[name] for name in self._edited if name in self._before]
         return after - sum(GROUP_BYTES + one.memory_bytes for one in known)
@@ -138,7 +138,7 @@ class GroupsEdit:
 
 
 class _Edited:
-    """A group under change."""
+    """A change to a group in progress."""
 
     def __init__(self, group: Group) -> None:
         self._row = group.row
@@ -198,21 +198,21 @@ class _Edited:
 
 
 GroupsView = GroupsState | GroupsEdit
-"""The state that a decision about groups is judged at."""
+"""State at which a decision about groups is judged."""
 
 
 def consumer_offsets_table() -> Table[GroupsState]:
-    """The root of the table and how it is read."""
+    """Return the description of the table."""
     return system_table(layout.CONSUMER_OFFSETS_ROOT, "the consumers' offsets", GroupsState)
 
 
 def changes_of(path: str, tags: Mapping[str, str | None]) -> list[GroupChanges]:
-    """The changes in an ``add``. Raises ``CorruptData``."""
+    """Return the changes in an ``add``. Raises ``CorruptData``."""
     return decoded_tag(NAME, path, tags, TAG_GROUPS, decode_tag)
 
 
 def snapshot(state: GroupsState) -> GroupChanges:
-    """The changes that give all groups of ``state`` at once."""
+    """Return the changes that give all groups of ``state``."""
     groups = state.groups.values()
     return GroupChanges(
         groups=tuple(group.row for group in groups if group.row is not None),

@@ -1,4 +1,4 @@
-"""The table ``system/queues``: queues, how far each has settled its partitions, and the changes of both.
+"""The table ``system/queues``: queues, how far each has settled its partitions, and the changes to both.
 
-What is locked at the moment is not in the store: the gateway has it (``gateway.queues``).
+Leases are in the gateway (``gateway.queues``), not in the store.
 """

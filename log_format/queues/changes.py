@@ -1,8 +1,8 @@
-"""Decisions about queues. Many share one commit of ``system/queues``; each is accepted or refused by itself.
+"""Decisions about queues. Many share one commit of ``system/queues``; each is accepted or refused on its own.
 
 1. A decision is judged at the state with the earlier decisions of its commit applied, and again at each newer head. So a former
-   coordinator (a gateway that was paused) settles nothing: its epoch is old.
-2. Settings are anyone's to replace, and what waited for a transaction is concluded by the gateway that ends it. Only the
+   coordinator (a gateway that was paused) settles nothing: its epoch is stale.
+2. Any gateway may replace settings. The gateway that ends a transaction concludes the settlements that wait for it. Only the
    coordinator settles.
 """
 
@@ -34,11 +34,11 @@ from log_format.queues.row import (
 from log_format.queues.state import NAME, Queue, QueuesEdit, QueuesState, QueuesView, partition_change, snapshot
 
 Outcome = Queue | TidelogError
-"""The queue after the decision, or why nothing was decided."""
+"""Queue after the decision, or the error if nothing was decided."""
 
 
 class CoordinatorFenced(BackOff):
-    """Another gateway coordinates the queue now, and nothing happened. The client should ask that one."""
+    """Error: another gateway coordinates the queue now, and the client should ask that one. Nothing happened."""
 
     def __init__(self, queue: str) -> None:
         super().__init__(f"Another gateway coordinates queue {queue!r} now.")
@@ -49,29 +49,29 @@ class QueueDecision(Protocol):
 
     @property
     def queue(self) -> str:
-        """The queue whose state is the outcome."""
+        """Name of the queue whose state is the outcome."""
 
     def decide(self, state: QueuesView, now_ms: int, /) -> QueueChanges | TidelogError:
-        """What to write (perhaps nothing), or the refusal. Pure."""
+        """Return what to write (perhaps nothing), or the refusal. Pure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutQueue:
-    """Make a queue, or replace its settings."""
+    """A decision that creates a queue, or replaces its settings."""
 
     queue: str
     queue_id: str
-    """Of the queue, where this makes it."""
+    """Id of the queue, if this creates it."""
     settings: QueueSettings
     has_start: bool
-    """Whether the client named a ``start``; else an existing queue keeps its own."""
+    """Whether the client named a ``start``; otherwise an existing queue keeps its own."""
     starts: tuple[PartitionChange, ...]
-    """Where to begin in topics that the queue does not read yet; in partitions left out at 0."""
+    """Start offsets in topics that the queue does not read yet; 0 in partitions left out."""
     positions: tuple[RedrivePosition, ...] = ()
-    """The ends of the dead letter topic, where that is another one than before."""
+    """Ends of the dead letter topic, if that is another one than before."""
 
     def decide(self, state: QueuesView, now_ms: int) -> QueueChanges | TidelogError:
-        """The queue's row, and where it begins."""
+        """Return the queue's row, and its start offsets."""
         known = state.queue(self.queue)
         before = known.row
         if before is None:
@@ -111,18 +111,18 @@ class PutQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscribe:
-    """Have a queue read further topics, with the settings that it has; make it where there is none."""
+    """A decision that adds topics to a queue, whose other settings stay; it creates the queue if there is none."""
 
     queue: str
     queue_id: str
-    """Of the queue, where this makes it."""
+    """Id of the queue, if this creates it."""
     settings: QueueSettings
-    """Of a new queue; of one that exists only the topics count."""
+    """Settings of a new queue; for an existing one only the topics count."""
     starts: tuple[PartitionChange, ...]
-    """Where to begin in these topics, as ``PutQueue``."""
+    """Start offsets in these topics, as for ``PutQueue``."""
 
     def decide(self, state: QueuesView, now_ms: int) -> QueueChanges | TidelogError:
-        """The queue's row, and where it begins in what it did not read before."""
+        """Return the queue's row, and its start offsets in topics that it did not read before."""
         row = state.queue(self.queue).row
         settings = self.settings
         if row is not None:
@@ -139,18 +139,19 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterQueue:
-    """Change some settings of a queue; make it, without topics, where there is none."""
+    """A decision that changes some settings of a queue; it creates the queue, without topics, if there is none."""
 
     queue: str
     queue_id: str
-    """Of the queue, where this makes it."""
+    """Id of the queue, if this creates it."""
     settings: QueueSettings
-    """Of a new queue, before the changes."""
+    """Settings of a new queue, before the changes."""
     changes: Mapping[str, object]
-    """Fields of ``QueueSettings``, but for topics and the dead letter topic."""
+    """Fields of ``QueueSettings``, except topics and the dead letter topic."""
 
     def decide(self, state: QueuesView, now_ms: int) -> QueueChanges | TidelogError:
-        """The queue's row. One that reads nothing yet may begin elsewhere, others are refused (``QUEUE_ALREADY_EXISTS``)."""
+        """Return the queue's row. Only a queue without topics may change its ``start``; others are refused
+        (``QUEUE_ALREADY_EXISTS``)."""
         row = state.queue(self.queue).row
         before = self.settings if row is None else row.settings
         settings = msgspec.structs.replace(before, **self.changes)
@@ -162,17 +163,17 @@ class AlterQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimQueue:
-    """Become the queue's coordinator; the former one is fenced."""
+    """A decision that makes a gateway the queue's coordinator, fencing the former one."""
 
     queue: str
     coordinator: str
 
     def decide(self, state: QueuesView, _now_ms: int) -> QueueChanges | TidelogError:
-        """The queue's row with the next epoch, and the longest lock of leases that may be live."""
+        """Return the queue's row with the next epoch, and the longest lock of leases that may be live."""
         row = state.queue(self.queue).row
         if row is None:
             return unknown_queue(self.queue)
-        # Of the earliest version that can hold the row, so that a queue deleted and made anew repeats no epoch.
+        # The epoch is the earliest version that can have the row, so that a queue deleted and re-created repeats no epoch.
         claimed = msgspec.structs.replace(
             row,
             epoch=state.version + 2,
@@ -185,7 +186,8 @@ class ClaimQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllowLocks:
-    """Let the coordinator lock for ``lock_ms_min``, from now on; or say that no live lease is longer than ``lock_ms_max``."""
+    """A decision that lets the coordinator lock for ``lock_ms_min`` from now on, or records that no live lease is longer than
+    ``lock_ms_max``."""
 
     queue: str
     epoch: int
@@ -193,7 +195,7 @@ class AllowLocks:
     lock_ms_max: int | None = None
 
     def decide(self, state: QueuesView, _now_ms: int) -> QueueChanges | TidelogError:
-        """The queue's row."""
+        """Return the queue's row; nothing if it stays the same."""
         row = state.queue(self.queue).row
         if row is None or row.epoch != self.epoch:
             return fenced_or_unknown(self.queue, row)
@@ -206,16 +208,16 @@ class AllowLocks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settle:
-    """Settle ranges of a queue's partitions, as its coordinator decided."""
+    """A decision that settles ranges of a queue's partitions, as its coordinator determined."""
 
     queue: str
     epoch: int
     changes: tuple[PartitionChange, ...]
     forgotten: tuple[str, ...] = ()
-    """Ids of topics that are no more."""
+    """Ids of topics that no longer exist."""
 
     def decide(self, state: QueuesView, _now_ms: int) -> QueueChanges | TidelogError:
-        """The changes, but for topics that the queue does not read any more."""
+        """Return the changes, except for topics that the queue does not read any more."""
         row = state.queue(self.queue).row
         if row is None or row.epoch != self.epoch:
             return fenced_or_unknown(self.queue, row)
@@ -227,18 +229,18 @@ class Settle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepare:
-    """Let settlements wait for a transaction."""
+    """A decision that lets settlements wait for a transaction."""
 
     pending: PendingSettlement
     epoch: int
 
     @property
     def queue(self) -> str:
-        """Of the settlements."""
+        """Name of the settlements' queue."""
         return self.pending.queue
 
     def decide(self, state: QueuesView, now_ms: int) -> QueueChanges | TidelogError:
-        """They wait, with the current time."""
+        """Return the pending settlements with the current time."""
         row = state.queue(self.queue).row
         if row is None or row.epoch != self.epoch:
             return fenced_or_unknown(self.queue, row)
@@ -247,14 +249,17 @@ class Prepare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conclude:
-    """End what waits for a transaction that is decided. Never refused. Of a committed one only ``pending_ids`` belong to it."""
+    """A decision that ends the settlements waiting for a decided transaction. Never refused.
+
+    ``pending_ids``: settlements that belong to a committed transaction; the others are undone.
+    """
 
     queue: str
     transaction_id: str
     pending_ids: frozenset[str] = frozenset()
 
     def decide(self, state: QueuesView, _now_ms: int) -> QueueChanges | TidelogError:
-        """The settlements, or their undoing; nothing when they are concluded already."""
+        """Return the settlements, or their undoing; nothing if they are concluded already."""
         queue = state.queue(self.queue)
         waiting = queue.of_transaction(self.transaction_id)
         if queue.row is None or not waiting:
@@ -275,19 +280,19 @@ class Conclude:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteQueue:
-    """End a queue."""
+    """A decision that deletes a queue."""
 
     queue: str
 
     def decide(self, state: QueuesView, _now_ms: int) -> QueueChanges | TidelogError:
-        """Its end; refused where there is none."""
+        """Return the deletion; refused if there is no such queue."""
         if state.queue(self.queue).row is None:
             return unknown_queue(self.queue)
         return QueueChanges(deleted=(self.queue,))
 
 
 class Decide:
-    """Decisions that share a commit. The result has an outcome for each."""
+    """A change that commits several decisions. The result has an outcome for each."""
 
     def __init__(self, decisions: Sequence[QueueDecision], new_id: NewId) -> None:
         assert decisions
@@ -295,7 +300,7 @@ class Decide:
         self._new_id = new_id
 
     def propose(self, state: QueuesState, now_ms: int) -> Proposal[Sequence[Outcome]]:
-        """One ``add`` with the rows; nothing when no decision needs one. The result holds refusals, too."""
+        """Propose one ``add`` with the rows; no actions if no decision needs a row. Refusals are in the result."""
         all_changes: list[QueueChanges] = []
         outcomes: list[Outcome] = []
         ahead = QueuesEdit(state)
@@ -323,25 +328,25 @@ class Decide:
 
 
 class Compact(CompactTable[QueuesState]):
-    """See ``CompactTable``."""
+    """A change that compacts the table, as ``CompactTable`` describes."""
 
     def contents(self, state: QueuesState) -> Contents:
-        """All queues in their current state."""
+        """Return all queues in their current state."""
         return _contents([snapshot(state)], state, state.modification_time_ms)
 
 
 def unknown_queue(queue: str) -> TidelogError:
-    """The answer for a queue that does not exist."""
+    """Return the error for a queue that does not exist."""
     return RequestRefused(f"There is no queue {queue[:100]!r}.", code=ErrorCode.UNKNOWN_QUEUE)
 
 
 def fenced_or_unknown(queue: str, row: QueueRow | None) -> TidelogError:
-    """Why a coordinator's decision does not count: another has the queue, or it is gone."""
+    """Return the error for a coordinator's decision that does not count: another gateway has the queue, or it is deleted."""
     return unknown_queue(queue) if row is None else CoordinatorFenced(queue)
 
 
 def _with(row: QueueRow, settings: QueueSettings, now_ms: int) -> QueueRow:
-    # The coordinator locks for as long as the settings say, and has written that before.
+    # The coordinator may lock for as long as the settings say, once that is written.
     lock_ms_max = max(row.lock_ms_max, settings.lock_ms) if row.epoch else 0
     return msgspec.structs.replace(row, settings=settings, lock_ms_max=lock_ms_max, changed_at_ms=now_ms)
 

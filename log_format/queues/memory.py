@@ -1,4 +1,4 @@
-"""About how much memory a queue takes in every gateway that serves queues: measured on CPython 3.11, rounded up."""
+"""Estimated memory of a queue in every gateway that serves queues: measured on CPython 3.11, rounded up."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from log_format.queues.row import PartitionChange, PendingSettlement, QueueRow
 
 QUEUE_BYTES: Final = 512
-"""A queue: its row, its settings, its mappings."""
+"""Bytes of a queue: its row, its settings, its mappings."""
 _TOPIC_BYTES: Final = 64
 _PARTITION_BYTES: Final = 400
 _RUN_BYTES: Final = 200
@@ -17,7 +17,7 @@ _PENDING_BYTES: Final = 600
 
 
 def row_bytes(row: QueueRow | None) -> int:
-    """A queue without what it has settled."""
+    """Return the bytes of a queue without its settlements."""
     if row is None:
         return 0
     settings = row.settings
@@ -27,12 +27,12 @@ def row_bytes(row: QueueRow | None) -> int:
 
 
 def partition_bytes(run_count: int) -> int:
-    """What is settled of a partition."""
+    """Return the bytes of a partition's settlements."""
     return _PARTITION_BYTES + _RUN_BYTES * run_count
 
 
 def pending_bytes(pending: PendingSettlement) -> int:
-    """Settlements that wait for a transaction."""
+    """Return the bytes of settlements that wait for a transaction."""
     return _PENDING_BYTES + sum(map(_change_bytes, (*pending.on_commit, *pending.on_abort)))
 
 

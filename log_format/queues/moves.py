@@ -1,8 +1,8 @@
-"""An administrator's decision: where a queue goes on in a topic, whatever is settled of it, or that it reads a topic no more.
+"""An administrator's decision to move a queue's start offsets in a topic, or to have it stop reading a topic.
 
-1. What was settled of a moved partition is forgotten, so its records are delivered again from the new offset on, counted anew.
-2. The decision raises the queue's epoch: no settlement of before can follow it. The next coordinator waits for no lease, so
-   the present one must have none.
+1. Settlements of a moved partition are forgotten, so its records are delivered again from the new offset on, with new counts.
+2. The decision raises the queue's epoch, so no earlier settlement can follow it. The next coordinator waits for no lease, so the
+   present one must have none.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ from log_format.queues.state import QueuesView, partition_change
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveStarts:
-    """Begin at the ``starts``; their topics are read from now on, the ``dropped`` ones not."""
+    """A decision that moves the start offsets to ``starts``. The queue reads their topics from now on, and stops reading
+    ``dropped``."""
 
     queue: str
     epoch: int
-    """Of the coordinator, which has no live lease and gives none."""
+    """Epoch of the coordinator, which has no live lease and gives none."""
     starts: tuple[PartitionChange, ...] = ()
     dropped: frozenset[str] = frozenset()
-    """Names of topics."""
+    """Names of topics to stop reading."""
 
     def decide(self, state: QueuesView, now_ms: int) -> QueueChanges | TidelogError:
-        """The queue's row without a coordinator, and where it begins; refused while settlements wait for a transaction."""
+        """Return the queue's row without a coordinator, and its start offsets; refused while settlements wait for a
+        transaction."""
         known = state.queue(self.queue)
         row = known.row
         if row is None or row.epoch != self.epoch:
@@ -51,7 +53,7 @@ class MoveStarts:
         )
         moved_row = msgspec.structs.replace(
             row,
-            epoch=state.version + 2,  # as ``ClaimQueue``
+            epoch=state.version + 2,  # as in ``ClaimQueue``
             coordinator="",
             lock_ms_max=0,
             inherited_ms=0,

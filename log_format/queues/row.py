@@ -1,7 +1,7 @@
-"""What a commit of ``system/queues`` adds: queues, and what of their partitions is settled.
+"""The content of a commit of ``system/queues``: queues, and what they have settled of their partitions.
 
-The rows of a commit are in its data file, for readers of the table with SQL. Replay reads the tag ``tidelog.queues`` of its
-``add`` and no data file. Leases are not stored.
+The rows of a commit are in its data file, for readers of the table with SQL. Replay reads only the tag ``tidelog.queues`` of its
+``add``. Leases are not stored.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ Key = tuple[str, int]
 
 
 class QueueFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which records a queue delivers: all of ``headers`` (``name:value``) must hold, and the key must be ``key``."""
+    """A filter of the records that a queue delivers: all of ``headers`` (``name:value``) must hold, and the key must
+    be ``key``."""
 
     headers: tuple[str, ...] = ()
     key: str | None = None
 
 
 class QueueSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A queue's settings, as docs/http-api.md, section 11 has them."""
+    """The settings of a queue, as in docs/http-api.md, section 11."""
 
     topics: tuple[str, ...]
     start: str | int = LATEST
@@ -51,20 +52,20 @@ class QueueRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
 
     queue: str
     queue_id: str
-    """Of this incarnation: the request that made it."""
+    """Id of this incarnation: the request that created it."""
     epoch: int
-    """Raised by each take-over; writes of an earlier coordinator are refused. 0: no gateway has coordinated it yet."""
+    """Number raised by each take-over; writes of an earlier coordinator are refused. 0: no gateway has coordinated it yet."""
     coordinator: str
     lock_ms_max: int
-    """The longest lock that a lease may have; 0: none was ever given."""
+    """Longest lock that a lease may have; 0 if none was ever given."""
     inherited_ms: int = 0
-    """The longest lock of the former coordinator's leases: this one waits so long from its claim."""
+    """Longest lock of the former coordinator's leases, for which this one waits after its claim."""
     settings: QueueSettings
     changed_at_ms: int
 
 
 class PartitionChange(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """What becomes of ranges of one partition. ``start_offset``: everything before it is settled; it never goes back."""
+    """A change to ranges of one partition. ``start_offset``: everything before it is settled; it never goes back."""
 
     queue: str
     topic: str
@@ -72,26 +73,26 @@ class PartitionChange(msgspec.Struct, frozen=True, array_like=True, kw_only=True
     partition: int
     start_offset: int = 0
     runs: tuple[Run, ...] = ()
-    """Disjoint, ascending."""
+    """Disjoint runs, ascending."""
 
     @property
     def key(self) -> Key:
-        """The partition within its queue."""
+        """Key of the partition within its queue."""
         return (self.topic_id, self.partition)
 
 
 class RedrivePosition(msgspec.Struct, frozen=True, array_like=True):
-    """Up to where a queue has redriven a partition of its dead letter topic."""
+    """The position up to which a queue has redriven a partition of its dead letter topic."""
 
     topic_id: str
     partition: int
     next_offset: int
     next_number: int = 0
-    """Letters with a smaller number have been passed (docs/format.md, section 15)."""
+    """Number below which letters have been passed (docs/format.md, section 15)."""
 
     @property
     def key(self) -> Key:
-        """The partition."""
+        """Key of the partition."""
         return (self.topic_id, self.partition)
 
 
@@ -104,12 +105,12 @@ class PendingSettlement(msgspec.Struct, frozen=True, array_like=True, kw_only=Tr
     on_commit: tuple[PartitionChange, ...]
     on_abort: tuple[PartitionChange, ...]
     positions: tuple[RedrivePosition, ...] = ()
-    """Of a redrive, once it is committed."""
+    """Positions of a redrive, once it is committed."""
     prepared_at_ms: int
 
 
 class QueueChanges(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one decision changes, in this order. A commit holds several, one after another."""
+    """The changes of one decision, applied in this order. A commit has several, one after another."""
 
     queues: tuple[QueueRow, ...] = ()
     forgotten: tuple[tuple[str, str], ...] = ()
@@ -117,7 +118,7 @@ class QueueChanges(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     partitions: tuple[PartitionChange, ...] = ()
     pending: tuple[PendingSettlement, ...] = ()
     concluded: tuple[tuple[str, str], ...] = ()
-    """Queues and pending ids that wait no longer; what became of their ranges is in ``partitions``."""
+    """Queues and pending ids that no longer wait; the changes to their ranges are in ``partitions``."""
     positions: tuple[tuple[str, RedrivePosition], ...] = ()
     deleted: tuple[str, ...] = ()
 
@@ -147,7 +148,7 @@ _DECODER: Final = msgspec.json.Decoder(list[QueueChanges])
 
 
 def encode_rows(changes: Sequence[QueueChanges], partitions: Sequence[PartitionChange], now_ms: int) -> bytes:
-    """The data file of a commit: a row for each queue that is new or has other settings, and each partition as it is now."""
+    """Encode the data file of a commit: a row for each new or changed queue, and for each partition as it is now."""
     rows: list[Mapping[str, Any]] = [
         {"queue": row.queue, "settings": _ENCODER.encode(row.settings).decode()}
         for one in changes
@@ -171,10 +172,10 @@ def encode_rows(changes: Sequence[QueueChanges], partitions: Sequence[PartitionC
 
 
 def encode_tag(changes: Sequence[QueueChanges]) -> str:
-    """The tag of an ``add`` with these changes: JSON; when long, compressed with zlib, as base64."""
+    """Encode the tag of an ``add`` with these changes: JSON; if long, compressed with zlib, as base64."""
     return packed(_ENCODER.encode(changes))
 
 
 def decode_tag(tag: str) -> list[QueueChanges]:
-    """The changes in a tag of ``encode_tag``. Raises ``ValueError`` for any other."""
+    """Decode the result of ``encode_tag``. Raises ``ValueError`` for anything else."""
     return _DECODER.decode(unpacked(tag))

@@ -1,8 +1,8 @@
-"""What of a partition a queue has settled: a start offset, and runs above it.
+"""The settlements of one partition by a queue: a start offset, and runs above it.
 
-1. Everything before the start offset is settled. A run says it of a range above. What no run covers was never settled.
-2. Runs are disjoint and ascending. Neighbours of one state and count are one run, and settled ones at the start move the start
-   offset: so settlements in any order leave few runs.
+1. Everything before the start offset is settled. A run describes a range above it. What no run covers was never settled.
+2. Runs are disjoint and ascending. Neighbours with the same state and count become one run, and settled ones at the start raise
+   the start offset, so settlements in any order leave few runs.
 
 Source: the share-partition state of KIP-932 (start offset, delivery state and count).
 """
@@ -15,15 +15,15 @@ from typing import Final
 import msgspec
 
 SETTLED: Final = 0
-"""Accepted, dropped, or in the dead letter topic."""
+"""State of records that are accepted, dropped, or in the dead letter topic."""
 RELEASED: Final = 1
-"""To be delivered again, from ``due_ms`` on."""
+"""State of records to be delivered again, from ``due_ms`` on."""
 DEAD: Final = 2
-"""Delivered no more, and on its way into the dead letter topic, for ``reason``."""
+"""State of records that are not delivered any more, and on their way into the dead letter topic, for ``reason``."""
 
 
 class Run(msgspec.Struct, frozen=True, array_like=True):
-    """Offsets ``first`` to ``last``, both included. ``count``: deliveries so far. ``due_ms``: since the epoch."""
+    """Offsets ``first`` to ``last``, both included. ``count``: deliveries so far. ``due_ms``: ms since the epoch."""
 
     first: int
     last: int
@@ -33,11 +33,11 @@ class Run(msgspec.Struct, frozen=True, array_like=True):
     reason: str = ""
 
     def part(self, first: int, last: int) -> Run:
-        """The same of fewer offsets."""
+        """Return the same run with fewer offsets."""
         return Run(first, last, self.state, self.count, self.due_ms, self.reason)
 
     def joins(self, other: Run) -> bool:
-        """Whether ``other`` goes on where this ends, with the same state."""
+        """Return whether ``other`` begins where this run ends, with the same state."""
         return (
             self.last + 1 == other.first
             and self.state == other.state
@@ -49,7 +49,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True):
 
 
 def overlaid(start_offset: int, runs: Sequence[Run], more: Sequence[Run]) -> tuple[int, tuple[Run, ...]]:
-    """The start offset and the runs once ``more`` (disjoint, ascending) replaces what is there."""
+    """Return the start offset and the runs after ``more`` (disjoint, ascending) has replaced what was there."""
     left = list(runs)
     out: list[Run] = []
     at = 0
@@ -69,7 +69,7 @@ def overlaid(start_offset: int, runs: Sequence[Run], more: Sequence[Run]) -> tup
 
 
 def advanced(start_offset: int, runs: Iterable[Run]) -> tuple[int, tuple[Run, ...]]:
-    """Joined runs above a start offset that is as far as they allow."""
+    """Join runs, and raise the start offset as far as they allow; return both."""
     start, joined = start_offset, list[Run]()
     for run in runs:
         if run.last < start:
@@ -86,5 +86,5 @@ def advanced(start_offset: int, runs: Iterable[Run]) -> tuple[int, tuple[Run, ..
 
 
 def joined(runs: Iterable[Run]) -> tuple[Run, ...]:
-    """The runs in order, neighbours of one state as one."""
+    """Return the runs in order, with neighbours of the same state joined."""
     return advanced(-1, sorted(runs, key=lambda run: run.first))[1]

@@ -1,8 +1,8 @@
-"""The state of ``system/queues`` at one version: every queue, and what of its partitions is settled.
+"""The state of ``system/queues`` at one version: every queue, and what it has settled of its partitions.
 
 1. The state follows from the live ``add`` actions in the order of their times. A rewrite (``dataChange`` false) only changes
    which files are live.
-2. A partition is known by its topic's incarnation: what is settled of a deleted topic says nothing of a new one of that name.
+2. A partition is identified by its topic's incarnation: settlements of a deleted topic do not apply to a new one of that name.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ NAME: Final = "system/queues"
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What of a partition is settled: all before ``start_offset``, and what ``runs`` say. Immutable."""
+    """The settlements of a partition: everything before ``start_offset``, and what ``runs`` say. Immutable."""
 
     topic: str
     start_offset: int = 0
     runs: tuple[Run, ...] = ()
 
     def after(self, change: PartitionChange) -> Settled:
-        """With a change on top."""
+        """Return the settlements after a change."""
         start = max(self.start_offset, change.start_offset)
         start, runs = overlaid(start, self.runs, change.runs)
         return Settled(self.topic, start, runs)
@@ -53,27 +53,27 @@ class Queue:
     """One queue. Immutable."""
 
     row: QueueRow | None = None
-    """None: it does not exist."""
+    """Settings and coordinator; None if the queue does not exist."""
     partitions: Mapping[Key, Settled] = field(default_factory=lambda: MappingProxyType({}))
-    """Those of which anything is settled; of others nothing is."""
+    """Partitions with settlements; in others nothing is settled."""
     pending: Mapping[str, PendingSettlement] = field(default_factory=lambda: MappingProxyType({}))
-    """By pending id."""
+    """Pending settlements by pending id."""
     positions: Mapping[Key, RedrivePosition] = field(default_factory=lambda: MappingProxyType({}))
-    """Of partitions of the dead letter topic; of others nothing is redriven."""
+    """Positions in partitions of the dead letter topic; in others nothing is redriven."""
     memory_bytes: int = field(default=0, compare=False)
 
     @property
     def epoch(self) -> int:
-        """0: no gateway has coordinated it yet."""
+        """Epoch of the coordinator; 0 if no gateway has coordinated the queue yet."""
         return 0 if self.row is None else self.row.epoch
 
     @property
     def run_count(self) -> int:
-        """Runs of all partitions."""
+        """Number of runs in all partitions."""
         return sum(len(one.runs) for one in self.partitions.values())
 
     def of_transaction(self, transaction_id: str) -> list[PendingSettlement]:
-        """What waits for the transaction."""
+        """Return the settlements that wait for the transaction."""
         return [one for one in self.pending.values() if one.transaction_id == transaction_id]
 
 
@@ -88,15 +88,15 @@ class QueuesState(SystemTableState):
     memory_bytes: int = field(default=0, compare=False)
 
     def queue(self, name: str) -> Queue:
-        """The queue; an empty one when it does not exist."""
+        """Return the queue; an empty one if it does not exist."""
         return self.queues.get(name, NO_QUEUE)
 
     def with_adds(self, adds: Iterable[Add]) -> Self:
-        """See ``SystemTableState``."""
+        """Return the state after the changes in the tags of these ``add``. Raises ``CorruptData``."""
         return self.after(*(one for add in adds for one in changes_of(add.path, add.tags or {})))
 
     def after(self, *all_changes: QueueChanges) -> Self:
-        """The state after these changes, with the same version and files."""
+        """Return the state after these changes, with the same version and files."""
         edit = QueuesEdit(self)
         for changes in all_changes:
             edit.take(changes)
@@ -106,7 +106,7 @@ class QueuesState(SystemTableState):
 
 
 class QueuesEdit:
-    """A state under change, one decision after another. Untouched queues are not copied."""
+    """A change to the state in progress, one decision after another. Untouched queues are not copied."""
 
     def __init__(self, state: QueuesState) -> None:
         self.version = state.version
@@ -114,7 +114,7 @@ class QueuesEdit:
         self._edited: dict[str, _Edited] = {}
 
     def queue(self, name: str) -> Queue:
-        """The queue; an empty one when it does not exist."""
+        """Return the queue; an empty one if it does not exist."""
         edited = self._edited.get(name)
         return self._before.get(name, NO_QUEUE) if edited is None else edited.queue()
 
@@ -136,7 +136,7 @@ class QueuesEdit:
             self._edited[name] = _Edited(NO_QUEUE)
 
     def queues(self) -> dict[str, Queue]:
-        """All queues in their current state."""
+        """Return all queues in their current state."""
         queues = dict(self._before)
         for name, edited in self._edited.items():
             if edited.row is None:
@@ -146,7 +146,7 @@ class QueuesEdit:
         return queues
 
     def grown_bytes(self) -> int:
-        """How much more memory the queues take than before; negative when less."""
+        """Return by how many bytes the queues' memory has grown; negative if it shrank."""
         return sum(self.queue(name).memory_bytes for name in self._edited) - sum(
             self._before[name].memory_bytes for name in self._edited if name in self._before
         )
@@ -159,7 +159,7 @@ class QueuesEdit:
 
 
 class _Edited:
-    """A queue under change."""
+    """A change to a queue in progress."""
 
     def __init__(self, queue: Queue) -> None:
         self.row = queue.row
@@ -190,21 +190,21 @@ class _Edited:
 
 
 QueuesView = QueuesState | QueuesEdit
-"""The state that a decision about queues is judged at."""
+"""State at which a decision about queues is judged."""
 
 
 def queues_table() -> Table[QueuesState]:
-    """The root of the table and how it is read."""
+    """Return the description of the table."""
     return system_table(layout.QUEUES_ROOT, "the queues", QueuesState)
 
 
 def changes_of(path: str, tags: Mapping[str, str | None]) -> list[QueueChanges]:
-    """The changes in an ``add``. Raises ``CorruptData``."""
+    """Return the changes in an ``add``. Raises ``CorruptData``."""
     return decoded_tag(NAME, path, tags, TAG_QUEUES, decode_tag)
 
 
 def snapshot(state: QueuesState) -> QueueChanges:
-    """The changes that give all queues of ``state`` at once."""
+    """Return the changes that give all queues of ``state``."""
     return QueueChanges(
         queues=tuple(queue.row for queue in state.queues.values() if queue.row is not None),
         partitions=tuple(
@@ -218,7 +218,7 @@ def snapshot(state: QueuesState) -> QueueChanges:
 
 
 def partition_change(queue: str, key: Key, settled: Settled) -> PartitionChange:
-    """The change that gives ``settled`` on top of nothing."""
+    """Return the change that gives ``settled`` when applied to nothing."""
     return PartitionChange(
         queue=queue,
         topic=settled.topic,
