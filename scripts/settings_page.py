@@ -20,7 +20,7 @@ from tidelog.cli.terminal.units import in_words
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "settings.md"
-MEANINGS = ROOT / "docs" / "http-api.md"
+MEANINGS = [ROOT / "docs" / "http-api" / page for page in ("topics.md", "many-topics.md")]
 _ROW = re.compile(r"^\| `([a-z.]+)` \| [^|]+ \| (.+) \|$", re.MULTILINE)
 _HEAD = """# Settings
 
@@ -52,7 +52,8 @@ def page() -> str:
 
 
 def _topic_rows() -> list[str]:
-    meanings = dict(_ROW.findall(MEANINGS.read_text()))
+    text = "".join(page.read_text() for page in MEANINGS).replace("](../", "](")  # links from one folder above
+    meanings = dict(_ROW.findall(text))
     rows = []
     for name, setting in SETTINGS.items():
         if isinstance(setting, ChoiceSetting):

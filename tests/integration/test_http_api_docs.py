@@ -7,14 +7,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from log_format.errors import ANSWERS, ErrorCode
 from log_format.topic.config import SETTINGS
+from tests.support.documents import pages
 
-PAGE = (Path(__file__).parents[2] / "docs" / "http-api.md").read_text()
+PAGE = pages("http-api")
 
 
 @pytest.fixture(scope="module")

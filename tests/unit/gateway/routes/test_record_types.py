@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,8 +28,9 @@ from gateway.openapi.document import document
 from gateway.routes import fetch, produce
 from gateway.routes.fetched_records import one_response
 from tests.support.awaited import Sent, run
+from tests.support.documents import pages
 
-PAGE = (Path(__file__).parents[4] / "docs" / "http-api.md").read_text()
+PAGE = pages("http-api")
 NO_PARAMETERS: dict[str, Any] = {"key": None, "key_base64": None, "partition": None, "timestamp": None}
 
 
@@ -54,7 +54,7 @@ BODIES = {
 
 def _types_of_section(number: str) -> set[str]:
     """The media types in the first column of a section's tables."""
-    section = PAGE.split(f"### {number} ")[1].split("\n### ")[0]
+    section = PAGE.split(f"## {number} ")[1].split("\n## ")[0]
     rows = re.findall(r"^\| (`[^|]*) \|", section, re.MULTILINE)
     return {name for row in rows for name in re.findall(r"`([a-z]+/[a-z.-]+)`", row)}
 

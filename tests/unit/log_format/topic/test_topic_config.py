@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from log_format import limits
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.topic.config import SETTINGS, SHOWN_WHERE_SET, TopicConfig, check_topic_name
+from tests.support.documents import pages
 
-FORMAT = Path(__file__).parents[4] / "docs" / "format.md"
+FORMAT = pages("format")
 DEFAULTS = {
     "retention.ms": 604_800_000,
     "retention.bytes": -1,
@@ -159,14 +158,12 @@ def test_overrides_are_what_somebody_asked_for() -> None:
 
 def test_the_specification_lists_every_setting_with_its_default() -> None:
     """The document alone tells a reader without Tidelog what an absent property of a table means."""
-    text = FORMAT.read_text(encoding="utf-8").partition("| setting | values | default |")[2].partition("\n\n")[0]
+    text = FORMAT.partition("| setting | values | default |")[2].partition("\n\n")[0]
     rows = [[cell.strip().strip("`") for cell in line.strip("|").split("|")] for line in text.splitlines()[2:]]
     assert {row[0]: row[2] for row in rows} == {name: str(setting.default) for name, setting in SETTINGS.items()}
 
 
 def test_the_specification_names_own_settings() -> None:
     """The sentence that says which settings a gateway shows only where they were set."""
-    (sentence,) = [
-        line for line in FORMAT.read_text(encoding="utf-8").splitlines() if line.startswith("A gateway shows `")
-    ]
+    (sentence,) = [line for line in FORMAT.splitlines() if line.startswith("A gateway shows `")]
     assert set(sentence.split("`")[1::2]) - {"config"} == SHOWN_WHERE_SET

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from gateway.groups.assignment.assignors import ASSIGNORS, Subscriber, assign
 from log_format.groups.holdings import keys_of
 from log_format.groups.row import Partitions
+from tests.support.documents import pages
 from tidelog.consumer.consumer import Assignor, Consumer
 
 Given = dict[str, str]
@@ -170,7 +170,6 @@ def test_the_order_in_which_members_are_named_does_not_matter(assignor: str) -> 
 
 def test_the_client_and_the_documents_name_every_assignor() -> None:
     """The SDK's type, its consumer's docstring, and docs/http-api.md section 7.1."""
-    page = (Path(__file__).parents[5] / "docs" / "http-api.md").read_text()
-    (row,) = [line for line in page.splitlines() if line.startswith("| `assignor` |")]
+    (row,) = [line for line in pages("http-api").splitlines() if line.startswith("| `assignor` |")]
     assert set(get_args(Assignor)) == set(ASSIGNORS)
     assert all(f"`{name}`" in row and f'``"{name}"``' in (Consumer.__doc__ or "") for name in ASSIGNORS)
