@@ -30,9 +30,10 @@ from typing import Final
 
 from gateway import structured_log
 from gateway.hosts import EVERY_ADDRESS, is_loopback
+from gateway.process.fitting import fitted, warn_of_workers
 from gateway.process.machine import Machine
 from gateway.process.supervisor import Supervisor
-from gateway.process.worker import Worker
+from gateway.process.worker import VARIABLE, Worker
 from gateway.process.worker_count import default_workers
 from gateway.settings import ENVIRONMENT_PREFIX, Settings, SettingsError
 from log_format.version import __version__
@@ -51,9 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SettingsError as error:
         return _refuse(error, 2)
     structured_log.configure(settings.log_level, settings.log_format)
-    count = settings.workers or default_workers(settings, Machine.of_this_process())
+    machine = Machine.of_this_process()
+    count = settings.workers or default_workers(settings, machine)
     if count == 1:
-        return _serve(settings)
+        # A worker's memory was shared out by its supervisor.
+        return _serve(settings if VARIABLE in os.environ else fitted(settings, machine.memory_bytes))
+    warn_of_workers(settings, count, machine.memory_bytes)
     _warn(settings)
     passed_on = sys.argv[1:] if arguments is None else arguments
     supervisor = Supervisor(settings, count, passed_on, partial(announce, settings.store))
