@@ -1,4 +1,4 @@
-"""Records that a queue gave, with the ranges of their offsets: for clients that name offsets, and as gateways tell each other.
+"""Records that a queue gave, with the ranges of their offsets: for clients that name offsets, and for messages between gateways.
 
 A message between gateways is msgpack, with the records as Arrow's stream.
 """
@@ -17,9 +17,9 @@ from gateway.queues.settlement import Result, Settlement
 from log_format.errors import ErrorCode, TidelogError
 
 MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Of what a gateway asks another: 10,000 settlements take a part of it."""
+"""Maximum bytes of one gateway's request to another: 10,000 settlements take a part of it."""
 PASSED_BYTES_MAX: Final = 1024 * 1024
-"""Records of one answer between gateways, but for a first one that is larger."""
+"""Bytes of records in one answer between gateways; a first record that is larger comes all the same."""
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 M = TypeVar("M")
 
@@ -36,7 +36,7 @@ class TakenPart(msgspec.Struct, frozen=True):
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """In the order of offsets; locked for ``lock_ms``."""
+    """Records in the order of offsets; locked for ``lock_ms``."""
 
     parts: Sequence[TakenPart]
     lock_ms: int
@@ -44,47 +44,47 @@ class Taken(msgspec.Struct, frozen=True):
 
 
 class TakeAsked(msgspec.Struct, frozen=True):
-    """What one gateway wants of another's queue."""
+    """One gateway's request to receive from another's queue."""
 
     queue: str
     wish: ReceiveWish
 
 
 class SettleAsked(msgspec.Struct, frozen=True):
-    """What became of records of another gateway's queue."""
+    """One gateway's settlements of records of another's queue."""
 
     queue: str
     settlements: list[Settlement]
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why another gateway did not do it."""
+    """Reason why another gateway refused a request."""
 
     code: ErrorCode
     detail: str
 
     @classmethod
     def of(cls, error: TidelogError) -> Refusal:
-        """For the other gateway."""
+        """Return the refusal to send for an error."""
         return cls(error.code, error.detail)
 
 
 class TakeAnswer(msgspec.Struct, frozen=True):
-    """``taken`` None: ``refusal`` says why."""
+    """Answer to ``TakeAsked``. ``taken`` is None if it is refused."""
 
     taken: Taken | None = None
     refusal: Refusal | None = None
 
 
 class SettleAnswer(msgspec.Struct, frozen=True):
-    """The same of settlements."""
+    """Answer to ``SettleAsked``. ``results`` is None if it is refused."""
 
     results: list[Result] | None = None
     refusal: Refusal | None = None
 
 
 def taken(received: Received, lock_ms: int) -> Taken:
-    """Of an answer of this gateway's queues."""
+    """Return the message for an answer of this gateway's queues."""
     parts = [
         TakenPart(one.topic, one.share.partition, one.records, _ranges(one), one.held.count + 1, lease.lease_id)
         for one, lease in received.parts
@@ -94,12 +94,12 @@ def taken(received: Received, lock_ms: int) -> Taken:
 
 
 def encoded(message: object) -> bytes:
-    """A message to another gateway."""
+    """Return the bytes of a message to another gateway."""
     return msgspec.msgpack.encode(message, enc_hook=_stream)
 
 
 def decoded(data: bytes, kind: type[M]) -> M:
-    """A message of this kind, one of the four. Raises ``ValueError`` for anything else."""
+    """Return a message of one of the four kinds. Raises ``ValueError`` for anything else."""
     try:
         message: M = _DECODERS[kind].decode(data)
     except (pa.ArrowInvalid, msgspec.MsgspecError) as error:
@@ -123,11 +123,12 @@ def _table(kind: type, data: bytes) -> pa.Table:
 _DECODERS: Final[dict[type, Any]] = {
     kind: msgspec.msgpack.Decoder(kind, dec_hook=_table) for kind in (TakeAsked, SettleAsked, TakeAnswer, SettleAnswer)
 }
-"""Made here, once: msgspec ends the process where two threads make the first decoder of a class at the same time."""
+"""Decoders by kind, created once at import: msgspec ends the process if two threads create a class's first decoder at the same
+time."""
 
 
 def _ranges(one: Delivered) -> list[tuple[int, int]]:
-    """Neighbouring offsets that have a record."""
+    """Return ranges of adjacent offsets that have a record."""
     if one.offsets is None:
         return [(one.held.first, one.held.last)]
     breaks = np.flatnonzero(np.diff(one.offsets) != 1) + 1

@@ -1,8 +1,9 @@
-"""A coordinator's work beside requests: ends of locks and delays, dead letters, what transactions left, new topics, small tables.
+"""A coordinator's background work: ends locks and delays, moves dead letters, concludes transactions, looks for new topics,
+compacts the table.
 
-A queue that is not in use costs nothing here: it is forgotten, and claimed again when it is called.
+A queue that is not in use costs nothing here: it is dropped from memory, and claimed again when it is called.
 
-Belongs to the event loop.
+Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _log = logging.getLogger("gateway.queues")
 
 
 class Upkeep:
-    """``start`` once the gateway serves."""
+    """Background work for queues. Call ``start`` once the gateway serves."""
 
     def __init__(
         self,
@@ -53,10 +54,10 @@ class Upkeep:
         self._works = Works("queues", _log, pause_after_defect_ms=parts.bounds.pause_after_defect_ms)
         self._retry_ms: dict[str, int] = {}
         self._state: QueuesState | None = None
-        """In which dead records were looked for last; None: they are to be looked for again."""
+        """State of the table in which dead records were last looked for; None: they are to be looked for again."""
 
     def start(self) -> None:
-        """Begin the work."""
+        """Start the work."""
         bounds = self._bounds
         for work, pause_ms, what in (
             (self._tick, bounds.tick_ms, "the end of queues' locks"),
@@ -68,7 +69,7 @@ class Upkeep:
             self._works.repeat(work, what, pause_ms=pause_ms)
 
     def stop(self) -> None:
-        """End the work."""
+        """Stop the work."""
         self._works.stop()
 
     async def _tick(self) -> None:
@@ -141,7 +142,7 @@ class Upkeep:
         return failed.isdisjoint(queue.settings.topics) and self._watch.has_news(queue)
 
     async def _let_go(self, queue: LiveQueue) -> None:
-        """Forget an unused queue, which has no lease: the next coordinator need not wait."""
+        """Drop an unused queue, which has no lease; note in the table that the next coordinator need not wait."""
         queue.is_lost = True
         with suppress(CoordinatorFenced, RequestRefused):
             await self._table.decide(AllowLocks(queue=queue.name, epoch=queue.epoch, lock_ms_max=0))
@@ -176,11 +177,11 @@ class Upkeep:
         await side_by_side(adopt, left, at_once=QUEUES_AT_ONCE)
 
     def _is_left(self, name: str) -> bool:
-        """Whether this gateway should coordinate the queue and does not."""
+        """Return whether this gateway should coordinate the queue and does not."""
         return self._coordinator.known(name) is None and self._ownership.coordinates_queue(name)
 
     def _is_recent(self, queue: Queue) -> bool:
-        """Whether it was made or changed lately, or its coordinator had leases when it went."""
+        """Return whether the queue was created or changed recently, or its coordinator had leases when it left."""
         row = queue.row
         assert row is not None
         return row.lock_ms_max > 0 or self._clock.now_ms() - row.changed_at_ms < self._bounds.awake_ms

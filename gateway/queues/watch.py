@@ -1,10 +1,11 @@
-"""Looks at the topics of queues in use: for added partitions, topics made anew, and records that expire before they are taken.
+"""Looks at the topics of queues in use: for added partitions, topics made anew, and records that expire before they are
+delivered.
 
-Of each partition the first ``max_in_flight`` records that nothing holds are read once, for their headers. Those that expire are
-remembered by offset and time. A queue that rests, of topics that rest, costs a comparison: each topic is looked at once for all
-its queues.
+Of each partition the first ``max_in_flight`` records that nothing holds are read once, for their headers. Those that expire
+are remembered by offset and time. An idle queue of idle topics costs a comparison: each topic is looked at once for all its
+queues.
 
-Belongs to the event loop.
+Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ _log = logging.getLogger("gateway.queues")
 
 @dataclass(slots=True)
 class _Expiring:
-    """Records of one partition that expire."""
+    """Offsets and times of one partition's records that expire."""
 
     offsets: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     times_ms: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 class Watch:
-    """``look`` every few seconds, and once no caller comes any more."""
+    """Watch of queues' topics. Call ``look`` every few seconds while a queue is in use."""
 
     def __init__(self, parts: QueueParts, topics: TopicRegistry, reading: Reading) -> None:
         self._parts = parts
@@ -54,17 +55,17 @@ class Watch:
         self._expiring: dict[tuple[str, Key], _Expiring] = {}
         self._shape: dict[str, tuple[tuple[str | None, int], ...]] = {}
         self._seen: dict[str, tuple[object, ...]] = {}
-        """What each queue was looked at with."""
+        """Objects that each queue was last looked at with, compared by identity."""
 
     def forget(self, queue: LiveQueue) -> None:
-        """The queue is coordinated here no more."""
+        """Drop what is known of the queue, which is no longer coordinated here."""
         self._shape.pop(queue.name, None)
         self._seen.pop(queue.name, None)
         for at in [at for at in self._expiring if at[0] == queue.name]:
             del self._expiring[at]
 
     async def refresh(self, names: Iterable[str], arrival_ms: int) -> frozenset[str]:
-        """Look at these topics, unless they were seen after ``arrival_ms``; returns those that can't be looked at now."""
+        """Look at these topics, unless they were seen after ``arrival_ms``; return those that can't be looked at now."""
 
         async def failed(name: str) -> bool:
             try:
@@ -79,7 +80,7 @@ class Watch:
         return frozenset(name for name, is_failed in zip(distinct, found, strict=True) if is_failed)
 
     def has_news(self, queue: LiveQueue) -> bool:
-        """Whether a look may find anything: something has changed since the last one, or may expire, or is leased."""
+        """Return whether a look may find anything: something has changed since the last look, or may expire, or is leased."""
         seen = self._seen.get(queue.name, ())
         now = self._now(queue)
         is_same = len(seen) == len(now) and all(one is other for one, other in zip(seen, now, strict=True))
@@ -95,7 +96,8 @@ class Watch:
         return any(one is not None and bool((one.times_ms <= now_ms).any()) for one in some)
 
     async def look(self, queue: LiveQueue, arrival_ms: int) -> None:
-        """Take up what has changed since. ``arrival_ms`` (monotonic): topics seen later need no look. Raises ``TidelogError``."""
+        """Take up changes of the queue's topics. ``arrival_ms`` (monotonic): topics seen later need no look. Raises
+        ``TidelogError``."""
         seen = self._now(queue)
         await self._look(queue, arrival_ms)
         self._seen[queue.name] = seen
@@ -114,7 +116,7 @@ class Watch:
                     await self._look_for_expiry(queue, topic, partition)
 
     async def _forget_topics(self, queue: LiveQueue, existing: set[str]) -> None:
-        """What was settled of topics that are no more need not be kept."""
+        """Drop the settlements of topics that no longer exist."""
         gone = {key[0] for key in queue.queue.partitions} - existing
         for key in [key for key, share in queue.shares.items() if key[0] not in existing and share.is_idle]:
             del queue.shares[key]
@@ -164,7 +166,7 @@ class Watch:
             offset = share.scanned_to = found.next_offset
 
     def _end(self, queue: LiveQueue, share: Share, expiring: _Expiring) -> None:
-        """Decide what has expired and is not held; forget what is settled."""
+        """Decide expired records that are not held; drop settled ones from ``expiring``."""
         now_ms = self._clock.now_ms()
         settings, late, kept = queue.settings, list[Run](), list[int]()
         for row, (offset, time_ms) in enumerate(
@@ -187,7 +189,7 @@ class Watch:
 
 
 async def looked(watch: Watch, queue: LiveQueue, arrival_ms: int) -> None:
-    """Look, and leave what fails for the next time."""
+    """Look at a queue's topics; log a failure, and leave it for the next time."""
     try:
         await watch.look(queue, arrival_ms)
     except TidelogError as problem:

@@ -1,4 +1,4 @@
-"""The calendars of the topics that have delayed records, as this gateway knows them: few, since each only saves looks."""
+"""Calendars of the topics with delayed records, as this gateway knows them: few, since each only saves looks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KNOWN_MAX: Final = 1_024
 
 
 class Calendars:
-    """Belongs to the event loop."""
+    """Known calendars by topic and incarnation. Used on the event loop only."""
 
     def __init__(self, access: TableAccess) -> None:
         self._access = access
@@ -23,13 +23,13 @@ class Calendars:
 
     @asynccontextmanager
     async def turn(self, topic: str, topic_id: str) -> AsyncIterator[Calendar]:
-        """The calendar, for one caller at a time."""
+        """Yield the calendar, to one caller at a time."""
         calendar, lock = self._get(topic, topic_id)
         async with lock:
             yield calendar
 
     def unshared(self, topic: str, topic_id: str) -> Calendar:
-        """A calendar that knows nothing yet, for calls that only need keys."""
+        """Return a calendar that knows nothing yet, for calls that only need keys."""
         access = self._access
         return Calendar(access.store, topic, topic_id, access.clock, access.new_id)
 

@@ -1,4 +1,4 @@
-"""The parts with which a gateway files and publishes delayed records."""
+"""Parts with which a gateway files and publishes delayed records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gateway.tables.transactions import TransactionsTable
 
 
 class Delayed:
-    """``memory``: for the records of publications."""
+    """Filing and publishing of delayed records. ``memory``: budget for the records of publications."""
 
     def __init__(
         self,
@@ -47,6 +47,6 @@ class Delayed:
         self.filing = Filing(access, calendars, notice=self.publishing.notice)
 
     async def drain(self) -> None:
-        """File what waits, and publish no more."""
+        """File the records that wait, and stop publishing."""
         await self.filing.drain()
         await self.publishing.stop()

@@ -1,4 +1,4 @@
-"""Transactions: begun, staged, decided, applied. Any gateway finishes one that another decided.
+"""Transactions: begun, staged, decided, applied. Any gateway finishes a transaction that another decided.
 
 No HTTP is known here.
 """

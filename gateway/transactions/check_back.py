@@ -13,11 +13,11 @@ from log_format.transactions.check_back import NotDue, Offer, due
 from log_format.transactions.row import RowState, TransactionRow
 
 LOOK_MS = 500
-"""How often a waiting asker's gateway looks at the table."""
+"""Interval of looks at the table while an asker waits."""
 
 
 class CheckBack:
-    """Belongs to the event loop."""
+    """Offers of silent transactions. Used on the event loop only."""
 
     def __init__(self, finishing: Finishing, *, clock: Clock, draining: Draining) -> None:
         self._table = finishing.transactions
@@ -27,9 +27,10 @@ class CheckBack:
     async def offered(
         self, prefix: str, count_max: int, wait_ms: int, shown: Callable[[str], bool]
     ) -> list[TransactionRow]:
-        """Up to so many transactions that are this asker's for a while, as soon as there is one.
+        """Return up to ``count_max`` transactions that are offered to this asker for a while; wait ``wait_ms`` for the first.
 
-        ``shown``: whether the asker may have those of a transactional id. Raises ``BackOff``, ``OutcomeUnknown``.
+        ``shown``: returns whether the asker may have transactions of a transactional id. Raises ``BackOff``,
+        ``OutcomeUnknown``.
         """
         deadline_ms = self._clock.monotonic_ms() + wait_ms
         state = await self._table.fresh()
@@ -47,7 +48,8 @@ class CheckBack:
     async def listed(
         self, state: RowState | None, prefix: str, after: tuple[str, str], count_max: int, shown: Callable[[str], bool]
     ) -> list[TransactionRow]:
-        """Transactions of transactional ids that begin so, in order of those and their own ids. Raises ``BackOff``."""
+        """Return transactions whose transactional ids begin with ``prefix``, in order of transactional id and transaction id.
+        Raises ``BackOff``."""
         rows, now_ms = (await self._table.fresh()).transactions.values(), self._clock.now_ms()
         found = [
             row
@@ -62,12 +64,12 @@ class CheckBack:
 
 
 def state_of(row: TransactionRow, now_ms: int) -> RowState:
-    """Its state; one that is overdue is as good as aborted."""
+    """Return the row's state; an overdue open transaction counts as aborted."""
     return "aborted" if row.state == "open" and now_ms > row.expires_at_ms else row.state
 
 
 def _taken(outcomes: list[TransactionRow | BaseException]) -> list[TransactionRow]:
-    """What was offered here. Raises an error only where nothing was."""
+    """Return the transactions that were offered here. Raises an error only if none was; a defect always."""
     found = [outcome for outcome in outcomes if isinstance(outcome, TransactionRow)]
     for outcome in outcomes:
         if not found and isinstance(outcome, BaseException) and not isinstance(outcome, NotDue):

@@ -1,7 +1,7 @@
-"""The rights that a commit needs: those to all that its staged objects name.
+"""Rights that a commit needs: those to all that its staged objects name.
 
-A request that stages is judged when it comes. Its object lies in the store until the commit, beside what anyone with access to
-that prefix may have put there. So the names in the objects are judged again, by the rights of the caller that commits.
+A request that stages is judged when it comes. Its object lies in the store until the commit, as may objects that anyone with
+access to that prefix has put there. So the names in the objects are judged again, by the rights of the caller that commits.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from log_format.queues.row import PendingSettlement
 
 Need = tuple[Literal["Read", "Write"], Literal["topic", "group"], str]
 Require = Callable[[Literal["Read", "Write"], Literal["topic", "group"], str], None]
-"""Raises ``Unauthorized`` where the caller lacks the right, ``BackOff`` where that is not known."""
+"""Function that raises ``Unauthorized`` if the caller lacks the right, ``BackOff`` if that is not known."""
 
 
 def needed_for(staged: Staged, held: Iterable[PendingSettlement]) -> Iterator[Need]:
-    """Each right once: Write on topics with records, Read on groups, on the topics of their offsets, on queues, and on the topics
-    of the settlements that these hold."""
+    """Yield each needed right once: Write on topics with records; Read on groups, on the topics of their offsets, on queues, and
+    on the topics of the settlements that the queues hold."""
     needs: dict[Need, None] = {}
     for records in staged.records.values():
         needs["Write", "topic", records.topic] = None

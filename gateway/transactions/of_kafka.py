@@ -1,10 +1,10 @@
-"""Transactions of Kafka's clients (decision 048). The gateway keeps nothing of one: any gateway serves the next call.
+"""Transactions of Kafka's clients (decision 048). The gateway keeps nothing of a transaction: any gateway serves the next call.
 
-1. A client gets an epoch first; its transactions follow each other in it. Each is a transaction like any other: staged, decided
-   by one row, brought to its end by any gateway.
-2. A batch is staged under its partition, sequence and number of records. The commit puts batches in order, leaves out what came
-   twice, and refuses where one is missing.
-3. What is answered as staged is staged for the transaction that was open when its batch was put, or was refused.
+1. A client gets an epoch first; in an epoch its transactions follow each other. Each is a transaction like any other: staged,
+   decided by one row, finished by any gateway.
+2. A batch is staged under its partition, sequence and number of records. The commit puts batches in order, leaves out
+   duplicates, and is refused if a batch is missing.
+3. A batch that is answered as staged belongs to the transaction that was open when it was put; otherwise it is refused.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Producing(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The producer id as rows have it."""
+        """Producer id as rows have it."""
         return numbered(self.producer_id)
 
 
 class KafkaTransactions:
-    """Belongs to the event loop."""
+    """Transactions of Kafka's clients. Used on the event loop only."""
 
     def __init__(
         self, transactions: Transactions, finishing: Finishing, producer_ids: ProducerIds, *, clock: Clock
@@ -63,7 +63,8 @@ class KafkaTransactions:
     async def init_producer(
         self, transactional_id: str, timeout_ms: int, asked: Producing | None = None, owner: str = NOBODY
     ) -> TransactionRow:
-        """The transactional id's next epoch, its older ones fenced. ``asked``: the epoch of a client that raises its own.
+        """Begin the transactional id's next epoch, and fence older ones; return its row. ``asked``: the epoch of a client that
+        raises its own.
 
         Raises ``RequestRefused`` (``FENCED_PRODUCER``), ``BackOff``, ``OutcomeUnknown``.
         """
@@ -78,12 +79,13 @@ class KafkaTransactions:
         )
 
     async def begin(self, producing: Producing) -> TransactionRow:
-        """The epoch's open transaction; begun where none is open. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
+        """Return the epoch's open transaction; begin one if none is open. Raises ``RequestRefused``, ``BackOff``,
+        ``OutcomeUnknown``."""
         known = self._table.state.producers.get(producing.transactional_id)
         if known is not None and _is_open(known, producing, self._clock.now_ms()):
-            row = await self.newest(producing)  # refused where it is another's
+            row = await self.newest(producing)  # Raises if the epoch is another owner's.
             if _is_open(row, producing, self._clock.now_ms()):
-                return row  # else another gateway has ended it since
+                return row  # Otherwise another gateway has ended it since.
         return await self._transactions.begun(
             BeginNext(
                 transactional_id=producing.transactional_id,
@@ -95,8 +97,8 @@ class KafkaTransactions:
         )
 
     async def newest(self, producing: Producing) -> TransactionRow:
-        """The newest row of the transactional id, of this epoch. Raises ``RequestRefused`` (``FENCED_PRODUCER``,
-        ``UNKNOWN_PRODUCER``), ``BackOff``."""
+        """Return the newest row of the transactional id, which must be of this epoch. Raises ``RequestRefused``
+        (``FENCED_PRODUCER``, ``UNKNOWN_PRODUCER``), ``BackOff``."""
         transactional_id, owner = producing.transactional_id, fingerprint(producing.owner)
         row = of_epoch(await self._table.fresh(), transactional_id, producing.text, producing.epoch, owner)
         if isinstance(row, TidelogError):
@@ -104,26 +106,29 @@ class KafkaTransactions:
         return row
 
     async def by_transactional_id(self) -> Mapping[str, TransactionRow]:
-        """The newest row of each transactional id. Raises ``BackOff``."""
+        """Return the newest row of each transactional id. Raises ``BackOff``."""
         return (await self._table.fresh()).producers
 
     async def newest_of(self, transactional_id: str) -> TransactionRow | None:
-        """The newest row of a transactional id, with its places while they are remembered. Raises ``BackOff``."""
+        """Return the newest row of a transactional id, with its places while they are remembered; None if there is none. Raises
+        ``BackOff``."""
         state = await self._table.fresh()
         row = state.producers.get(transactional_id)
         return None if row is None else state.transactions.get(row.transaction_id, row)
 
     async def open(self, producing: Producing) -> TransactionRow:
-        """The epoch's open transaction. Raises as ``newest``, and ``RequestRefused`` (``TRANSACTION_NOT_OPEN``)."""
+        """Return the epoch's open transaction. Raises what ``newest`` raises, and ``RequestRefused``
+        (``TRANSACTION_NOT_OPEN``)."""
         row = await self.newest(producing)
         if _is_open(row, producing, self._clock.now_ms()):
             return row
         raise _given_up(row, self._clock.now_ms()) or _none_open(producing)
 
     async def stage(self, producing: Producing, batches: Sequence[tuple[str, Batch]]) -> list[TidelogError | None]:
-        """Put each batch beside its topic, which it comes with. Its stamp has its partition and sequence.
+        """Stage each batch, given with its topic; the batch's stamp has its partition and sequence.
 
-        Returns an error for each that is not staged, or may not be. Raises as ``open``: nothing is staged.
+        Return an error for each batch that is not staged, or may not be, else None. Raises what ``open`` raises: then nothing
+        is staged.
         """
         transaction_id = (await self.open(producing)).transaction_id
 
@@ -147,8 +152,8 @@ class KafkaTransactions:
         return outcomes
 
     async def stage_offsets(self, producing: Producing, offsets: StagedOffsets) -> None:
-        """Make a group's offsets pending: a rebalance before the commit changes nothing. Raises as ``open``, and as
-        ``Transactions.stage_offsets``."""
+        """Make a group's offsets pending: a rebalance before the commit changes nothing. Raises what ``open`` and
+        ``Transactions.stage_offsets`` raise."""
         row = await self.open(producing)
         try:
             await self._transactions.stage_offsets(row.transaction_id, offsets, judged_now=True)
@@ -156,10 +161,11 @@ class KafkaTransactions:
             raise await self._why_not(producing, refusal) from refusal
 
     async def end(self, producing: Producing, require: Require, *, is_committed: bool) -> None:
-        """Commit or abort the epoch's transaction; again: nothing more. ``require``: as in ``Transactions.commit``.
+        """Commit or abort the epoch's transaction; repeating the call changes nothing. ``require``: as in
+        ``Transactions.commit``.
 
-        Raises as ``open``, ``SEQUENCE_OUT_OF_ORDER`` where a staged batch is missing, ``Unauthorized``, and what a group
-        refuses its offsets with.
+        Raises what ``open`` raises, ``SEQUENCE_OUT_OF_ORDER`` if a staged batch is missing, ``Unauthorized``, and a group's
+        refusal of its offsets.
         """
         row = await self.newest(producing)
         is_other = row.state == ("aborted" if is_committed else "committed")
@@ -176,7 +182,7 @@ class KafkaTransactions:
             raise await self._why_not(producing, refusal) from refusal
 
     async def _why_not(self, producing: Producing, refusal: RequestRefused) -> TidelogError:
-        """The refusal; where the transaction was given up meanwhile, the one that says so. Raises as ``newest``."""
+        """Return the refusal, or the one that says that the transaction was given up meanwhile. Raises what ``newest`` raises."""
         if refusal.code is not ErrorCode.TRANSACTION_NOT_OPEN:
             return refusal
         return _given_up(await self.newest(producing), self._clock.now_ms()) or refusal
@@ -189,7 +195,7 @@ def _none_open(producing: Producing) -> RequestRefused:
 
 
 def _given_up(row: TransactionRow, now_ms: int) -> TidelogError | None:
-    """The refusal to go on in the row's epoch, where its transaction was aborted without being asked for, or is to be."""
+    """Return the refusal to go on in the row's epoch, if its transaction was aborted by the gateway, or is overdue; else None."""
     if row.state == "open" and now_ms > row.expires_at_ms:
         return given_up(msgspec.structs.replace(row, reason="expired"))
     return None if row.reason in ("", "asked") else given_up(row)

@@ -1,7 +1,7 @@
-"""A transaction that is one request (``POST /v1/records``): staged, prepared and decided in one go.
+"""A transaction that is one request (``POST /v1/records``): staged, prepared and decided within it.
 
-1. There is nothing to abort: an undecided one was never begun. Its staged objects are deleted.
-2. The decision judges its producer's sequence, against the head. Before it requests are only ordered.
+1. There is nothing to abort: an undecided transaction was never begun. Its staged objects are deleted.
+2. The decision judges its producer's sequence at the table's head. Before the decision requests are only ordered.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from log_format.transactions.staged_records import StagedRecords
 
 _AGAIN_MS = 20
 _LEFT_ALONE_MS = 1_000
-"""How long the preceding request is left to the gateway that decided it."""
+"""Time for which the preceding request is left to the gateway that decided it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Done:
 
 
 class OneRequest:
-    """Belongs to the event loop."""
+    """Transactions that are one request. Used on the event loop only."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class OneRequest:
     async def commit(
         self, records: Sequence[StagedRecords], offsets: Sequence[StagedOffsets], stamp: ProducerStamp | None
     ) -> Done:
-        """Commit all of it, or nothing.
+        """Commit all records and offsets, or nothing.
 
         Raises ``RequestRefused`` (sequences, the rules of groups, topics that are gone), ``BackOff``, ``OutcomeUnknown``.
         """
@@ -84,7 +84,7 @@ class OneRequest:
                 CommitAtOnce(transaction_id=transaction_id, staged=staged.names, stamp=stamp)
             )
         except OutcomeUnknown:
-            raise  # it may be decided: staged objects stay until that is known
+            raise  # The transaction may be decided: staged objects stay until that is known.
         except TidelogError:
             await self._dropped(transaction_id, offsets)
             raise
@@ -107,7 +107,7 @@ class OneRequest:
         return staged
 
     async def _in_turn(self, stamp: ProducerStamp) -> TransactionRow | None:
-        """Return when it is the request's turn; its outcome if it is in the log already."""
+        """Wait until the request's predecessors are decided and finished; return its outcome if it is in the log already."""
         deadline_ms = self._clock.monotonic_ms() + SEQUENCE_WAIT_MS_MAX
         state = await self._table.fresh()
         while True:
@@ -122,7 +122,8 @@ class OneRequest:
                 raise verdict
             before = request_before(state, stamp)
             if before is not None and self._clock.now_ms() - before.recorded_at_ms > _LEFT_ALONE_MS:
-                with unasked(), contextlib.suppress(OutcomeUnknown):  # of the other; this one waits on, or is late
+                # Unknown outcome of the other request: this one waits on, or is late.
+                with unasked(), contextlib.suppress(OutcomeUnknown):
                     await self._finisher.finished(before)
             await asyncio.sleep(_AGAIN_MS / 1000)
             state = await self._table.recent(_AGAIN_MS * 10)
@@ -130,7 +131,7 @@ class OneRequest:
     async def _stage(
         self, transaction_id: str, records: Sequence[StagedRecords], offsets: Sequence[StagedOffsets]
     ) -> Staged:
-        """Put everything beside the topics."""
+        """Put all objects beside the topics."""
         self._staging.check_room(Listed((), 0, 0), sum(one.records.nbytes for one in records))
         puts = [
             self._staging.put(transaction_id, Listed((), 0, number), one, None) for number, one in enumerate(records)
@@ -147,12 +148,12 @@ class OneRequest:
         try:
             await self._preparing.drop(transaction_id, offsets)
         except TidelogError:
-            return  # the next reader that finds pending offsets settles them
+            return  # The next reader that finds pending offsets settles them.
         await self._staging.clean(transaction_id)
 
 
 async def _all(puts: Sequence[Awaitable[str]]) -> list[str]:
-    """The names, once every put has ended. Raises an error of one of them."""
+    """Return the names, once every put has ended. Raises an error of one of them."""
     names = []
     for one in await asyncio.gather(*puts, return_exceptions=True):
         if isinstance(one, BaseException):

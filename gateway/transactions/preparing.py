@@ -1,7 +1,7 @@
-"""The conditions of a commit: the transaction's topics still exist, its groups accept its offsets, its leases hold.
+"""Conditions of a commit: the transaction's topics still exist, its groups accept its offsets, its leases hold.
 
-The offsets are judged as any commit of the group, and made pending (``gateway.finishing.pending_offsets``). Those of Kafka's
-clients, and settlements of queues, were made pending when they came: they hold as long as they are.
+The offsets are judged like any commit of the group, and made pending (``gateway.finishing.pending_offsets``). Offsets of
+Kafka's clients, and settlements of queues, were made pending when they came: they hold while they are pending.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from log_format.transactions.staged_settlements import StagedSettlements
 
 
 class Preparing:
-    """Belongs to the event loop."""
+    """Checks and preparations before a transaction's decision. Used on the event loop only."""
 
     def __init__(self, committed: Committed, finishing: Finishing, topics: TopicRegistry, *, clock: Clock) -> None:
         self._committed = committed
@@ -31,7 +31,7 @@ class Preparing:
         self._clock = clock
 
     async def topics_stand(self, staged: Iterable[StagedRecords]) -> bool:
-        """Whether every topic is the incarnation that its records were routed for. Raises ``BackOff``."""
+        """Return whether every topic is the incarnation that its records were routed for. Raises ``BackOff``."""
         for name, topic_id in sorted({(request.topic, request.topic_id) for request in staged}):
             topic = await self._topics.fresh(name, self._clock.monotonic_ms())
             if topic.state.topic_id != topic_id:
@@ -39,7 +39,7 @@ class Preparing:
         return True
 
     async def check(self, staged: StagedOffsets) -> None:
-        """Raise ``RequestRefused`` where the group would refuse these now; ``BackOff``."""
+        """Raise ``RequestRefused`` if the group would refuse these offsets now; ``BackOff``."""
         offsets = _next_offsets(staged.offsets)
         await self._committed.rows(staged.group, offsets, staged.member_id, staged.generation)
         group = (await self._groups.fresh()).group(staged.group)
@@ -49,7 +49,7 @@ class Preparing:
             raise refusal
 
     async def prepare(self, transaction_id: str, staged: Iterable[StagedOffsets]) -> None:
-        """Make them pending. Raises ``RequestRefused`` (409) where a group refuses them; ``BackOff``, ``OutcomeUnknown``."""
+        """Make offsets pending. Raises ``RequestRefused`` (409) if a group refuses them; ``BackOff``, ``OutcomeUnknown``."""
         for number, one in enumerate(_by_group(staged)):
             if self._is_pending(transaction_id, one):
                 continue
@@ -62,7 +62,7 @@ class Preparing:
                     transaction_id=transaction_id,
                 )
             except RequestRefused as refusal:
-                await self._groups.fresh()  # another gateway may have made them pending
+                await self._groups.fresh()  # Another gateway may have made them pending.
                 if self._is_pending(transaction_id, one):
                     continue
                 if refusal.status == 409:
@@ -74,13 +74,14 @@ class Preparing:
                 raise
 
     def _is_pending(self, transaction_id: str, staged: StagedOffsets) -> bool:
-        """Whether the group has these as the transaction's, as far as is known here: they were judged when they came."""
+        """Return whether the group has these offsets as the transaction's, as far as is known here: then they were judged when
+        they came."""
         pending = self._groups.state.group(staged.group).pending.get(transaction_id)
         known = {} if pending is None else {row.key: row.offset for row in pending.offsets}
         return all(known.get((one.topic, one.partition)) == one.offset for one in staged.offsets)
 
     async def holding(self, settlements: Collection[StagedSettlements]) -> Mapping[str, PendingSettlement]:
-        """By pending id what queues hold of what was settled. Raises ``BackOff``."""
+        """Return the pending settlements that queues hold, by pending id. Raises ``BackOff``."""
         if not settlements:
             return {}
         state = await self._queues.fresh()
@@ -91,17 +92,17 @@ class Preparing:
         }
 
     async def free(self, transaction_id: str) -> None:
-        """Free what queues hold for a transaction that is aborted. Raises ``BackOff``, ``OutcomeUnknown``."""
+        """Free the records that queues hold for an aborted transaction. Raises ``BackOff``, ``OutcomeUnknown``."""
         await self._queues.fresh()
         await self._queues.conclude(transaction_id, {})
 
     async def drop(self, transaction_id: str, staged: Iterable[StagedOffsets]) -> None:
-        """Drop what is pending: the transaction is undecided or aborted. Raises ``BackOff``, ``OutcomeUnknown``."""
+        """Drop the pending offsets of an undecided or aborted transaction. Raises ``BackOff``, ``OutcomeUnknown``."""
         await self._groups.settle(transaction_id, {one.group for one in staged}, is_committed=False)
 
 
 def check_leases(settlements: Iterable[StagedSettlements], held: Container[str]) -> None:
-    """Raise ``RequestRefused`` (``LEASE_EXPIRED``) where a queue does not hold what was settled. ``held``: pending ids."""
+    """Raise ``RequestRefused`` (``LEASE_EXPIRED``) if a queue does not hold the settled records. ``held``: pending ids."""
     for one in settlements:
         if one.pending_id not in held:
             raise RequestRefused(
@@ -111,7 +112,7 @@ def check_leases(settlements: Iterable[StagedSettlements], held: Container[str])
 
 
 def _by_group(staged: Iterable[StagedOffsets]) -> list[StagedOffsets]:
-    """One for each group: the newest member and generation, and the newest offset of each partition."""
+    """Return one item for each group: the newest member and generation, and the newest offset of each partition."""
     found: dict[str, StagedOffsets] = {}
     for one in staged:
         before = found.get(one.group)

@@ -1,7 +1,7 @@
-"""Looks for leftovers of transactions: finishes them, deletes objects staged in vain, keeps the table small.
+"""Sweep for leftovers of transactions: finishes them, deletes leftover staged objects, compacts the table.
 
-Every gateway does so at its start, then every few seconds while there is anything, and ever more rarely while there is nothing
-(``IdleLooks``). Several at once do no harm.
+Every gateway sweeps at its start, then every few seconds while there are leftovers, and ever more rarely while there are none
+(``IdleLooks``). Concurrent sweeps do no harm.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from log_format.transactions.row import TransactionRow
 from log_format.transactions.staged_index import is_index
 
 LARGE_LEFT_ALONE: Final = 20
-"""For so many times as long as others a large transaction is left to its gateway: another one would do the same work again."""
+"""Factor of the time for which a large transaction is left to its gateway: another gateway would do the same work again."""
 
 _log = logging.getLogger("gateway.transactions")
 
 
 class Sweeping:
-    """Belongs to the event loop."""
+    """Sweep of transactions. Used on the event loop only."""
 
     def __init__(self, finishing: Finishing, ownership: Ownership, *, clock: Clock, bounds: EngineBounds) -> None:
         self._ownership = ownership
@@ -45,16 +45,17 @@ class Sweeping:
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Look from now on. At first look for all decided ones: this gateway may have decided them before its restart."""
+        """Start to sweep. The first sweep finishes all decided transactions: this gateway may have decided them before its
+        restart."""
         self._running = asyncio.create_task(supervised(self._round, "the sweep of transactions"))
 
     def stop(self) -> None:
-        """Stop looking."""
+        """Stop sweeping."""
         if self._running is not None:
             self._running.cancel()
 
     async def sweep_once(self, *, left_alone_ms: int | None = None) -> None:
-        """Finish decided transactions, abort overdue ones, delete objects staged in vain. Raises ``TidelogError``."""
+        """Finish decided transactions, abort overdue ones, delete leftover staged objects. Raises ``TidelogError``."""
         left_alone_ms = self._bounds.left_alone_ms if left_alone_ms is None else left_alone_ms
         staged = await self._staging.transaction_ids()
         transactions = (await self._table.fresh()).transactions
@@ -91,7 +92,7 @@ class Sweeping:
         try:
             since_ms = row.recorded_at_ms if row is not None else issued_ms(transaction_id)
         except ValueError:
-            return  # not an object of Tidelog's
+            return  # Not an object of Tidelog's.
         is_job = row is None and kind_of(transaction_id) == JOB
         if now_ms - since_ms <= (limits.ORPHAN_GRACE_MS if is_job else self._bounds.left_alone_ms):
             return

@@ -1,10 +1,10 @@
 """One gateway's transactions (decision 007). The gateway keeps nothing of a transaction: any gateway serves the next call.
 
-1. One row decides a commit; it names the exact staged objects. Before it nothing of the transaction is in a topic. After it each
-   gateway that looks at the transaction brings it to its end (``gateway.finishing``).
-2. The client hears of the commit once each topic has its records, each group its offsets, and the last row says where. Offsets of
-   groups are made pending before the decision, a Kafka client's when they come, and settled after it.
-3. A transactional id's next transaction begins once the one before has ended, so that their records keep their order.
+1. One row decides a commit; it names the exact staged objects. Before it nothing of the transaction is in a topic. After it
+   each gateway that looks at the transaction finishes it (``gateway.finishing``).
+2. The client hears of the commit once each topic has its records, each group its offsets, and the last row says where. Offsets
+   of groups are made pending before the decision, a Kafka client's when they come, and settled after it.
+3. A transactional id's next transaction begins once the previous one has ended, so that their records keep their order.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _AGAIN_MS = 100
 
 
 class Transactions:
-    """Belongs to the event loop."""
+    """Transactions of one gateway. Used on the event loop only."""
 
     def __init__(
         self,
@@ -75,10 +75,11 @@ class Transactions:
         self._clock = clock
         self._indexed: Mapping[str, TransactionRow] = {}
         self._by_producer_id: dict[str, TransactionRow] = {}
-        """``_indexed`` by another key: made once for each version of the table, not for each request."""
+        """Rows of ``_indexed`` by producer id: made once for each version of the table, not for each request."""
 
     async def new_epoch(self, transactional_id: str, owner: str = NOBODY) -> TransactionRow:
-        """The transactional id's next epoch, which is the owner's; fences older ones. Raises ``BackOff``, ``OutcomeUnknown``."""
+        """Begin the transactional id's next epoch for the owner, and fence older ones; return its row. Raises ``BackOff``,
+        ``OutcomeUnknown``."""
         return await self.begun(
             Begin(
                 transactional_id=transactional_id,
@@ -96,7 +97,8 @@ class Transactions:
         owner: str = NOBODY,
         check_after_ms: int | None = None,
     ) -> TransactionRow:
-        """A new transaction of the owner; fences older ones of the id. The row's ``last_number`` is the newest committed one.
+        """Begin a transaction of the owner, and fence older ones of the id; return its row, whose ``last_number`` is the newest
+        committed one.
 
         Raises ``BackOff``, ``OutcomeUnknown``.
         """
@@ -104,7 +106,7 @@ class Transactions:
             Begin(
                 transactional_id=transactional_id,
                 transaction_id=await self._producer_ids.issue(TRANSACTIONAL, owner),
-                # Its next epochs may be another owner's.
+                # The id's next epochs may be another owner's.
                 new_producer_id=await self._producer_ids.issue(TRANSACTIONAL),
                 timeout_ms=timeout_ms,
                 number=number,
@@ -114,15 +116,15 @@ class Transactions:
         )
 
     async def check_owner(self, transaction_id: str, owner: str) -> None:
-        """Raise ``RequestRefused`` (``UNKNOWN_TRANSACTION``) for another owner's transaction, unless it was offered to askers:
-        they end it. Raises ``BackOff``."""
+        """Raise ``RequestRefused`` (``UNKNOWN_TRANSACTION``) for another owner's transaction, unless it was offered to askers,
+        who end it. Raises ``BackOff``."""
         if owner and await self._producer_ids.is_anothers(transaction_id, owner):
             row = await self._table.newest(transaction_id)
             if row is None or not row.checks:
                 raise unknown(transaction_id)
 
     async def begun(self, begin: Begin | InitProducer | BeginNext) -> TransactionRow:
-        """The row of an epoch or transaction, once the one before is at its end. Raises ``RequestRefused``, ``BackOff``,
+        """Return the row of a new epoch or transaction, once the previous one has ended. Raises ``RequestRefused``, ``BackOff``,
         ``OutcomeUnknown``."""
         try:
             return await self._table.decide(begin)
@@ -132,14 +134,14 @@ class Transactions:
             return await self._table.decide(begin)
 
     async def _finished_before(self, row: TransactionRow) -> None:
-        """Bring the preceding transaction to its end. Raises ``BackOff``: nothing has happened for the new one."""
+        """Finish the preceding transaction. Raises ``BackOff``: nothing has happened for the new one."""
         try:
             await self._finisher.finished(row)
         except OutcomeUnknown as problem:
             raise BackOff(f"The transaction before this one is not at its end: {problem.detail}") from problem
 
     async def check(self, stamp: ProducerStamp, owner: str = NOBODY) -> None:
-        """Raise ``RequestRefused`` where the stamp is not of its transactional id's newest epoch, or that is another owner's;
+        """Raise ``RequestRefused`` if the stamp is not of its transactional id's newest epoch, or if that is another owner's;
         ``BackOff``."""
         producers = (await self._table.fresh()).producers
         if producers is not self._indexed:
@@ -155,12 +157,12 @@ class Transactions:
         )
 
     async def transactional_id(self, transaction_id: str) -> str:
-        """Whose transaction it is; empty for one that has no transactional id. Raises ``RequestRefused``, ``BackOff``."""
+        """Return the transactional id; empty if the transaction has none. Raises ``RequestRefused``, ``BackOff``."""
         row = self._table.state.transactions.get(transaction_id) or await self._table.known(transaction_id)
         return row.transactional_id
 
     async def usable(self, transaction_id: str) -> TransactionRow:
-        """The row of an open transaction. Raises ``RequestRefused``, ``BackOff``."""
+        """Return the row of an open transaction. Raises ``RequestRefused``, ``BackOff``."""
         outcome = usable(await self._table.fresh(), transaction_id, self._clock.now_ms())
         if isinstance(outcome, TidelogError):
             raise outcome
@@ -175,7 +177,7 @@ class Transactions:
         *,
         deliver_at: Times | None = None,
     ) -> bool:
-        """Put the records beside the topics; False where an earlier try of this request did so.
+        """Stage the records beside the topics; return False if an earlier try of this request did so.
 
         Raises ``RequestRefused`` (not open, fenced, out of order, too large), ``BackOff``, ``OutcomeUnknown``.
         """
@@ -209,10 +211,11 @@ class Transactions:
         return True
 
     async def stage_offsets(self, transaction_id: str, offsets: StagedOffsets, *, judged_now: bool = False) -> None:
-        """Put a group's offsets beside the staged records. ``judged_now``: they are made pending, and the commit does not judge
-        them again; until the transaction ends the group's next members wait for it.
+        """Stage a group's offsets.
 
-        Raises ``RequestRefused`` (not open, fenced, too large, refused by the group), ``BackOff``, ``OutcomeUnknown``.
+        ``judged_now``: whether the offsets are made pending now, and not judged again by the commit; until the transaction
+        ends the group's next members wait for it. Raises ``RequestRefused`` (not open, fenced, too large, refused by the
+        group), ``BackOff``, ``OutcomeUnknown``.
         """
         await self.usable(transaction_id)
         await self._preparing.check(offsets)
@@ -229,7 +232,7 @@ class Transactions:
     async def stage_settlements(
         self, transaction_id: str, queue: str, settlements: Sequence[Settlement]
     ) -> list[Result]:
-        """Hold received records until the transaction ends: what became of each settlement.
+        """Hold received records until the transaction ends; return the result of each settlement.
 
         Raises ``RequestRefused`` (not open, fenced, too large, no such queue), ``BackOff``, ``OutcomeUnknown``.
         """
@@ -255,8 +258,8 @@ class Transactions:
             raise
 
     async def _still_usable(self, transaction_id: str) -> None:
-        """Raise ``RequestRefused`` where the transaction was fenced or decided while its object was on its way: then the object
-        does not belong to it. Raises ``OutcomeUnknown`` where that is not known."""
+        """Raise ``RequestRefused`` if the transaction was fenced or decided while its object was being put: then the object does
+        not belong to it. Raises ``OutcomeUnknown`` if that is not known."""
         try:
             await self.usable(transaction_id)
         except BackOff as problem:
@@ -265,7 +268,7 @@ class Transactions:
             ) from problem
 
     async def commit(self, transaction_id: str, require: Require) -> TransactionRow:
-        """The committed row, every record visible. ``require``: raises where the caller lacks a right.
+        """Commit; return the row, once every record is visible. ``require``: raises if the caller lacks a right.
 
         The caller needs the rights to all that the staged objects name, as if it named them now: an object may have been put
         there by hand. Raises ``RequestRefused``, ``Unauthorized``, ``BackOff``, ``OutcomeUnknown``, ``TransactionDamaged``.
@@ -302,7 +305,7 @@ class Transactions:
     async def _commit_large(
         self, row: TransactionRow, listed: Listed, names: Sequence[str], lanes: Lanes, require: Require
     ) -> TransactionRow:
-        """The same of one that no memory holds: of each topic one batch is read, and the names tell the rest."""
+        """Commit a transaction that no memory holds: one batch of each topic is read, and the names tell the rest."""
         transaction_id = row.transaction_id
         outline = outline_of(names)
         async with self._staging.room(transaction_id, sum(listed.sizes[name] for name in outline.read)):
@@ -322,7 +325,7 @@ class Transactions:
     async def _decided(
         self, transaction_id: str, names: tuple[str, ...], lanes: Lanes, staged: Staged, held: Container[str]
     ) -> TransactionRow:
-        """The row once it is decided: committed or aborted. ``held``: pending ids that queues hold.
+        """Decide the transaction; return the row, committed or aborted. ``held``: pending ids that queues hold.
 
         Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``.
         """
@@ -351,12 +354,12 @@ class Transactions:
             raise OutcomeUnknown(f"The offsets of groups are pending: {problem.detail}") from problem
 
     async def abort_lanes(self, row: TransactionRow) -> None:
-        """Abort a Kafka client's transaction, whose epoch goes on. Raises as ``abort``."""
+        """Abort a Kafka client's transaction, whose epoch goes on. Raises what ``abort`` raises."""
         listed = await self._staging.listed(row.transaction_id)
         await self.abort(row.transaction_id, reached(listed.names, row.lanes))
 
     async def abort(self, transaction_id: str, lanes: Lanes | None = None) -> TransactionRow:
-        """The aborted row. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
+        """Abort; return the row. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
         with second_part():
             row = await self._table.decide(DecideAbort(transaction_id=transaction_id, reason="asked", lanes=lanes))
             await self._freed(transaction_id)
@@ -364,12 +367,13 @@ class Transactions:
         return row
 
     async def _freed(self, transaction_id: str) -> None:
-        """Free what queues hold for an aborted transaction. Where that fails the queues' coordinators do so, a little later."""
+        """Free the records that queues hold for an aborted transaction. If that fails, the queues' coordinators do so a little
+        later."""
         with unasked(), suppress(TidelogError):
             await self._preparing.free(transaction_id)
 
     async def look(self, transaction_id: str) -> TransactionRow:
-        """The row as it is now; one that is overdue reads as aborted. Raises ``RequestRefused``, ``BackOff``."""
+        """Return the row as it is now; an overdue open transaction is aborted first. Raises ``RequestRefused``, ``BackOff``."""
         row = await self._table.known(transaction_id)
         if row.state == "open" and self._clock.now_ms() > row.expires_at_ms:
             return await self._table.decide(DecideAbort(transaction_id=transaction_id, reason="expired"))
